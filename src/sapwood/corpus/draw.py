@@ -1,0 +1,289 @@
+"""Drawing trees: Unicode text for terminals, SVG for pages.
+
+Both draw the same layout. Words stand on the bottom line, tags right above them, and every phrase one
+level above its highest child; each node has a stretch of columns to itself, so that nothing can
+overlap however wide the tree. All steps are loops, so depth is no limit.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from xml.sax.saxutils import escape
+
+from sapwood.corpus.tree import Tree
+
+Measure = Callable[[str, str], int]
+
+_NO_LABEL = "·"  # what an empty label shows, so that its lines still meet somewhere
+_UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_NONCHARACTERS = frozenset("\ufffe\uffff")  # not allowed in XML
+_ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
+
+_ANSI = {"phrase": "\x1b[1;36m", "tag": "\x1b[32m", "line": "\x1b[2m"}
+_ANSI_END = "\x1b[0m"
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
+_FONT_SIZE = 15
+_LEVEL = 48  # pixels from one level to the next
+_GAP = 18  # pixels between neighbours
+_MARGIN = 16
+# The background comes along, so that a drawing is readable on any page; it follows the reader's scheme.
+_DARK = (
+    "@media (prefers-color-scheme: dark) {"
+    " .sapwood-tree .paper { fill: #16181d }"
+    " .sapwood-tree .line { stroke: #6f7785 }"
+    " .sapwood-tree .phrase { fill: #8ab8ff }"
+    " .sapwood-tree .tag { fill: #7fd1a0 }"
+    " .sapwood-tree .word { fill: #eceef2 }"
+    " }"
+)
+_LIGHT = {"phrase": "#1f4fa3", "tag": "#1e7045", "word": "#1a1c20"}
+
+
+def draw_text(tree: Tree, *, colour: bool = False) -> str:
+    """Draw a tree as lines of text.
+
+    Parameters
+    ----------
+    tree
+        Of any depth.
+    colour
+        Whether to mark labels with ANSI colours.
+
+    Examples
+    --------
+    >>> print(draw_text(Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))")))
+         S
+     ┌───┴────┐
+     │        VP
+     │     ┌──┴──┐
+     NP    │    ADVP
+     │     │     │
+    NNS   VBP    RB
+     │     │     │
+    dogs  bark  now
+    """
+    items = _layout(tree, measure=lambda text, kind: _columns(text), gap=2)
+    rows: dict[int, list[_Piece]] = defaultdict(list)
+    top = items[0].height
+    for item in items:
+        at = 2 * (top - item.height)
+        rows[at].append(_Piece(item.first, item.text, item.kind))
+        if item.kids:
+            _connect(rows, at + 1, item, [items[kid] for kid in item.kids], top)
+    return "\n".join(_row(rows[number], colour=colour) for number in range(2 * top + 1))
+
+
+def draw_svg(tree: Tree) -> str:
+    """Draw a tree as a self-contained SVG document, the same bytes for the same tree."""
+    items = _layout(tree, measure=_pixels, gap=_GAP)
+    top = items[0].height
+    width = items[0].extent + 2 * _MARGIN
+    height = top * _LEVEL + _FONT_SIZE + 2 * _MARGIN
+    sentence = escape(" ".join(item.text for item in items if item.kind == "word"))
+    lines = [_branches(item, [items[kid] for kid in item.kids], top) for item in items if item.kids]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-tree" role="img" width="{width}"'
+            f' height="{height}" viewBox="0 0 {width} {height}">',
+            f"<title>{sentence}</title>",
+            f"<style>{_DARK}</style>",
+            f'<rect class="paper" width="{width}" height="{height}" rx="8" fill="#ffffff"/>',
+            f'<path class="line" d="{" ".join(lines)}" fill="none" stroke="#9aa1ad" stroke-width="1.5"'
+            ' stroke-linejoin="round"/>',
+            f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" text-anchor="middle">',
+            *(_label(item, top) for item in items),
+            "</g>",
+            "</svg>",
+        ]
+    )
+
+
+# -- layout ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Item:
+    """A label or a word, with its place.
+
+    The item and all below it own the `extent` columns from `left` on; `centre` is where lines meet it.
+    """
+
+    text: str
+    kind: str  # phrase, tag or word
+    kids: list[int] = field(default_factory=list)
+    height: int = 0
+    size: int = 0
+    extent: int = 0
+    centre: int = 0
+    left: int = 0
+
+    @property
+    def first(self) -> int:
+        """The first column of the text itself."""
+        return self.centre - (self.size - 1) // 2
+
+
+def _layout(tree: Tree, *, measure: Measure, gap: int) -> list[_Item]:
+    items = _items(tree)
+    for item in reversed(items):  # children come after parents, so this is bottom-up
+        item.size = measure(item.text, item.kind)
+        _arrange(item, [items[kid] for kid in item.kids], gap)
+    for item in items:  # so far places count from the parent's own
+        for kid in item.kids:
+            items[kid].left += item.left
+            items[kid].centre += item.left
+    return items
+
+
+def _items(tree: Tree) -> list[_Item]:
+    """All labels and words in pre-order."""
+    items: list[_Item] = []
+    stack: list[tuple[Tree | str, int]] = [(tree, -1)]
+    while stack:
+        node, parent = stack.pop()
+        if parent >= 0:
+            items[parent].kids.append(len(items))
+        if isinstance(node, str):
+            items.append(_Item(_printable(node), "word"))
+            continue
+        kind = "tag" if node.is_preterminal else "phrase"
+        stack.extend((child, len(items)) for child in reversed(node.children))
+        items.append(_Item(_printable(node.label) or _NO_LABEL, kind))
+    return items
+
+
+def _arrange(item: _Item, kids: list[_Item], gap: int) -> None:
+    """Set the children side by side and the item over their middle, counted from the item's left."""
+    if not kids:
+        item.extent, item.centre = item.size, (item.size - 1) // 2
+        return
+    item.height = 1 + max(kid.height for kid in kids)
+    right = -gap
+    for kid in kids:
+        kid.left = right + gap
+        kid.centre += kid.left
+        right = kid.left + kid.extent
+    item.centre = (kids[0].centre + kids[-1].centre) // 2
+    overhang = max(0, -item.first)  # of a label wider than everything below it
+    for kid in kids:
+        kid.left += overhang
+        kid.centre += overhang
+    item.centre += overhang
+    item.extent = max(right + overhang, item.first + item.size)
+
+
+def _printable(text: str) -> str:
+    """Replace what would break a line, command a terminal or be forbidden in XML."""
+    if text.isprintable():
+        return text
+    return "".join("\ufffd" if _is_unprintable(char) else char for char in text)
+
+
+def _is_unprintable(char: str) -> bool:
+    return char in _NONCHARACTERS or unicodedata.category(char) in _UNPRINTABLE
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Piece:
+    at: int
+    text: str
+    kind: str
+
+
+def _columns(text: str) -> int:
+    """Terminal columns: East Asian wide characters take two, combining ones none."""
+    if text.isascii():
+        return max(1, len(text))
+    return max(1, sum(_char_columns(char) for char in text))
+
+
+@lru_cache(maxsize=4096)
+def _char_columns(char: str) -> int:
+    if unicodedata.category(char) in _ZERO_WIDTH:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _connect(
+    rows: dict[int, list[_Piece]], at: int, item: _Item, kids: list[_Item], top: int
+) -> None:
+    """Draw the bar below an item and the lines down to its children."""
+    rows[at].append(_Piece(kids[0].centre, _bar(item.centre, [k.centre for k in kids]), "line"))
+    for kid in kids:
+        for row in range(at + 1, 2 * (top - kid.height)):
+            rows[row].append(_Piece(kid.centre, "│", "line"))
+
+
+def _bar(centre: int, ends: list[int]) -> str:
+    if len(ends) == 1:
+        return "│"
+    bar = ["─"] * (ends[-1] - ends[0] + 1)
+    for end in ends:
+        bar[end - ends[0]] = "┬"
+    bar[0], bar[-1] = "┌", "┐"
+    bar[centre - ends[0]] = "┼" if centre in ends else "┴"
+    return "".join(bar)
+
+
+def _row(pieces: list[_Piece], *, colour: bool) -> str:
+    parts: list[str] = []
+    column = 0
+    for piece in sorted(pieces, key=lambda piece: piece.at):
+        mark = _ANSI.get(piece.kind) if colour else None
+        text = f"{mark}{piece.text}{_ANSI_END}" if mark else piece.text
+        parts.append(" " * (piece.at - column) + text)
+        column = piece.at + _columns(piece.text)
+    return "".join(parts)
+
+
+# -- SVG ------------------------------------------------------------------------------------------
+
+
+def _pixels(text: str, kind: str) -> int:
+    """Width of a text, rather too wide than too narrow: the reader's font is not known."""
+    bold = 1.08 if kind == "phrase" else 1.0
+    return max(8, round(_FONT_SIZE * bold * sum(_em(char) for char in text)))
+
+
+@lru_cache(maxsize=4096)
+def _em(char: str) -> float:
+    if not char.isascii():
+        return (0.0, 0.75, 1.05)[_char_columns(char)]
+    if char in "mwMW@%":
+        return 0.95
+    if char in "fijlrtI.,:;'`!|()[]-*":
+        return 0.45
+    return 0.74 if char.isupper() else 0.62
+
+
+def _branches(item: _Item, kids: list[_Item], top: int) -> str:
+    """Path data: down from the item, along to each child, down to it."""
+    start = _baseline(item, top) + 5
+    middle = start + (_LEVEL - _FONT_SIZE - 8) // 2
+    x = item.centre + _MARGIN
+    parts = [f"M{x} {start}V{middle}"] if len(kids) > 1 else []
+    for kid in kids:
+        end = _baseline(kid, top) - _FONT_SIZE - 1
+        along = f"M{x} {middle}H{kid.centre + _MARGIN}" if len(kids) > 1 else f"M{x} {start}"
+        parts.append(f"{along}V{end}")
+    return "".join(parts)
+
+
+def _baseline(item: _Item, top: int) -> int:
+    return _MARGIN + _FONT_SIZE - 2 + (top - item.height) * _LEVEL
+
+
+def _label(item: _Item, top: int) -> str:
+    weight = ' font-weight="600"' if item.kind == "phrase" else ""
+    return (
+        f'<text class="{item.kind}" x="{item.centre + _MARGIN}" y="{_baseline(item, top)}"'
+        f' fill="{_LIGHT[item.kind]}"{weight}>{escape(item.text)}</text>'
+    )

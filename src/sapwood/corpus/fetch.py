@@ -1,0 +1,465 @@
+"""Fetching an open corpus: download, verify, convert, and write one ready-made file for each split.
+
+    HOME/downloads/NAME/...   the originals, each kept only when its checksum is right
+    HOME/NAME/train.mrg ...   what the readers take; every file is written whole or not at all
+    HOME/NAME/fetched.json    written last: says that all of it is there
+
+Trees are written as published, one a line: traces and function tags stay, and are cut when a model
+is trained (`sapwood.corpus.clean`). Only what is not part of the tree goes: wrappers and codes of
+Penn-historical files, and lemmas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
+from http.client import responses
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from sapwood.corpus.penn import read_trees
+from sapwood.corpus.registry import RAW, CorpusEntry, RemoteFile, find_corpus
+from sapwood.corpus.tree import Tree
+from sapwood.errors import CorpusError, SapwoodWarning
+
+Progress = Callable[[int, int, str], None]
+Skipped = list[CorpusError]
+Convert = Callable[[str, str, Skipped], Iterator[str]]
+
+N_WORKERS = 4
+N_TRIES = 2
+TIMEOUT = (10.0, 30.0)  # seconds to connect, and between two packets
+STAMP = "fetched.json"
+VERSION = 1  # raise it when a converter changes, so that corpora are written anew
+
+
+def fetch(
+    name: str | CorpusEntry,
+    folder: str | Path | None = None,
+    *,
+    base_url: str | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Path]:
+    """Download a corpus, unless it is there already, and return its files by split.
+
+    What was downloaded before an interruption is kept and not asked for again.
+
+    Parameters
+    ----------
+    name
+        A name of the registry, or an entry of one's own.
+    folder
+        Where corpora are kept; None means `default_folder()`.
+    base_url
+        Another address for the same files, for example a mirror.
+    progress
+        Called as `progress(n_done, n_files, path)` after each download.
+
+    Returns
+    -------
+    dict
+        For example `{"train": .../craft/train.mrg, "dev": ..., "test": ...}`; `all` when the corpus
+        has no split, `raw` with a folder when it is only unpacked.
+
+    Raises
+    ------
+    SapwoodError
+        When no corpus has that name.
+    CorpusError
+        When the server cannot be reached or lacks a file, a checksum is wrong, an original cannot
+        be read, or the folder cannot be written.
+    """
+    entry = name if isinstance(name, CorpusEntry) else find_corpus(name)
+    home = default_folder() if folder is None else Path(folder).expanduser()
+    ready = home / entry.name
+    with _disk_explained(home):
+        written = _already_there(entry, ready)
+        if written is None:
+            base = (base_url or entry.base_url).rstrip("/")
+            originals = _download_all(entry, home / "downloads" / entry.name, base, progress)
+            ready.mkdir(parents=True, exist_ok=True)
+            written = _unpack(entry, originals, ready) or _convert(entry, originals, ready)
+            _write_stamp(entry, ready, written)
+    return written
+
+
+def default_folder() -> Path:
+    """The folder that `SAPWOOD_HOME` names, else the user's cache folder of this platform."""
+    home = os.environ.get("SAPWOOD_HOME")
+    if home:
+        return Path(home).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("sapwood"))
+
+
+# -- what is there already ------------------------------------------------------------------------
+
+
+def _already_there(entry: CorpusEntry, folder: Path) -> dict[str, Path] | None:
+    """The files of an earlier, complete run; None when any is missing, changed or out of date."""
+    try:
+        stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
+        sizes = {split: (folder / file, size) for split, (file, size) in stamp["files"].items()}
+        if stamp["fingerprint"] == _fingerprint(entry) and all(
+            _size(path) == size for path, size in sizes.values()
+        ):
+            return {split: path for split, (path, _) in sizes.items()}
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # no stamp, or a damaged one: the corpus is written again from the kept downloads
+    return None
+
+
+def _write_stamp(entry: CorpusEntry, folder: Path, written: dict[str, Path]) -> None:
+    files = {split: (path.name, _size(path)) for split, path in written.items()}
+    text = json.dumps({"fingerprint": _fingerprint(entry), "files": files}, indent=1)
+    part = folder / f"{STAMP}.{os.getpid()}.part"
+    part.write_text(text, encoding="utf-8")
+    part.replace(folder / STAMP)
+
+
+def _fingerprint(entry: CorpusEntry) -> str:
+    """Changes with the originals, with their splits, and with the converters."""
+    facts = (VERSION, entry.format, entry.members, entry.ranges, entry.encoding)
+    files = [(file.path, file.sha256, file.split) for file in entry.files]
+    return hashlib.sha256(repr((facts, files)).encode()).hexdigest()
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files of a folder."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
+
+
+@contextmanager
+def _disk_explained(home: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        msg = f"cannot write: {error.strerror or error}"
+        hint = "choose another folder, or set SAPWOOD_HOME to one with room and write permission"
+        raise CorpusError(msg, file=str(error.filename or home), hint=hint) from error
+
+
+# -- downloading ----------------------------------------------------------------------------------
+
+
+def _download_all(
+    entry: CorpusEntry, folder: Path, base: str, progress: Progress | None
+) -> list[tuple[RemoteFile, Path]]:
+    originals = [(file, folder / file.path) for file in entry.files]
+    with ThreadPoolExecutor(N_WORKERS) as pool:
+        jobs = {
+            pool.submit(_download, f"{base}/{file.path}", file, target): file.path
+            for file, target in originals
+        }
+        try:
+            for n_done, job in enumerate(as_completed(jobs), 1):
+                job.result()
+                if progress is not None:
+                    progress(n_done, len(jobs), jobs[job])
+        except BaseException:
+            # One failure is told once: the files still waiting must not ask a dead server as well.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return originals
+
+
+def _download(url: str, file: RemoteFile, target: Path) -> None:
+    """Bring one file to its place, unless it lies there with the right checksum."""
+    if target.is_file() and _sha256(target) == file.sha256:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        _transfer(url, part)
+        found = _sha256(part)
+        if found != file.sha256:
+            msg = f"wrong checksum of {url}: expected SHA-256 {file.sha256}, found {found}; deleted"
+            raise CorpusError(msg, hint="try again; if it stays wrong, the original has changed")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _transfer(url: str, part: Path) -> None:
+    import pooch
+    import requests  # pooch's own means of transport, needed here for its errors
+
+    get = pooch.HTTPDownloader(timeout=TIMEOUT, chunk_size=1 << 16)
+    for n_left in reversed(range(N_TRIES)):
+        try:
+            get(url, str(part), None)
+        except requests.HTTPError as error:
+            status = _status(error)
+            if n_left == 0 or status < 500:
+                raise _refused(url, status) from error
+        except requests.RequestException as error:
+            if n_left == 0:
+                raise _unreachable(url, error) from error
+        else:
+            return
+
+
+def _status(error: Any) -> int:
+    """The status of a refusal; its connection, of which nobody will read the rest, is closed."""
+    error.response.close()
+    return int(error.response.status_code)
+
+
+def _refused(url: str, status: int) -> CorpusError:
+    reason = responses.get(status, "")
+    msg = f"{urlsplit(url).netloc} answered {status} {reason} for {url}"
+    hint = "try again later" if status >= 500 else "the file has moved; a mirror may still have it"
+    return CorpusError(msg, hint=hint)
+
+
+def _unreachable(url: str, error: Exception) -> CorpusError:
+    msg = f"cannot reach {urlsplit(url).netloc or url}: {_reason(error)}"
+    hint = "check the connection and try again; what has been downloaded is kept"
+    return CorpusError(msg, hint=hint)
+
+
+def _reason(error: Exception) -> str:
+    """The innermost cause in a few words: libraries wrap it in several layers of their own."""
+    text = " ".join(str(error).split())
+    if "timed out" in text.lower():
+        return "no answer in time"
+    cause = re.search(r"\[Errno -?\d+\] ([^'\")\]]+)", text)
+    return cause.group(1).strip() if cause else text[:200] or type(error).__name__
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def _unpack(
+    entry: CorpusEntry, originals: list[tuple[RemoteFile, Path]], folder: Path
+) -> dict[str, Path]:
+    """Unpack a corpus that is offered as it is; empty for every other corpus."""
+    if entry.format != RAW:
+        return {}
+    target, part = folder / RAW, folder / f"{RAW}.{os.getpid()}.part"
+    try:
+        for _, path in originals:
+            with _zip(path) as archive:
+                names = [n for n in archive.namelist() if fnmatchcase(n, entry.members)]
+                archive.extractall(part, names)  # drops absolute and upward paths itself
+        shutil.rmtree(target, ignore_errors=True)
+        return {RAW: part.replace(target)}
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _convert(
+    entry: CorpusEntry, originals: list[tuple[RemoteFile, Path]], folder: Path
+) -> dict[str, Path]:
+    """Convert all originals, one after the other, each into the file of its split."""
+    convert, suffix = FORMATS[entry.format]
+    skipped: Skipped = []
+    n_pieces = dict.fromkeys(entry.splits, 0)
+    parts = {s: folder / f"{s}{suffix}.{os.getpid()}.part" for s in entry.splits}
+    try:
+        with ExitStack() as stack:
+            outs: dict[str, IO[str]] = {
+                split: stack.enter_context(part.open("w", encoding="utf-8", newline=""))
+                for split, part in parts.items()
+            }
+            for split, name, text in _texts(entry, originals):
+                for piece in convert(text, name, skipped):
+                    outs[split].write(piece)
+                    n_pieces[split] += 1
+        _check(entry, n_pieces, skipped)
+        return {s: part.replace(folder / f"{s}{suffix}") for s, part in parts.items()}
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+
+
+def _check(entry: CorpusEntry, n_pieces: dict[str, int], skipped: Skipped) -> None:
+    """Refuse an empty or mostly unreadable corpus; say how much of a readable one was left out."""
+    first = f"; the first: {skipped[0]}" if skipped else ""
+    empty = [split for split, n in n_pieces.items() if n == 0]
+    if empty or len(skipped) > sum(n_pieces.values()):
+        what = f"nothing was found for {', '.join(empty)}" if empty else "most cannot be read"
+        msg = f"the originals of {entry.name} are not as expected: {what}{first}"
+        raise CorpusError(msg, hint="please report this: the registry or a converter is wrong")
+    if skipped:
+        msg = f"{entry.name}: {len(skipped)} trees cannot be read and were left out{first}"
+        warnings.warn(msg, SapwoodWarning, stacklevel=4)
+
+
+def _texts(
+    entry: CorpusEntry, originals: list[tuple[RemoteFile, Path]]
+) -> Iterator[tuple[str, str, str]]:
+    """Split, name and text of every original, members of archives in the order of their names."""
+    for file, path in originals:
+        if not entry.members:
+            yield file.split, str(path), _decode(path.read_bytes(), entry.encoding, str(path))
+            continue
+        with _zip(path) as archive:
+            for name in sorted(archive.namelist()):
+                split = entry.split_of(PurePosixPath(name).stem)
+                if split is not None and fnmatchcase(name, entry.members):
+                    where = f"{path}/{name}"
+                    yield split, where, _decode(archive.read(name), entry.encoding, where)
+
+
+@contextmanager
+def _zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except zipfile.BadZipFile as error:
+        msg = f"cannot be unpacked: {error}"
+        raise CorpusError(msg, file=str(path), hint="is it a zip archive?") from error
+
+
+def _decode(data: bytes, encoding: str, name: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        msg = f"not {encoding} text (byte {data[error.start]:#04x} at {error.start:,})"
+        hint = "please report this: the registry is wrong"
+        raise CorpusError(msg, file=name, hint=hint) from error
+
+
+# -- the formats of the originals -----------------------------------------------------------------
+
+
+def convert_penn(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """Penn brackets over any number of lines; a word with an inner blank is joined with `_`."""
+    for tree in _read(text, name, skipped, join_words=True):
+        yield f"{tree}\n"
+
+
+def convert_lemmatised(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """Brackets with leaves `(tag word lemma)` or, for punctuation, `(,)`; the lemma goes."""
+    text = re.sub(r"(?m)^#.*", "", text)
+    text = re.sub(r"\(([^\s()])\)", r"(\1 \1)", text)
+    text = re.sub(r"\(([^\s()]+)\s+([^\s()]+)\s+[^\s()]+\s*\)", r"(\1 \2)", text)
+    for tree in _read(text, name, skipped, join_words=False):
+        yield f"{tree}\n"
+
+
+def convert_psd(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """Penn-historical brackets: wrappers, codes, comment blocks and lemmas go, empties stay.
+
+    Examples
+    --------
+    >>> text = "( (IP-MAT (NP-SBJ *con*) (VBDI kom-koma) (. .-.)) (ID 1150.X,.1))"
+    >>> print(*convert_psd(text, "x.psd", []), end="")
+    (IP-MAT (NP-SBJ *con*) (VBDI kom) (. .))
+    """
+    # As many line breaks stay as went, so that errors name the right line.
+    text = _PSD_COMMENT.sub(lambda block: "\n" * block.group().count("\n"), text)
+    for tree in _read(text, name, skipped, join_words=True):
+        kept = _without_codes(tree)
+        if kept is not None:
+            wrapped = kept.label == "" and len(kept) == 1
+            yield f"{kept[0] if wrapped else kept}\n"
+
+
+def convert_dp(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """Lines `word tag head` and blank lines between sentences become CoNLL-U without labels."""
+    position = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            if position:
+                yield "\n"
+            position = 0
+            continue
+        fields = line.strip().split("\t" if "\t" in line.strip() else None)
+        if len(fields) != 3 or not fields[2].strip().isdecimal():
+            msg = f"expected word, tag and head, found {line.strip()!r}"
+            raise CorpusError(msg, file=name, line=number)
+        word, tag, head = (field.strip() for field in fields)
+        position += 1
+        relation = "root" if int(head) == 0 else "dep"
+        yield f"{position}\t{word}\t_\t{tag}\t{tag}\t_\t{int(head)}\t{relation}\t_\t_\n"
+    if position:
+        yield "\n"
+
+
+def convert_tagged(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """One sentence a line, `word/tag`; only the blanks around and between them are made even."""
+    return (" ".join(line.split()) + "\n" for line in text.split("\n") if line.strip())
+
+
+def convert_conllu(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """CoNLL-U stays as it is."""
+    yield text
+
+
+FORMATS: dict[str, tuple[Convert, str]] = {
+    "penn": (convert_penn, ".mrg"),
+    "lemmatised": (convert_lemmatised, ".mrg"),
+    "psd": (convert_psd, ".mrg"),
+    "dp": (convert_dp, ".conllu"),
+    "conllu": (convert_conllu, ".conllu"),
+    "tagged": (convert_tagged, ".tagged"),
+}
+
+_PSD_COMMENT = re.compile(r"^[ \t]*(?:/~\*.*?\*~/|/\*.*?\*/)", re.DOTALL | re.MULTILINE)
+_PSD_CODES = frozenset({"CODE", "ID", "META", "METADATA"})
+_PSD_EMPTY = re.compile(r"0|\*([^*]*\*)?(-.*)?")
+
+
+def _read(text: str, name: str, skipped: Skipped, *, join_words: bool) -> Iterator[Tree]:
+    file = io.StringIO(text.removeprefix("\ufeff"))
+    file.name = name  # what error messages call it
+    return read_trees(file, skipped=skipped, join_words=join_words)
+
+
+def _without_codes(node: Tree) -> Tree | None:
+    """The tree without nodes that are no language, leaves cut to their forms; None when empty."""
+    if node.label in _PSD_CODES:
+        return None
+    if node.is_preterminal:
+        return Tree(node.label, psd_form(node.word)) if node.label else None
+    kept = [kid for child in node if (kid := _without_codes(child)) is not None]
+    return Tree(node.label, kept) if kept else None
+
+
+def psd_form(leaf: str) -> str:
+    """Cut a leaf `form-lemma` to its form.
+
+    The last hyphen separates, except where form and lemma are the same and hold hyphens themselves
+    (`---` is a hyphen with its lemma). Empty categories have no lemma.
+
+    Examples
+    --------
+    >>> [psd_form(leaf) for leaf in ("$nar-hinn", ",-,", "---", "*T*-1", "0", "a-b-a-b")]
+    ['$nar', ',', '-', '*T*-1', '0', 'a-b']
+    """
+    half = _half(leaf)
+    if half:
+        return half
+    if _PSD_EMPTY.fullmatch(leaf) or not leaf.strip("-"):
+        return leaf
+    form = leaf.rpartition("-")[0] or leaf
+    # A few quotation marks carry their lemma twice ("-"-").
+    return form if any(map(str.isalnum, form)) else _half(form) or form
+
+
+def _half(text: str) -> str | None:
+    """The word of which `text` is `word-word`."""
+    middle = len(text) // 2
+    same = text[:middle] == text[middle + 1 :] and text[middle : middle + 1] == "-"
+    return text[:middle] if same and middle else None

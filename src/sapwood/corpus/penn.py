@@ -1,0 +1,208 @@
+"""Penn brackets: a streaming reader that says where it stopped, and a writer.
+
+    tree   := '(' label? ( word | tree+ ) ')'
+
+A tree may run over many lines. Outside trees, blank lines and lines that start with `#`, `%`, `;`
+or `*x*` (the banner of old Penn files) are comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from sapwood.corpus.files import Source, expand, open_text, source_name
+from sapwood.corpus.tree import Tree
+from sapwood.errors import CorpusError
+
+SUFFIXES = (".mrg", ".psd", ".tree", ".ptb", ".penn", ".bracket", ".brackets")
+MAX_DEPTH = 500  # real trees stay far below 100; deeper input is a run of stray brackets
+MAX_LINES = 2000  # a tree still open after so many lines has lost a bracket
+
+# One match is a whole `(tag word)`, an opening bracket with its label, a closing one, or a word.
+# Only ASCII blanks separate: a no-break space belongs to its word.
+_BLANK = r" \t\r\n\f\v"
+_TOKEN = re.compile(
+    rf"\(([^{_BLANK}()]+)[{_BLANK}]+([^{_BLANK}()]+)[{_BLANK}]*\)"
+    rf"|\([{_BLANK}]*([^{_BLANK}()]*)|(\))|([^{_BLANK}()]+)"
+)
+_COMMENT = re.compile(r"\s*(#|%|;|\*x\*|$)")
+
+
+def read_trees(
+    sources: Source | Iterable[Source],
+    *,
+    skipped: list[CorpusError] | None = None,
+    join_words: bool = False,
+) -> Iterator[Tree]:
+    """Stream the trees of files, folders, globs or open files, in order, as they are written.
+
+    Parameters
+    ----------
+    sources
+        One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
+    skipped
+        When given, a broken tree is skipped and its error appended here; when None, it is raised.
+    join_words
+        Whether several words under one tag are joined with `_` instead of being an error.
+
+    Raises
+    ------
+    CorpusError
+        With file, line, column and what was expected.
+
+    Examples
+    --------
+    >>> import io
+    >>> [tree.label for tree in read_trees(io.StringIO("(S (X a)) (NP (X b) (Y c))"))]
+    ['S', 'NP']
+    """
+    for source in expand(sources, SUFFIXES):
+        with open_text(source) as file:
+            yield from _Reader(file, source_name(source), skipped, join_words).trees()
+
+
+def parse_one(text: str) -> Tree:
+    """Read exactly one tree from a string."""
+    trees = list(_Reader(text.splitlines(keepends=True), "<text>", None, False).trees())
+    if len(trees) != 1:
+        msg = f"expected one tree, found {len(trees)}"
+        raise CorpusError(msg, file="<text>")
+    return trees[0]
+
+
+def write_trees(trees: Iterable[Tree], file: str | Path | IO[str]) -> int:
+    """Write one tree a line and return how many; a path is written whole or not at all."""
+    if not isinstance(file, (str, Path)):
+        n_trees = 0
+        for n_trees, tree in enumerate(trees, 1):  # noqa: B007
+            file.write(f"{tree}\n")
+        return n_trees
+    path = Path(file)
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as out:
+        n_trees = write_trees(trees, out)
+    part.replace(path)
+    return n_trees
+
+
+class _Reader:
+    """One pass over the lines of one file, with a stack of open nodes instead of recursion."""
+
+    def __init__(
+        self,
+        lines: Iterable[str],
+        name: str,
+        skipped: list[CorpusError] | None,
+        join_words: bool,
+    ) -> None:
+        self.lines = enumerate(lines, 1)
+        self.again: list[tuple[int, str]] = []  # lines to be read again after a bad tree, last first
+        self.name = name
+        self.skipped = skipped
+        self.join_words = join_words
+
+    def trees(self) -> Iterator[Tree]:
+        self._start_tree()
+        while (item := self._next_line()) is not None:
+            number, line = item
+            if not self.stack and _COMMENT.match(line):
+                continue
+            self.seen.append(item)
+            try:
+                yield from self._read_line(number, line)
+                if self.stack and len(self.seen) > MAX_LINES:
+                    raise self._unclosed(f"still open after {MAX_LINES:,} lines")
+            except CorpusError as error:
+                self._recover(error)
+        if self.stack:
+            error = self._unclosed("the text ended first")
+            self._recover(error)
+            yield from self._rest()
+
+    def _rest(self) -> Iterator[Tree]:
+        """Read again what stood behind an unclosed tree."""
+        if self.again:
+            yield from self.trees()
+
+    def _next_line(self) -> tuple[int, str] | None:
+        return self.again.pop() if self.again else next(self.lines, None)
+
+    def _start_tree(self) -> None:
+        self.stack: list[tuple[str, list[Tree | str], int, int]] = []
+        self.seen: list[tuple[int, str]] = []
+
+    def _read_line(self, number: int, line: str) -> Iterator[Tree]:
+        stack = self.stack
+        for match in _TOKEN.finditer(line):
+            kind = match.lastindex
+            if kind == 2:  # (tag word)
+                label, word = match.group(1, 2)
+                node = Tree._trusted(label, (word,))
+            elif kind == 3:
+                stack.append((match.group(3), [], number, match.start() + 1))
+                if len(stack) > MAX_DEPTH:
+                    msg = f"nested deeper than {MAX_DEPTH} brackets"
+                    raise self._error(msg, number, match.start(), "look for unclosed brackets")
+                continue
+            elif kind == 4:
+                node = self._close(number, match.start())
+            else:
+                self._word(match.group(5), number, match.start())
+                continue
+            if stack:
+                stack[-1][1].append(node)
+            else:
+                yield node
+                self.seen = [(number, line)] if line[match.end() :].strip() else []
+
+    def _word(self, word: str, number: int, at: int) -> None:
+        if not self.stack:
+            msg = f"expected '(' to start a tree, found {word!r}"
+            raise self._error(msg, number, at, "one bracketed tree is (LABEL ...); `#` starts a comment")
+        self.stack[-1][1].append(word)
+
+    def _close(self, number: int, at: int) -> Tree:
+        if not self.stack:
+            raise self._error("expected '(' to start a tree, found ')'", number, at, "one ')' too many?")
+        label, kids, line, column = self.stack.pop()
+        if not kids:
+            msg = f"expected a word or a tree after '({label}', found ')'"
+            raise self._error(msg, number, at, "remove the empty brackets")
+        if any(isinstance(kid, str) for kid in kids):
+            if all(isinstance(kid, str) for kid in kids) and (len(kids) == 1 or self.join_words):
+                return Tree._trusted(label, ("_".join(kids),))  # type: ignore[arg-type]
+            word = next(kid for kid in kids if isinstance(kid, str))
+            msg = f"expected one word or only trees under {label!r}, found {word!r} among {len(kids)} parts"
+            raise self._error(msg, line, column - 1, "give each word a tag of its own, (TAG word)")
+        return Tree._trusted(label, tuple(kids))
+
+    def _error(self, message: str, line: int, at: int, hint: str) -> CorpusError:
+        return CorpusError(message, file=self.name, line=line, column=at + 1, hint=hint)
+
+    def _unclosed(self, how: str) -> CorpusError:
+        _, _, line, column = self.stack[0]
+        n_open = len(self.stack)
+        msg = f"expected {n_open} more ')' to close the tree that starts here: {how}"
+        return CorpusError(msg, file=self.name, line=line, column=column, hint="add the missing bracket")
+
+    def _recover(self, error: CorpusError) -> None:
+        """Note a bad tree and go on at the next line that starts with '(', or give up."""
+        if self.skipped is None:
+            raise error
+        self.skipped.append(error)
+        behind = self.seen[1:] if self.stack else []
+        self._start_tree()
+        while behind and not behind[0][1].startswith("("):
+            behind.pop(0)
+        self.again.extend(reversed(behind))
+        if not self.again:
+            self._skip_to_bracket()
+
+    def _skip_to_bracket(self) -> None:
+        for number, line in self.lines:
+            if line.startswith("("):
+                self.again.append((number, line))
+                return

@@ -1,0 +1,212 @@
+"""From cleaned trees to the trees of the model, and back.
+
+The models know two kinds of nodes only: an in-terminal with exactly two children, and a
+pre-terminal with one word. Three reversible steps get there:
+
+- **collapse**: a unary chain becomes one *joint* symbol (`S|VP`, `NP|NN`);
+- **annotate**: labels carry their `vertical - 1` nearest ancestors (`NP^S`);
+- **binarise**: longer productions are built through intermediate symbols (`@VP:>PP`) that remember
+  their `horizontal` next children.
+
+A `Symbol` keeps these parts apart, so going back never has to take a label to pieces, whatever
+characters the treebank's own labels contain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from sapwood.corpus.clean import ROOT
+from sapwood.corpus.heads import head_rule
+from sapwood.corpus.tree import Tree
+from sapwood.errors import SapwoodError
+
+BINARISATIONS = ("head", "right", "left")
+HEADS = ("auto", "penn", "generic")
+
+
+class Symbol(NamedTuple):
+    """One label of the model.
+
+    Attributes
+    ----------
+    chain
+        The treebank labels it stands for, outermost first; an intermediate symbol names its parent.
+    ancestors
+        The labels above it that it remembers, nearest first.
+    context
+        For an intermediate symbol, the children it must produce next with their side; else None.
+    """
+
+    chain: tuple[str, ...]
+    ancestors: tuple[str, ...] = ()
+    context: tuple[str, ...] | None = None
+
+    @property
+    def is_intermediate(self) -> bool:
+        """Whether the symbol vanishes when a tree is restored."""
+        return self.context is not None
+
+    def __str__(self) -> str:
+        name = "|".join(self.chain) + "".join("^" + label for label in self.ancestors)
+        if self.context is None:
+            return name
+        return f"@{name}:{','.join(self.context)}" if self.context else f"@{name}"
+
+
+@dataclass(frozen=True)
+class Transform:
+    """How cleaned trees become binary ones.
+
+    Parameters
+    ----------
+    binarise
+        `head` grows each phrase outward from its head child, `right` and `left` branch one way.
+    horizontal
+        How many of its next children an intermediate symbol remembers.
+    vertical
+        1 keeps plain labels, 2 adds the parent to phrase labels, 3 the grandparent too.
+    tag_parents
+        Whether tags carry their ancestors too (from `vertical` 2 on).
+    heads
+        `penn` uses the table for Penn English, `generic` a rule for any labels, `auto` decides by
+        the labels of the treebank.
+    """
+
+    binarise: str = "head"
+    horizontal: int = 1
+    vertical: int = 1
+    tag_parents: bool = False
+    heads: str = "auto"
+
+    def __post_init__(self) -> None:
+        _check_choice("binarise", self.binarise, BINARISATIONS)
+        _check_choice("heads", self.heads, HEADS)
+        for name, least in (("horizontal", 0), ("vertical", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                msg = f"{name} must be a whole number from {least} up, not {value!r}"
+                raise SapwoodError(msg)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as plain data, for model files."""
+        return asdict(self)
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        msg = f"{name} must be one of {', '.join(choices)}, not {value!r}"
+        raise SapwoodError(msg)
+
+
+class Step(NamedTuple):
+    """One binary node of a binarised production.
+
+    `left` and `right` are child positions when >= 0; -1 stands for the node built by the step before.
+    """
+
+    symbol: Symbol
+    left: int
+    right: int
+
+
+def binarised(
+    transform: Transform, chain: tuple[str, ...], ancestors: tuple[str, ...], kids: Sequence[str]
+) -> list[Step]:
+    """Build a production of two or more children as binary nodes, innermost first.
+
+    Parameters
+    ----------
+    transform
+        The settings, with `heads` already decided.
+    chain, ancestors
+        Of the node whose production this is.
+    kids
+        The outermost label of each child.
+    """
+    order = _attachment_order(transform, chain[-1], kids)
+    above = _remembered(transform, chain[:-1], ancestors)
+    steps: list[Step] = []
+    low = high = order[0]
+    for place, index in enumerate(order[1:], 1):
+        left, right = (index, low) if index < low else (low, index)
+        low, high = min(low, index), max(high, index)
+        if place > 1:
+            left, right = (index, -1) if index == low else (-1, index)
+        if place == len(order) - 1:
+            symbol = Symbol(chain, ancestors)
+        else:
+            context = _context(order[: place + 1], kids, transform.horizontal, order[0])
+            symbol = Symbol(chain[-1:], above, context)
+        steps.append(Step(symbol, left, right))
+    return steps
+
+
+def _attachment_order(transform: Transform, label: str, kids: Sequence[str]) -> list[int]:
+    """Child positions from the innermost to the outermost."""
+    n = len(kids)
+    if transform.binarise == "right":
+        return list(range(n - 1, -1, -1))
+    if transform.binarise == "left":
+        return list(range(n))
+    head = head_rule(transform.heads)(label, kids)
+    return [head, *range(head + 1, n), *range(head - 1, -1, -1)]
+
+
+def _context(built: list[int], kids: Sequence[str], horizontal: int, first: int) -> tuple[str, ...]:
+    """The outermost children built so far, with their side: what this symbol will produce next."""
+    recent = reversed(built[1:][-horizontal:]) if horizontal else ()
+    return tuple(("<" if index < first else ">") + kids[index] for index in recent)
+
+
+def _remembered(
+    transform: Transform, inner: tuple[str, ...], ancestors: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Ancestors of the last label of a chain: the rest of the chain, then the chain's own."""
+    return (inner[::-1] + ancestors)[: transform.vertical - 1]
+
+
+def child_ancestors(
+    transform: Transform, chain: tuple[str, ...], ancestors: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What the children of a node remember of what is above them."""
+    return (chain[::-1] + ancestors)[: transform.vertical - 1]
+
+
+def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str | None]]) -> Tree:
+    """Rebuild the cleaned tree from the nodes of a binary one, children before parents.
+
+    Parameters
+    ----------
+    symbols
+        The symbol behind each symbol number.
+    nodes
+        `(symbol, left, right, word)`; left and right are places in this sequence, the word is None
+        for an in-terminal.
+
+    Returns
+    -------
+    Tree
+        With `TOP` on top, as `clean` leaves it.
+    """
+    done: list[tuple[Tree, ...]] = []
+    for number, left, right, word in nodes:
+        symbol = symbols[number]
+        if word is None:
+            kids: tuple[Any, ...] = done[left] + done[right]
+        else:
+            kids = (word,)
+        done.append(kids if symbol.is_intermediate else (_expand(symbol.chain, kids),))
+    top = done[-1]
+    if len(top) == 1 and top[0].label == ROOT:
+        return top[0]
+    return Tree._trusted(ROOT, top)
+
+
+def _expand(chain: tuple[str, ...], kids: tuple[Any, ...]) -> Tree:
+    node = Tree._trusted(chain[-1], kids)
+    for label in reversed(chain[:-1]):
+        node = Tree._trusted(label, (node,))
+    return node

@@ -1,0 +1,255 @@
+"""`Tree`: the immutable, labelled tree that people see.
+
+Everything between the reader and the kernels works on packed arrays (`sapwood.corpus.treebank`);
+trees exist at the border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import nltk
+
+
+class Tree:
+    """A labelled node over either one word or one or more trees.
+
+    Parameters
+    ----------
+    label
+        The label as written in the treebank; the outermost label may be empty.
+    children
+        Either a single word (a `str`) or one or more `Tree` objects.
+
+    Examples
+    --------
+    >>> tree = Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark)))")
+    >>> tree.words()
+    ['dogs', 'bark']
+    >>> print(tree[1])
+    (VP (VBP bark))
+    """
+
+    __slots__ = ("_hash", "children", "label")
+
+    label: str
+    children: tuple[Tree, ...] | tuple[str]
+
+    def __init__(self, label: str, children: Iterable[Tree] | Iterable[str] | str) -> None:
+        kids = (children,) if isinstance(children, str) else tuple(children)
+        if not kids:
+            msg = f"a node needs a word or children, but {label!r} has none"
+            raise ValueError(msg)
+        if len(kids) > 1 and any(isinstance(kid, str) for kid in kids):
+            msg = f"{label!r} has a word beside other children: {kids!r}; give the word its own tag"
+            raise ValueError(msg)
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "children", kids)
+
+    @classmethod
+    def _trusted(cls, label: str, children: tuple[Any, ...]) -> Tree:
+        """Build a node whose children the caller has already checked (the reader's fast path)."""
+        node = cls.__new__(cls)
+        _set(node, "label", label)
+        _set(node, "children", children)
+        return node
+
+    @classmethod
+    def parse(cls, text: str) -> Tree:
+        """Read exactly one tree from Penn brackets.
+
+        Raises
+        ------
+        CorpusError
+            When the text holds no tree, more than one, or a broken one.
+        """
+        from sapwood.corpus.penn import parse_one
+
+        return parse_one(text)
+
+    # -- immutability, equality ---------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        msg = f"Tree is immutable: cannot set {name!r}; build a new Tree instead"
+        raise AttributeError(msg)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        msg = f"Tree is immutable: cannot delete {name!r}"
+        raise AttributeError(msg)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_events, (list(self._events()),)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tree):
+            return NotImplemented
+        return self is other or list(self._events()) == list(other._events())
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash  # type: ignore[has-type, no-any-return]
+        except AttributeError:
+            _set(self, "_hash", hash(tuple(self._events())))
+            return self._hash
+
+    def _events(self) -> Iterator[tuple[str, int | str]]:
+        """Labels with their number of children, or their word, in pre-order: a flat identity."""
+        for node in self.nodes():
+            kids = node.children
+            yield (node.label, kids[0] if node.is_preterminal else len(kids))  # type: ignore[misc]
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @property
+    def is_preterminal(self) -> bool:
+        """Whether this node is a tag over its word."""
+        return isinstance(self.children[0], str)
+
+    @property
+    def word(self) -> str:
+        """The word below a pre-terminal."""
+        child = self.children[0]
+        if not isinstance(child, str):
+            msg = f"{self.label!r} is a phrase, not a pre-terminal: it has no word"
+            raise TypeError(msg)
+        return child
+
+    def __getitem__(self, index: int) -> Tree:
+        child = self.children[index]
+        if isinstance(child, str):
+            msg = f"{self.label!r} is a pre-terminal: it has a word, not subtrees"
+            raise TypeError(msg)
+        return child
+
+    def __len__(self) -> int:
+        return 0 if self.is_preterminal else len(self.children)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Tree]:
+        return iter(()) if self.is_preterminal else iter(self.children)  # type: ignore[arg-type]
+
+    def nodes(self) -> Iterator[Tree]:
+        """All nodes in pre-order, without recursion, so that depth is no limit."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            if not node.is_preterminal:
+                stack.extend(reversed(node.children))  # type: ignore[arg-type]
+
+    def preterminals(self) -> Iterator[Tree]:
+        """The tags over their words, from left to right."""
+        return (node for node in self.nodes() if node.is_preterminal)
+
+    def words(self) -> list[str]:
+        """The sentence."""
+        return [node.word for node in self.preterminals()]
+
+    def tags(self) -> list[str]:
+        """The labels directly above the words."""
+        return [node.label for node in self.preterminals()]
+
+    def spans(self) -> list[tuple[str, int, int]]:
+        """Every node as `(label, start, end)`, half-open, in pre-order, tags included."""
+        out: list[tuple[str, int, int]] = []
+        opened: list[tuple[int, int]] = []  # (place in out, children still to come)
+        position = 0
+        for node in self.nodes():
+            out.append((node.label, position, position + 1))
+            if node.is_preterminal:
+                position += 1
+                remaining = 0
+            else:
+                remaining = len(node.children)
+            place = len(out) - 1
+            while remaining == 0:  # a finished node finishes its parent when it is the last child
+                label, start, _ = out[place]
+                out[place] = (label, start, position)
+                if not opened:
+                    return out
+                place, left = opened.pop()
+                remaining = left - 1
+            opened.append((place, remaining))
+        return out
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        """Penn brackets on one line."""
+        parts: list[str] = []
+        stack: list[Tree | str] = [self]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, str):
+                parts.append(item)
+            elif item.is_preterminal:
+                parts.append(f" ({item.label} {escape(item.word)})")
+            else:
+                parts.append(f" ({item.label}")
+                stack.append(")")
+                stack.extend(reversed(item.children))
+        return "".join(parts)[1:]
+
+    def __repr__(self) -> str:
+        return f"Tree.parse({str(self)!r})"
+
+    def draw(self, *, colour: bool = False) -> str:
+        """Draw the tree as lines of text, words at the bottom.
+
+        Parameters
+        ----------
+        colour
+            Whether to mark labels with ANSI colours.
+        """
+        from sapwood.corpus.draw import draw_text
+
+        return draw_text(self, colour=colour)
+
+    def svg(self) -> str:
+        """Draw the tree as a self-contained SVG document."""
+        from sapwood.corpus.draw import draw_svg
+
+        return draw_svg(self)
+
+    # -- conversion ---------------------------------------------------------------------------
+
+    def to_nltk(self) -> nltk.Tree:
+        """Convert to `nltk.Tree` (needs NLTK)."""
+        import nltk
+
+        if self.is_preterminal:
+            return nltk.Tree(self.label, [self.word])
+        return nltk.Tree(self.label, [child.to_nltk() for child in self])
+
+    @classmethod
+    def from_nltk(cls, tree: nltk.Tree) -> Tree:
+        """Convert from `nltk.Tree`."""
+        kids = [child if isinstance(child, str) else cls.from_nltk(child) for child in tree]
+        return cls(tree.label(), kids)  # type: ignore[arg-type]
+
+
+_set = object.__setattr__
+
+
+def escape(word: str) -> str:
+    """Write brackets inside a word as Penn treebanks do, so that the tree can be read again."""
+    if "(" in word or ")" in word:
+        return word.replace("(", "-LRB-").replace(")", "-RRB-")
+    return word
+
+
+def _from_events(events: list[tuple[str, int | str]]) -> Tree:
+    """Rebuild a tree from its pre-order identity (pickling without recursion)."""
+    finished: list[Tree] = []
+    for label, content in reversed(events):
+        if isinstance(content, str):
+            finished.append(Tree._trusted(label, (content,)))
+        else:
+            kids = tuple(reversed(finished[-content:]))
+            del finished[-content:]
+            finished.append(Tree._trusted(label, kids))
+    return finished[0]

@@ -1,0 +1,351 @@
+"""`Treebank`: all trees as packed arrays.
+
+Notation
+--------
+A node of a tree is a row; the rows of one tree stand together, children before parents, so the
+root is the last row. Bottom-up is a loop up, top-down a loop down.
+
+    column   meaning                                              in-terminal   pre-terminal
+    label    symbol number                                        < n_phrases   >= n_phrases
+    rule     number of its binary rule                            >= 0          -1
+    left     row of the left child, counted from the tree's first >= 0          -1
+    right    row of the right child, likewise                     >= 0          -1
+    parent   row of the parent, likewise; -1 at the root
+    word     word number                                          -1            >= 0
+    start    first word covered
+    end      one past the last word covered
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain as concatenate
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.bundled import sample_path
+from sapwood.corpus.clean import ROOT, clean_all
+from sapwood.corpus.files import Source
+from sapwood.corpus.heads import uses_penn_tags
+from sapwood.corpus.penn import read_trees
+from sapwood.corpus.transform import (
+    Step,
+    Symbol,
+    Transform,
+    binarised,
+    child_ancestors,
+    restore,
+)
+from sapwood.corpus.tree import Tree
+from sapwood.errors import CorpusError
+
+IntArray = npt.NDArray[np.int32]
+N_PEEKED = 1000  # trees that are looked at to recognise the label set
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What the numbers in a treebank stand for; shared by all its shards.
+
+    Attributes
+    ----------
+    phrases, tags
+        The symbols of in-terminals and of pre-terminals; a tag's number follows the last phrase's.
+    words
+        The word behind each word number.
+    rules
+        `(a, b, c)` behind each rule number, shape [n_rules, 3].
+    transform
+        How the trees were made binary, with `heads` decided.
+    """
+
+    phrases: tuple[Symbol, ...]
+    tags: tuple[Symbol, ...]
+    words: tuple[str, ...]
+    rules: IntArray
+    transform: Transform
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """All symbols in the order of their numbers."""
+        return self.phrases + self.tags
+
+
+@dataclass(frozen=True)
+class Treebank:
+    """Packed trees; slicing gives shards that share everything and copy nothing.
+
+    Examples
+    --------
+    >>> bank = Treebank.from_trees([Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))")])
+    >>> bank.n_trees, bank.n_tokens, len(bank.label)
+    (1, 3, 5)
+    >>> print(bank.tree(0))
+    (TOP (S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now)))))
+    """
+
+    inventory: Inventory
+    offsets: npt.NDArray[np.int64]
+    label: IntArray
+    rule: IntArray
+    left: IntArray
+    right: IntArray
+    parent: IntArray
+    word: IntArray
+    start: IntArray
+    end: IntArray
+
+    COLUMNS: ClassVar[tuple[str, ...]] = (
+        "label", "rule", "left", "right", "parent", "word", "start", "end",
+    )  # fmt: skip
+
+    @classmethod
+    def from_trees(cls, trees: Iterable[Tree], transform: Transform | None = None) -> Treebank:
+        """Pack trees that are already clean, in one pass.
+
+        Parameters
+        ----------
+        trees
+            Cleaned trees; ones that lack the root `TOP` are taken as its only child.
+        transform
+            How to make them binary; the default grows phrases outward from their heads.
+        """
+        trees = iter(trees)
+        peeked = list(islice(trees, N_PEEKED))
+        if not peeked:
+            msg = "no tree found"
+            raise CorpusError(msg, hint="is the file empty, or does it hold nothing but empty trees?")
+        packer = _Packer(_decide_heads(transform or Transform(), peeked))
+        for tree in concatenate(peeked, trees):
+            packer.add(tree)
+        return packer.treebank()
+
+    # -- size and slicing ---------------------------------------------------------------------
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """How many words, counted with repetition."""
+        return (len(self.label) + self.n_trees) // 2  # a binary tree over n words has 2n - 1 nodes
+
+    def __len__(self) -> int:
+        return self.n_trees
+
+    def __getitem__(self, trees: slice) -> Treebank:
+        first, last, step = trees.indices(self.n_trees)
+        if step != 1:
+            msg = "a treebank is cut into runs of neighbouring trees; use a slice with step 1"
+            raise ValueError(msg)
+        last = max(first, last)
+        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
+        return replace(self, offsets=self.offsets[first : last + 1] - self.offsets[first], **cut)
+
+    def shards(self, n: int) -> list[Treebank]:
+        """Cut into at most n runs of trees with about equally many nodes."""
+        targets = np.linspace(0, self.offsets[-1], max(1, n) + 1)
+        cuts = np.unique(np.searchsorted(self.offsets, targets))
+        return [self[int(a) : int(b)] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+
+    # -- back to people -----------------------------------------------------------------------
+
+    def words(self, index: int) -> list[str]:
+        """The sentence of one tree."""
+        numbers = self.word[self._rows(index)]
+        return [self.inventory.words[number] for number in numbers[numbers >= 0]]
+
+    def tree(self, index: int) -> Tree:
+        """One tree, restored to what `clean` left."""
+        rows = self._rows(index)
+        names = self.inventory.words
+        columns = (getattr(self, c)[rows].tolist() for c in ("label", "left", "right", "word"))
+        nodes = [(a, b, c, names[x] if x >= 0 else None) for a, b, c, x in zip(*columns, strict=True)]
+        return restore(self.inventory.symbols, nodes)
+
+    def trees(self) -> Iterator[Tree]:
+        """All trees, restored."""
+        return (self.tree(index) for index in range(self.n_trees))
+
+    def retransform(self, transform: Transform) -> Treebank:
+        """The same trees made binary in another way."""
+        if transform in (self.inventory.transform, replace(self.inventory.transform, heads="auto")):
+            return self
+        return Treebank.from_trees(self.trees(), transform)
+
+    def _rows(self, index: int) -> slice:
+        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+
+
+def read_treebank(
+    sources: Source | Iterable[Source],
+    transform: Transform | None = None,
+    *,
+    skipped: list[CorpusError] | None = None,
+) -> Treebank:
+    """Read, clean, make binary and pack a treebank of Penn brackets.
+
+    Parameters
+    ----------
+    sources
+        One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
+    transform
+        How to make the trees binary; the default grows phrases outward from their heads.
+    skipped
+        When given, broken trees are skipped and their errors appended; when None, they are raised.
+    """
+    return Treebank.from_trees(clean_all(read_trees(sources, skipped=skipped)), transform)
+
+
+def bundled_treebank(split: str = "train", transform: Transform | None = None) -> Treebank:
+    """The treebank that comes with Sapwood: `train` (3,000 trees), `dev` or `test` (300 each)."""
+    return read_treebank(sample_path(split), transform)
+
+
+def _decide_heads(transform: Transform, trees: Sequence[Tree]) -> Transform:
+    if transform.heads != "auto":
+        return transform
+    labels = {label for tree in trees for label in tree.tags()}
+    return replace(transform, heads="penn" if uses_penn_tags(labels) else "generic")
+
+
+class _Template(NamedTuple):
+    """A production seen before: its binary nodes as numbers, innermost first."""
+
+    label: tuple[int, ...]
+    rule: tuple[int, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+class _Packer:
+    """Collects rows; remembers each distinct production, since most occur many times."""
+
+    def __init__(self, transform: Transform) -> None:
+        self.transform = transform
+        self.phrases: dict[Symbol, int] = {}
+        self.tags: dict[Symbol, int] = {}
+        self.word_numbers: dict[str, int] = {}
+        self.rules: dict[tuple[int, int, int], int] = {}
+        self.templates: dict[tuple[Any, ...], _Template] = {}
+        self.columns = {name: array("i") for name in Treebank.COLUMNS}
+        self.offsets = array("q", [0])
+
+    def add(self, tree: Tree) -> None:
+        if tree.label == ROOT and not tree.is_preterminal and len(tree.children) == 1:
+            tree = tree[0]
+        self.first = self.offsets[-1]
+        self.position = 0
+        self._node(tree, ())
+        self.offsets.append(len(self.columns["label"]))
+
+    def _node(self, node: Tree, ancestors: tuple[str, ...]) -> tuple[int, int, str]:
+        """Append the rows of a subtree; return its row, its symbol number and its outermost label.
+
+        Tags are numbered -1, -2, ... until the number of phrases is known.
+        """
+        labels = [node.label]
+        while not node.is_preterminal and len(node.children) == 1:
+            node = node[0]
+            labels.append(node.label)
+        chain = tuple(labels)
+        if node.is_preterminal:
+            return self._leaf(chain, ancestors, node.word), self._last_label(), chain[0]
+        below = child_ancestors(self.transform, chain, ancestors) if self.transform.vertical > 1 else ()
+        start = self.position
+        kids = [self._node(child, below) for child in node]
+        return self._production(chain, ancestors, kids, start), self._last_label(), chain[0]
+
+    def _last_label(self) -> int:
+        return self.columns["label"][-1]
+
+    def _leaf(self, chain: tuple[str, ...], ancestors: tuple[str, ...], word: str) -> int:
+        if len(chain) == 1 and not self.transform.tag_parents:
+            ancestors = ()
+        tags, words = self.tags, self.word_numbers
+        tag = tags.setdefault(Symbol(chain, ancestors), -len(tags) - 1)
+        number = words.setdefault(word, len(words))
+        self.position += 1
+        return self._append(tag, -1, -1, -1, number, self.position - 1)
+
+    def _append(self, label: int, rule: int, left: int, right: int, word: int, start: int) -> int:
+        columns = self.columns
+        row = len(columns["label"]) - self.first
+        columns["label"].append(label)
+        columns["rule"].append(rule)
+        columns["left"].append(left)
+        columns["right"].append(right)
+        columns["parent"].append(-1)
+        columns["word"].append(word)
+        columns["start"].append(start)
+        columns["end"].append(self.position)
+        return row
+
+    def _production(
+        self,
+        chain: tuple[str, ...],
+        ancestors: tuple[str, ...],
+        kids: list[tuple[int, int, str]],
+        start: int,
+    ) -> int:
+        key = (chain, ancestors, *[symbol for _, symbol, _ in kids])
+        template = self.templates.get(key)
+        if template is None:
+            template = self.templates[key] = self._template(chain, ancestors, kids)
+        rows = [row for row, _, _ in kids]
+        starts, ends, parents = self.columns["start"], self.columns["end"], self.columns["parent"]
+        built = -1
+        for label, rule, left, right in zip(*template, strict=True):
+            b = built if left < 0 else rows[left]
+            c = built if right < 0 else rows[right]
+            built = self._append(label, rule, b, c, -1, starts[self.first + b])
+            ends[self.first + built] = ends[self.first + c]
+            parents[self.first + b] = parents[self.first + c] = built
+        return built
+
+    def _template(
+        self, chain: tuple[str, ...], ancestors: tuple[str, ...], kids: list[tuple[int, int, str]]
+    ) -> _Template:
+        steps = binarised(self.transform, chain, ancestors, [label for _, _, label in kids])
+        numbers = [symbol for _, symbol, _ in kids]
+        phrases = self.phrases
+        labels = [phrases.setdefault(step.symbol, len(phrases)) for step in steps]
+        rules = []
+        for place, (step, a) in enumerate(zip(steps, labels, strict=True)):
+            b, c = (self._child(step, side, numbers, labels, place) for side in ("left", "right"))
+            rules.append(self.rules.setdefault((a, b, c), len(self.rules)))
+        return _Template(
+            tuple(labels), tuple(rules), tuple(s.left for s in steps), tuple(s.right for s in steps)
+        )
+
+    @staticmethod
+    def _child(step: Step, side: str, numbers: list[int], labels: list[int], place: int) -> int:
+        position: int = getattr(step, side)
+        return labels[place - 1] if position < 0 else numbers[position]
+
+    def treebank(self) -> Treebank:
+        n_phrases = len(self.phrases)
+        rules = np.array(list(self.rules), dtype=np.int32).reshape(-1, 3)
+        inventory = Inventory(
+            phrases=tuple(self.phrases),
+            tags=tuple(self.tags),
+            words=tuple(self.word_numbers),
+            rules=_number_tags(rules, n_phrases),
+            transform=self.transform,
+        )
+        columns: dict[str, Any] = {k: np.array(v, dtype=np.int32) for k, v in self.columns.items()}
+        columns["label"] = _number_tags(columns["label"], n_phrases)
+        return Treebank(inventory, np.array(self.offsets, dtype=np.int64), **columns)
+
+
+def _number_tags(labels: IntArray, n_phrases: int) -> IntArray:
+    """Give tags, numbered -1, -2, ... while reading, the numbers after the last phrase."""
+    return np.where(labels < 0, n_phrases - 1 - labels, labels).astype(np.int32)

@@ -1,0 +1,74 @@
+"""Exceptions of Sapwood: each says what was found, where, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SapwoodError(Exception):
+    """Any failure that Sapwood can explain.
+
+    Parameters
+    ----------
+    message
+        What was wrong, with the value found and what was expected.
+    hint
+        What to do about it, in one line.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Keyword-only arguments do not survive the default pickling, and workers must hand errors on.
+        return _rebuild, (type(self), self.__dict__.copy())
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class CorpusError(SapwoodError):
+    """A corpus that cannot be read; knows the file, line and column where reading stopped."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.file = file
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        return f"{place}: {self.message}" if place else self.message
+
+
+class ModelFormatError(SapwoodError):
+    """A model file that is truncated, foreign, too new, or breaks an invariant of its model."""
+
+
+class NotIdentifiableError(SapwoodError):
+    """A request for parameters that the given statistics cannot determine; carries its report."""
+
+    def __init__(self, message: str, *, report: object, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.report = report
+
+
+class SapwoodWarning(UserWarning):
+    """A degraded path was taken; the message counts how often and says why."""
+
+
+def _rebuild(kind: type[SapwoodError], state: dict[str, Any]) -> SapwoodError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, state["message"])
+    error.__dict__.update(state)
+    return error
