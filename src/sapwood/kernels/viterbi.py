@@ -1,0 +1,221 @@
+"""The single best derivation of a plain PCFG: max instead of sum in the full chart.
+
+Looks like `coarse.inside` on purpose; the helpers are repeated here because Numba's cache does not see
+edits in other files.
+"""
+
+from __future__ import annotations
+
+from math import frexp, ldexp
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cell_of(n, i, j):
+    return np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _best_two_words(rules, tags, i, out):
+    for x in range(tags.start[i], tags.start[i + 1]):
+        for y in range(tags.start[i + 1], tags.start[i + 2]):
+            pair = rules.tt_pair[tags.tag[x], tags.tag[y]]
+            if pair == 0:
+                continue
+            weight = tags.weight[x] * tags.weight[y]
+            for r in range(rules.tt_start[pair - np.uint32(1)], rules.tt_start[pair]):
+                a = rules.tt_parent[r]
+                out[a] = max(out[a], rules.tt_weight[r] * weight)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _best_with_word(tags, position, start, child, parent, rule_weight, row, factor, out):
+    """One child is the word at `position`, the other a phrase with weights `row`."""
+    for x in range(tags.start[position], tags.start[position + 1]):
+        weight = tags.weight[x] * factor
+        t = tags.tag[x]
+        for r in range(start[t], start[t + np.uint32(1)]):
+            out[parent[r]] = max(out[parent[r]], rule_weight[r] * weight * row[child[r]])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _best_phrases(rules, n, delta, factor, i, j, out):
+    """Best split of every pair, then its rules; the best value of a pair serves all its rules."""
+    for left in range(len(rules.left_of)):
+        b = rules.left_of[left]
+        for pair in range(rules.aa_first[left], rules.aa_first[left + 1]):
+            c = rules.right_of[rules.aa_right[pair]]
+            best = 0.0
+            for k in range(i + 2, j - 1):
+                value = delta[_cell_of(n, i, k), b]
+                if value != 0.0:
+                    best = max(best, value * delta[_cell_of(n, k, j), c] * factor[k])
+            if best == 0.0:
+                continue
+            for r in range(rules.aa_start[pair], rules.aa_start[pair + 1]):
+                a = rules.aa_parent[r]
+                out[a] = max(out[a], rules.aa_weight[r] * best)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_weights(rules, tags):
+    """Weight of the best derivation of every labelled span.
+
+        delta[i, j, a] = max over k and a -> b c of  w(a -> b c) * delta[i, k, b] * delta[k, j, c]
+
+    Returns `delta` [n_cells, n_phrases] and the power of two of each cell.
+    """
+    n = len(tags.start) - 1
+    delta = np.zeros((n * (n + 1) // 2, rules.n_phrases))
+    scale = np.full(n * (n + 1) // 2, -(2**30), np.int64)
+    for i in range(n):
+        if tags.start[i + 1] > tags.start[i]:
+            scale[_cell_of(n, i, i + 1)] = tags.scale[i]
+    factor = np.zeros(n + 1)
+    for width in range(2, n + 1):
+        for i in range(n - width + 1):
+            j = i + width
+            base = -(2**30)
+            for k in range(i + 1, j):
+                base = max(base, scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)])
+            if base <= -(2**29):
+                continue
+            for k in range(i + 1, j):
+                exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - base
+                factor[k] = ldexp(1.0, max(exponent, -1074))
+            out = delta[_cell_of(n, i, j)]
+            if width == 2:
+                _best_two_words(rules, tags, i, out)
+            else:
+                _best_with_word(
+                    tags, i, rules.ta_start, rules.ta_child, rules.ta_parent, rules.ta_weight,
+                    delta[_cell_of(n, i + 1, j)], factor[i + 1], out,
+                )  # fmt: skip
+                _best_with_word(
+                    tags, j - 1, rules.at_start, rules.at_child, rules.at_parent, rules.at_weight,
+                    delta[_cell_of(n, i, j - 1)], factor[j - 1], out,
+                )  # fmt: skip
+            if width >= 4:
+                _best_phrases(rules, n, delta, factor, i, j, out)
+            peak = out.max()
+            if peak > 0.0:
+                _, power = frexp(peak)
+                power = max(power, -1022)
+                scale[_cell_of(n, i, j)] = base + power
+                out *= ldexp(1.0, -power)
+    return delta, scale
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _child_value(delta, n_phrases, tags, n, i, j, symbol):
+    if symbol < n_phrases:
+        return delta[_cell_of(n, i, j), symbol] if j - i > 1 else 0.0
+    if j - i > 1:
+        return 0.0
+    for x in range(tags.start[i], tags.start[i + 1]):
+        if tags.tag[x] + n_phrases == symbol:
+            return tags.weight[x]
+    return 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def trace(delta, scale, tags, root_symbol, rule_start, rule_order, rules, weights, n_phrases):
+    """Nodes of the best derivation, children before parents: symbol, left place, right place, start.
+
+    The chart keeps no pointers; each node's best rule and split is found again, which costs no more
+    than the rules of 2n - 1 symbols.
+    """
+    n = len(tags.start) - 1
+    n_nodes = 2 * n - 1
+    symbol, start = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
+    end = np.zeros(n_nodes, np.int64)
+    left, right = np.full(n_nodes, -1, np.int64), np.full(n_nodes, -1, np.int64)
+    place = n_nodes - 1
+    symbol[place], start[place], end[place] = root_symbol, 0, n
+    free = place - 1
+    while place >= 0:
+        i, j, a = start[place], end[place], symbol[place]
+        if j - i > 1:
+            best, best_rule, best_split = -1.0, 0, 0
+            here = scale[_cell_of(n, i, j)]
+            for place_in_order in range(rule_start[a], rule_start[a + 1]):
+                r = rule_order[place_in_order]
+                b, c = rules[r, 1], rules[r, 2]
+                first = i + 1 if b >= n_phrases else i + 2
+                last = j - 1 if c >= n_phrases else j - 2
+                if b >= n_phrases:
+                    last = min(last, i + 1)
+                if c >= n_phrases:
+                    first = max(first, j - 1)
+                for k in range(first, last + 1):
+                    value = _child_value(delta, n_phrases, tags, n, i, k, b)
+                    if value == 0.0:
+                        continue
+                    value *= weights[r] * _child_value(delta, n_phrases, tags, n, k, j, c)
+                    exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - here
+                    value *= ldexp(1.0, max(min(exponent, 1000), -1074))
+                    if value > best:
+                        best, best_rule, best_split = value, r, k
+            right[place], left[place] = free, free - 1
+            symbol[free], start[free], end[free] = rules[best_rule, 2], best_split, j
+            symbol[free - 1], start[free - 1], end[free - 1] = rules[best_rule, 1], i, best_split
+            free -= 2
+        place -= 1
+    return symbol, left, right, start
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, choice):
+    """Best derivation of each item and state of a latent grammar on a forest.
+
+        delta[x][h] = max over edges, p, q of  C[h, p, q] * delta[left][p] * delta[right][q]
+
+    `delta` holds the leaf vectors; `choice` receives the edge behind each state. Weights must not be
+    negative.
+    """
+    for edge in range(len(forest.head)):
+        x, y, z = forest.head[edge], forest.left[edge], forest.right[edge]
+        out = delta[vector_start[x] : vector_start[x + np.uint32(1)]]
+        left = delta[vector_start[y] : vector_start[y + np.uint32(1)]]
+        right = delta[vector_start[z] : vector_start[z + np.uint32(1)]]
+        first = tensor_start[forest.rule[edge]]
+        i, k, j = np.int64(forest.start[x]), np.int64(forest.end[y]), np.int64(forest.end[x])
+        exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - scale[_cell_of(n, i, j)]
+        factor = ldexp(1.0, max(min(exponent, 1000), -1074))
+        for h in range(len(out)):
+            for p in range(len(left)):
+                for q in range(len(right)):
+                    at = first + np.uint64((h * len(left) + p) * len(right) + q)
+                    value = tensors[at] * left[p] * right[q] * factor
+                    if value > out[h]:
+                        out[h] = value
+                        choice[vector_start[x] + np.uint64(h)] = edge
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def follow_states(forest, n, scale, vector_start, tensor_start, tensors, delta, choice, root, state):
+    """The edges of the best derivation from one root item and state: chosen edge of each item used."""
+    used = np.full(len(forest.symbol), np.uint32(0xFFFFFFFF), np.uint32)
+    stack = [(np.int64(root), np.int64(state))]
+    while len(stack) > 0:
+        x, h = stack.pop()
+        if forest.end[x] - forest.start[x] == 1:
+            continue
+        edge = choice[vector_start[x] + np.uint64(h)]
+        used[x] = edge
+        y, z = np.int64(forest.left[edge]), np.int64(forest.right[edge])
+        left = delta[vector_start[y] : vector_start[y + 1]]
+        right = delta[vector_start[z] : vector_start[z + 1]]
+        first = tensor_start[forest.rule[edge]]
+        best, best_p, best_q = -1.0, 0, 0
+        for p in range(len(left)):
+            for q in range(len(right)):
+                at = first + np.uint64((h * len(left) + p) * len(right) + q)
+                value = tensors[at] * left[p] * right[q]
+                if value > best:
+                    best, best_p, best_q = value, p, q
+        stack.append((y, np.int64(best_p)))
+        stack.append((z, np.int64(best_q)))
+    return used

@@ -1,0 +1,1 @@
+"""Models: arrays with invariants that sample, score and save themselves; no learning here."""

@@ -1,0 +1,97 @@
+"""The plain PCFG behind a latent one: hidden states summed out by how often they occur."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.models.latent_grammar import CoarseWeights
+
+if TYPE_CHECKING:
+    from sapwood.corpus.transform import Symbol
+    from sapwood.models.lexicon import Lexicon
+
+FloatArray = npt.NDArray[np.float64]
+N_STEPS = 200  # expected visits converge geometrically; deeper derivations carry no weight
+
+
+def project(
+    phrases: tuple[Symbol, ...],
+    n_states: npt.NDArray[np.int64],
+    root: FloatArray,
+    rules: npt.NDArray[np.int32],
+    rule_weights: FloatArray,
+    lexicon: Lexicon,
+) -> CoarseWeights:
+    """Weights of the plain PCFG closest to a probabilistic latent grammar.
+
+        w(a -> b c) = sum over h of  P(h | a) * sum over p, q of C[a -> b c][h, p, q]
+
+    P(h | a) is the share of state h among the expected visits of symbol a.
+    """
+    start = np.concatenate([[0], np.cumsum(n_states)])
+    sizes = n_states[rules].prod(axis=1)
+    tensor_start = np.concatenate([[0], np.cumsum(sizes)])
+    tensors = [
+        rule_weights[tensor_start[r] : tensor_start[r + 1]].reshape(n_states[rules[r]])
+        for r in range(len(rules))
+    ]
+    visits = _expected_visits(start, root, rules, tensors)
+    share = np.zeros_like(visits)
+    for a in range(len(n_states)):
+        part = visits[start[a] : start[a + 1]]
+        total = part.sum()
+        share[start[a] : start[a + 1]] = part / total if total > 0 else 1.0 / len(part)
+
+    def of(a: int) -> FloatArray:
+        return share[start[a] : start[a + 1]]
+
+    coarse_rules = np.array(
+        [of(int(a)) @ t.sum(axis=(1, 2)) for (a, _, _), t in zip(rules, tensors, strict=True)]
+    )
+    tag = len(phrases) + lexicon.entry_tag.astype(np.int64)
+    lexical = np.array(
+        [of(int(a)) @ lexicon.weights[lexicon.weight_start[e] : lexicon.weight_start[e + 1]]
+         for e, a in enumerate(tag)]
+    )  # fmt: skip
+    return CoarseWeights(np.add.reduceat(root, start[:-1]), coarse_rules, lexical)
+
+
+def expected_visits(
+    root: FloatArray, rules: npt.NDArray[np.int32], weights: FloatArray
+) -> FloatArray:
+    """How often each symbol of a plain PCFG occurs in a random tree, up to a common factor."""
+    start = np.arange(len(root) + 1)
+    return _expected_visits(start, root, rules, list(weights.reshape(-1, 1, 1, 1)))
+
+
+def _expected_visits(
+    start: npt.NDArray[np.int64],
+    root: FloatArray,
+    rules: npt.NDArray[np.int32],
+    tensors: list[FloatArray],
+) -> FloatArray:
+    """How often each symbol and state occurs in a random tree: v = root + M' v."""
+    from scipy.sparse import coo_array
+
+    rows, columns, values = [], [], []
+    for (a, b, c), tensor in zip(rules, tensors, strict=True):
+        for child, axis in ((b, 2), (c, 1)):
+            block = tensor.sum(axis=axis)
+            h, p = np.indices(block.shape)
+            rows.append((start[a] + h).ravel())
+            columns.append((start[child] + p).ravel())
+            values.append(block.ravel())
+    n = len(root)
+    if not rows:
+        return root
+    flow = coo_array(
+        (np.concatenate(values), (np.concatenate(columns), np.concatenate(rows))), shape=(n, n)
+    ).tocsr()
+    visits = root
+    for _ in range(N_STEPS):
+        visits = root + flow @ visits
+        visits /= max(1.0, visits.sum() / 1e6)  # only shares matter; keeps a critical grammar finite
+    return np.asarray(visits)

@@ -1,0 +1,165 @@
+"""Model files: one safetensors file, everything else in its JSON header. Never pickle.
+
+The header's metadata has one entry, `sapwood`, a JSON object:
+
+    format    version of this layout         kind      class of the model
+    sha256    of all tensors and of the rest  model     symbols, words, transform, training record
+
+A file is written under a temporary name and renamed, so a model on disk is always whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sapwood.corpus.transform import Symbol, Transform
+from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
+from sapwood.models.lexicon import Lexicon
+
+FORMAT = 1
+KIND = "LatentGrammar"
+_TENSORS = (
+    "n_states", "root", "rules", "rule_weights", "lexicon_row_start", "lexicon_entry_tag",
+    "lexicon_weights", "coarse_root", "coarse_rules", "coarse_lexical",
+)  # fmt: skip
+
+
+def save_grammar(grammar: LatentGrammar, path: str | Path) -> None:
+    """Write a grammar atomically."""
+    tensors = _tensors(grammar)
+    model = {
+        "phrases": [list(symbol) for symbol in grammar.phrases],
+        "tags": [list(symbol) for symbol in grammar.tags],
+        "words": list(grammar.lexicon.words),
+        "classes": list(grammar.lexicon.classes),
+        "style": grammar.lexicon.style,
+        "transform": grammar.transform.as_dict(),
+        "is_probabilistic": grammar.is_probabilistic,
+        "record": dict(grammar.record),
+    }
+    header = {"format": FORMAT, "kind": KIND, "sha256": _digest(tensors, model), "model": model}
+    write_atomically(Path(path), tensors, header)
+
+
+def write_atomically(path: Path, tensors: dict[str, np.ndarray], header: dict[str, Any]) -> None:
+    """Write a safetensors file under a temporary name beside its place, then rename it."""
+    from safetensors.numpy import save
+
+    data = save(tensors, metadata={"sapwood": json.dumps(header, ensure_ascii=False)})
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise SapwoodError(msg, hint="does the folder exist, and may you write there?") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path) -> LatentGrammar:
+    """Read a model file and check it.
+
+    Raises
+    ------
+    ModelFormatError
+        For a file that is truncated, foreign, newer than this version, or was changed.
+    """
+    name = str(path)
+    tensors, header = _read(Path(path))
+    if header.get("format") != FORMAT:
+        msg = f"{name}: model format {header.get('format')!r}; this version of Sapwood reads format {FORMAT}"
+        raise ModelFormatError(msg, hint="upgrade Sapwood, or train the model again")
+    if header.get("kind") != KIND:
+        msg = f"{name}: holds a {header.get('kind')!r}, expected a {KIND}"
+        raise ModelFormatError(msg)
+    model = header.get("model")
+    if not isinstance(model, dict) or header.get("sha256") != _digest(tensors, model):
+        msg = f"{name}: its contents do not match its checksum: the file was changed after it was saved"
+        raise ModelFormatError(msg, hint="copy it again from where it came, or train it again")
+    try:
+        return _grammar(tensors, model)
+    except (KeyError, TypeError, ValueError, SapwoodError) as error:
+        msg = f"{name}: not a valid model: {error}"
+        raise ModelFormatError(msg, hint="train the model again") from error
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    hint = "a Sapwood model is a file written by `sapwood train` or model.save()"
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if "sapwood" not in metadata:
+                msg = f"{path}: a safetensors file, but not a Sapwood model"
+                raise ModelFormatError(msg, hint=hint)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = json.loads(metadata["sapwood"])
+    except FileNotFoundError as error:
+        msg = f"{path}: no such model file"
+        raise ModelFormatError(msg, hint=hint) from error
+    except (SafetensorError, OSError, ValueError) as error:
+        msg = f"{path}: not a complete Sapwood model ({error})"
+        raise ModelFormatError(msg, hint=hint) from error
+    if not isinstance(header, dict):
+        msg = f"{path}: a safetensors file, but not a Sapwood model"
+        raise ModelFormatError(msg, hint=hint)
+    return tensors, header
+
+
+def _digest(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(model, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _tensors(grammar: LatentGrammar) -> dict[str, np.ndarray]:
+    lexicon, coarse = grammar.lexicon, grammar.coarse
+    arrays = (
+        grammar.n_states, grammar.root, grammar.rules, grammar.rule_weights, lexicon.row_start,
+        lexicon.entry_tag, lexicon.weights, coarse.root, coarse.rules, coarse.lexical,
+    )  # fmt: skip
+    tensors = {name: np.ascontiguousarray(array) for name, array in zip(_TENSORS, arrays, strict=True)}
+    if grammar.is_plain:  # a plain grammar is its own coarse grammar: do not store it twice
+        for name in ("coarse_root", "coarse_rules", "coarse_lexical"):
+            del tensors[name]
+    return tensors
+
+
+def _grammar(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> LatentGrammar:
+    phrases, tags = (
+        tuple(Symbol(tuple(c), tuple(a), None if x is None else tuple(x)) for c, a, x in model[key])
+        for key in ("phrases", "tags")
+    )
+    n_states, entry_tag = tensors["n_states"], tensors["lexicon_entry_tag"]
+    sizes = n_states[len(phrases) + entry_tag.astype(np.int64)]
+    lexicon = Lexicon(
+        tuple(model["words"]), tuple(model["classes"]), model["style"],
+        tensors["lexicon_row_start"], entry_tag, tensors["lexicon_weights"],
+        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+    )  # fmt: skip
+    own = (tensors["root"], tensors["rule_weights"], tensors["lexicon_weights"])
+    coarse = CoarseWeights(
+        *(tensors.get(f"coarse_{part}", alternative)
+          for part, alternative in zip(("root", "rules", "lexical"), own, strict=True))
+    )  # fmt: skip
+    return LatentGrammar(
+        phrases, tags, n_states, tensors["root"], tensors["rules"], tensors["rule_weights"],
+        lexicon, coarse, Transform(**model["transform"]), model["is_probabilistic"], model["record"],
+    )  # fmt: skip

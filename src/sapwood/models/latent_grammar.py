@@ -1,0 +1,203 @@
+"""`LatentGrammar`: one object for plain PCFGs, latent-variable PCFGs and spectral ones.
+
+Notation (SPECTRAL, section 6)
+------------------------------
+    m(a)            n_states[a]           number of hidden states of symbol a; all 1 for a plain PCFG
+    C[a -> b c]     tensor(r)             [m(a), m(b), m(c)]
+    c_inf[a -> x]   lexicon               [m(a)] per entry (row x, tag a)
+    c_1[a]          root_vector(a)        [m(a)]
+
+By Theorem 3 an ordinary L-PCFG is the special case in which these are probabilities; a spectral model
+holds the same arrays up to an invertible change of basis per symbol, so they may be negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.transform import Symbol, Transform
+from sapwood.corpus.tree import Tree
+from sapwood.errors import SapwoodError
+from sapwood.models.lexicon import Lexicon
+
+if TYPE_CHECKING:
+    from sapwood.corpus.treebank import Treebank
+    from sapwood.kernels.coarse import CoarseRules
+    from sapwood.kernels.forest import PairTable
+
+FloatArray = npt.NDArray[np.float64]
+SUM_TOLERANCE = 1e-6  # probabilities are estimated from counts: a larger gap is a broken model
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseWeights:
+    """A plain PCFG over the same symbols and rules, which prunes the charts of a latent grammar.
+
+    Attributes
+    ----------
+    root : [n_symbols]
+    rules : [n_rules]
+    lexical : [n_entries]
+    """
+
+    root: FloatArray
+    rules: FloatArray
+    lexical: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LatentGrammar:
+    """A grammar with hidden states in tensor form; see the notation of this module.
+
+    Attributes
+    ----------
+    phrases, tags
+        Symbols of in-terminals and of pre-terminals; tags are numbered after phrases.
+    n_states : [n_symbols]
+        Hidden states of each symbol.
+    root : [sum of n_states]
+        Root vectors, one after the other.
+    rules : [n_rules, 3]
+        Symbols a, b, c of each binary rule.
+    rule_weights
+        Tensors of all rules, one after the other, each stored as [m(a), m(b), m(c)].
+    lexicon
+        Words, classes of unknown words, and their emission vectors.
+    coarse
+        The plain PCFG that prunes charts; for a plain PCFG its own weights.
+    transform
+        How treebank trees become trees of this grammar.
+    is_probabilistic
+        Whether all weights are probabilities (not for spectral models).
+    record
+        How the model was made: method, sizes, times.
+    """
+
+    phrases: tuple[Symbol, ...]
+    tags: tuple[Symbol, ...]
+    n_states: npt.NDArray[np.int64]
+    root: FloatArray
+    rules: npt.NDArray[np.int32]
+    rule_weights: FloatArray
+    lexicon: Lexicon
+    coarse: CoarseWeights
+    transform: Transform = field(default_factory=Transform)
+    is_probabilistic: bool = True
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from sapwood.models.invariants import check_grammar
+
+        check_grammar(self)
+
+    # -- sizes and parts ----------------------------------------------------------------------
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """All symbols in the order of their numbers."""
+        return self.phrases + self.tags
+
+    @property
+    def n_phrases(self) -> int:
+        """How many symbols are phrases; tags are numbered from here on."""
+        return len(self.phrases)
+
+    @property
+    def n_symbols(self) -> int:
+        """Phrases and tags together."""
+        return len(self.phrases) + len(self.tags)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every symbol has a single state: a plain PCFG."""
+        return bool((self.n_states == 1).all())
+
+    @cached_property
+    def state_start(self) -> npt.NDArray[np.int64]:
+        """Where the states of each symbol start, shape [n_symbols + 1]."""
+        return _starts(self.n_states)
+
+    @cached_property
+    def tensor_start(self) -> npt.NDArray[np.int64]:
+        """Where the tensor of each rule starts, shape [n_rules + 1]."""
+        return _starts(self.n_states[self.rules].prod(axis=1))
+
+    def tensor(self, rule: int) -> FloatArray:
+        """C[a -> b c] of one rule, shape [m(a), m(b), m(c)]."""
+        start, stop = self.tensor_start[rule], self.tensor_start[rule + 1]
+        return self.rule_weights[start:stop].reshape(self.n_states[self.rules[rule]])
+
+    def root_vector(self, symbol: int) -> FloatArray:
+        """c_1[a] of one symbol, shape [m(a)]."""
+        return self.root[self.state_start[symbol] : self.state_start[symbol + 1]]
+
+    # -- prepared for the kernels, made once --------------------------------------------------
+
+    @cached_property
+    def coarse_rules(self) -> CoarseRules:
+        """The plain grammar's rules arranged for the full-chart kernels."""
+        from sapwood.models.rule_index import coarse_rules
+
+        return coarse_rules(self.rules, self.coarse.rules, self.n_phrases, len(self.tags))
+
+    @cached_property
+    def pair_table(self) -> PairTable:
+        """The rules arranged by their children, for building forests."""
+        from sapwood.models.rule_index import pair_table
+
+        return pair_table(self.rules, self.n_symbols)
+
+    def __getstate__(self) -> dict[str, Any]:
+        prepared = {"coarse_rules", "pair_table", "state_start", "tensor_start"}
+        return {key: value for key, value in self.__dict__.items() if key not in prepared}
+
+    # -- probabilities, samples, files --------------------------------------------------------
+
+    def log_prob(self, item: Tree | Sequence[str]) -> float:
+        """Log-probability of a tree (with its words), or of a sentence (summed over its trees).
+
+        Sums over hidden states. For a spectral model, the log of the absolute weight. A sentence of a
+        latent grammar is summed over the whole chart; `Parser.parse` is faster and prunes.
+
+        Parameters
+        ----------
+        item
+            A `Tree`, cleaned or not, or a list of words.
+        """
+        from sapwood.models.score import sentence_log_weight, tree_log_weights
+
+        if isinstance(item, Tree):
+            return float(tree_log_weights(self, [item])[0])
+        if isinstance(item, str):
+            msg = "a sentence is a list of words, not a string"
+            raise SapwoodError(msg, hint="use sentence.split()")
+        return sentence_log_weight(self, list(item))
+
+    def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
+        """Log-probabilities of many trees at once, shape [n_trees]."""
+        from sapwood.models.score import tree_log_weights
+
+        return tree_log_weights(self, trees)
+
+    def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
+        """Draw trees from a probabilistic grammar."""
+        from sapwood.models.sampling import sample_trees
+
+        return sample_trees(self, n, np.random.default_rng(seed))
+
+    def save(self, path: str | Path) -> None:
+        """Write one safetensors file, whole or not at all."""
+        from sapwood.models.files import save_grammar
+
+        save_grammar(self, path)
+
+
+def _starts(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])

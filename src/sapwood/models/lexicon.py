@@ -1,0 +1,91 @@
+"""`Lexicon`: which tags a word may have, with a weight per tag and state; unknown words included.
+
+Notation
+--------
+    x          row of the lexicon: a word, or a class of unknown words (a signature)
+    entry      one tag of a row; entries of row x are row_start[x] .. row_start[x + 1]
+    q[a -> x]  weight vector of an entry, one number per state of its tag
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.tree import escape
+from sapwood.corpus.words import UNKNOWN, signatures
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """Rows of weighted tags for known words, then for classes of unknown words.
+
+    Attributes
+    ----------
+    words, classes
+        The rows in order; the plainest class `<unk>` is always there.
+    style
+        How unknown words are classed, see `sapwood.corpus.words.signatures`.
+    row_start
+        Shape [n_rows + 1]; where the entries of a row start.
+    entry_tag
+        Shape [n_entries]; tags counted from 0.
+    weights
+        Weight vectors of all entries, one after the other.
+    weight_start
+        Shape [n_entries + 1]; where the vector of an entry starts.
+    """
+
+    words: tuple[str, ...]
+    classes: tuple[str, ...]
+    style: str
+    row_start: npt.NDArray[np.uint32]
+    entry_tag: npt.NDArray[np.uint32]
+    weights: FloatArray
+    weight_start: npt.NDArray[np.int64] = field(repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Words and classes together."""
+        return len(self.words) + len(self.classes)
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.words + self.classes)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_rows"}
+
+    def row(self, word: str, *, is_first: bool) -> int:
+        """The row of a word: its own, else, at the start of a sentence, that of its small-letter form,
+        else that of the most telling class that is known.
+        """  # noqa: D205
+        rows = self._rows
+        known = rows.get(escape(word))
+        if known is not None and known < len(self.words):
+            return known
+        if is_first and word[:1].isupper():
+            known = rows.get(word[:1].lower() + word[1:])
+            if known is not None and known < len(self.words):
+                return known
+        for signature in signatures(word, is_first=is_first, style=self.style):
+            row = rows.get(signature)
+            if row is not None:
+                return row
+        return rows[UNKNOWN]
+
+    def rows(self, words: list[str]) -> npt.NDArray[np.int64]:
+        """The rows of a sentence."""
+        return np.array(
+            [self.row(word, is_first=place == 0) for place, word in enumerate(words)], dtype=np.int64
+        )
+
+    def entries(self, row: int) -> slice:
+        """The entries of a row."""
+        return slice(int(self.row_start[row]), int(self.row_start[row + 1]))

@@ -1,0 +1,121 @@
+"""Drawing trees from a probabilistic grammar, top down."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.transform import restore
+from sapwood.errors import SapwoodError
+
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+    from sapwood.models.latent_grammar import LatentGrammar
+
+MAX_WORDS = 1000  # a draw that grows longer is drawn again: the grammar may be close to critical
+MAX_TRIES = 1000
+
+
+def sample_trees(grammar: LatentGrammar, n: int, rng: np.random.Generator) -> list[Tree]:
+    """Draw n trees; classes of unknown words are never drawn unless a tag has nothing else.
+
+    Raises
+    ------
+    SapwoodError
+        For a grammar that has no probabilities, or whose trees do not end.
+    """
+    if not grammar.is_probabilistic:
+        msg = "this model holds weights, not probabilities, so trees cannot be drawn from it"
+        raise SapwoodError(msg, hint="train with --method pcfg, em, pivot or cluster to sample")
+    sampler = _Sampler(grammar, rng)
+    return [sampler.tree() for _ in range(n)]
+
+
+class _Sampler:
+    """Cumulative distributions per symbol and state, made when first needed."""
+
+    def __init__(self, grammar: LatentGrammar, rng: np.random.Generator) -> None:
+        self.grammar = grammar
+        self.rng = rng
+        self.root = np.cumsum(grammar.root)
+        self.rules_of = _members(grammar.rules[:, 0], grammar.n_symbols)
+        self.entries_of = _members(grammar.lexicon.entry_tag, len(grammar.tags))
+        entry_row = np.repeat(np.arange(grammar.lexicon.n_rows), np.diff(grammar.lexicon.row_start))
+        self.row_of = entry_row
+        self.expansions = lru_cache(maxsize=None)(self._expansions)
+        self.emissions = lru_cache(maxsize=None)(self._emissions)
+
+    def tree(self) -> Tree:
+        for _ in range(MAX_TRIES):
+            nodes = self._draw()
+            if nodes is not None:
+                return restore(self.grammar.symbols, nodes)
+        msg = f"{MAX_TRIES} draws in a row grew past {MAX_WORDS} words: the grammar does not terminate"
+        raise SapwoodError(msg)
+
+    def _draw(self) -> list[tuple[int, int, int, str | None]] | None:
+        """One tree as nodes, children before parents; None when it grows too long.
+
+        Drawn parents first with places counted from the end, so that no recursion is needed.
+        """
+        start = self.grammar.state_start
+        drawn: list[tuple[int, int, int, str | None]] = []
+        flat = int(np.searchsorted(self.root, self.rng.random() * self.root[-1], side="right"))
+        symbol = int(np.searchsorted(start, flat, side="right") - 1)
+        waiting = [(symbol, flat - int(start[symbol]))]
+        at = 0
+        while at < len(waiting):
+            a, h = waiting[at]
+            if a >= self.grammar.n_phrases:
+                drawn.append((a, -1, -1, self._word(a, h)))
+            else:
+                b, p, c, q = self._children(a, h)
+                drawn.append((a, len(waiting), len(waiting) + 1, None))
+                waiting += [(b, p), (c, q)]
+            at += 1
+            if len(waiting) > 2 * MAX_WORDS:
+                return None
+        last = len(drawn) - 1
+        return [
+            (a, last - left if word is None else -1, last - right if word is None else -1, word)
+            for a, left, right, word in reversed(drawn)
+        ]
+
+    def _children(self, a: int, h: int) -> tuple[int, int, int, int]:
+        cumulative, starts, rules = self.expansions(a, h)
+        place = int(np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right"))
+        which = int(np.searchsorted(starts, place, side="right") - 1)
+        _, b, c = self.grammar.rules[rules[which]].tolist()
+        p, q = divmod(place - int(starts[which]), int(self.grammar.n_states[c]))
+        return b, p, c, q
+
+    def _expansions(self, a: int, h: int) -> tuple[Any, Any, Any]:
+        rules = self.rules_of[a]
+        parts = [self.grammar.tensor(int(r))[h].ravel() for r in rules]
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]])
+        return np.cumsum(np.concatenate(parts)), starts, rules
+
+    def _word(self, a: int, h: int) -> str:
+        cumulative, rows = self.emissions(a, h)
+        place = int(np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right"))
+        lexicon = self.grammar.lexicon
+        row = int(rows[place])
+        return lexicon.words[row] if row < len(lexicon.words) else lexicon.classes[row - len(lexicon.words)]
+
+    def _emissions(self, a: int, h: int) -> tuple[Any, Any]:
+        lexicon = self.grammar.lexicon
+        entries = self.entries_of[a - self.grammar.n_phrases]
+        weights = lexicon.weights[lexicon.weight_start[entries] + h]
+        known = self.row_of[entries] < len(lexicon.words)
+        if weights[known].sum() > 0:
+            entries, weights = entries[known], weights[known]
+        return np.cumsum(weights), self.row_of[entries]
+
+
+def _members(keys: npt.NDArray[Any], n_keys: int) -> list[npt.NDArray[np.int64]]:
+    """Row numbers by key."""
+    order = np.argsort(keys, kind="stable")
+    return np.split(order, np.searchsorted(keys[order], np.arange(1, n_keys)))

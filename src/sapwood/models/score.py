@@ -1,0 +1,194 @@
+"""Weights of given trees (SPECTRAL, Figure 4) and of sentences (Figure 5, inside only)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.clean import clean
+from sapwood.corpus.treebank import Treebank
+from sapwood.corpus.tree import Tree
+from sapwood.errors import SapwoodError
+
+if TYPE_CHECKING:
+    from sapwood.kernels.coarse import Chart, Tags
+    from sapwood.kernels.forest import Forest
+    from sapwood.models.latent_grammar import LatentGrammar
+
+FloatArray = npt.NDArray[np.float64]
+SMALLEST = 5e-324  # the least positive number: keeps every item of positive posterior
+
+
+def tree_log_weights(grammar: LatentGrammar, trees: Treebank | Sequence[Tree]) -> FloatArray:
+    """Log of the absolute weight of each tree; -inf where the grammar cannot build it."""
+    from sapwood.kernels.trees import log_weights
+
+    if isinstance(trees, Treebank):
+        bank = trees.retransform(grammar.transform)
+    else:
+        cleaned = [clean(tree) for tree in trees]
+        kept = [tree for tree in cleaned if tree is not None]
+        if not kept:
+            return np.full(len(cleaned), -np.inf)
+        out = np.full(len(cleaned), -np.inf)
+        bank = Treebank.from_trees(kept, grammar.transform)
+        out[[tree is not None for tree in cleaned]] = tree_log_weights(grammar, bank)
+        return out
+    label, rule, leaf = _in_numbers_of(grammar, bank)
+    weights, _ = log_weights(
+        bank.offsets, label, rule, bank.left, bank.right, grammar.n_states,
+        grammar.tensor_start, grammar.rule_weights, leaf, grammar.lexicon.weights,
+        grammar.state_start, grammar.root,
+    )  # fmt: skip
+    return np.asarray(weights)
+
+
+def _in_numbers_of(grammar: LatentGrammar, bank: Treebank) -> tuple[Any, Any, Any]:
+    """Labels and rules of a treebank as numbered by a grammar (-1: unknown), and leaf vectors."""
+    ours = {symbol: a for a, symbol in enumerate(grammar.phrases)}
+    our_tags = {symbol: grammar.n_phrases + t for t, symbol in enumerate(grammar.tags)}
+    theirs = bank.inventory
+    symbol = np.array(
+        [ours.get(s, -1) for s in theirs.phrases] + [our_tags.get(s, -1) for s in theirs.tags]
+    )
+    rule_numbers = {tuple(row): r for r, row in enumerate(grammar.rules.tolist())}
+    rule = np.array([rule_numbers.get(tuple(row), -1) for row in symbol[theirs.rules].tolist()] or [-1])
+    label = symbol[bank.label]
+    return label, np.where(bank.rule >= 0, rule[bank.rule], -1), _leaf_starts(grammar, bank, label)
+
+
+def _leaf_starts(
+    grammar: LatentGrammar, bank: Treebank, label: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Where each pre-terminal's emission vector lies in the lexicon; -1 when tag and word never meet."""
+    lexicon, n_tags = grammar.lexicon, len(grammar.tags)
+    entry_row = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start))
+    keys = entry_row * n_tags + lexicon.entry_tag
+    order = np.argsort(keys)
+    words = bank.inventory.words
+    leaf = np.flatnonzero(bank.word >= 0)
+    first = bank.start[leaf] == 0
+    distinct, inverse = np.unique(bank.word[leaf] * 2 + first, return_inverse=True)
+    rows = np.array([lexicon.row(words[code // 2], is_first=bool(code % 2)) for code in distinct.tolist()])
+    wanted = rows[inverse] * n_tags + label[leaf] - grammar.n_phrases
+    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+    found = order[place]
+    out = np.full(len(bank.word), -1, np.int64)
+    hit = (keys[found] == wanted) & (label[leaf] >= 0)
+    out[leaf[hit]] = lexicon.weight_start[found[hit]]
+    return out
+
+
+def sentence_log_weight(grammar: LatentGrammar, words: list[str]) -> float:
+    """Log of the absolute weight of a sentence, summed over all trees and states; -inf for no parse."""
+    from sapwood.kernels import coarse, forest
+
+    if not words:
+        msg = "an empty sentence has no probability"
+        raise SapwoodError(msg, hint="give at least one word")
+    if len(words) == 1:
+        return _log_abs(one_word_weights(grammar, words[0])[1].sum())
+    tags, _ = tag_weights(grammar, words)
+    chart = coarse.inside(grammar.coarse_rules, tags)
+    root = grammar.coarse.root[: grammar.n_phrases]
+    if grammar.is_plain:
+        return sentence_log_prob(chart, coarse.partition(chart, root))
+    alpha, tag_alpha = coarse.outside(grammar.coarse_rules, tags, chart, root)
+    packed, _ = forest.build(
+        grammar.pair_table, grammar.n_symbols, len(words), chart.beta * alpha,
+        tags.start, tags.tag, tags.weight * tag_alpha, SMALLEST,
+    )  # fmt: skip
+    _, _, total = inside_vectors(grammar, words, packed, chart.scale)
+    return sentence_log_prob(chart, total)
+
+
+def _log_abs(value: float) -> float:
+    return log(abs(value)) if value else -np.inf
+
+
+def sentence_log_prob(chart: Chart, total: float) -> float:
+    """Undo the scaling of a sentence's weight."""
+    scale = chart.scale[chart.n - 1]  # the cell of the whole sentence: start 0, length n
+    return _log_abs(total) + float(scale) * log(2.0)
+
+
+def tag_weights(grammar: LatentGrammar, words: list[str]) -> tuple[Tags, npt.NDArray[np.int64]]:
+    """Coarse weights of the tags of each word, scaled to at most 1, and the lexicon entry of each."""
+    from sapwood.kernels.coarse import Tags
+
+    lexicon = grammar.lexicon
+    rows = lexicon.rows(words)
+    begin = lexicon.row_start[rows].astype(np.int64)
+    size = lexicon.row_start[rows + 1].astype(np.int64) - begin
+    start = np.concatenate([[0], np.cumsum(size)])
+    entry = np.arange(start[-1]) + np.repeat(begin - start[:-1], size)
+    weight = grammar.coarse.lexical[entry]
+    peak = np.maximum.reduceat(np.append(weight, 0.0), start[:-1]) * (size > 0)
+    _, scale = np.frexp(peak)
+    scale = scale.astype(np.int64)
+    scaled = np.ldexp(weight, -np.repeat(scale, size))
+    return Tags(start.astype(np.uint32), lexicon.entry_tag[entry], scaled, scale), entry
+
+
+def inside_vectors(
+    grammar: LatentGrammar, words: list[str], packed: Forest, scale: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.uint64], FloatArray, float]:
+    """Inside vectors of all items of a forest: where each starts, the vectors, the sentence's weight."""
+    from sapwood.kernels import latent
+
+    n = len(words)
+    start, beta = leaf_vectors(grammar, words, packed, scale)
+    tensor_start = grammar.tensor_start.astype(np.uint64)
+    latent.inside(packed, n, scale, start, tensor_start, grammar.rule_weights, beta)
+    total = 0.0
+    for item in root_items(packed, n):
+        vector = beta[int(start[item]) : int(start[item + 1])]
+        total += float(grammar.root_vector(int(packed.symbol[item])) @ vector)
+    return start, beta, total
+
+
+def leaf_vectors(
+    grammar: LatentGrammar, words: list[str], packed: Forest, scale: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.uint64], FloatArray]:
+    """Vectors of all items of a forest, with only those of the tags filled in.
+
+    Each is the emission vector of its tag and word, divided by the power of two of its span.
+    """
+    start = np.concatenate([[0], np.cumsum(grammar.n_states[packed.symbol])]).astype(np.uint64)
+    vectors = np.zeros(int(start[-1]))
+    n, lexicon = len(words), grammar.lexicon
+    rows = lexicon.rows(words)
+    n_leaves = int(np.searchsorted(packed.end - packed.start, 1, side="right"))
+    for item in range(n_leaves):
+        i = int(packed.start[item])
+        entries = lexicon.entries(int(rows[i]))
+        tag = int(packed.symbol[item]) - grammar.n_phrases
+        entry = entries.start + int(np.searchsorted(lexicon.entry_tag[entries], tag))
+        emission = lexicon.weights[lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]]
+        cell = i * (2 * n - i + 1) // 2
+        vectors[int(start[item]) : int(start[item + 1])] = np.ldexp(emission, -int(scale[cell]))
+    return start, vectors
+
+
+def root_items(packed: Forest, n: int) -> npt.NDArray[np.int64]:
+    """Items that cover the whole sentence."""
+    first = np.searchsorted(packed.end - packed.start, n)  # items stand in order of width
+    return np.arange(first, len(packed.symbol))
+
+
+def one_word_weights(grammar: LatentGrammar, word: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """Tags (as symbol numbers) that can be a whole sentence, and their weights."""
+    lexicon = grammar.lexicon
+    entries = lexicon.entries(lexicon.row(word, is_first=True))
+    symbols = grammar.n_phrases + lexicon.entry_tag[entries].astype(np.int64)
+    weights = np.array(
+        [
+            grammar.root_vector(int(a)) @ lexicon.weights[lexicon.weight_start[e] : lexicon.weight_start[e + 1]]
+            for a, e in zip(symbols, range(entries.start, entries.stop), strict=True)
+        ]
+    )
+    return symbols, weights
