@@ -1,0 +1,73 @@
+"""Sapwood learns the hidden states inside trees.
+
+    import sapwood as sw
+    bank = sw.read_treebank("train.mrg")
+    model = sw.PCFG().fit(bank).model_
+    print(sw.Parser(model).parse("The dog barks .".split()).tree.draw())
+
+Names are loaded when first used, so that `import sapwood` stays fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sapwood import evaluate as evaluate
+    from sapwood.models.from_text import bundled_grammar as bundled_grammar
+    from sapwood.corpus.treebank import bundled_treebank as bundled_treebank
+    from sapwood.corpus.clean import clean as clean
+    from sapwood.corpus.penn import read_trees as read_trees
+    from sapwood.corpus.penn import write_trees as write_trees
+    from sapwood.corpus.transform import Transform as Transform
+    from sapwood.corpus.tree import Tree as Tree
+    from sapwood.corpus.treebank import Treebank as Treebank
+    from sapwood.corpus.treebank import read_treebank as read_treebank
+    from sapwood.errors import CorpusError as CorpusError
+    from sapwood.errors import ModelFormatError as ModelFormatError
+    from sapwood.errors import NotIdentifiableError as NotIdentifiableError
+    from sapwood.errors import SapwoodError as SapwoodError
+    from sapwood.estimators.pcfg import PCFG as PCFG
+    from sapwood.inference.parser import Parser as Parser
+    from sapwood.models.files import load as load
+    from sapwood.models.latent_grammar import LatentGrammar as LatentGrammar
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CorpusError": "sapwood.errors",
+    "LatentGrammar": "sapwood.models.latent_grammar",
+    "ModelFormatError": "sapwood.errors",
+    "NotIdentifiableError": "sapwood.errors",
+    "PCFG": "sapwood.estimators.pcfg",
+    "Parser": "sapwood.inference.parser",
+    "SapwoodError": "sapwood.errors",
+    "Transform": "sapwood.corpus.transform",
+    "Tree": "sapwood.corpus.tree",
+    "Treebank": "sapwood.corpus.treebank",
+    "bundled_grammar": "sapwood.models.from_text",
+    "bundled_treebank": "sapwood.corpus.treebank",
+    "clean": "sapwood.corpus.clean",
+    "evaluate": "",
+    "load": "sapwood.models.files",
+    "read_treebank": "sapwood.corpus.treebank",
+    "read_trees": "sapwood.corpus.penn",
+    "write_trees": "sapwood.corpus.penn",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        msg = f"module 'sapwood' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(home), name) if home else import_module(f"sapwood.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

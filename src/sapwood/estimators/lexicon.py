@@ -1,0 +1,255 @@
+"""Estimating a lexicon: words, their tags, and what unknown words may be.
+
+Notation
+--------
+    a      a tag symbol of the model (`NN`, `NP|NN`, `NN^NP`)      B(a)   its base, the treebank's tag (`NN`)
+    x      a word                                                  s      a class of unknown words
+    n(x)   count of a word     T(a)   number of distinct words seen with a
+
+Joint and annotated tags are sparse, so words are shared through the base tag (Witten-Bell):
+
+    q(x | a) = (n(a, x) + k T(a) q(x | B)) / (n(a) + k T(a))
+
+The base distribution q(x | B) comes from soft counts n(x) P(B | x), where the tags of a word seen
+n(x) times are mixed with those of its class:
+
+    P(B | x) = (n(B, x) + u P(B | s(x))) / (n(x) + u)
+
+Classes are learnt from rare words, each class smoothed towards the next plainer one. As in Good and
+Turing's estimate, unknown words are expected as often as words seen once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array
+
+from sapwood.corpus.heads import uses_penn_tags
+from sapwood.corpus.treebank import Inventory
+from sapwood.corpus.words import UNKNOWN, signatures
+from sapwood.models.lexicon import Lexicon
+from sapwood.moments.tree_counts import TreeCounts
+
+FloatArray = npt.NDArray[np.float64]
+FREQUENT = 100  # words seen more often show only the tags they were seen with
+NEGLIGIBLE = 1e-3  # share of a tag in a class below which it is not offered
+CUT = 1e-5  # entries this much rarer than the word's commonest tag only slow the chart down
+CLASS_SMOOTHING = 3.0  # pseudo-tokens with which a plainer class backs a more telling one
+
+
+@dataclass(frozen=True)
+class LexiconSettings:
+    """How words are generalised.
+
+    Parameters
+    ----------
+    rare_count
+        Words seen at most this often teach the classes of unknown words.
+    class_count
+        A class needs this many rare tokens to be used.
+    sharing
+        k above: how strongly joint tags share words through their base tag.
+    class_weight
+        u above: pseudo-tokens of a word's class added to its own counts.
+    style
+        `english`, `generic`, or `auto` to decide by the tags.
+    """
+
+    rare_count: int = 5
+    class_count: int = 5
+    sharing: float = 2.0
+    class_weight: float = 2.0
+    style: str = "auto"
+
+
+def estimate_lexicon(
+    counts: TreeCounts, inventory: Inventory, settings: LexiconSettings
+) -> Lexicon:
+    """Build the lexicon of a plain grammar from lexical counts.
+
+    Returns
+    -------
+    Lexicon
+        With one weight per entry; the weights of each tag sum to 1 over words and classes.
+    """
+    table = _LexicalTable(counts, inventory, settings)
+    classes = _Classes(table)
+    soft = _soft_base_counts(table, classes)
+    weights = _share(table, soft)
+    return _pack(table, classes, weights)
+
+
+class _LexicalTable:
+    """Lexical counts as sparse matrices: words x tags, words x base tags, and tokens of rare words."""
+
+    def __init__(self, counts: TreeCounts, inventory: Inventory, settings: LexiconSettings) -> None:
+        self.settings = settings
+        self.words = inventory.words
+        n_words, n_tags = len(inventory.words), len(inventory.tags)
+        bases = [symbol.chain[-1] for symbol in inventory.tags]
+        self.base_names = list(dict.fromkeys(bases))
+        number = {name: place for place, name in enumerate(self.base_names)}
+        self.base_of = np.array([number[name] for name in bases])
+        style = settings.style
+        self.style = style if style != "auto" else "english" if uses_penn_tags(bases) else "generic"
+        pair, self.is_first = np.divmod(counts.lexical, 2)
+        self.tag, self.word = np.divmod(pair, n_words)
+        self.count = counts.lexical_count
+        self.by_tag = _sparse(self.count, self.word, self.tag, (n_words, n_tags))
+        self.by_base = _sparse(
+            self.count, self.word, self.base_of[self.tag], (n_words, len(self.base_names))
+        )
+        self.word_count = np.asarray(self.by_tag.sum(axis=1)).ravel()
+
+    @property
+    def n_bases(self) -> int:
+        return len(self.base_names)
+
+
+def _sparse(
+    values: FloatArray, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], shape: tuple[int, int]
+) -> csr_array:
+    matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
+class _Classes:
+    """P(B | class) for every class of unknown words, and how many unknown words to expect in each."""
+
+    def __init__(self, table: _LexicalTable) -> None:
+        self.table = table
+        rare = np.flatnonzero(table.word_count[table.word] <= table.settings.rare_count)
+        self.tags_of: dict[str, FloatArray] = {UNKNOWN: np.zeros(table.n_bases)}
+        chains = [self._chain(int(token)) for token in rare]
+        for token, chain in zip(rare, chains, strict=True):
+            base, count = table.base_of[table.tag[token]], table.count[token]
+            for name in chain:
+                self.tags_of.setdefault(name, np.zeros(table.n_bases))[base] += count
+        self._drop_small()
+        # how many distinct words a tag has says how open it is to new ones
+        openness = np.asarray((table.by_base > 0).sum(axis=0), dtype=float).ravel()
+        self.prior = openness / openness.sum()
+        self.names = sorted(self.tags_of)
+        self.number = {name: place for place, name in enumerate(self.names)}
+        self.share: dict[tuple[str, ...], FloatArray] = {}
+        self.expected = self._expected(rare, chains)
+
+    def _chain(self, token: int) -> tuple[str, ...]:
+        table = self.table
+        return signatures(
+            table.words[table.word[token]], is_first=bool(table.is_first[token]), style=table.style
+        )
+
+    def _drop_small(self) -> None:
+        least = self.table.settings.class_count
+        self.tags_of = {
+            name: tags for name, tags in self.tags_of.items() if name == UNKNOWN or tags.sum() >= least
+        }
+
+    def known(self, chain: Iterable[str]) -> tuple[str, ...]:
+        """The classes of a chain that exist, most telling first."""
+        return tuple(name for name in chain if name in self.tags_of)
+
+    def tag_share(self, chain: tuple[str, ...]) -> FloatArray:
+        """P(B | class): each class smoothed towards the next plainer one, small shares dropped."""
+        if chain not in self.share:
+            p = self.prior
+            for name in reversed(chain):
+                seen = self.tags_of[name]
+                p = (seen + CLASS_SMOOTHING * p) / (seen.sum() + CLASS_SMOOTHING)
+            p = np.where(p >= NEGLIGIBLE * p.max(), p, 0.0)
+            self.share[chain] = p / p.sum()
+        return self.share[chain]
+
+    def _expected(self, rare: npt.NDArray[np.int64], chains: list[tuple[str, ...]]) -> FloatArray:
+        table = self.table
+        expected = np.full(len(self.names), 0.1)  # a class may be needed though no word seen once has it
+        for token, chain in zip(rare, chains, strict=True):
+            if table.word_count[table.word[token]] == 1:
+                expected[self.number[self.known(chain)[0]]] += 1.0
+        return expected
+
+
+def _soft_base_counts(table: _LexicalTable, classes: _Classes) -> csr_array:
+    """n(x) P(B | x) for words, then for classes; shape [n_words + n_classes, n_bases]."""
+    u = table.settings.class_weight
+    mixed = np.flatnonzero((table.word_count <= FREQUENT) & (table.word_count > 0))
+    rows, columns, values = [], [], []
+    for word in mixed.tolist():
+        chain = classes.known(signatures(table.words[word], is_first=False, style=table.style))
+        share = classes.tag_share(chain)
+        base = np.flatnonzero(share)
+        rows.append(np.full(len(base), word))
+        columns.append(base)
+        values.append(u * share[base])
+    n_words = len(table.words)
+    for place, name in enumerate(classes.names):
+        share = classes.tag_share(_plainer(name, classes))
+        base = np.flatnonzero(share)
+        rows.append(np.full(len(base), n_words + place))
+        columns.append(base)
+        values.append(classes.expected[place] * share[base])
+    shape = (n_words + len(classes.names), table.n_bases)
+    added = _sparse(np.concatenate(values), np.concatenate(rows), np.concatenate(columns), shape)
+    seen = table.by_base.copy()
+    seen.resize(shape)
+    total = seen + added
+    keep = np.ones(shape[0])
+    keep[mixed] = table.word_count[mixed] / (table.word_count[mixed] + u)
+    return total.multiply(keep[:, None]).tocsr()
+
+
+def _plainer(name: str, classes: _Classes) -> tuple[str, ...]:
+    """A class with the plainer ones behind it: `<unk-a-b>`, `<unk-a>`, `<unk>`."""
+    chain = [name]
+    inner = name[1:-1]
+    while "-" in inner:
+        inner = inner.rsplit("-", 1)[0]
+        chain.append(f"<{inner}>")
+    return classes.known(dict.fromkeys(chain))
+
+
+def _share(table: _LexicalTable, soft: csr_array) -> csr_array:
+    """q(x | a) from soft base counts; shape [n_rows, n_tags], columns sum to 1."""
+    n_rows, n_tags = soft.shape[0], len(table.base_of)
+    base_total = np.asarray(soft.sum(axis=0)).ravel()
+    q_base = (soft.multiply(1.0 / np.maximum(base_total, 1e-300)[None, :])).tocsr()
+    spread = csr_array(
+        (np.ones(n_tags), (table.base_of, np.arange(n_tags))), shape=(table.n_bases, n_tags)
+    )
+    own = table.by_tag.copy()
+    own.resize((n_rows, n_tags))
+    total = np.asarray(own.sum(axis=0)).ravel()
+    types = np.asarray((own > 0).sum(axis=0), dtype=float).ravel()
+    k = table.settings.sharing * types
+    q = (own + (q_base @ spread).multiply(k[None, :])).multiply(1.0 / np.maximum(total + k, 1e-300)[None, :])
+    return _without_negligible(q.tocsr(), total)
+
+
+def _without_negligible(q: csr_array, tag_count: FloatArray) -> csr_array:
+    """Drop entries far below their word's commonest tag, then let each tag sum to 1 again."""
+    joint = q.multiply(tag_count[None, :]).tocsr()
+    largest = joint.max(axis=1).toarray().ravel()
+    row = np.repeat(np.arange(q.shape[0]), np.diff(joint.indptr))
+    kept = joint.data >= CUT * largest[row]
+    q = _sparse(q.data[kept], row[kept], q.indices[kept], q.shape)
+    sums = np.asarray(q.sum(axis=0)).ravel()
+    return q.multiply(1.0 / np.where(sums > 0, sums, 1.0)[None, :]).tocsr()
+
+
+def _pack(table: _LexicalTable, classes: _Classes, weights: csr_array) -> Lexicon:
+    weights.sort_indices()
+    return Lexicon(
+        words=table.words,
+        classes=tuple(classes.names),
+        style=table.style,
+        row_start=weights.indptr.astype(np.uint32),
+        entry_tag=weights.indices.astype(np.uint32),
+        weights=weights.data.astype(np.float64),
+        weight_start=np.arange(len(weights.data) + 1, dtype=np.int64),
+    )

@@ -1,0 +1,120 @@
+"""`PCFG`: relative frequencies, the plain grammar of a treebank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sapwood.corpus.transform import BINARISATIONS
+from sapwood.corpus.treebank import Inventory, Treebank
+from sapwood.errors import SapwoodError
+from sapwood.estimators.base import Estimator
+from sapwood.estimators.lexicon import LexiconSettings, estimate_lexicon
+from sapwood.execute import map_reduce, resolve_jobs
+from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
+from sapwood.moments.tree_counts import TreeCounts
+
+
+def _optional_count(least: int) -> Any:
+    return lambda value: value is None or (isinstance(value, int) and value >= least)
+
+
+class PCFG(Estimator):
+    """The plain PCFG of a treebank: relative frequencies, with a lexicon for unknown words.
+
+    Parameters
+    ----------
+    binarise, horizontal, vertical, tag_parents
+        How trees are made binary (see `Transform`); None keeps what the treebank was read with.
+    lexicon
+        How words are generalised; None takes the defaults.
+    n_jobs
+        Threads for counting; 0 means all cores.
+
+    Attributes
+    ----------
+    model_ : LatentGrammar
+        The estimated grammar.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> model = sw.PCFG().fit(sw.bundled_treebank("dev")).model_
+    >>> model.is_plain
+    True
+    """
+
+    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
+        "binarise": (lambda v: v is None or v in BINARISATIONS, f"one of {', '.join(BINARISATIONS)}"),
+        "horizontal": (_optional_count(0), "a whole number from 0 up"),
+        "vertical": (_optional_count(1), "a whole number from 1 up"),
+        "lexicon": (lambda v: v is None or isinstance(v, LexiconSettings), "LexiconSettings"),
+    }
+
+    def __init__(
+        self,
+        *,
+        binarise: str | None = None,
+        horizontal: int | None = None,
+        vertical: int | None = None,
+        tag_parents: bool | None = None,
+        lexicon: LexiconSettings | None = None,
+        n_jobs: int = 1,
+    ) -> None:
+        self.binarise = binarise
+        self.horizontal = horizontal
+        self.vertical = vertical
+        self.tag_parents = tag_parents
+        self.lexicon = lexicon
+        self.n_jobs = n_jobs
+
+    def fit(self, bank: Treebank) -> Self:
+        """Estimate the grammar of a treebank."""
+        started = perf_counter()
+        self._check_parameters()
+        if not isinstance(bank, Treebank):
+            msg = f"PCFG.fit needs a Treebank, not {type(bank).__name__}"
+            raise SapwoodError(msg, hint="use sapwood.read_treebank(path) or Treebank.from_trees(trees)")
+        bank = self._retransformed(bank)
+        counts = map_reduce(TreeCounts.of, bank.shards(resolve_jobs(self.n_jobs)), jobs=self.n_jobs)
+        record = {"method": "pcfg", "trees": bank.n_trees, "tokens": bank.n_tokens}
+        self.model_ = grammar_of(
+            counts,
+            bank.inventory,
+            self.lexicon or LexiconSettings(),
+            record | {"seconds": round(perf_counter() - started, 3)},
+        )
+        return self
+
+    def _retransformed(self, bank: Treebank) -> Treebank:
+        names = ("binarise", "horizontal", "vertical", "tag_parents")
+        wanted = {name: v for name in names if (v := getattr(self, name)) is not None}
+        return bank.retransform(replace(bank.inventory.transform, **wanted))
+
+
+def grammar_of(
+    counts: TreeCounts, inventory: Inventory, settings: LexiconSettings, record: dict[str, Any]
+) -> LatentGrammar:
+    """Relative frequencies.
+
+    w(a -> b c) = n(a -> b c) / n(a),    root(a) = n(root = a) / n(trees)
+    """
+    rules = inventory.rules
+    weights = counts.rules / counts.symbols[rules[:, 0]] if len(rules) else np.empty(0)
+    root = counts.roots / counts.roots.sum()
+    lexicon = estimate_lexicon(counts, inventory, settings)
+    return LatentGrammar(
+        phrases=inventory.phrases,
+        tags=inventory.tags,
+        n_states=np.ones(len(inventory.symbols), dtype=np.int64),
+        root=root,
+        rules=rules,
+        rule_weights=weights,
+        lexicon=lexicon,
+        coarse=CoarseWeights(root, weights, lexicon.weights),
+        transform=inventory.transform,
+        record=record,
+    )

@@ -1,0 +1,134 @@
+"""From a sentence to a pruned forest with posteriors.
+
+Two passes. The plain grammar fills the full chart; labelled spans below a posterior are dropped. A
+latent grammar then runs its vectors over what is left (SPECTRAL, Figure 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.models.score import inside_vectors, root_items, sentence_log_prob, tag_weights
+
+if TYPE_CHECKING:
+    from sapwood.kernels.coarse import Chart, Tags
+    from sapwood.kernels.forest import Forest
+    from sapwood.models.latent_grammar import LatentGrammar
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ParseForest:
+    """What decoders need: a forest and the posterior of each of its items and edges.
+
+    Attributes
+    ----------
+    forest
+        Items and edges, see `sapwood.kernels.forest`.
+    items : [n_items]
+        Posterior of each labelled span.
+    edges : [n_edges]
+        Posterior of each rule at its place.
+    scale : [n_cells]
+        Power of two of each span, under which the plain grammar's weights are about 1.
+    roots
+        Items that may be the root of the sentence.
+    log_prob
+        Log-probability of the sentence.
+    n_negative
+        Items whose posterior came out negative (spectral models only).
+    """
+
+    forest: Forest
+    items: FloatArray
+    edges: FloatArray
+    scale: npt.NDArray[np.int64]
+    roots: npt.NDArray[np.int64]
+    log_prob: float
+    n_negative: int = 0
+
+
+def parse_forest(grammar: LatentGrammar, words: list[str], threshold: float) -> ParseForest | None:
+    """Chart a sentence of two or more words; None when the grammar has no parse for it.
+
+    Parameters
+    ----------
+    threshold
+        Labelled spans whose posterior under the plain grammar is lower are dropped.
+    """
+    from sapwood.kernels import coarse, forest
+
+    n = len(words)
+    rules, root = grammar.coarse_rules, grammar.coarse.root[: grammar.n_phrases]
+    tags, _ = tag_weights(grammar, words)
+    chart = coarse.inside(rules, tags)
+    total = coarse.partition(chart, root)
+    if not total > 0.0:
+        return None
+    alpha, tag_alpha = coarse.outside(rules, tags, chart, root)
+    tag_posterior = tags.weight * tag_alpha
+    packed, items = forest.build(
+        grammar.pair_table, grammar.n_symbols, n, chart.beta * alpha,
+        tags.start, tags.tag, tag_posterior, threshold,
+    )  # fmt: skip
+    roots = root_items(packed, n)
+    roots = roots[grammar.coarse.root[packed.symbol[roots]] > 0]
+    if grammar.is_plain:
+        edges = _plain_edges(grammar, packed, chart, tags, alpha, tag_posterior >= threshold)
+        return ParseForest(
+            packed, items, edges, chart.scale, roots, sentence_log_prob(chart, total)
+        )
+    return _latent_forest(grammar, words, packed, chart, roots)
+
+
+def _plain_edges(
+    grammar: LatentGrammar,
+    packed: Forest,
+    chart: Chart,
+    tags: Tags,
+    alpha: FloatArray,
+    kept: npt.NDArray[np.bool_],
+) -> FloatArray:
+    from sapwood.kernels.forest import edge_posteriors
+
+    leaf_weight = np.zeros(len(packed.symbol))
+    leaf_weight[: int(kept.sum())] = tags.weight[kept]  # tag items stand first, in the order of the tags
+    return np.asarray(
+        edge_posteriors(
+            packed, chart.beta, chart.scale, alpha, leaf_weight, tags.scale, chart.n,
+            grammar.coarse.rules,
+        )
+    )  # fmt: skip
+
+
+def _latent_forest(
+    grammar: LatentGrammar,
+    words: list[str],
+    packed: Forest,
+    chart: Chart,
+    roots: npt.NDArray[np.int64],
+) -> ParseForest | None:
+    from sapwood.kernels import latent
+
+    n = len(words)
+    start, beta, total = inside_vectors(grammar, words, packed, chart.scale)
+    if total == 0.0 or not np.isfinite(total):
+        return None
+    alpha = np.zeros_like(beta)
+    for item in roots:
+        vector = grammar.root_vector(int(packed.symbol[item]))
+        alpha[int(start[item]) : int(start[item + 1])] = vector / total
+    edges = latent.outside(
+        packed, n, chart.scale, start, grammar.tensor_start.astype(np.uint64), grammar.rule_weights,
+        beta, alpha, int(grammar.n_states.max()),
+    )  # fmt: skip
+    items = np.add.reduceat(alpha * beta, start[:-1].astype(np.int64))
+    return ParseForest(
+        packed, items, edges, chart.scale, roots, sentence_log_prob(chart, total),
+        int((items < 0).sum()),
+    )  # fmt: skip

@@ -1,0 +1,219 @@
+"""Decoders: which tree of a forest to return, and the next best ones.
+
+Goodman and max-rule score items and edges and share one dynamic program:
+
+    goodman    maximise the sum of constituent posteriors (Goodman 1996)
+    max-rule   maximise the product of rule posteriors (Petrov and Klein 2007)
+
+Viterbi maximises the probability of one derivation and has charts of its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.errors import SapwoodError
+from sapwood.models.score import leaf_vectors, tag_weights
+
+if TYPE_CHECKING:
+    from sapwood.inference.charts import ParseForest
+    from sapwood.kernels.forest import Forest
+    from sapwood.models.latent_grammar import LatentGrammar
+
+FloatArray = npt.NDArray[np.float64]
+Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, start), children first
+DECODERS = ("goodman", "max-rule", "viterbi")
+FLOOR = 1e-12  # below this a posterior of a spectral model is noise
+
+
+class Gains(NamedTuple):
+    """What each item and edge adds to the score of a tree, and what being the root adds."""
+
+    items: FloatArray
+    edges: FloatArray
+    roots: FloatArray
+
+
+def goodman_gains(parsed: ParseForest) -> Gains:
+    """Sum of constituent posteriors; negative ones count as 0."""
+    items = np.maximum(parsed.items, 0.0)
+    return Gains(items, np.zeros(len(parsed.edges)), np.zeros(len(parsed.roots)))
+
+
+def max_rule_gains(parsed: ParseForest) -> Gains:
+    """Sum of log rule posteriors; absolute values with a floor, since spectral ones may be negative."""
+    items = np.log(np.maximum(np.abs(parsed.items), FLOOR))
+    is_leaf = parsed.forest.end - parsed.forest.start == 1
+    edges = np.log(np.maximum(np.abs(parsed.edges), FLOOR))
+    return Gains(np.where(is_leaf, items, 0.0), edges, items[parsed.roots])
+
+
+def best_tree(parsed: ParseForest, gains: Gains) -> Nodes | None:
+    """The tree of highest total gain; None when pruning left no whole tree."""
+    from sapwood.kernels.forest import best_derivations, follow
+
+    if not len(parsed.roots):
+        return None
+    best, choice = best_derivations(parsed.forest, gains.items, gains.edges)
+    totals = best[parsed.roots] + gains.roots
+    place = int(np.argmax(totals))
+    if totals[place] == -np.inf:
+        return None
+    return nodes_of(parsed.forest, *follow(parsed.forest, choice, int(parsed.roots[place])))
+
+
+def nodes_of(
+    forest: Forest, item: npt.NDArray[np.int64], left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
+) -> Nodes:
+    """Items of a derivation as nodes."""
+    columns = (forest.symbol[item], left, right, forest.start[item])
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+# -- Viterbi ----------------------------------------------------------------------------------
+
+
+def viterbi_tree(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> Nodes | None:
+    """The best single derivation, exact over the full chart for a plain grammar.
+
+    For a latent grammar, the best tree together with its hidden states, over the pruned forest.
+    """
+    if grammar.is_plain:
+        return _viterbi_plain(grammar, words)
+    if not grammar.is_probabilistic:
+        msg = "the viterbi decoder needs probabilities, and this model holds weights of either sign"
+        raise SapwoodError(msg, hint="use the decoder goodman or max-rule")
+    return _viterbi_latent(grammar, words, parsed)
+
+
+def _viterbi_plain(grammar: LatentGrammar, words: list[str]) -> Nodes | None:
+    from sapwood.kernels import viterbi
+
+    tags, _ = tag_weights(grammar, words)
+    delta, scale = viterbi.best_weights(grammar.coarse_rules, tags)
+    n = len(words)
+    totals = grammar.coarse.root[: grammar.n_phrases] * delta[n - 1]
+    root = int(np.argmax(totals)) if len(totals) else 0
+    if not len(totals) or totals[root] <= 0:
+        return None
+    order = np.argsort(grammar.rules[:, 0], kind="stable")
+    start = np.searchsorted(grammar.rules[order, 0], np.arange(grammar.n_phrases + 1))
+    columns = viterbi.trace(
+        delta, scale, tags, root, start, order, grammar.rules, grammar.coarse.rules, grammar.n_phrases
+    )
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _viterbi_latent(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> Nodes | None:
+    from sapwood.kernels import viterbi
+    from sapwood.kernels.forest import follow
+
+    forest, n = parsed.forest, len(words)
+    start, delta = leaf_vectors(grammar, words, forest, parsed.scale)
+    choice = np.zeros(len(delta), np.uint32)
+    tensor_start = grammar.tensor_start.astype(np.uint64)
+    arguments = (forest, n, parsed.scale, start, tensor_start, grammar.rule_weights, delta, choice)
+    viterbi.best_states(*arguments)
+    best, root, state = 0.0, -1, 0
+    for item in parsed.roots:
+        values = grammar.root_vector(int(forest.symbol[item])) * delta[int(start[item]) : int(start[item + 1])]
+        h = int(np.argmax(values))
+        if values[h] > best:
+            best, root, state = float(values[h]), int(item), h
+    if root < 0:
+        return None
+    used = viterbi.follow_states(*arguments, root, state)
+    return nodes_of(forest, *follow(forest, used, root))
+
+
+# -- k best -----------------------------------------------------------------------------------
+
+
+def k_best_trees(parsed: ParseForest, gains: Gains) -> Iterator[tuple[float, Nodes]]:
+    """Trees of a forest from the best downwards, with their scores (Huang and Chiang 2005, algorithm 3)."""
+    lazy = _LazyBest(parsed.forest, gains)
+    heap = []
+    for place, root in enumerate(parsed.roots.tolist()):
+        first = lazy.kth(root, 0)
+        if first is not None:
+            heapq.heappush(heap, (-(first[0] + gains.roots[place]), place, root, 0))
+    while heap:
+        score, place, root, rank = heapq.heappop(heap)
+        yield -score, lazy.nodes(root, rank)
+        following = lazy.kth(root, rank + 1)
+        if following is not None:
+            heapq.heappush(heap, (-(following[0] + gains.roots[place]), place, root, rank + 1))
+
+
+class _LazyBest:
+    """The k-th best derivation of every item, found only when asked for."""
+
+    def __init__(self, forest: Forest, gains: Gains) -> None:
+        self.forest = forest
+        self.item_gain = gains.items.tolist()
+        self.edge_gain = gains.edges.tolist()
+        self.left, self.right = forest.left.tolist(), forest.right.tolist()
+        self.is_leaf = (forest.end - forest.start == 1).tolist()
+        order = np.argsort(forest.head, kind="stable")
+        bounds = np.searchsorted(forest.head[order], np.arange(len(forest.symbol) + 1))
+        self.edges_of = [order[a:b].tolist() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        # item: derivations found so far, as (score, edge, rank of left, rank of right), best first
+        self.found: dict[int, list[tuple[float, int, int, int]]] = {}
+        self.waiting: dict[int, list[tuple[float, int, int, int]]] = {}
+        self.seen: dict[int, set[tuple[int, int, int]]] = {}
+
+    def kth(self, item: int, rank: int) -> tuple[float, int, int, int] | None:
+        """The derivation of an item with this rank, or None when there are fewer."""
+        if self.is_leaf[item]:
+            return (self.item_gain[item], -1, 0, 0) if rank == 0 else None
+        if item not in self.found:
+            self.found[item], self.waiting[item], self.seen[item] = [], [], set()
+            for edge in self.edges_of[item]:
+                self._offer(item, edge, 0, 0)
+        found, waiting = self.found[item], self.waiting[item]
+        while len(found) <= rank:
+            if found:
+                _, edge, p, q = found[-1]
+                self._offer(item, edge, p + 1, q)
+                self._offer(item, edge, p, q + 1)
+            if not waiting:
+                return None
+            score, edge, p, q = heapq.heappop(waiting)
+            found.append((-score, edge, p, q))
+        return found[rank]
+
+    def _offer(self, item: int, edge: int, p: int, q: int) -> None:
+        if (edge, p, q) in self.seen[item]:
+            return
+        self.seen[item].add((edge, p, q))
+        left, right = self.kth(self.left[edge], p), self.kth(self.right[edge], q)
+        if left is not None and right is not None:
+            score = self.item_gain[item] + self.edge_gain[edge] + left[0] + right[0]
+            heapq.heappush(self.waiting[item], (-score, edge, p, q))
+
+    def nodes(self, root: int, rank: int) -> Nodes:
+        """The nodes of a derivation, children before parents."""
+        symbol, start = self.forest.symbol, self.forest.start
+        waiting = [(root, rank)]
+        drawn: Nodes = []
+        at = 0
+        while at < len(waiting):
+            item, k = waiting[at]
+            at += 1
+            derivation = self.kth(item, k)
+            assert derivation is not None  # it was found when the root's was
+            _, edge, p, q = derivation
+            if edge < 0:
+                drawn.append((int(symbol[item]), -1, -1, int(start[item])))
+            else:
+                drawn.append((int(symbol[item]), len(waiting), len(waiting) + 1, int(start[item])))
+                waiting += [(self.left[edge], p), (self.right[edge], q)]
+        last = len(drawn) - 1
+        return [
+            (a, last - b if b >= 0 else -1, last - c if c >= 0 else -1, i) for a, b, c, i in reversed(drawn)
+        ]
