@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sapwood import evaluate as evaluate
-    from sapwood.models.from_text import bundled_grammar as bundled_grammar
-    from sapwood.corpus.treebank import bundled_treebank as bundled_treebank
     from sapwood.corpus.clean import clean as clean
     from sapwood.corpus.penn import read_trees as read_trees
     from sapwood.corpus.penn import write_trees as write_trees
     from sapwood.corpus.transform import Transform as Transform
     from sapwood.corpus.tree import Tree as Tree
     from sapwood.corpus.treebank import Treebank as Treebank
+    from sapwood.corpus.treebank import bundled_treebank as bundled_treebank
     from sapwood.corpus.treebank import read_treebank as read_treebank
     from sapwood.errors import CorpusError as CorpusError
     from sapwood.errors import ModelFormatError as ModelFormatError
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.pcfg import PCFG as PCFG
     from sapwood.inference.parser import Parser as Parser
     from sapwood.models.files import load as load
+    from sapwood.models.from_text import bundled_grammar as bundled_grammar
     from sapwood.models.latent_grammar import LatentGrammar as LatentGrammar
 
 __version__ = "0.1.0"

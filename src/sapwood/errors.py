@@ -22,7 +22,8 @@ class SapwoodError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Keyword-only arguments do not survive the default pickling, and workers must hand errors on.
+        # Keyword-only arguments do not survive the default pickling, and workers must hand errors
+        # on.
         return _rebuild, (type(self), self.__dict__.copy())
 
     def __str__(self) -> str:
@@ -47,7 +48,9 @@ class CorpusError(SapwoodError):
         self.column = column
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        place = ":".join(
+            str(part) for part in (self.file, self.line, self.column) if part is not None
+        )
         return f"{place}: {self.message}" if place else self.message
 
 

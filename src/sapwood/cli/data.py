@@ -4,10 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sapwood.cli.console import echo, print_json
+from sapwood.cli.inputs import JsonOption
 
 if TYPE_CHECKING:
     from sapwood.corpus.registry import CorpusEntry
+
+LIST_EPILOG = """\b
+Example:
+  sapwood data list --json | jq -r '.[].name'
+"""
+FETCH_EPILOG = """\b
+Example:
+  sapwood data fetch ptb-sample
+"""
+
+app = typer.Typer(
+    help="List open treebanks, and fetch them: checksummed, and kept for the next time.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("list", epilog=LIST_EPILOG)
+def list_command(as_json: JsonOption = False) -> None:
+    """List the open corpora that can be fetched; needs no network."""
+    from sapwood.corpus.registry import list_corpora
+
+    entries = list_corpora()
+    if as_json:
+        print_json([entry.as_dict() for entry in entries])
+    else:
+        print(list_text(entries))
+
+
+@app.command("fetch", epilog=FETCH_EPILOG)
+def fetch_command(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="As in `sapwood data list`.", show_default=False)
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where corpora are kept. Not needed when SAPWOOD_HOME names the folder.",
+            show_default="SAPWOOD_HOME, else the user's cache folder",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Download a corpus, check it, and write one file for each split; what is there is kept."""
+    files = run_fetch(name, folder, echo)
+    if as_json:
+        print_json({"name": name, "files": {split: str(path) for split, path in files.items()}})
+
 
 _HEADER = ("name", "kind", "size", "splits", "licence", "what")
 

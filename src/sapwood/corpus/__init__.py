@@ -1,0 +1,1 @@
+"""Trees: reading, cleaning, transforming, packing; words; bundled and downloadable data."""

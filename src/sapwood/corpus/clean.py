@@ -4,8 +4,8 @@ In this order, for every tree:
 
 1. **Empty leaves go.** A leaf is empty when its tag is `-NONE-`; when its word is a trace
    (`*T*-1`, `*pro*`, `*-2`, `*ICH*`); or, as Penn-historical treebanks write it, when it is a bare
-   `0` or `*` under a phrase label or under `C`, `P`, `TO`, `DO` (`(WNP-1 0)`, `(C 0)`), but not under
-   a number or symbol tag (`(CD 0)`, `(SYM *)`).
+   `0` or `*` under a phrase label or under `C`, `P`, `TO`, `DO` (`(WNP-1 0)`, `(C 0)`), but not
+   under a number or symbol tag (`(CD 0)`, `(SYM *)`).
 2. **Emptied nodes go**, and so on upwards.
 3. **Function tags and coindexation are cut** from phrase labels: `NP-SBJ-1` and `NP=2` become
    `NP`. Tags lose only coindexation (`CONJ-1`), because a dash on a tag is morphology (`N-D`).
@@ -30,7 +30,9 @@ ROOT_LABELS = frozenset({"", "TOP", "ROOT", "S1", "VROOT"})
 
 # Penn's and Penn-historical's trace names; *emphasis* in web text is a word.
 _TRACE = re.compile(r"\*([A-Z?0-9]{1,3}|pro|con|exp|arb)\*(-.*)?|\*-\d+")
-_HISTORICAL_EMPTY = re.compile(r"(C|P|TO|DO|W?(NP|PP|CP|IP|ADVP|ADJP|QP|NUMP|CONJP)|W[A-Z]+P)([-=].*)?")
+_HISTORICAL_EMPTY = re.compile(
+    r"(C|P|TO|DO|W?(NP|PP|CP|IP|ADVP|ADJP|QP|NUMP|CONJP)|W[A-Z]+P)([-=].*)?"
+)
 _COINDEX = re.compile(r"([-=]\d+)+$")
 
 
@@ -39,10 +41,10 @@ def clean(tree: Tree) -> Tree | None:
 
     Examples
     --------
-    >>> print(clean(Tree.parse("( (S (NP-SBJ-1 (DT a) (NN cat)) (VP (VBD sat) (NP (-NONE- *-1)))))")))
+    >>> print(clean(Tree.parse("( (S (NP-SBJ-1 (DT a) (NN cat)) (VP (VBD sat) (NP (-NONE- *)))))")))
     (TOP (S (NP (DT a) (NN cat)) (VP (VBD sat))))
     """
-    kept = _clean_node(tree)
+    kept = _clean_nodes(tree)
     if kept is None:
         return None
     while kept.label in ROOT_LABELS and not kept.is_preterminal and len(kept.children) == 1:
@@ -57,21 +59,30 @@ def clean_all(trees: Iterable[Tree]) -> Iterator[Tree]:
     return (kept for tree in trees if (kept := clean(tree)) is not None)
 
 
-def _clean_node(node: Tree) -> Tree | None:
-    kids = node.children
-    first = kids[0]
-    if isinstance(first, str):
-        if is_empty(node.label, first):
-            return None
-        label = clean_tag(node.label)
-        return node if label == node.label else Tree._trusted(label, kids)
-    kept = tuple(k for child in kids if (k := _clean_node(child)) is not None)  # type: ignore[arg-type]
-    if not kept:
+def _clean_nodes(tree: Tree) -> Tree | None:
+    """Steps 1 to 4, bottom-up over the nodes from last to first, so that depth is no limit."""
+    done: list[Tree | None] = []
+    for node in reversed(list(tree.nodes())):
+        if isinstance(node.children[0], str):
+            done.append(_clean_leaf(node, node.children[0]))
+            continue
+        n_kids = len(node.children)
+        kept = tuple([kid for kid in reversed(done[-n_kids:]) if kid is not None])
+        del done[-n_kids:]
+        done.append(_clean_phrase(node.label, kept) if kept else None)
+    return done[0]
+
+
+def _clean_leaf(node: Tree, word: str) -> Tree | None:
+    if is_empty(node.label, word):
         return None
-    label = clean_label(node.label)
-    if len(kept) == 1 and kept[0].label == label:
-        return kept[0]
-    return Tree._trusted(label, kept)
+    label = clean_tag(node.label)
+    return node if label == node.label else Tree._trusted(label, node.children)
+
+
+def _clean_phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
+    label = clean_label(label)
+    return kids[0] if len(kids) == 1 and kids[0].label == label else Tree._trusted(label, kids)
 
 
 @lru_cache(maxsize=4096)

@@ -1,8 +1,8 @@
 """Drawing trees: Unicode text for terminals, SVG for pages.
 
-Both draw the same layout. Words stand on the bottom line, tags right above them, and every phrase one
-level above its highest child; each node has a stretch of columns to itself, so that nothing can
-overlap however wide the tree. All steps are loops, so depth is no limit.
+Both draw the same layout. Words stand on the bottom line, tags right above them, and every phrase
+one level above its highest child; each node has a stretch of columns to itself, so that nothing
+can overlap however wide the tree. All steps are loops, so depth is no limit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FONT_SIZE = 15
 _LEVEL = 48  # pixels from one level to the next
 _GAP = 18  # pixels between neighbours
 _MARGIN = 16
-# The background comes along, so that a drawing is readable on any page; it follows the reader's scheme.
+# The background comes along, so that a drawing is readable on any page, light or dark.
 _DARK = (
     "@media (prefers-color-scheme: dark) {"
     " .sapwood-tree .paper { fill: #16181d }"
@@ -88,13 +88,13 @@ def draw_svg(tree: Tree) -> str:
     lines = [_branches(item, [items[kid] for kid in item.kids], top) for item in items if item.kids]
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-tree" role="img" width="{width}"'
-            f' height="{height}" viewBox="0 0 {width} {height}">',
+            '<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-tree" role="img"'
+            f' width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
             f"<title>{sentence}</title>",
             f"<style>{_DARK}</style>",
             f'<rect class="paper" width="{width}" height="{height}" rx="8" fill="#ffffff"/>',
-            f'<path class="line" d="{" ".join(lines)}" fill="none" stroke="#9aa1ad" stroke-width="1.5"'
-            ' stroke-linejoin="round"/>',
+            f'<path class="line" d="{" ".join(lines)}" fill="none" stroke="#9aa1ad"'
+            ' stroke-width="1.5" stroke-linejoin="round"/>',
             f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" text-anchor="middle">',
             *(_label(item, top) for item in items),
             "</g>",
@@ -110,7 +110,7 @@ def draw_svg(tree: Tree) -> str:
 class _Item:
     """A label or a word, with its place.
 
-    The item and all below it own the `extent` columns from `left` on; `centre` is where lines meet it.
+    The item and all below it own the `extent` columns from `left` on; lines meet it at `centre`.
     """
 
     text: str
@@ -152,13 +152,14 @@ def _items(tree: Tree) -> list[_Item]:
             items.append(_Item(_printable(node), "word"))
             continue
         kind = "tag" if node.is_preterminal else "phrase"
-        stack.extend((child, len(items)) for child in reversed(node.children))
+        kids: tuple[Tree | str, ...] = node.children
+        stack.extend((child, len(items)) for child in reversed(kids))
         items.append(_Item(_printable(node.label) or _NO_LABEL, kind))
     return items
 
 
 def _arrange(item: _Item, kids: list[_Item], gap: int) -> None:
-    """Set the children side by side and the item over their middle, counted from the item's left."""
+    """Set the children side by side and the item over their middle, from the item's left on."""
     if not kids:
         item.extent, item.centre = item.size, (item.size - 1) // 2
         return

@@ -35,13 +35,15 @@ def expand(sources: Source | Iterable[Source], suffixes: tuple[str, ...]) -> lis
 def _expand_one(source: Source, suffixes: tuple[str, ...]) -> list[Source]:
     if not isinstance(source, (str, Path)) or str(source) == "-":
         return [source]
-    path = Path(source).expanduser()
+    with _explained(str(source)):  # a name too long for a path, an unknown ~user
+        path = Path(source).expanduser()
+        path.exists()
     if path.is_dir():
         return _in_folder(path, suffixes)
     if path.exists():
         return [path]
     if glob.has_magic(str(path)):
-        found = sorted(glob.glob(str(path), recursive=True))
+        found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns too
         if not found:
             msg = "no file matches this pattern"
             raise CorpusError(msg, file=str(source), hint="check the folder and the ending")
@@ -54,7 +56,8 @@ def _in_folder(folder: Path, suffixes: tuple[str, ...]) -> list[Source]:
     wanted = tuple(suffix + ending for suffix in suffixes for ending in ("", *COMPRESSED))
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name.endswith(wanted))
     if not files:
-        msg = f"the folder holds no file ending in {', '.join(suffixes)} (or those with .gz, .xz, .bz2)"
+        endings = ", ".join(suffixes)
+        msg = f"the folder holds no file ending in {endings} (or those with .gz, .xz, .bz2)"
         raise CorpusError(msg, file=str(folder), hint="name the files, or use a glob")
     return list(files)
 
@@ -63,11 +66,16 @@ def _in_folder(folder: Path, suffixes: tuple[str, ...]) -> list[Source]:
 def open_text(source: Source) -> Iterator[IO[str]]:
     """Open one source as UTF-8 text, decompressing by its ending; failures become CorpusError."""
     if not isinstance(source, (str, Path)):
-        yield source
+        with _explained(source_name(source)):
+            yield source
         return
     if str(source) == "-":
         with _explained("<stdin>"):
-            yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
+            text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
+            try:
+                yield text
+            finally:
+                text.detach()  # or stdin would be closed with it
         return
     with _explained(str(source)), _open_path(Path(source)) as file:
         yield file
@@ -105,7 +113,7 @@ def _explained(name: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         msg = f"not UTF-8 text (byte {error.object[error.start]:#04x}: {error.reason})"
         raise CorpusError(msg, file=name, hint="convert it: iconv -f LATIN1 -t UTF-8") from error
-    except (EOFError, OSError, zlib.error) as error:
+    except (EOFError, OSError, RuntimeError, zlib.error) as error:
         raise _read_failure(name, error) from error
     except Exception as error:
         if type(error).__name__ != "LZMAError":  # lzma stays unimported unless a file needs it

@@ -111,8 +111,8 @@ def generic_head(label: str, children: Sequence[str]) -> int:
     """Index of the head child where no table is known.
 
     The child that shares the longest beginning with its parent's label wins (`NP` over `N-D`,
-    `VP` over `VB`, `PP` over `P`); a phrase of the very same label comes second to a word-like child;
-    the first of equals wins. Without any shared beginning the first child is the head.
+    `VP` over `VB`, `PP` over `P`); a phrase of the very same label comes second to a word-like
+    child; the first of equals wins. Without any shared beginning the first child is the head.
 
     Examples
     --------

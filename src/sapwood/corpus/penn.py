@@ -8,6 +8,7 @@ or `*x*` (the banner of old Penn files) are comments.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ from sapwood.errors import CorpusError
 SUFFIXES = (".mrg", ".psd", ".tree", ".ptb", ".penn", ".bracket", ".brackets")
 MAX_DEPTH = 500  # real trees stay far below 100; deeper input is a run of stray brackets
 MAX_LINES = 2000  # a tree still open after so many lines has lost a bracket
+# Lines are read again behind a broken tree, but on average not more often than this: a file of
+# nothing but opening brackets must end in linear time.
+MAX_REREADS = 5
+FREE_REREADS = 100_000
 
 # One match is a whole `(tag word)`, an opening bracket with its label, a closing one, or a word.
 # Only ASCII blanks separate: a no-break space belongs to its word.
@@ -66,7 +71,8 @@ def read_trees(
 
 def parse_one(text: str) -> Tree:
     """Read exactly one tree from a string."""
-    trees = list(_Reader(text.splitlines(keepends=True), "<text>", None, False).trees())
+    # not splitlines(), which also splits at characters that may stand inside a word
+    trees = list(_Reader(io.StringIO(text), "<text>", None, False).trees())
     if len(trees) != 1:
         msg = f"expected one tree, found {len(trees)}"
         raise CorpusError(msg, file="<text>")
@@ -99,36 +105,39 @@ class _Reader:
         join_words: bool,
     ) -> None:
         self.lines = enumerate(lines, 1)
-        self.again: list[tuple[int, str]] = []  # lines to be read again after a bad tree, last first
+        self.again: list[tuple[int, str]] = []  # lines to read again after a bad tree, last first
+        self.n_read = self.n_again = 0
         self.name = name
         self.skipped = skipped
         self.join_words = join_words
 
     def trees(self) -> Iterator[Tree]:
         self._start_tree()
-        while (item := self._next_line()) is not None:
-            number, line = item
-            if not self.stack and _COMMENT.match(line):
-                continue
-            self.seen.append(item)
+        while (item := self._next_line()) is not None or self.stack:
             try:
-                yield from self._read_line(number, line)
-                if self.stack and len(self.seen) > MAX_LINES:
-                    raise self._unclosed(f"still open after {MAX_LINES:,} lines")
+                if item is None:
+                    how = "the text ended first"
+                    raise self._unclosed(how)
+                yield from self._read_item(*item)
             except CorpusError as error:
                 self._recover(error)
-        if self.stack:
-            error = self._unclosed("the text ended first")
-            self._recover(error)
-            yield from self._rest()
 
-    def _rest(self) -> Iterator[Tree]:
-        """Read again what stood behind an unclosed tree."""
-        if self.again:
-            yield from self.trees()
+    def _read_item(self, number: int, line: str) -> Iterator[Tree]:
+        if not self.stack:
+            if _COMMENT.match(line):
+                return
+            self.seen.clear()
+        self.seen.append((number, line))
+        yield from self._read_line(number, line)
+        if self.stack and len(self.seen) > MAX_LINES:
+            how = f"still open after {MAX_LINES:,} lines"
+            raise self._unclosed(how)
 
     def _next_line(self) -> tuple[int, str] | None:
-        return self.again.pop() if self.again else next(self.lines, None)
+        if self.again:
+            return self.again.pop()
+        self.n_read += 1
+        return next(self.lines, None)
 
     def _start_tree(self) -> None:
         self.stack: list[tuple[str, list[Tree | str], int, int]] = []
@@ -156,17 +165,19 @@ class _Reader:
                 stack[-1][1].append(node)
             else:
                 yield node
-                self.seen = [(number, line)] if line[match.end() :].strip() else []
+                self.seen = [(number, line)]  # the next tree may start on this line
 
     def _word(self, word: str, number: int, at: int) -> None:
         if not self.stack:
             msg = f"expected '(' to start a tree, found {word!r}"
-            raise self._error(msg, number, at, "one bracketed tree is (LABEL ...); `#` starts a comment")
+            hint = "one bracketed tree is (LABEL ...); `#` starts a comment"
+            raise self._error(msg, number, at, hint)
         self.stack[-1][1].append(word)
 
     def _close(self, number: int, at: int) -> Tree:
         if not self.stack:
-            raise self._error("expected '(' to start a tree, found ')'", number, at, "one ')' too many?")
+            msg = "expected '(' to start a tree, found ')'"
+            raise self._error(msg, number, at, "one ')' too many?")
         label, kids, line, column = self.stack.pop()
         if not kids:
             msg = f"expected a word or a tree after '({label}', found ')'"
@@ -175,7 +186,8 @@ class _Reader:
             if all(isinstance(kid, str) for kid in kids) and (len(kids) == 1 or self.join_words):
                 return Tree._trusted(label, ("_".join(kids),))  # type: ignore[arg-type]
             word = next(kid for kid in kids if isinstance(kid, str))
-            msg = f"expected one word or only trees under {label!r}, found {word!r} among {len(kids)} parts"
+            found = f"{word!r} among {len(kids)} parts"
+            msg = f"expected one word or only trees under {label!r}, found {found}"
             raise self._error(msg, line, column - 1, "give each word a tag of its own, (TAG word)")
         return Tree._trusted(label, tuple(kids))
 
@@ -186,23 +198,30 @@ class _Reader:
         _, _, line, column = self.stack[0]
         n_open = len(self.stack)
         msg = f"expected {n_open} more ')' to close the tree that starts here: {how}"
-        return CorpusError(msg, file=self.name, line=line, column=column, hint="add the missing bracket")
+        return self._error(msg, line, column - 1, "add the missing bracket")
 
     def _recover(self, error: CorpusError) -> None:
         """Note a bad tree and go on at the next line that starts with '(', or give up."""
         if self.skipped is None:
             raise error
-        self.skipped.append(error)
         behind = self.seen[1:] if self.stack else []
+        self.skipped.append(self._first_cause(error, behind))
         self._start_tree()
-        while behind and not behind[0][1].startswith("("):
-            behind.pop(0)
+        if self.n_again > MAX_REREADS * self.n_read + FREE_REREADS:
+            behind = behind[-1:]
+        self.n_again += len(behind)
         self.again.extend(reversed(behind))
-        if not self.again:
-            self._skip_to_bracket()
+        self._skip_to_bracket()
+
+    def _first_cause(self, error: CorpusError, behind: list[tuple[int, str]]) -> CorpusError:
+        """The lost bracket, where an error stands in lines that will be read again."""
+        other = next((number for number, line in behind if line.startswith("(")), None)
+        if other is None or error.line is None or error.line < other:
+            return error
+        return self._unclosed(f"line {other} seems to start another")
 
     def _skip_to_bracket(self) -> None:
-        for number, line in self.lines:
-            if line.startswith("("):
-                self.again.append((number, line))
+        while (item := self._next_line()) is not None:
+            if item[1].startswith("("):
+                self.again.append(item)
                 return

@@ -104,7 +104,8 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 class Step(NamedTuple):
     """One binary node of a binarised production.
 
-    `left` and `right` are child positions when >= 0; -1 stands for the node built by the step before.
+    `left` and `right` are child positions when >= 0; -1 stands for the node built by the step
+    before.
     """
 
     symbol: Symbol

@@ -36,6 +36,7 @@ class Tree:
 
     label: str
     children: tuple[Tree, ...] | tuple[str]
+    _hash: int
 
     def __init__(self, label: str, children: Iterable[Tree] | Iterable[str] | str) -> None:
         kids = (children,) if isinstance(children, str) else tuple(children)
@@ -89,7 +90,7 @@ class Tree:
 
     def __hash__(self) -> int:
         try:
-            return self._hash  # type: ignore[has-type, no-any-return]
+            return self._hash
         except AttributeError:
             _set(self, "_hash", hash(tuple(self._events())))
             return self._hash

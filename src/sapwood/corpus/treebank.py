@@ -21,8 +21,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import as_file
 from itertools import chain as concatenate
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -82,7 +83,8 @@ class Treebank:
 
     Examples
     --------
-    >>> bank = Treebank.from_trees([Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))")])
+    >>> tree = Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))")
+    >>> bank = Treebank.from_trees([tree])
     >>> bank.n_trees, bank.n_tokens, len(bank.label)
     (1, 3, 5)
     >>> print(bank.tree(0))
@@ -119,7 +121,7 @@ class Treebank:
         peeked = list(islice(trees, N_PEEKED))
         if not peeked:
             msg = "no tree found"
-            raise CorpusError(msg, hint="is the file empty, or does it hold nothing but empty trees?")
+            raise CorpusError(msg, hint="is the file empty, or are all its trees empty?")
         packer = _Packer(_decide_heads(transform or Transform(), peeked))
         for tree in concatenate(peeked, trees):
             packer.add(tree)
@@ -154,7 +156,7 @@ class Treebank:
         """Cut into at most n runs of trees with about equally many nodes."""
         targets = np.linspace(0, self.offsets[-1], max(1, n) + 1)
         cuts = np.unique(np.searchsorted(self.offsets, targets))
-        return [self[int(a) : int(b)] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [self[int(a) : int(b)] for a, b in pairwise(cuts)]
 
     # -- back to people -----------------------------------------------------------------------
 
@@ -168,7 +170,9 @@ class Treebank:
         rows = self._rows(index)
         names = self.inventory.words
         columns = (getattr(self, c)[rows].tolist() for c in ("label", "left", "right", "word"))
-        nodes = [(a, b, c, names[x] if x >= 0 else None) for a, b, c, x in zip(*columns, strict=True)]
+        nodes = [
+            (a, b, c, names[x] if x >= 0 else None) for a, b, c, x in zip(*columns, strict=True)
+        ]
         return restore(self.inventory.symbols, nodes)
 
     def trees(self) -> Iterator[Tree]:
@@ -207,7 +211,8 @@ def read_treebank(
 
 def bundled_treebank(split: str = "train", transform: Transform | None = None) -> Treebank:
     """The treebank that comes with Sapwood: `train` (3,000 trees), `dev` or `test` (300 each)."""
-    return read_treebank(sample_path(split), transform)
+    with as_file(sample_path(split)) as path:
+        return read_treebank(path, transform)
 
 
 def _decide_heads(transform: Transform, trees: Sequence[Tree]) -> Transform:
@@ -224,6 +229,24 @@ class _Template(NamedTuple):
     rule: tuple[int, ...]
     left: tuple[int, ...]
     right: tuple[int, ...]
+
+
+class _Open(NamedTuple):
+    """A phrase whose children are being packed: each as row, symbol number and outermost label."""
+
+    chain: tuple[str, ...]
+    ancestors: tuple[str, ...]
+    n_kids: int
+    kids: list[tuple[int, int, str]]
+
+
+def _unary_chain(node: Tree) -> tuple[tuple[str, ...], Tree]:
+    """The labels from a node down to the first with a word or several children, and that node."""
+    labels = [node.label]
+    while not node.is_preterminal and len(node.children) == 1:
+        node = node[0]
+        labels.append(node.label)
+    return tuple(labels), node
 
 
 class _Packer:
@@ -244,25 +267,36 @@ class _Packer:
             tree = tree[0]
         self.first = self.offsets[-1]
         self.position = 0
-        self._node(tree, ())
+        self._nodes(tree)
         self.offsets.append(len(self.columns["label"]))
 
-    def _node(self, node: Tree, ancestors: tuple[str, ...]) -> tuple[int, int, str]:
-        """Append the rows of a subtree; return its row, its symbol number and its outermost label.
+    def _nodes(self, tree: Tree) -> None:
+        """Append the rows of a tree, with a stack instead of recursion, so that depth is no limit.
 
         Tags are numbered -1, -2, ... until the number of phrases is known.
         """
-        labels = [node.label]
-        while not node.is_preterminal and len(node.children) == 1:
-            node = node[0]
-            labels.append(node.label)
-        chain = tuple(labels)
-        if node.is_preterminal:
-            return self._leaf(chain, ancestors, node.word), self._last_label(), chain[0]
-        below = child_ancestors(self.transform, chain, ancestors) if self.transform.vertical > 1 else ()
-        start = self.position
-        kids = [self._node(child, below) for child in node]
-        return self._production(chain, ancestors, kids, start), self._last_label(), chain[0]
+        transform = self.transform
+        ahead: list[tuple[Tree, tuple[str, ...]]] = [(tree, ())]  # the next node last
+        opened: list[_Open] = []
+        while ahead:
+            node, ancestors = ahead.pop()
+            chain, node = _unary_chain(node)
+            if not node.is_preterminal:
+                below = (
+                    child_ancestors(transform, chain, ancestors) if transform.vertical > 1 else ()
+                )
+                opened.append(_Open(chain, ancestors, len(node.children), []))
+                ahead.extend([(child, below) for child in node.children[::-1]])  # type: ignore[misc]
+                continue
+            done = self._leaf(chain, ancestors, node.word), self._last_label(), chain[0]
+            while opened:
+                production = opened[-1]
+                production.kids.append(done)
+                if len(production.kids) < production.n_kids:
+                    break
+                opened.pop()
+                row = self._production(production.chain, production.ancestors, production.kids)
+                done = row, self._last_label(), production.chain[0]
 
     def _last_label(self) -> int:
         return self.columns["label"][-1]
@@ -294,7 +328,6 @@ class _Packer:
         chain: tuple[str, ...],
         ancestors: tuple[str, ...],
         kids: list[tuple[int, int, str]],
-        start: int,
     ) -> int:
         key = (chain, ancestors, *[symbol for _, symbol, _ in kids])
         template = self.templates.get(key)

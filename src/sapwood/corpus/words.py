@@ -56,7 +56,9 @@ def _endings(word: str, shape: str, style: str) -> list[str]:
         return [dash] if dash else []
     lower = word.lower()
     if style == "english":
-        suffix = next((s for s in _ENGLISH_SUFFIXES if len(word) > len(s) + 2 and lower.endswith(s)), "")
+        suffix = next(
+            (s for s in _ENGLISH_SUFFIXES if len(word) > len(s) + 2 and lower.endswith(s)), ""
+        )
         found = [dash + "-" + suffix] if suffix else []
         return found + ([dash] if dash else [])
     suffixes = [f"{dash}-{lower[-size:]}" for size in (4, 3, 2, 1) if len(word) > size + 1]

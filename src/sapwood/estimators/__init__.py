@@ -1,0 +1,1 @@
+"""Learners: one file each; `fit` reads like the algorithm."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, Self
 
+from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 
 
@@ -22,7 +23,7 @@ class Estimator:
     def _parameter_names(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name (`deep` is there for scikit-learn)."""
         return {name: getattr(self, name) for name in self._parameter_names()}
 
@@ -46,3 +47,11 @@ class Estimator:
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({given})"
+
+
+def check_treebank(bank: object) -> None:
+    """Say what to pass when `fit` is given anything but a treebank."""
+    if not isinstance(bank, Treebank):
+        msg = f"fit needs a Treebank, not {type(bank).__name__}"
+        hint = "use sapwood.read_treebank(path) or Treebank.from_trees(trees)"
+        raise SapwoodError(msg, hint=hint)

@@ -2,8 +2,8 @@
 
 Notation
 --------
-    a      a tag symbol of the model (`NN`, `NP|NN`, `NN^NP`)      B(a)   its base, the treebank's tag (`NN`)
-    x      a word                                                  s      a class of unknown words
+    a      a tag symbol of the model (`NN`, `NP|NN`)   B(a)   its base, the treebank's tag (`NN`)
+    x      a word                                      s      a class of unknown words
     n(x)   count of a word     T(a)   number of distinct words seen with a
 
 Joint and annotated tags are sparse, so words are shared through the base tag (Witten-Bell):
@@ -37,7 +37,7 @@ from sapwood.moments.tree_counts import TreeCounts
 FloatArray = npt.NDArray[np.float64]
 FREQUENT = 100  # words seen more often show only the tags they were seen with
 NEGLIGIBLE = 1e-3  # share of a tag in a class below which it is not offered
-CUT = 1e-5  # entries this much rarer than the word's commonest tag only slow the chart down
+CUT = 1e-4  # entries this much rarer than the word's commonest tag only slow the chart down
 CLASS_SMOOTHING = 3.0  # pseudo-tokens with which a plainer class backs a more telling one
 
 
@@ -61,8 +61,8 @@ class LexiconSettings:
 
     rare_count: int = 5
     class_count: int = 5
-    sharing: float = 2.0
-    class_weight: float = 2.0
+    sharing: float = 4.0
+    class_weight: float = 1.0
     style: str = "auto"
 
 
@@ -84,7 +84,7 @@ def estimate_lexicon(
 
 
 class _LexicalTable:
-    """Lexical counts as sparse matrices: words x tags, words x base tags, and tokens of rare words."""
+    """Lexical counts as sparse matrices: words x tags and words x base tags."""
 
     def __init__(self, counts: TreeCounts, inventory: Inventory, settings: LexiconSettings) -> None:
         self.settings = settings
@@ -111,7 +111,10 @@ class _LexicalTable:
 
 
 def _sparse(
-    values: FloatArray, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], shape: tuple[int, int]
+    values: FloatArray,
+    rows: npt.NDArray[np.int64],
+    columns: npt.NDArray[np.int64],
+    shape: tuple[int, int],
 ) -> csr_array:
     matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
     matrix.sum_duplicates()
@@ -119,7 +122,7 @@ def _sparse(
 
 
 class _Classes:
-    """P(B | class) for every class of unknown words, and how many unknown words to expect in each."""
+    """P(B | class) for every class of unknown words, and how many of them to expect."""
 
     def __init__(self, table: _LexicalTable) -> None:
         self.table = table
@@ -148,7 +151,9 @@ class _Classes:
     def _drop_small(self) -> None:
         least = self.table.settings.class_count
         self.tags_of = {
-            name: tags for name, tags in self.tags_of.items() if name == UNKNOWN or tags.sum() >= least
+            name: tags
+            for name, tags in self.tags_of.items()
+            if name == UNKNOWN or tags.sum() >= least
         }
 
     def known(self, chain: Iterable[str]) -> tuple[str, ...]:
@@ -168,7 +173,9 @@ class _Classes:
 
     def _expected(self, rare: npt.NDArray[np.int64], chains: list[tuple[str, ...]]) -> FloatArray:
         table = self.table
-        expected = np.full(len(self.names), 0.1)  # a class may be needed though no word seen once has it
+        expected = np.full(
+            len(self.names), 0.1
+        )  # a class may be needed though no word seen once has it
         for token, chain in zip(rare, chains, strict=True):
             if table.word_count[table.word[token]] == 1:
                 expected[self.number[self.known(chain)[0]]] += 1.0
@@ -227,7 +234,9 @@ def _share(table: _LexicalTable, soft: csr_array) -> csr_array:
     total = np.asarray(own.sum(axis=0)).ravel()
     types = np.asarray((own > 0).sum(axis=0), dtype=float).ravel()
     k = table.settings.sharing * types
-    q = (own + (q_base @ spread).multiply(k[None, :])).multiply(1.0 / np.maximum(total + k, 1e-300)[None, :])
+    q = (own + (q_base @ spread).multiply(k[None, :])).multiply(
+        1.0 / np.maximum(total + k, 1e-300)[None, :]
+    )
     return _without_negligible(q.tocsr(), total)
 
 
@@ -243,9 +252,13 @@ def _without_negligible(q: csr_array, tag_count: FloatArray) -> csr_array:
 
 
 def _pack(table: _LexicalTable, classes: _Classes, weights: csr_array) -> Lexicon:
+    seen = np.flatnonzero(
+        table.word_count
+    )  # in a part of a treebank, not all words: others are unknown
+    weights = weights[np.concatenate([seen, np.arange(len(table.words), weights.shape[0])])]
     weights.sort_indices()
     return Lexicon(
-        words=table.words,
+        words=tuple(table.words[x] for x in seen.tolist()),
         classes=tuple(classes.names),
         style=table.style,
         row_start=weights.indptr.astype(np.uint32),

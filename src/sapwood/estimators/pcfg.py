@@ -10,8 +10,7 @@ import numpy as np
 
 from sapwood.corpus.transform import BINARISATIONS
 from sapwood.corpus.treebank import Inventory, Treebank
-from sapwood.errors import SapwoodError
-from sapwood.estimators.base import Estimator
+from sapwood.estimators.base import Estimator, check_treebank
 from sapwood.estimators.lexicon import LexiconSettings, estimate_lexicon
 from sapwood.execute import map_reduce, resolve_jobs
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
@@ -48,7 +47,10 @@ class PCFG(Estimator):
     """
 
     CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "binarise": (lambda v: v is None or v in BINARISATIONS, f"one of {', '.join(BINARISATIONS)}"),
+        "binarise": (
+            lambda v: v is None or v in BINARISATIONS,
+            f"one of {', '.join(BINARISATIONS)}",
+        ),
         "horizontal": (_optional_count(0), "a whole number from 0 up"),
         "vertical": (_optional_count(1), "a whole number from 1 up"),
         "lexicon": (lambda v: v is None or isinstance(v, LexiconSettings), "LexiconSettings"),
@@ -75,9 +77,7 @@ class PCFG(Estimator):
         """Estimate the grammar of a treebank."""
         started = perf_counter()
         self._check_parameters()
-        if not isinstance(bank, Treebank):
-            msg = f"PCFG.fit needs a Treebank, not {type(bank).__name__}"
-            raise SapwoodError(msg, hint="use sapwood.read_treebank(path) or Treebank.from_trees(trees)")
+        check_treebank(bank)
         bank = self._retransformed(bank)
         counts = map_reduce(TreeCounts.of, bank.shards(resolve_jobs(self.n_jobs)), jobs=self.n_jobs)
         record = {"method": "pcfg", "trees": bank.n_trees, "tokens": bank.n_tokens}
@@ -102,8 +102,9 @@ def grammar_of(
 
     w(a -> b c) = n(a -> b c) / n(a),    root(a) = n(root = a) / n(trees)
     """
-    rules = inventory.rules
-    weights = counts.rules / counts.symbols[rules[:, 0]] if len(rules) else np.empty(0)
+    seen = counts.rules > 0  # a part of a treebank shares the inventory of the whole
+    rules = inventory.rules[seen]
+    weights = counts.rules[seen] / counts.symbols[rules[:, 0]]
     root = counts.roots / counts.roots.sum()
     lexicon = estimate_lexicon(counts, inventory, settings)
     return LatentGrammar(

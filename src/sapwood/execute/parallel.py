@@ -74,9 +74,7 @@ def ordered_map(
 class _Stream(Generic[R]):
     """A thread that feeds a pool, so that a slow source never holds back results that are ready."""
 
-    def __init__(
-        self, task: Callable[[T], R], items: Iterable[T], n_jobs: int, ahead: int
-    ) -> None:
+    def __init__(self, task: Callable[[T], R], items: Iterable[T], n_jobs: int, ahead: int) -> None:
         self.pool = ThreadPoolExecutor(n_jobs)
         self.waiting: SimpleQueue[Future[R] | None] = SimpleQueue()
         self.room = Semaphore(ahead * n_jobs)
@@ -91,7 +89,7 @@ class _Stream(Generic[R]):
                 if self.closed:
                     return
                 self.waiting.put(self.pool.submit(task, item))
-        except BaseException as error:  # noqa: BLE001 - handed on to the reader of the results
+        except BaseException as error:
             self.failure = error
         finally:
             self.waiting.put(None)

@@ -1,0 +1,1 @@
+"""Charts, pruning, decoders, and the parser."""

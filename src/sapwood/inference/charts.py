@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.models.score import inside_vectors, root_items, sentence_log_prob, tag_weights
+from sapwood.models.score import (
+    coarse_inside,
+    coarse_outside,
+    inside_vectors,
+    one_word_weights,
+    root_items,
+    sentence_log_prob,
+    tag_weights,
+)
 
 if TYPE_CHECKING:
     from sapwood.kernels.coarse import Chart, Tags
@@ -20,6 +28,8 @@ if TYPE_CHECKING:
     from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
+# Tags a thousand times rarer than a word's best one change no dev score and double the time.
+TAG_SHARE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,24 +63,27 @@ class ParseForest:
     n_negative: int = 0
 
 
-def parse_forest(grammar: LatentGrammar, words: list[str], threshold: float) -> ParseForest | None:
+def parse_forest(
+    grammar: LatentGrammar, words: list[str], threshold: float, beam: float = 0.0
+) -> ParseForest | None:
     """Chart a sentence of two or more words; None when the grammar has no parse for it.
 
     Parameters
     ----------
     threshold
         Labelled spans whose posterior under the plain grammar is lower are dropped.
+    beam
+        Phrases much less probable than the best one over their span are dropped while the chart is
+        filled; 0 fills the full chart.
     """
-    from sapwood.kernels import coarse, forest
+    from sapwood.kernels import forest
 
     n = len(words)
-    rules, root = grammar.coarse_rules, grammar.coarse.root[: grammar.n_phrases]
-    tags, _ = tag_weights(grammar, words)
-    chart = coarse.inside(rules, tags)
-    total = coarse.partition(chart, root)
-    if not total > 0.0:
+    charted = _coarse_chart(grammar, words, beam)
+    if charted is None:
         return None
-    alpha, tag_alpha = coarse.outside(rules, tags, chart, root)
+    tags, chart, total = charted
+    alpha, tag_alpha = coarse_outside(grammar, tags, chart)
     tag_posterior = tags.weight * tag_alpha
     packed, items = forest.build(
         grammar.pair_table, grammar.n_symbols, n, chart.beta * alpha,
@@ -86,6 +99,21 @@ def parse_forest(grammar: LatentGrammar, words: list[str], threshold: float) -> 
     return _latent_forest(grammar, words, packed, chart, roots)
 
 
+def _coarse_chart(
+    grammar: LatentGrammar, words: list[str], beam: float
+) -> tuple[Tags, Chart, float] | None:
+    """Inside chart of the plain grammar, in full only where it takes that to find a parse."""
+    from sapwood.kernels import coarse
+
+    for least_share, width in ((TAG_SHARE, beam), (0.0, 0.0)):
+        tags = tag_weights(grammar, words, least_share)
+        chart = coarse_inside(grammar, tags, width)
+        total = coarse.partition(chart, grammar.coarse.root[: grammar.n_phrases])
+        if total > 0.0:
+            return tags, chart, total
+    return None
+
+
 def _plain_edges(
     grammar: LatentGrammar,
     packed: Forest,
@@ -97,7 +125,9 @@ def _plain_edges(
     from sapwood.kernels.forest import edge_posteriors
 
     leaf_weight = np.zeros(len(packed.symbol))
-    leaf_weight[: int(kept.sum())] = tags.weight[kept]  # tag items stand first, in the order of the tags
+    leaf_weight[: int(kept.sum())] = tags.weight[
+        kept
+    ]  # tag items stand first, in the order of the tags
     return np.asarray(
         edge_posteriors(
             packed, chart.beta, chart.scale, alpha, leaf_weight, tags.scale, chart.n,
@@ -131,4 +161,23 @@ def _latent_forest(
     return ParseForest(
         packed, items, edges, chart.scale, roots, sentence_log_prob(chart, total),
         int((items < 0).sum()),
+    )  # fmt: skip
+
+
+def one_word_forest(grammar: LatentGrammar, word: str) -> ParseForest | None:
+    """The tags that can be a whole sentence; None when the word has none."""
+    from sapwood.kernels.forest import Forest
+
+    symbols, weights = one_word_weights(grammar, word)
+    total = float(weights.sum())
+    kept = weights != 0
+    if total == 0.0:
+        return None
+    n_items = int(kept.sum())
+    zeros, none = np.zeros(n_items, np.uint32), np.empty(0, np.uint32)
+    forest = Forest(symbols[kept].astype(np.uint32), zeros, zeros + 1, none, none, none, none)
+    items = weights[kept] / total
+    return ParseForest(
+        forest, items, np.empty(0), np.zeros(1, np.int64), np.arange(n_items),
+        float(np.log(abs(total))), int((items < 0).sum()),
     )  # fmt: skip

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ def goodman_gains(parsed: ParseForest) -> Gains:
 
 
 def max_rule_gains(parsed: ParseForest) -> Gains:
-    """Sum of log rule posteriors; absolute values with a floor, since spectral ones may be negative."""
+    """Sum of log rule posteriors; absolute, with a floor, since spectral ones may be negative."""
     items = np.log(np.maximum(np.abs(parsed.items), FLOOR))
     is_leaf = parsed.forest.end - parsed.forest.start == 1
     edges = np.log(np.maximum(np.abs(parsed.edges), FLOOR))
@@ -68,7 +69,10 @@ def best_tree(parsed: ParseForest, gains: Gains) -> Nodes | None:
 
 
 def nodes_of(
-    forest: Forest, item: npt.NDArray[np.int64], left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
+    forest: Forest,
+    item: npt.NDArray[np.int64],
+    left: npt.NDArray[np.int64],
+    right: npt.NDArray[np.int64],
 ) -> Nodes:
     """Items of a derivation as nodes."""
     columns = (forest.symbol[item], left, right, forest.start[item])
@@ -94,7 +98,7 @@ def viterbi_tree(grammar: LatentGrammar, words: list[str], parsed: ParseForest) 
 def _viterbi_plain(grammar: LatentGrammar, words: list[str]) -> Nodes | None:
     from sapwood.kernels import viterbi
 
-    tags, _ = tag_weights(grammar, words)
+    tags = tag_weights(grammar, words)
     delta, scale = viterbi.best_weights(grammar.coarse_rules, tags)
     n = len(words)
     totals = grammar.coarse.root[: grammar.n_phrases] * delta[n - 1]
@@ -104,7 +108,15 @@ def _viterbi_plain(grammar: LatentGrammar, words: list[str]) -> Nodes | None:
     order = np.argsort(grammar.rules[:, 0], kind="stable")
     start = np.searchsorted(grammar.rules[order, 0], np.arange(grammar.n_phrases + 1))
     columns = viterbi.trace(
-        delta, scale, tags, root, start, order, grammar.rules, grammar.coarse.rules, grammar.n_phrases
+        delta,
+        scale,
+        tags,
+        root,
+        start,
+        order,
+        grammar.rules,
+        grammar.coarse.rules,
+        grammar.n_phrases,
     )
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -121,7 +133,10 @@ def _viterbi_latent(grammar: LatentGrammar, words: list[str], parsed: ParseFores
     viterbi.best_states(*arguments)
     best, root, state = 0.0, -1, 0
     for item in parsed.roots:
-        values = grammar.root_vector(int(forest.symbol[item])) * delta[int(start[item]) : int(start[item + 1])]
+        values = (
+            grammar.root_vector(int(forest.symbol[item]))
+            * delta[int(start[item]) : int(start[item + 1])]
+        )
         h = int(np.argmax(values))
         if values[h] > best:
             best, root, state = float(values[h]), int(item), h
@@ -135,9 +150,9 @@ def _viterbi_latent(grammar: LatentGrammar, words: list[str], parsed: ParseFores
 
 
 def k_best_trees(parsed: ParseForest, gains: Gains) -> Iterator[tuple[float, Nodes]]:
-    """Trees of a forest from the best downwards, with their scores (Huang and Chiang 2005, algorithm 3)."""
+    """Trees of a forest from the best down, with scores (Huang and Chiang 2005, algorithm 3)."""
     lazy = _LazyBest(parsed.forest, gains)
-    heap = []
+    heap: list[tuple[float, int, int, int]] = []
     for place, root in enumerate(parsed.roots.tolist()):
         first = lazy.kth(root, 0)
         if first is not None:
@@ -161,7 +176,7 @@ class _LazyBest:
         self.is_leaf = (forest.end - forest.start == 1).tolist()
         order = np.argsort(forest.head, kind="stable")
         bounds = np.searchsorted(forest.head[order], np.arange(len(forest.symbol) + 1))
-        self.edges_of = [order[a:b].tolist() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        self.edges_of = [order[a:b].tolist() for a, b in pairwise(bounds)]
         # item: derivations found so far, as (score, edge, rank of left, rank of right), best first
         self.found: dict[int, list[tuple[float, int, int, int]]] = {}
         self.waiting: dict[int, list[tuple[float, int, int, int]]] = {}
@@ -215,5 +230,6 @@ class _LazyBest:
                 waiting += [(self.left[edge], p), (self.right[edge], q)]
         last = len(drawn) - 1
         return [
-            (a, last - b if b >= 0 else -1, last - c if c >= 0 else -1, i) for a, b, c, i in reversed(drawn)
+            (a, last - b if b >= 0 else -1, last - c if c >= 0 else -1, i)
+            for a, b, c, i in reversed(drawn)
         ]

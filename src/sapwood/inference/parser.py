@@ -6,19 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from math import inf, log
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from sapwood.corpus.clean import ROOT
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.execute import ordered_map
-from sapwood.inference.charts import ParseForest, parse_forest
+from sapwood.inference.charts import ParseForest, one_word_forest, parse_forest
 from sapwood.inference.decoders import (
     DECODERS,
     Gains,
@@ -29,11 +26,11 @@ from sapwood.inference.decoders import (
     max_rule_gains,
     viterbi_tree,
 )
-from sapwood.models.score import one_word_weights
 
 if TYPE_CHECKING:
     from sapwood.models.latent_grammar import LatentGrammar
 
+BEAM = 1e-4
 THRESHOLD = 1e-5  # dev F1 is flat from 1e-5 to 1e-3; lower only costs time
 MEMORY_LIMIT_MB = 2000.0
 MAX_DUPLICATES = 1000  # derivations of trees already listed that k_best looks past before it stops
@@ -86,7 +83,8 @@ class Parse:
     tree
         Its tree, with `TOP` on top.
     sentence_log_prob
-        Log-probability of the sentence, summed over all its trees; -inf when it has no parse.
+        Log-probability of the sentence, summed over the trees that survived pruning; -inf when it
+        has no parse. `LatentGrammar.log_prob` sums over all trees.
     is_fallback
         Whether the grammar had no parse and the tree is a flat one.
     """
@@ -106,7 +104,7 @@ class Parse:
 
     @cached_property
     def marginals(self) -> list[Constituent]:
-        """Posterior of every constituent and tag that survived pruning, left to right, wide first."""
+        """Posteriors of the constituents and tags that survived pruning, left to right."""
         if self._forest is None:
             return []
         total: dict[tuple[str, int, int], float] = {}
@@ -123,8 +121,8 @@ class Parse:
     def k_best(self, k: int) -> list[ScoredTree]:
         """The k best different trees, best first; fewer when the pruned forest holds fewer.
 
-        Scored as the parse was decoded; for `viterbi`, by the probability of the derivation under the
-        plain grammar, or under a latent one by its rule posteriors.
+        Scored as the parse was decoded; for `viterbi`, by the probability of the derivation under
+        the plain grammar, or under a latent one by its rule posteriors.
         """
         if self._forest is None:
             return [ScoredTree(self.tree, 0.0, self.log_prob)] if k > 0 else []
@@ -139,7 +137,10 @@ class Parse:
                 out[tree] = score
             if len(out) == k or duplicates > MAX_DUPLICATES:
                 break
-        return [ScoredTree(tree, score, self._grammar.log_prob(tree)) for tree, score in islice(out.items(), k)]
+        return [
+            ScoredTree(tree, score, self._grammar.log_prob(tree))
+            for tree, score in islice(out.items(), k)
+        ]
 
 
 class Parser:
@@ -150,10 +151,13 @@ class Parser:
     model
         Any latent grammar, plain or spectral.
     decoder
-        `goodman` maximises expected correct constituents, `max-rule` the product of rule posteriors,
-        `viterbi` the probability of one derivation.
+        `goodman` maximises expected correct constituents, `max-rule` the product of rule
+        posteriors, `viterbi` the probability of one derivation.
     threshold
         Labelled spans with a lower posterior under the plain grammar are dropped.
+    beam
+        While the chart is filled, phrases much less probable than the best over their span are
+        dropped; 0 fills the full chart, for exact sentence probabilities.
     memory_limit_mb
         A sentence whose charts would need more memory gets a flat tree; with several threads each
         may need this much.
@@ -172,6 +176,7 @@ class Parser:
         *,
         decoder: str = "goodman",
         threshold: float = THRESHOLD,
+        beam: float = BEAM,
         memory_limit_mb: float = MEMORY_LIMIT_MB,
     ) -> None:
         if decoder not in DECODERS:
@@ -180,9 +185,15 @@ class Parser:
         if not 0.0 <= threshold < 1.0:
             msg = f"threshold must be at least 0 and below 1, not {threshold}"
             raise SapwoodError(msg)
+        if not 0.0 <= beam < 1.0:
+            msg = f"beam must be at least 0 and below 1, not {beam}"
+            raise SapwoodError(msg)
         self.model = model
         self.decoder = decoder
-        self.threshold = max(threshold, 5e-324)  # an item of posterior 0 can never be part of a tree
+        self.threshold = max(
+            threshold, 5e-324
+        )  # an item of posterior 0 can never be part of a tree
+        self.beam = beam
         self.memory_limit_mb = memory_limit_mb
         self.stats = ParserStats()
 
@@ -195,8 +206,9 @@ class Parser:
         if not words:
             msg = "an empty sentence has no tree"
             raise SapwoodError(msg, hint="give at least one word")
-        too_long = chart_megabytes(self.model, len(words)) > self.memory_limit_mb
-        if len(words) == 1:
+        n = len(words)
+        too_long = n > 1 and chart_megabytes(self.model, n) > self.memory_limit_mb
+        if n == 1:
             result = self._one_word(words)
         elif too_long:
             result = self._fallback(words)
@@ -215,10 +227,10 @@ class Parser:
 
     def _prepare(self) -> None:
         """Arrange the rules before threads start, so that it happens once."""
-        _ = (self.model.coarse_rules, self.model.pair_table, self.model.tensor_start)
+        _ = (self.model.coarse_rules, self.model.pair_table, self.model.entry_share)
 
     def _by_chart(self, words: list[str]) -> Parse:
-        parsed = parse_forest(self.model, words, self.threshold)
+        parsed = parse_forest(self.model, words, self.threshold, self.beam)
         if parsed is None:
             return self._fallback(words)
         if self.decoder == "viterbi":
@@ -231,12 +243,12 @@ class Parser:
         return Parse(words, tree, parsed.log_prob, False, self.model, self.decoder, parsed)
 
     def _one_word(self, words: list[str]) -> Parse:
-        symbols, weights = one_word_weights(self.model, words[0])
-        weights = np.abs(weights)
-        if not len(weights) or weights.max() == 0:
+        parsed = one_word_forest(self.model, words[0])
+        if parsed is None:
             return self._fallback(words)
-        tree = _restored(self.model, words, [(int(symbols[weights.argmax()]), -1, -1, 0)])
-        return Parse(words, tree, log(weights.sum()), False, self.model, self.decoder, None)
+        best = int(parsed.forest.symbol[int(parsed.items.argmax())])
+        tree = _restored(self.model, words, [(best, -1, -1, 0)])
+        return Parse(words, tree, parsed.log_prob, False, self.model, self.decoder, parsed)
 
     def _fallback(self, words: list[str]) -> Parse:
         """A flat tree over the most probable tag of each word."""
@@ -248,19 +260,10 @@ class Parser:
     def _likeliest_tag(self, word: str, is_first: bool) -> str:
         lexicon = self.model.lexicon
         entries = lexicon.entries(lexicon.row(word, is_first=is_first))
-        tags = lexicon.entry_tag[entries]
-        if not len(tags):
-            return self.model.tags[int(self._tag_frequency.argmax())].chain[-1]
-        weight = self.model.coarse.lexical[entries] * self._tag_frequency[tags]
-        return self.model.tags[int(tags[weight.argmax()])].chain[-1]
-
-    @cached_property
-    def _tag_frequency(self) -> npt.NDArray[np.float64]:
-        from sapwood.models.coarse import expected_visits
-
-        model = self.model
-        visits = expected_visits(model.coarse.root, model.rules, model.coarse.rules)
-        return visits[model.n_phrases :]
+        if entries.start == entries.stop:
+            return self.model.tags[0].chain[-1]
+        best = entries.start + int(self.model.entry_share[entries].argmax())
+        return self.model.tags[int(lexicon.entry_tag[best])].chain[-1]
 
     @cached_property
     def _root_label(self) -> str:

@@ -1,0 +1,1 @@
+"""Numba kernels: one file per recursion, flat arrays in, flat arrays out."""

@@ -11,7 +11,8 @@ Phrases cover two or more words and tags exactly one, so a binary rule is of one
 only the last one has more than one split:
 
     t t    spans of two words                t a    split after the first word
-    a t    split before the last word        a a    every split: once per pair (b, c), then its rules
+    a t    split before the last word        a a    every split: once per pair (b, c), then its
+    rules
 
 For the last kind both children are kept with the split as their fastest index, so that one pair is
 one dot product. The charts never take logarithms: each span has its own power of two.
@@ -26,6 +27,8 @@ import numpy as np
 from numba import njit
 
 _FAST = {"contract", "reassoc"}  # dot products may be summed in any order; nan and inf stay
+NO_WEIGHT = -(2**30)  # scale of a span that nothing derives
+LEAST_POWER, MOST_POWER = -1074, 1000
 
 
 class CoarseRules(NamedTuple):
@@ -73,12 +76,20 @@ class Chart(NamedTuple):
     n: int
     beta: np.ndarray  # [n_cells, n_phrases]
     scale: np.ndarray  # [n_cells]
-    left: np.ndarray  # [n, n_left, n + 1]: beta of [i, k) by split
-    right: np.ndarray  # [n + 1, n_right, n + 1]: beta of [k, j) by split
+    scale_from: np.ndarray  # [n, n + 1]: scale of [i, k) at [i, k]
+    scale_to: np.ndarray  # [n + 1, n + 1]: scale of [k, j) at [j, k]
+    left: np.ndarray  # [n, n_left, n + 1]: beta of [i, k) by split, valid from first to last
+    right: np.ndarray  # [n + 1, n_right, n + 1]: beta of [k, j) by split, likewise
     left_first: np.ndarray  # [n, n_left], first split with weight
     left_last: np.ndarray  # [n, n_left], last one
     right_first: np.ndarray
     right_last: np.ndarray
+
+
+def chart_room(rules: CoarseRules, n: int) -> int:
+    """How many numbers the charts of an n-word sentence need in either direction."""
+    slots = n * len(rules.left_of) + (n + 1) * len(rules.right_of)
+    return n * (n + 1) // 2 * rules.n_phrases + slots * (n + 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -88,41 +99,76 @@ def cell_of(n, i, j):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _empty_chart(n, rules, tags):
+def _set_scale(chart, i, j, scale):
+    chart.scale[cell_of(chart.n, i, j)] = scale
+    chart.scale_from[i, j] = scale
+    chart.scale_to[j, i] = scale
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _three_orders(n, rules, room):
+    """Cut a buffer into a chart by cell, one by start and one by end."""
     n_cells = n * (n + 1) // 2
     n_left, n_right = len(rules.left_of), len(rules.right_of)
+    end_1 = n_cells * rules.n_phrases
+    end_2 = end_1 + n * n_left * (n + 1)
+    end_3 = end_2 + (n + 1) * n_right * (n + 1)
+    by_cell = room[:end_1].reshape((n_cells, rules.n_phrases))
+    by_start = room[end_1:end_2].reshape((n, n_left, n + 1))
+    by_end = room[end_2:end_3].reshape((n + 1, n_right, n + 1))
+    return by_cell, by_start, by_end
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _empty_chart(n, rules, tags, room):
+    n_cells = n * (n + 1) // 2
+    n_left, n_right = len(rules.left_of), len(rules.right_of)
+    # Nothing is zeroed here: every row of two or more words is stored, and the other two orders are
+    # only read between first and last.
+    beta, left, right = _three_orders(n, rules, room)
     chart = Chart(
         n,
-        np.zeros((n_cells, rules.n_phrases)),
-        np.full(n_cells, -(2**30), np.int64),
-        np.zeros((n, n_left, n + 1)),
-        np.zeros((n + 1, n_right, n + 1)),
+        beta,
+        np.full(n_cells, NO_WEIGHT, np.int64),
+        np.full((n, n + 1), NO_WEIGHT, np.int64),
+        np.full((n + 1, n + 1), NO_WEIGHT, np.int64),
+        left,
+        right,
         np.full((n, n_left), n + 1, np.int64),
         np.full((n, n_left), -1, np.int64),
         np.full((n + 1, n_right), n + 1, np.int64),
         np.full((n + 1, n_right), -1, np.int64),
     )
     for i in range(n):
+        cell = cell_of(n, i, i + 1)
+        chart.beta[cell] = 0.0  # no phrase covers a single word
         if tags.start[i + 1] > tags.start[i]:
-            chart.scale[cell_of(n, i, i + 1)] = tags.scale[i]
+            _set_scale(chart, i, i + 1, tags.scale[i])
     return chart
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _split_factors(chart, i, j, relative_to, factor):
-    """factor[k] = 2**(scale[i, k] + scale[k, j] - relative_to) for every inner split of [i, j)."""
-    n = chart.n
-    for k in range(i + 1, j):
-        exponent = chart.scale[cell_of(n, i, k)] + chart.scale[cell_of(n, k, j)] - relative_to
-        factor[k] = ldexp(1.0, max(min(exponent, 1000), -1074))
+@njit(cache=True, nogil=True, error_model="numpy")
+def _powers_of_two():
+    """2**e at [e - LEAST_POWER]: a table, since ldexp is a library call."""
+    table = np.empty(MOST_POWER - LEAST_POWER + 1)
+    for exponent in range(LEAST_POWER, MOST_POWER + 1):
+        table[exponent - LEAST_POWER] = ldexp(1.0, exponent)
+    return table
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _largest_scale(chart, i, j):
-    n = chart.n
-    best = -(2**30)
-    for k in range(i + 1, j):
-        best = max(best, chart.scale[cell_of(n, i, k)] + chart.scale[cell_of(n, k, j)])
+def _split_factors(before, behind, i, j, relative_to, powers, factor):
+    """factor[k] = 2**(scale[i, k] + scale[k, j] - relative_to) for every inner split of [i, j)."""
+    for k in range(np.uint64(i + 1), np.uint64(j)):
+        exponent = before[k] + behind[k] - relative_to
+        factor[k] = powers[np.uint64(max(min(exponent, MOST_POWER), LEAST_POWER) - LEAST_POWER)]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _largest_scale(before, behind, i, j):
+    best = NO_WEIGHT
+    for k in range(np.uint64(i + 1), np.uint64(j)):
+        best = max(best, before[k] + behind[k])
     return best
 
 
@@ -160,36 +206,52 @@ def _combine_phrase_word(rules, tags, last, beta, factor, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _combine_phrases(rules, chart, i, j, scaled, out):
-    """COMPLETE: (i, k, b) (k, j, c), a -> b c  =>  (i, j, a); scaled[slot, k] is the right child."""
-    for left in range(len(rules.left_of)):
-        first, last = chart.left_first[i, left], min(chart.left_last[i, left], j - 2)
+def _combine_phrases(rules, runs, left_first, left_last, right_first, right_last, j, scaled, out):
+    """COMPLETE: (i, k, b) (k, j, c), a -> b c  =>  (i, j, a).
+
+    `runs[slot, k]` is the left child, `scaled[slot, k]` the right one. Indexed with two numbers and
+    not through row views: taking a view counts references, which costs more than the dot product.
+    """
+    aa_first, aa_right, aa_start = rules.aa_first, rules.aa_right, rules.aa_start
+    aa_parent, aa_weight = rules.aa_parent, rules.aa_weight
+    one = np.uint64(1)
+    for left in range(np.uint64(len(aa_first) - 1)):
+        first, last = left_first[left], min(left_last[left], j - 2)
         if first > last:
             continue
-        row = chart.left[i, left]
-        for pair in range(rules.aa_first[left], rules.aa_first[left + 1]):
-            right = rules.aa_right[pair]
-            low = max(first, chart.right_first[j, right])
-            high = min(last, chart.right_last[j, right])
+        for pair in range(np.uint64(aa_first[left]), np.uint64(aa_first[left + one])):
+            right = np.uint64(aa_right[pair])
+            low, high = max(first, right_first[right]), min(last, right_last[right])
             if low > high:
                 continue
             total = 0.0
-            column = scaled[right]
-            for k in range(np.uint64(low), np.uint64(high + 1)):
-                total += row[k] * column[k]
-            if total == 0.0:
-                continue
-            for r in range(rules.aa_start[pair], rules.aa_start[pair + 1]):
-                out[rules.aa_parent[r]] += rules.aa_weight[r] * total
+            for k in range(np.uint64(low), np.uint64(high) + one):
+                total += runs[left, k] * scaled[right, k]
+            if total != 0.0:
+                for r in range(np.uint64(aa_start[pair]), np.uint64(aa_start[pair + one])):
+                    out[aa_parent[r]] += aa_weight[r] * total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def _scale_rows(rows, first, last, low, high, factor, scaled):
-    """scaled[slot, k] = rows[slot, k] * factor[k] where the slot has weight between low and high."""
-    for slot in range(rows.shape[0]):
+    """scaled[slot, k] = rows[slot, k] * factor[k] from low to high, where the slot has weight."""
+    for slot in range(np.uint64(rows.shape[0])):
         start, stop = max(first[slot], low), min(last[slot], high)
-        for k in range(start, stop + 1):
+        if start > stop:
+            continue
+        for k in range(np.uint64(start), np.uint64(stop + 1)):
             scaled[slot, k] = rows[slot, k] * factor[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _keep_best(out, prior, beam):
+    """Drop phrases whose weight times prior is below the beam's share of the best one's."""
+    best = 0.0
+    for a in range(len(out)):
+        best = max(best, out[a] * prior[a])
+    for a in range(len(out)):
+        if out[a] * prior[a] < beam * best:
+            out[a] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -200,49 +262,73 @@ def _store(rules, chart, i, j, base, out):
     largest = 0.0
     for a in range(len(out)):
         largest = max(largest, out[a])
+    row = chart.beta[cell]
     if largest == 0.0:
+        row[:] = 0.0
         return
     _, exponent = frexp(largest)
     down = ldexp(1.0, -max(exponent, -1022))
-    chart.scale[cell] = base + max(exponent, -1022)
-    row = chart.beta[cell]
+    _set_scale(chart, i, j, base + max(exponent, -1022))
     for a in range(len(out)):
         row[a] = out[a] * down
+    # Spans of one start arrive with rising end, those of one end with falling start: each slot's
+    # run grows at one side only, and the gap before a new weight is filled with zeros.
     for slot in range(len(rules.left_of)):
         value = row[rules.left_of[slot]]
         if value != 0.0:
-            chart.left[i, slot, j] = value
-            chart.left_first[i, slot] = min(chart.left_first[i, slot], j)
+            run = chart.left[i, slot]
+            if chart.left_last[i, slot] < 0:
+                chart.left_first[i, slot] = j
+            else:
+                run[chart.left_last[i, slot] + 1 : j] = 0.0
+            run[j] = value
             chart.left_last[i, slot] = j
     for slot in range(len(rules.right_of)):
         value = row[rules.right_of[slot]]
         if value != 0.0:
-            chart.right[j, slot, i] = value
+            run = chart.right[j, slot]
+            if chart.right_last[j, slot] < 0:
+                chart.right_last[j, slot] = i
+            else:
+                run[i + 1 : chart.right_first[j, slot]] = 0.0
+            run[i] = value
             chart.right_first[j, slot] = i
-            chart.right_last[j, slot] = max(chart.right_last[j, slot], i)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def inside(rules, tags):
+def inside(rules, tags, room, prior, beam):
     """Weight of every labelled span, summed over its derivations.
 
         beta[i, j, a] = sum over k and a -> b c of  w(a -> b c) * beta[i, k, b] * beta[k, j, c]
 
+    Parameters
+    ----------
+    room
+        Scratch space of at least `chart_room(rules, n)` numbers; the chart lies in it.
+    prior : [n_phrases]
+        How common each phrase is; only used with a beam.
+    beam
+        Phrases whose weight times prior is below this share of their span's best are dropped; 0
+        keeps the full chart, and the sums exact.
+
     Cost: O(n^2 R + n^3 P) time for R rules and P pairs of phrases, O(n^2 N) memory.
     """
     n = len(tags.start) - 1
-    chart = _empty_chart(n, rules, tags)
+    chart = _empty_chart(n, rules, tags, room)
     out = np.zeros(rules.n_phrases)
-    factor = np.zeros(n + 1)
+    factor, powers = np.zeros(n + 1), _powers_of_two()
     scaled = np.zeros((len(rules.right_of), n + 1))
-    for width in range(2, n + 1):
-        for i in range(n - width + 1):
-            j = i + width
-            base = _largest_scale(chart, i, j)
-            if base <= -(2**29):
-                continue
+    # Right to left: everything that starts at i stays in the cache while its ends are worked off.
+    for i in range(n - 2, -1, -1):
+        for j in range(i + 2, n + 1):
+            width = j - i
+            before, behind = chart.scale_from[i], chart.scale_to[j]
+            base = _largest_scale(before, behind, i, j)
             out[:] = 0.0
-            _split_factors(chart, i, j, base, factor)
+            if base <= NO_WEIGHT // 2:
+                _store(rules, chart, i, j, base, out)
+                continue
+            _split_factors(before, behind, i, j, base, powers, factor)
             if width == 2:
                 _combine_two_words(rules, tags, i, out)
             else:
@@ -257,7 +343,12 @@ def inside(rules, tags):
                     chart.right[j], chart.right_first[j], chart.right_last[j], i + 2, j - 2,
                     factor, scaled,
                 )  # fmt: skip
-                _combine_phrases(rules, chart, i, j, scaled, out)
+                _combine_phrases(
+                    rules, chart.left[i], chart.left_first[i], chart.left_last[i],
+                    chart.right_first[j], chart.right_last[j], j, scaled, out,
+                )  # fmt: skip
+            if beam > 0.0 and width < n:
+                _keep_best(out, prior, beam)
             _store(rules, chart, i, j, base, out)
     return chart
 
@@ -276,11 +367,13 @@ def partition(chart, root):
 def _collect(rules, chart, from_left, from_right, i, j, row):
     """Add what larger spans sent to [i, j); False when nothing arrived. Zero items stay zero."""
     n = chart.n
-    for slot in range(len(rules.left_of)):
-        row[rules.left_of[slot]] += from_left[i, slot, j]
-    for slot in range(len(rules.right_of)):
-        row[rules.right_of[slot]] += from_right[j, slot, i]
     beta = chart.beta[cell_of(n, i, j)]
+    for slot in range(len(rules.left_of)):
+        if beta[rules.left_of[slot]] != 0.0:
+            row[rules.left_of[slot]] += from_left[i, slot, j]
+    for slot in range(len(rules.right_of)):
+        if beta[rules.right_of[slot]] != 0.0:
+            row[rules.right_of[slot]] += from_right[j, slot, i]
     arrived = False
     for a in range(len(row)):
         if beta[a] == 0.0:
@@ -354,36 +447,50 @@ def _send_phrases(rules, chart, i, j, row, scaled_left, scaled_right, from_left,
                 to_right[k] += sent * left_row[k]
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _clear_runs(first, last, runs):
+    """Zero what larger spans send to smaller ones, only where something can arrive."""
+    for post in range(first.shape[0]):
+        for slot in range(first.shape[1]):
+            runs[post, slot, first[post, slot] : last[post, slot] + 1] = 0.0
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def outside(rules, tags, chart, root):
+def outside(rules, tags, chart, root, room):
     """Weight of everything outside each labelled span, divided by the weight of the sentence.
 
-        alpha[i, k, b] = sum over j and a -> b c of  w(a -> b c) * alpha[i, j, a] * beta[k, j, c]  (and mirrored)
+        alpha[i, k, b] = sum over j and a -> b c of  w(a -> b c) * alpha[i, j, a] * beta[k, j, c]
+        (and mirrored)
 
     Returned so that `beta * alpha` is the posterior of each labelled span, and `tags.weight *
-    tag_alpha` that of each tag; no power of two is left over.
+    tag_alpha` that of each tag; no power of two is left over. `room` is scratch space as for
+    `inside`, and not the same.
 
     Cost: as `inside`, twice the multiplications in its last kind of rules.
     """
     n = chart.n
-    alpha = np.zeros_like(chart.beta)
+    alpha, from_left, from_right = _three_orders(n, rules, room)
+    alpha[:] = 0.0
     tag_alpha = np.zeros(len(tags.tag))
     total = partition(chart, root)
     if not total > 0.0:
         return alpha, tag_alpha
-    from_left, from_right = np.zeros_like(chart.left), np.zeros_like(chart.right)
+    _clear_runs(chart.left_first, chart.left_last, from_left)
+    _clear_runs(chart.right_first, chart.right_last, from_right)
     scaled_left = np.zeros((len(rules.left_of), n + 1))
     scaled_right = np.zeros((len(rules.right_of), n + 1))
-    factor = np.zeros(n + 1)
+    factor, powers = np.zeros(n + 1), _powers_of_two()
     alpha[cell_of(n, 0, n)] = root / total
-    for width in range(n, 1, -1):
-        for i in range(n - width + 1):
-            j = i + width
+    for i in range(n - 1):
+        for j in range(n, i + 1, -1):
+            width = j - i
             cell = cell_of(n, i, j)
             row = alpha[cell]
             if not _collect(rules, chart, from_left, from_right, i, j, row):
                 continue
-            _split_factors(chart, i, j, chart.scale[cell], factor)
+            _split_factors(
+                chart.scale_from[i], chart.scale_to[j], i, j, chart.scale[cell], powers, factor
+            )
             if width == 2:
                 _send_two_words(rules, tags, i, row, factor[i + 1], tag_alpha)
                 continue

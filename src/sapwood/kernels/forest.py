@@ -5,8 +5,8 @@ Notation
     item   a labelled span; items stand in the order of their width, so children come first
     edge   a rule that builds an item (`head`) from two others (`left`, `right`)
 
-A forest is what is left of a chart after pruning. All decoders, and the vectors of latent models, work
-on forests; the full chart is only ever needed for the plain grammar.
+A forest is what is left of a chart after pruning. All decoders, and the vectors of latent models,
+work on forests; the full chart is only ever needed for the plain grammar.
 """
 
 from __future__ import annotations
@@ -49,10 +49,14 @@ def _cell_of(n, i, j):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _select_items(n, posterior, tag_start, tag, tag_posterior, threshold):
-    """Items whose posterior reaches the threshold, narrow spans first, with the items of each cell."""
+    """Items whose posterior reaches the threshold, narrow spans first, and those of each cell."""
     n_phrases = posterior.shape[1]
     kept = np.count_nonzero(posterior >= threshold) + np.count_nonzero(tag_posterior >= threshold)
-    symbol, start, end = np.empty(kept, np.uint32), np.empty(kept, np.uint32), np.empty(kept, np.uint32)
+    symbol, start, end = (
+        np.empty(kept, np.uint32),
+        np.empty(kept, np.uint32),
+        np.empty(kept, np.uint32),
+    )
     value = np.empty(kept)
     first = np.zeros(n * (n + 1) // 2, np.uint32)
     stop = np.zeros(n * (n + 1) // 2, np.uint32)
@@ -146,8 +150,8 @@ def best_derivations(forest, item_gain, edge_gain):
 
         best[x] = item_gain[x] + max over edges e of x of  edge_gain[e] + best[left] + best[right]
 
-    Leaves (tags) have no edge; a phrase that nothing builds has gain -inf. Ties go to the edge listed
-    first, so the result does not depend on threads.
+    Leaves (tags) have no edge; a phrase that nothing builds has gain -inf. Ties go to the edge
+    listed first, so the result does not depend on threads.
     """
     best = np.full(len(forest.symbol), -np.inf)
     choice = np.full(len(forest.symbol), NONE, np.uint32)
@@ -164,11 +168,12 @@ def best_derivations(forest, item_gain, edge_gain):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def follow(forest, choice, root):
-    """Items of the chosen derivation of `root`, children before parents, with their children's places.
+    """Items of the chosen derivation of `root`, children before parents.
 
-    Returns arrays `item`, `left`, `right`; left and right are places in these arrays, -1 for leaves.
+    Returns arrays `item`, `left`, `right`; left and right are places in these arrays, -1 for
+    leaves.
     """
-    n_nodes = 2 * (forest.end[root] - forest.start[root]) - 1
+    n_nodes = 2 * np.int64(forest.end[root] - forest.start[root]) - 1
     item = np.empty(n_nodes, np.int64)
     left, right = np.full(n_nodes, -1, np.int64), np.full(n_nodes, -1, np.int64)
     place = n_nodes - 1
@@ -213,5 +218,5 @@ def edge_posteriors(forest, chart_beta, chart_scale, alpha, tag_value, tag_scale
             cell = _cell_of(n, k, j)
             value *= chart_beta[cell, forest.symbol[z]]
             exponent += chart_scale[cell]
-        out[edge] = value * 2.0 ** exponent
+        out[edge] = value * 2.0**exponent
     return out

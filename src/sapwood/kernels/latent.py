@@ -29,7 +29,7 @@ def _factor(forest, edge, n, scale):
     east = np.uint64(k * (2 * n - k + 1) // 2 + (j - k - 1))
     here = np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
     exponent = scale[west] + scale[east] - scale[here]
-    return ldexp(1.0, max(min(exponent, 1000), -1074))
+    return ldexp(1.0, int(max(min(exponent, 1000), -1074)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
@@ -71,7 +71,8 @@ def inside(forest, n, scale, vector_start, tensor_start, tensors, beta):
 def outside(forest, n, scale, vector_start, tensor_start, tensors, beta, alpha, largest):
     """Fill the outside vectors from those of the root items, and return the posterior of each edge.
 
-        alpha[left][p] = sum over edges, h, q of  alpha[x][h] * C[h, p, q] * beta[right][q]  (and mirrored)
+        alpha[left][p] = sum over edges, h, q of  alpha[x][h] * C[h, p, q] * beta[right][q]  (and
+        mirrored)
 
     Parameters
     ----------

@@ -12,11 +12,13 @@ _FAST = {"contract", "reassoc"}
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def log_weights(
-    offsets, label, rule, left, right, n_states, tensor_start, tensors, leaf_start, leaves, root_start, root
+    offsets, label, rule, left, right, n_states, tensor_start, tensors, leaf_start, leaves,
+    root_start, root
 ):  # fmt: skip
     """Log of the absolute weight of each tree, and its sign.
 
-        f[node] = C[rule](f[left], f[right]),  f[leaf] = c_inf[tag -> word],  weight = c_1[root label] . f[root]
+        f[node] = C[rule](f[left], f[right]),  f[leaf] = c_inf[tag -> word],  weight = c_1[root
+        label] . f[root]
 
     Parameters
     ----------
@@ -37,7 +39,11 @@ def log_weights(
         possible = True
         for node in range(n_nodes):
             at = first + node
-            if label[at] < 0 or (left[at] < 0 and leaf_start[at] < 0) or (left[at] >= 0 and rule[at] < 0):
+            if (
+                label[at] < 0
+                or (left[at] < 0 and leaf_start[at] < 0)
+                or (left[at] >= 0 and rule[at] < 0)
+            ):
                 possible = False
                 break
             m = np.int64(n_states[label[at]])

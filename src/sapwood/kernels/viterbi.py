@@ -1,7 +1,7 @@
 """The single best derivation of a plain PCFG: max instead of sum in the full chart.
 
-Looks like `coarse.inside` on purpose; the helpers are repeated here because Numba's cache does not see
-edits in other files.
+Looks like `coarse.inside` on purpose; the helpers are repeated here because Numba's cache does not
+see edits in other files.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def best_weights(rules, tags):
                 continue
             for k in range(i + 1, j):
                 exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - base
-                factor[k] = ldexp(1.0, max(exponent, -1074))
+                factor[k] = ldexp(1.0, int(max(exponent, -1074)))
             out = delta[_cell_of(n, i, j)]
             if width == 2:
                 _best_two_words(rules, tags, i, out)
@@ -122,10 +122,11 @@ def _child_value(delta, n_phrases, tags, n, i, j, symbol):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def trace(delta, scale, tags, root_symbol, rule_start, rule_order, rules, weights, n_phrases):
-    """Nodes of the best derivation, children before parents: symbol, left place, right place, start.
+    """Nodes of the best derivation, children before parents.
 
-    The chart keeps no pointers; each node's best rule and split is found again, which costs no more
-    than the rules of 2n - 1 symbols.
+    Returns their symbols, the places of their left and right children, and their starts. The chart
+    keeps no pointers; each node's best rule and split is found again, which costs no more than the
+    rules of 2n - 1 symbols.
     """
     n = len(tags.start) - 1
     n_nodes = 2 * n - 1
@@ -155,7 +156,7 @@ def trace(delta, scale, tags, root_symbol, rule_start, rule_order, rules, weight
                         continue
                     value *= weights[r] * _child_value(delta, n_phrases, tags, n, k, j, c)
                     exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - here
-                    value *= ldexp(1.0, max(min(exponent, 1000), -1074))
+                    value *= ldexp(1.0, int(max(min(exponent, 1000), -1074)))
                     if value > best:
                         best, best_rule, best_split = value, r, k
             right[place], left[place] = free, free - 1
@@ -172,8 +173,8 @@ def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, ch
 
         delta[x][h] = max over edges, p, q of  C[h, p, q] * delta[left][p] * delta[right][q]
 
-    `delta` holds the leaf vectors; `choice` receives the edge behind each state. Weights must not be
-    negative.
+    `delta` holds the leaf vectors; `choice` receives the edge behind each state. Weights must not
+    be negative.
     """
     for edge in range(len(forest.head)):
         x, y, z = forest.head[edge], forest.left[edge], forest.right[edge]
@@ -183,7 +184,7 @@ def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, ch
         first = tensor_start[forest.rule[edge]]
         i, k, j = np.int64(forest.start[x]), np.int64(forest.end[y]), np.int64(forest.end[x])
         exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - scale[_cell_of(n, i, j)]
-        factor = ldexp(1.0, max(min(exponent, 1000), -1074))
+        factor = ldexp(1.0, int(max(min(exponent, 1000), -1074)))
         for h in range(len(out)):
             for p in range(len(left)):
                 for q in range(len(right)):
@@ -195,8 +196,10 @@ def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, ch
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def follow_states(forest, n, scale, vector_start, tensor_start, tensors, delta, choice, root, state):
-    """The edges of the best derivation from one root item and state: chosen edge of each item used."""
+def follow_states(
+    forest, n, scale, vector_start, tensor_start, tensors, delta, choice, root, state
+):
+    """The edge that the best derivation of one root item and state uses for each of its items."""
     used = np.full(len(forest.symbol), np.uint32(0xFFFFFFFF), np.uint32)
     stack = [(np.int64(root), np.int64(state))]
     while len(stack) > 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,8 +63,10 @@ def expected_visits(
     root: FloatArray, rules: npt.NDArray[np.int32], weights: FloatArray
 ) -> FloatArray:
     """How often each symbol of a plain PCFG occurs in a random tree, up to a common factor."""
-    start = np.arange(len(root) + 1)
-    return _expected_visits(start, root, rules, list(weights.reshape(-1, 1, 1, 1)))
+    a, b, c = rules.T
+    return _visits(
+        root, np.concatenate([a, a]), np.concatenate([b, c]), np.concatenate([weights, weights])
+    )
 
 
 def _expected_visits(
@@ -73,25 +75,33 @@ def _expected_visits(
     rules: npt.NDArray[np.int32],
     tensors: list[FloatArray],
 ) -> FloatArray:
-    """How often each symbol and state occurs in a random tree: v = root + M' v."""
-    from scipy.sparse import coo_array
-
-    rows, columns, values = [], [], []
+    """How often each symbol and state of a latent grammar occurs in a random tree."""
+    parents, children, values = [np.empty(0, int)], [np.empty(0, int)], [np.empty(0)]
     for (a, b, c), tensor in zip(rules, tensors, strict=True):
         for child, axis in ((b, 2), (c, 1)):
             block = tensor.sum(axis=axis)
             h, p = np.indices(block.shape)
-            rows.append((start[a] + h).ravel())
-            columns.append((start[child] + p).ravel())
+            parents.append((start[a] + h).ravel())
+            children.append((start[child] + p).ravel())
             values.append(block.ravel())
+    return _visits(root, np.concatenate(parents), np.concatenate(children), np.concatenate(values))
+
+
+def _visits(
+    root: FloatArray,
+    parents: npt.NDArray[np.integer[Any]],
+    children: npt.NDArray[np.integer[Any]],
+    weights: FloatArray,
+) -> FloatArray:
+    """Solve v = root + M' v by iteration."""
+    from scipy.sparse import coo_array
+
     n = len(root)
-    if not rows:
-        return root
-    flow = coo_array(
-        (np.concatenate(values), (np.concatenate(columns), np.concatenate(rows))), shape=(n, n)
-    ).tocsr()
+    flow = coo_array((weights, (children, parents)), shape=(n, n)).tocsr()
     visits = root
     for _ in range(N_STEPS):
         visits = root + flow @ visits
-        visits /= max(1.0, visits.sum() / 1e6)  # only shares matter; keeps a critical grammar finite
+        visits /= max(
+            1.0, visits.sum() / 1e6
+        )  # only shares matter; keeps a critical grammar finite
     return np.asarray(visits)

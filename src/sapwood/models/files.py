@@ -55,10 +55,15 @@ def write_atomically(path: Path, tensors: dict[str, np.ndarray], header: dict[st
 
     data = save(tensors, metadata={"sapwood": json.dumps(header, ensure_ascii=False)})
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        _replace(path, data)
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"
-        raise SapwoodError(msg, hint="does the folder exist, and may you write there?") from error
+        hint = "does the folder exist, may you write there, and is there space?"
+        raise SapwoodError(msg, hint=hint) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -80,18 +85,19 @@ def load(path: str | Path) -> LatentGrammar:
     name = str(path)
     tensors, header = _read(Path(path))
     if header.get("format") != FORMAT:
-        msg = f"{name}: model format {header.get('format')!r}; this version of Sapwood reads format {FORMAT}"
+        found = header.get("format")
+        msg = f"{name}: model format {found!r}; this version of Sapwood reads format {FORMAT}"
         raise ModelFormatError(msg, hint="upgrade Sapwood, or train the model again")
     if header.get("kind") != KIND:
         msg = f"{name}: holds a {header.get('kind')!r}, expected a {KIND}"
         raise ModelFormatError(msg)
     model = header.get("model")
     if not isinstance(model, dict) or header.get("sha256") != _digest(tensors, model):
-        msg = f"{name}: its contents do not match its checksum: the file was changed after it was saved"
+        msg = f"{name}: its contents do not match its checksum: it was changed after it was saved"
         raise ModelFormatError(msg, hint="copy it again from where it came, or train it again")
     try:
         return _grammar(tensors, model)
-    except (KeyError, TypeError, ValueError, SapwoodError) as error:
+    except (LookupError, TypeError, ValueError, SapwoodError) as error:
         msg = f"{name}: not a valid model: {error}"
         raise ModelFormatError(msg, hint="train the model again") from error
 
@@ -135,7 +141,9 @@ def _tensors(grammar: LatentGrammar) -> dict[str, np.ndarray]:
         grammar.n_states, grammar.root, grammar.rules, grammar.rule_weights, lexicon.row_start,
         lexicon.entry_tag, lexicon.weights, coarse.root, coarse.rules, coarse.lexical,
     )  # fmt: skip
-    tensors = {name: np.ascontiguousarray(array) for name, array in zip(_TENSORS, arrays, strict=True)}
+    tensors = {
+        name: np.ascontiguousarray(array) for name, array in zip(_TENSORS, arrays, strict=True)
+    }
     if grammar.is_plain:  # a plain grammar is its own coarse grammar: do not store it twice
         for name in ("coarse_root", "coarse_rules", "coarse_lexical"):
             del tensors[name]
@@ -161,5 +169,6 @@ def _grammar(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> LatentGra
     )  # fmt: skip
     return LatentGrammar(
         phrases, tags, n_states, tensors["root"], tensors["rules"], tensors["rule_weights"],
-        lexicon, coarse, Transform(**model["transform"]), model["is_probabilistic"], model["record"],
+        lexicon, coarse, Transform(**model["transform"]), model["is_probabilistic"],
+        model["record"],
     )  # fmt: skip

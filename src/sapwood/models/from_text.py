@@ -58,7 +58,10 @@ class _Builder:
             root[start[self.number[name]] + self.states[name][state]] += p
         rules, weights = self._rules(n_states)
         lexicon = self._lexicon(n_states)
-        phrases, tags = self._symbols(self.names[: self.n_phrases]), self._symbols(self.names[self.n_phrases :])
+        phrases, tags = (
+            self._symbols(self.names[: self.n_phrases]),
+            self._symbols(self.names[self.n_phrases :]),
+        )
         coarse = project(phrases, n_states, root, rules, weights, lexicon)
         return LatentGrammar(
             phrases, tags, n_states, root, rules, weights, lexicon, coarse,
@@ -98,5 +101,6 @@ class _Builder:
             row_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32),
             entry_tag=np.array([tag - self.n_phrases for _, tag in entries], dtype=np.uint32),
             weights=np.concatenate([vectors[entry] for entry in entries]),
-            weight_start=np.concatenate([[0], np.cumsum([len(vectors[e]) for e in entries])]).astype(np.int64),
+            weight_start=np.concatenate([[0], np.cumsum([len(vectors[e]) for e in
+            entries])]).astype(np.int64),
         )  # fmt: skip

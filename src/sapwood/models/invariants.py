@@ -28,15 +28,22 @@ def check_grammar(grammar: LatentGrammar) -> None:
 
 def _require(condition: bool | np.bool_, message: str) -> None:
     if not condition:
-        raise ModelFormatError(message, hint="the model is damaged or was built by hand: train it again")
+        raise ModelFormatError(
+            message, hint="the model is damaged or was built by hand: train it again"
+        )
 
 
 def _check_symbols(g: LatentGrammar) -> None:
     _require(len(g.tags) > 0, "the grammar has no tags, so no word can be read")
     for kind, symbols in (("phrase", g.phrases), ("tag", g.tags)):
         _require(len(set(symbols)) == len(symbols), f"a {kind} symbol is listed twice")
-    _require(not any(s.is_intermediate for s in g.tags), "an intermediate symbol stands among the tags")
-    _require(g.n_states.shape == (g.n_symbols,), f"n_states has {len(g.n_states)} entries for {g.n_symbols} symbols")
+    _require(
+        not any(s.is_intermediate for s in g.tags), "an intermediate symbol stands among the tags"
+    )
+    _require(
+        g.n_states.shape == (g.n_symbols,),
+        f"n_states has {len(g.n_states)} entries for {g.n_symbols} symbols",
+    )
     _require((g.n_states >= 1).all(), "a symbol has no state")
     _require(g.root.shape == (g.state_start[-1],), "the root vectors do not fit the states")
 
@@ -44,7 +51,9 @@ def _check_symbols(g: LatentGrammar) -> None:
 def _check_rules(g: LatentGrammar) -> None:
     _require(g.rules.ndim == 2 and g.rules.shape[1:] == (3,), "rules must be rows of three symbols")
     if len(g.rules):
-        _require(g.rules.min() >= 0 and g.rules.max() < g.n_symbols, "a rule names an unknown symbol")
+        _require(
+            g.rules.min() >= 0 and g.rules.max() < g.n_symbols, "a rule names an unknown symbol"
+        )
         _require(g.rules[:, 0].max() < g.n_phrases, "a tag has a binary rule")
         n_distinct = len(np.unique(g.rules, axis=0))
         _require(n_distinct == len(g.rules), f"{len(g.rules) - n_distinct} rules are listed twice")
@@ -57,22 +66,30 @@ def _check_rules(g: LatentGrammar) -> None:
 
 def _check_lexicon(g: LatentGrammar) -> None:
     lexicon = g.lexicon
-    _require(lexicon.row_start.shape == (lexicon.n_rows + 1,), "the lexicon's rows do not fit its words")
+    _require(
+        lexicon.row_start.shape == (lexicon.n_rows + 1,), "the lexicon's rows do not fit its words"
+    )
     _require(_rises(lexicon.row_start, len(lexicon.entry_tag)), "the lexicon's rows overlap")
     if len(lexicon.entry_tag):
         _require(lexicon.entry_tag.max() < len(g.tags), "the lexicon names an unknown tag")
     sizes = g.n_states[g.n_phrases + lexicon.entry_tag.astype(np.int64)]
-    fits = lexicon.weight_start.shape == (len(sizes) + 1,) and (np.diff(lexicon.weight_start) == sizes).all()
+    fits = (
+        lexicon.weight_start.shape == (len(sizes) + 1,)
+        and (np.diff(lexicon.weight_start) == sizes).all()
+    )
     _require(fits, "the lexicon's vectors do not fit the states of their tags")
     _require(_rises(lexicon.weight_start, len(lexicon.weights)), "the lexicon's vectors overlap")
-    rows = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start.astype(np.int64)))
+    row_sizes: Array = np.diff(lexicon.row_start.astype(np.int64))
+    rows = np.repeat(np.arange(lexicon.n_rows), row_sizes)
     keys = rows * len(g.tags) + lexicon.entry_tag
     _require((np.diff(keys) > 0).all(), "the tags of a word are not in rising order")
     _require(UNKNOWN in lexicon.classes, f"the lexicon has no class {UNKNOWN}")
 
 
 def _rises(starts: Array, end: int) -> bool:
-    return bool(starts[0] == 0 and starts[-1] == end and (np.diff(starts.astype(np.int64)) >= 0).all())
+    return bool(
+        starts[0] == 0 and starts[-1] == end and (np.diff(starts.astype(np.int64)) >= 0).all()
+    )
 
 
 def _check_weights(g: LatentGrammar) -> None:
@@ -82,26 +99,36 @@ def _check_weights(g: LatentGrammar) -> None:
         ("rules", coarse.rules, len(g.rules)),
         ("lexical", coarse.lexical, len(g.lexicon.entry_tag)),
     ):
-        _require(array.shape == (size,), f"expected {size} coarse {name} weights, found {array.size}")
+        _require(
+            array.shape == (size,), f"expected {size} coarse {name} weights, found {array.size}"
+        )
         _require((array >= 0).all(), f"a coarse {name} weight is negative")
+        _require(np.isfinite(array).all(), f"a coarse {name} weight is not a finite number")
     for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
         _require(np.isfinite(array).all(), f"a {name} weight is not a finite number")
 
 
 def _check_probabilities(g: LatentGrammar) -> None:
-    """Root, rules and emissions must each sum to 1 per symbol and state; an unused state sums to 0."""
+    """Root, rules and emissions must sum to 1 per symbol and state; an unused state to 0."""
     from sapwood.models.latent_grammar import SUM_TOLERANCE
 
     for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
-        _require((array >= 0).all(), f"a {name} probability is negative: {array.min() if array.size else 0:.3g}")
-    _require(abs(g.root.sum() - 1) < SUM_TOLERANCE, f"root probabilities sum to {g.root.sum():.6g}, not 1")
+        _require(
+            (array >= 0).all(),
+            f"a {name} probability is negative: {array.min() if array.size else 0:.3g}",
+        )
+    _require(
+        abs(g.root.sum() - 1) < SUM_TOLERANCE,
+        f"root probabilities sum to {g.root.sum():.6g}, not 1",
+    )
     sums = state_sums(g)
     off = np.flatnonzero((np.abs(sums - 1) > SUM_TOLERANCE) & (sums != 0))
     if len(off):
         symbol = int(np.searchsorted(g.state_start, off[0], side="right") - 1)
+        state = off[0] - g.state_start[symbol]
         _require(
             False,
-            f"probabilities of {g.symbols[symbol]} in state {off[0] - g.state_start[symbol]} sum to "
+            f"probabilities of {g.symbols[symbol]} in state {state} sum to "
             f"{sums[off[0]]:.6g}, not 1",
         )
 
@@ -123,4 +150,5 @@ def state_sums(g: LatentGrammar) -> npt.NDArray[np.float64]:
 def _ragged(starts: Array, sizes: Array) -> npt.NDArray[np.int64]:
     """start, start + 1, ... (size numbers) for each row, one after the other."""
     ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+    first = np.repeat(starts - (ends - sizes), sizes)
+    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + first)

@@ -2,13 +2,13 @@
 
 Notation (SPECTRAL, section 6)
 ------------------------------
-    m(a)            n_states[a]           number of hidden states of symbol a; all 1 for a plain PCFG
-    C[a -> b c]     tensor(r)             [m(a), m(b), m(c)]
+    m(a)            n_states[a]           number of hidden states of symbol a; all 1 for a plain
+    PCFG C[a -> b c]     tensor(r)             [m(a), m(b), m(c)]
     c_inf[a -> x]   lexicon               [m(a)] per entry (row x, tag a)
     c_1[a]          root_vector(a)        [m(a)]
 
-By Theorem 3 an ordinary L-PCFG is the special case in which these are probabilities; a spectral model
-holds the same arrays up to an invertible change of basis per symbol, so they may be negative.
+By Theorem 3 an ordinary L-PCFG is the special case in which these are probabilities; a spectral
+model holds the same arrays up to an invertible change of basis per symbol, so they may be negative.
 """
 
 from __future__ import annotations
@@ -154,17 +154,37 @@ class LatentGrammar:
 
         return pair_table(self.rules, self.n_symbols)
 
+    @cached_property
+    def visits(self) -> FloatArray:
+        """How often each symbol occurs in a random tree of the plain grammar, up to a factor."""
+        from sapwood.models.coarse import expected_visits
+
+        return expected_visits(self.coarse.root, self.rules, self.coarse.rules)
+
+    @cached_property
+    def entry_share(self) -> FloatArray:
+        """How probable each entry's tag is for its word, relative to the word's best tag."""
+        joint = (
+            self.coarse.lexical * self.visits[self.n_phrases + self.lexicon.entry_tag.astype(int)]
+        )
+        rows = np.repeat(np.arange(self.lexicon.n_rows), np.diff(self.lexicon.row_start))
+        best = np.zeros(self.lexicon.n_rows)
+        np.maximum.at(best, rows, joint)
+        return np.asarray(joint / np.maximum(best, 5e-324)[rows])
+
     def __getstate__(self) -> dict[str, Any]:
-        prepared = {"coarse_rules", "pair_table", "state_start", "tensor_start"}
-        return {key: value for key, value in self.__dict__.items() if key not in prepared}
+        fields = type(
+            self
+        ).__dataclass_fields__  # what is prepared is made again where it is needed
+        return {key: value for key, value in self.__dict__.items() if key in fields}
 
     # -- probabilities, samples, files --------------------------------------------------------
 
     def log_prob(self, item: Tree | Sequence[str]) -> float:
         """Log-probability of a tree (with its words), or of a sentence (summed over its trees).
 
-        Sums over hidden states. For a spectral model, the log of the absolute weight. A sentence of a
-        latent grammar is summed over the whole chart; `Parser.parse` is faster and prunes.
+        Sums over hidden states. For a spectral model, the log of the absolute weight. A sentence
+        of a latent grammar is summed over the whole chart; `Parser.parse` is faster and prunes.
 
         Parameters
         ----------

@@ -63,8 +63,8 @@ class Lexicon:
         return {k: v for k, v in self.__dict__.items() if k != "_rows"}
 
     def row(self, word: str, *, is_first: bool) -> int:
-        """The row of a word: its own, else, at the start of a sentence, that of its small-letter form,
-        else that of the most telling class that is known.
+        """The row of a word: its own, else, at the start of a sentence, that of its small-letter
+        form, else that of the most telling class that is known.
         """  # noqa: D205
         rows = self._rows
         known = rows.get(escape(word))
@@ -83,7 +83,8 @@ class Lexicon:
     def rows(self, words: list[str]) -> npt.NDArray[np.int64]:
         """The rows of a sentence."""
         return np.array(
-            [self.row(word, is_first=place == 0) for place, word in enumerate(words)], dtype=np.int64
+            [self.row(word, is_first=place == 0) for place, word in enumerate(words)],
+            dtype=np.int64,
         )
 
     def entries(self, row: int) -> slice:

@@ -80,7 +80,7 @@ def pair_table(rules: IntArray, n_symbols: int) -> PairTable:
 
 
 def _group(keys: IntArray, n_keys: int) -> tuple[Any, Any, Any]:
-    """Number the distinct keys: (number + 1 of each possible key or 0, starts, order of the rows)."""
+    """Number the distinct keys: (number + 1 of each key or 0, starts, order of the rows)."""
     distinct, inverse = np.unique(keys, return_inverse=True)
     order, start = _sorted_by(inverse, len(distinct))
     number = np.zeros(n_keys, np.uint32)

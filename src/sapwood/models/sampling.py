@@ -53,7 +53,7 @@ class _Sampler:
             nodes = self._draw()
             if nodes is not None:
                 return restore(self.grammar.symbols, nodes)
-        msg = f"{MAX_TRIES} draws in a row grew past {MAX_WORDS} words: the grammar does not terminate"
+        msg = f"{MAX_TRIES} draws in a row grew past {MAX_WORDS} words: the grammar does not end"
         raise SapwoodError(msg)
 
     def _draw(self) -> list[tuple[int, int, int, str | None]] | None:
@@ -103,7 +103,11 @@ class _Sampler:
         place = int(np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right"))
         lexicon = self.grammar.lexicon
         row = int(rows[place])
-        return lexicon.words[row] if row < len(lexicon.words) else lexicon.classes[row - len(lexicon.words)]
+        return (
+            lexicon.words[row]
+            if row < len(lexicon.words)
+            else lexicon.classes[row - len(lexicon.words)]
+        )
 
     def _emissions(self, a: int, h: int) -> tuple[Any, Any]:
         lexicon = self.grammar.lexicon

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.clean import clean
-from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.tree import Tree
+from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
+KEPT_NUMBERS = 16_000_000  # 128 MB a buffer; longer sentences get memory of their own
 SMALLEST = 5e-324  # the least positive number: keeps every item of positive posterior
 
 
@@ -56,7 +58,9 @@ def _in_numbers_of(grammar: LatentGrammar, bank: Treebank) -> tuple[Any, Any, An
         [ours.get(s, -1) for s in theirs.phrases] + [our_tags.get(s, -1) for s in theirs.tags]
     )
     rule_numbers = {tuple(row): r for r, row in enumerate(grammar.rules.tolist())}
-    rule = np.array([rule_numbers.get(tuple(row), -1) for row in symbol[theirs.rules].tolist()] or [-1])
+    rule = np.array(
+        [rule_numbers.get(tuple(row), -1) for row in symbol[theirs.rules].tolist()] or [-1]
+    )
     label = symbol[bank.label]
     return label, np.where(bank.rule >= 0, rule[bank.rule], -1), _leaf_starts(grammar, bank, label)
 
@@ -64,7 +68,7 @@ def _in_numbers_of(grammar: LatentGrammar, bank: Treebank) -> tuple[Any, Any, An
 def _leaf_starts(
     grammar: LatentGrammar, bank: Treebank, label: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Where each pre-terminal's emission vector lies in the lexicon; -1 when tag and word never meet."""
+    """Where each leaf's emission vector lies in the lexicon; -1 when tag and word never meet."""
     lexicon, n_tags = grammar.lexicon, len(grammar.tags)
     entry_row = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start))
     keys = entry_row * n_tags + lexicon.entry_tag
@@ -73,7 +77,9 @@ def _leaf_starts(
     leaf = np.flatnonzero(bank.word >= 0)
     first = bank.start[leaf] == 0
     distinct, inverse = np.unique(bank.word[leaf] * 2 + first, return_inverse=True)
-    rows = np.array([lexicon.row(words[code // 2], is_first=bool(code % 2)) for code in distinct.tolist()])
+    rows = np.array(
+        [lexicon.row(words[code // 2], is_first=bool(code % 2)) for code in distinct.tolist()]
+    )
     wanted = rows[inverse] * n_tags + label[leaf] - grammar.n_phrases
     place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
     found = order[place]
@@ -83,8 +89,55 @@ def _leaf_starts(
     return out
 
 
+class Rooms(threading.local):
+    """Scratch space for charts, kept by each thread: fresh memory costs more than the sums."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, FloatArray] = {}
+
+    def get(self, name: str, size: int) -> FloatArray:
+        """A buffer of at least this many numbers; its contents are whatever was there."""
+        if size > KEPT_NUMBERS:
+            return np.empty(size)
+        room = self.kept.get(name)
+        if room is None or len(room) < size:
+            room = self.kept[name] = np.empty(min(KEPT_NUMBERS, size * 3 // 2))
+        return room
+
+
+_rooms = Rooms()
+
+
+def coarse_inside(grammar: LatentGrammar, tags: Tags, beam: float = 0.0) -> Chart:
+    """Inside chart of the plain grammar; valid until this thread charts its next sentence.
+
+    Parameters
+    ----------
+    beam
+        See `sapwood.kernels.coarse.inside`; 0 gives the full chart.
+    """
+    from sapwood.kernels import coarse
+
+    rules = grammar.coarse_rules
+    room = _rooms.get("inside", coarse.chart_room(rules, len(tags.scale)))
+    chart: Chart = coarse.inside(rules, tags, room, grammar.visits[: grammar.n_phrases], beam)
+    return chart
+
+
+def coarse_outside(
+    grammar: LatentGrammar, tags: Tags, chart: Chart
+) -> tuple[FloatArray, FloatArray]:
+    """Outside weights of phrases and of tags, likewise; times the inside weights, posteriors."""
+    from sapwood.kernels import coarse
+
+    rules, root = grammar.coarse_rules, grammar.coarse.root[: grammar.n_phrases]
+    room = _rooms.get("outside", coarse.chart_room(rules, chart.n))
+    alpha, tag_alpha = coarse.outside(rules, tags, chart, root, room)
+    return alpha, tag_alpha
+
+
 def sentence_log_weight(grammar: LatentGrammar, words: list[str]) -> float:
-    """Log of the absolute weight of a sentence, summed over all trees and states; -inf for no parse."""
+    """Log of the absolute weight of a sentence, over all trees and states; -inf for no parse."""
     from sapwood.kernels import coarse, forest
 
     if not words:
@@ -92,12 +145,12 @@ def sentence_log_weight(grammar: LatentGrammar, words: list[str]) -> float:
         raise SapwoodError(msg, hint="give at least one word")
     if len(words) == 1:
         return _log_abs(one_word_weights(grammar, words[0])[1].sum())
-    tags, _ = tag_weights(grammar, words)
-    chart = coarse.inside(grammar.coarse_rules, tags)
+    tags = tag_weights(grammar, words)
+    chart = coarse_inside(grammar, tags)
     root = grammar.coarse.root[: grammar.n_phrases]
     if grammar.is_plain:
         return sentence_log_prob(chart, coarse.partition(chart, root))
-    alpha, tag_alpha = coarse.outside(grammar.coarse_rules, tags, chart, root)
+    alpha, tag_alpha = coarse_outside(grammar, tags, chart)
     packed, _ = forest.build(
         grammar.pair_table, grammar.n_symbols, len(words), chart.beta * alpha,
         tags.start, tags.tag, tags.weight * tag_alpha, SMALLEST,
@@ -116,28 +169,39 @@ def sentence_log_prob(chart: Chart, total: float) -> float:
     return _log_abs(total) + float(scale) * log(2.0)
 
 
-def tag_weights(grammar: LatentGrammar, words: list[str]) -> tuple[Tags, npt.NDArray[np.int64]]:
-    """Coarse weights of the tags of each word, scaled to at most 1, and the lexicon entry of each."""
+def tag_weights(grammar: LatentGrammar, words: list[str], least_share: float = 0.0) -> Tags:
+    """Coarse weights of the tags of each word, scaled to at most 1.
+
+    Parameters
+    ----------
+    least_share
+        Tags less probable than this, relative to the word's best tag, are left out.
+    """
     from sapwood.kernels.coarse import Tags
 
     lexicon = grammar.lexicon
     rows = lexicon.rows(words)
     begin = lexicon.row_start[rows].astype(np.int64)
     size = lexicon.row_start[rows + 1].astype(np.int64) - begin
-    start = np.concatenate([[0], np.cumsum(size)])
-    entry = np.arange(start[-1]) + np.repeat(begin - start[:-1], size)
+    first = np.cumsum(size) - size
+    entry = np.arange(size.sum()) + np.repeat(begin - first, size)
+    position = np.repeat(np.arange(len(words)), size)
+    if least_share > 0.0:
+        kept = grammar.entry_share[entry] >= least_share
+        entry, position = entry[kept], position[kept]
     weight = grammar.coarse.lexical[entry]
-    peak = np.maximum.reduceat(np.append(weight, 0.0), start[:-1]) * (size > 0)
+    peak = np.zeros(len(words))
+    np.maximum.at(peak, position, weight)
     _, scale = np.frexp(peak)
     scale = scale.astype(np.int64)
-    scaled = np.ldexp(weight, -np.repeat(scale, size))
-    return Tags(start.astype(np.uint32), lexicon.entry_tag[entry], scaled, scale), entry
+    start = np.searchsorted(position, np.arange(len(words) + 1)).astype(np.uint32)
+    return Tags(start, lexicon.entry_tag[entry], np.ldexp(weight, -scale[position]), scale)
 
 
 def inside_vectors(
     grammar: LatentGrammar, words: list[str], packed: Forest, scale: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.uint64], FloatArray, float]:
-    """Inside vectors of all items of a forest: where each starts, the vectors, the sentence's weight."""
+    """Inside vectors of a forest: where each item's starts, the vectors, the sentence's weight."""
     from sapwood.kernels import latent
 
     n = len(words)
@@ -187,7 +251,8 @@ def one_word_weights(grammar: LatentGrammar, word: str) -> tuple[npt.NDArray[np.
     symbols = grammar.n_phrases + lexicon.entry_tag[entries].astype(np.int64)
     weights = np.array(
         [
-            grammar.root_vector(int(a)) @ lexicon.weights[lexicon.weight_start[e] : lexicon.weight_start[e + 1]]
+            grammar.root_vector(int(a))
+            @ lexicon.weights[lexicon.weight_start[e] : lexicon.weight_start[e + 1]]
             for a, e in zip(symbols, range(entries.start, entries.stop), strict=True)
         ]
     )

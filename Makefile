@@ -1,0 +1,50 @@
+# Everything runs in .venv, which the first target that needs it makes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow test-corpora check bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/installed ## train, parse and evaluate on bundled data, in under a minute
+	$(BIN)/sapwood demo
+
+test: $(VENV)/installed-dev ## the fast suite
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/installed-dev ## the tests that take long
+	$(BIN)/python -m pytest -n 2 -m slow
+
+test-corpora: $(VENV)/installed-dev ## the tests on real corpora, in the folder that SAPWOOD_DATA names
+	@test -n "$$SAPWOOD_DATA" || { echo "set SAPWOOD_DATA to the folder with the corpora" >&2; exit 2; }
+	$(BIN)/python -m pytest -n 2 -m corpora
+
+check: $(VENV)/installed-dev ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/installed-dev ## accuracy and time, on the corpora that SAPWOOD_DATA names
+	$(BIN)/python benchmarks/run_all.py
+
+clean: ## remove the environment and everything generated
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Sapwood needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps are touched last: an interrupted installation is done again.
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/installed

@@ -1,0 +1,267 @@
+"""What all commands share: the error boundary, phases, clocks, and output that is whole or absent.
+
+Data goes to stdout, everything else to stderr. Nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import IO, Any
+
+import typer
+from typer.core import TyperGroup
+
+from sapwood.errors import SapwoodError
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+def echo(text: str) -> None:
+    """Write one line for people, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(report: object, *, indent: int | None = 2) -> None:
+    """Write a report for machines on stdout; infinities become null, which JSON can say."""
+    print(json_text(report, indent=indent))
+
+
+def json_text(report: object, *, indent: int | None = None) -> str:
+    """A report as JSON.
+
+    Examples
+    --------
+    >>> json_text({"log_prob": float("-inf"), "words": 3})
+    '{"log_prob": null, "words": 3}'
+    """
+    return json.dumps(_finite(report), ensure_ascii=False, indent=indent, allow_nan=False)
+
+
+def _finite(item: object) -> object:
+    if isinstance(item, float):
+        return item if math.isfinite(item) else None
+    if isinstance(item, dict):
+        return {key: _finite(value) for key, value in item.items()}
+    if isinstance(item, (list, tuple)):
+        return [_finite(value) for value in item]
+    return item
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> count(3396, "tree"), count(1, "tree")
+    ('3,396 trees', '1 tree')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def is_colourful(stream: IO[str]) -> bool:
+    """Whether colours are wanted there: a terminal, and no NO_COLOR in the environment."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+# -- the error boundary ---------------------------------------------------------------------------
+
+
+class Boundary(TyperGroup):
+    """The group of all commands: turns what goes wrong into one line and an exit status."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments; `--help` and `--version` print here, perhaps into a broken pipe."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError:
+            abandon_stdout()
+            raise typer.Exit(0) from None
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; usage errors are left to Typer."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a broken pipe can still be handled
+        except BrokenPipeError:
+            abandon_stdout()
+            raise typer.Exit(0) from None  # whoever reads us has seen enough: not a failure
+        except KeyboardInterrupt:
+            echo("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if ctx.params.get("debug") or _is_for_typer(error):
+                raise
+            for line in error_lines(error):
+                echo(line)
+            raise typer.Exit(FAILED) from None
+        return result
+
+
+def _is_for_typer(error: Exception) -> bool:
+    # Usage errors have no base class that every supported version of Typer exports.
+    return isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code")
+
+
+def error_lines(error: Exception) -> list[str]:
+    """What went wrong and what to do about it: one line each."""
+    hint: str | None
+    if isinstance(error, SapwoodError):
+        message, hint = str(error), error.hint
+    elif isinstance(error, OSError) and error.strerror:
+        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        hint = "check the path, the permissions and the room on the disk"
+    elif isinstance(error, MemoryError):
+        message, hint = "out of memory", "use fewer --jobs, or a lower --memory-limit for parse"
+    else:
+        message = f"unexpected {type(error).__name__}: {error}"
+        hint = "this is a fault of Sapwood; `sapwood --debug COMMAND ...` shows where it happened"
+    lines = [f"error: {message}", f"hint: {hint}"] if hint else [f"error: {message}"]
+    return [" ".join(line.split()) for line in lines]
+
+
+def abandon_stdout() -> None:
+    """Point stdout to nowhere, so that flushing it at exit cannot fail again."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # not a real file: nothing will be flushed
+        pass
+
+
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """One line instead of Python's two with a line of source."""
+    echo(f"warning: {' '.join(str(message).split())}")
+
+
+# -- phases and clocks ----------------------------------------------------------------------------
+
+
+class Phases:
+    """Numbered phases of a long run: `1/3 reading  3,396 trees  81,793 words  1.0 s`."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.n_done = 0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[list[str]]:
+        """Time one phase; what is appended to the list stands between its name and its seconds."""
+        title = f"{self.n_done + 1}/{self.total} {name}"
+        notes: list[str] = []
+        started = perf_counter()
+        with transient(f"{title} ..."):
+            yield notes
+        self.n_done += 1
+        echo("  ".join([title, *notes, f"{perf_counter() - started:.1f} s"]))
+
+
+@contextmanager
+def transient(text: str) -> Iterator[None]:
+    """Show a text on a terminal while something runs; elsewhere show nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    print(text, end="\r", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        wipe()
+
+
+def wipe() -> None:
+    """Clear the line of a terminal that `transient` or a progress line has written."""
+    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def progress_line(label: str, *, is_shown: bool) -> Callable[[int], None]:
+    """A function that shows how many are done, at most ten times a second."""
+    started = last = perf_counter()
+
+    def show(n: int) -> None:
+        nonlocal last
+        now = perf_counter()
+        if is_shown and now - last > 0.1:
+            last = now
+            rate = n / (now - started)
+            print(f"\r\x1b[K{n:,} {label}  {rate:,.0f}/s", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+class Meter:
+    """Wall-clock and processor seconds since it was made, and the peak memory of the process."""
+
+    def __init__(self) -> None:
+        self._wall = perf_counter()
+        self._cpu = process_time()
+
+    def as_dict(self) -> dict[str, float | None]:
+        """The report's keys `seconds`, `cpu_seconds` (all threads) and `peak_memory_mb`."""
+        return {
+            "seconds": round(self.seconds, 3),
+            "cpu_seconds": round(process_time() - self._cpu, 3),
+            "peak_memory_mb": peak_memory_mb(),
+        }
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds so far."""
+        return perf_counter() - self._wall
+
+
+def peak_memory_mb() -> float | None:
+    """The most memory this process has held, in MB; None where the platform does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1024**2 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
+
+
+# -- output files ---------------------------------------------------------------------------------
+
+
+def check_output(path: Path, inputs: list[str] | None = None) -> None:
+    """Refuse, before any work is done, a place where a file cannot be written."""
+    if path.is_dir():
+        msg = f"{path}: a folder, expected the name of a file to write"
+        raise SapwoodError(msg, hint=f"name a file in it, such as {path / 'output'}")
+    if not path.parent.is_dir():
+        msg = f"{path}: its folder {path.parent} does not exist"
+        raise SapwoodError(msg, hint=f"make it first: mkdir -p {path.parent}")
+    if path.exists() and not path.is_file():
+        msg = f"{path}: not a regular file, so it cannot be replaced by one"
+        raise SapwoodError(msg, hint="name an ordinary file")
+    if not os.access(path.parent, os.W_OK):
+        msg = f"{path}: its folder {path.parent} cannot be written"
+        raise SapwoodError(msg, hint="choose another folder, or change its permissions")
+    if any(path.exists() and Path(name).exists() and path.samefile(name) for name in inputs or ()):
+        msg = f"{path}: is also an input, which it would overwrite"
+        raise SapwoodError(msg, hint="choose another name for the output")
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[IO[str]]:
+    """Stdout for None; else a file that takes its name when all of it is written."""
+    if path is None:
+        yield sys.stdout
+        return
+    path = path.resolve()  # a link stays a link
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,88 @@
+"""What commands take: models by name, sentences by line, and options that several share."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sapwood.cli.console import echo
+from sapwood.errors import ModelFormatError
+
+if TYPE_CHECKING:
+    from sapwood.models.latent_grammar import LatentGrammar
+
+BUNDLED = "bundled"
+STDIN = "-"
+_WORD = re.compile(r"[^ \t\r\n\f\v]+")  # only ASCII blanks separate, as in the treebank readers
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A file written by `sapwood train`, or the word `bundled` for the grammar that comes "
+        "with Sapwood (write ./bundled for a file of that name).",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Write the report as JSON; not for reading by eye.")
+]
+JobsOption = Annotated[
+    int,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=0,
+        metavar="N",
+        help="Threads; 0 means all cores. Results do not depend on it.",
+    ),
+]
+
+
+def load_model(name: str) -> LatentGrammar:
+    """The model that a user names."""
+    if name == BUNDLED:
+        from sapwood.models.from_text import bundled_grammar
+
+        return bundled_grammar()
+    if Path(name).is_dir():
+        msg = f"{name}: a folder, expected a model file"
+        raise ModelFormatError(msg, hint="name the file in it that `sapwood train` wrote")
+    from sapwood.models.files import load
+
+    return load(Path(name).expanduser())
+
+
+def split_words(line: str) -> list[str]:
+    r"""The words of a tokenised line.
+
+    Examples
+    --------
+    >>> split_words(" The  dog\u00a0s barks .")
+    ['The', 'dog\xa0s', 'barks', '.']
+    """
+    return _WORD.findall(line)
+
+
+def read_lines(source: str) -> Iterator[str]:
+    """The lines of a file, compressed or not, or of stdin, as they come."""
+    from sapwood.corpus.files import open_text
+
+    if source == STDIN and sys.stdin.isatty():
+        echo("reading from the terminal, one line each; Ctrl-D ends")
+    # A generator, so that only failures of reading, not of writing, pass through open_text.
+    with open_text(source) as file:
+        for line in file:  # noqa: UP028 - `yield from` would close the file, and stdin with it
+            yield line
+
+
+def claim_stdin(*sources: str) -> None:
+    """Refuse to read stdin twice."""
+    if sources.count(STDIN) > 1:
+        msg = "stdin (-) can be read only once; name a file for the other input"
+        raise typer.BadParameter(msg)

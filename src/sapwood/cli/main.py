@@ -1,0 +1,106 @@
+"""The command `sapwood`: puts the commands together; what they do stands in a file for each."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+import warnings
+from typing import Annotated, NoReturn
+
+import typer
+
+from sapwood import __version__
+from sapwood.cli import data, demo, doctor, evaluate, inspect, parse, sample, score, train
+from sapwood.cli.console import FAILED, INTERRUPTED, Boundary, abandon_stdout, show_warning
+
+EPILOG = """\b
+Start here:
+  sapwood demo
+  sapwood train train.mrg -o model.sapwood --dev dev.mrg
+  sapwood parse model.sapwood sentences.txt > trees.mrg
+
+\b
+Data goes to stdout, everything else to stderr; - is stdin.
+Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+"""
+
+# No Rich here: it takes longer to import than everything else that --help needs.
+app = typer.Typer(
+    name="sapwood",
+    cls=Boundary,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"sapwood {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            envvar="SAPWOOD_DEBUG",
+            help="Show the whole traceback of an error; for reports of faults, before the command.",
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Learn latent-variable grammars from treebanks, and parse with them."""
+
+
+# command: the line that --help shows for it
+_COMMANDS = (
+    (demo.demo, demo.EPILOG, "Show the whole story on bundled data, under a minute."),
+    (train.train, train.EPILOG, "Learn a grammar from a treebank."),
+    (parse.parse, parse.EPILOG, "Parse sentences: one a line in, one tree a line out."),
+    (evaluate.evaluate, evaluate.EPILOG, "Score predicted trees as EVALB does."),
+    (score.score, score.EPILOG, "Print log-probabilities of trees or sentences."),
+    (inspect.inspect, inspect.EPILOG, "Show what is in a model."),
+    (sample.sample, sample.EPILOG, "Draw trees from a model."),
+    (doctor.doctor, doctor.EPILOG, "Show versions and folders; compile the kernels."),
+)
+for _run, _epilog, _summary in _COMMANDS:
+    app.command(epilog=_epilog, short_help=_summary)(_run)
+app.add_typer(data.app, name="data", short_help="List open treebanks, and fetch them.")
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    warnings.showwarning = show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # trees are UTF-8 whatever the terminal's locale
+    try:
+        app(prog_name="sapwood")
+    except SystemExit as end:
+        _leave(end.code if isinstance(end.code, int) else FAILED)
+    except KeyboardInterrupt:  # a second one, while the first was being handled
+        _leave(INTERRUPTED)
+    _leave(0)
+
+
+def _leave(status: int) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+    if threading.active_count() > 1:
+        # A thread that still waits for stdin holds its lock, and an orderly exit would crash on it.
+        os._exit(status)
+    sys.exit(status)

@@ -1,0 +1,41 @@
+"""`sapwood sample`: trees drawn from a model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sapwood.cli.inputs import ModelArgument, load_model
+
+CHUNK = 1000  # trees drawn before they are written: a large draw starts at once
+
+EPILOG = """\b
+Examples:
+  sapwood sample bundled -n 3
+  sapwood sample model.sapwood -n 1000 --words --seed 7 > sentences.txt
+"""
+
+
+def sample(
+    model: ModelArgument,
+    n: Annotated[int, typer.Option("--n", "-n", min=0, metavar="N", help="How many trees.")] = 10,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Another number draws other trees.")
+    ] = 0,
+    words: Annotated[
+        bool, typer.Option("--words", help="Only the sentences, one a line, without their trees.")
+    ] = False,
+) -> None:
+    """Draw trees from a model, one a line.
+
+    The same seed draws the same trees. Unknown words are not drawn. Not for spectral models, which
+    hold weights and no probabilities.
+    """
+    grammar = load_model(model)
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    for first in range(0, n, CHUNK):
+        for tree in grammar.sample(min(CHUNK, n - first), seed=rng):
+            print(" ".join(tree.words()) if words else tree)

@@ -1,0 +1,150 @@
+"""`sapwood score`: log-probabilities of trees or sentences."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sapwood.cli.console import count, echo, print_json
+from sapwood.cli.inputs import (
+    STDIN,
+    JobsOption,
+    JsonOption,
+    ModelArgument,
+    load_model,
+    read_lines,
+    split_words,
+)
+
+if TYPE_CHECKING:
+    from sapwood.models.latent_grammar import LatentGrammar
+
+EPILOG = """\b
+Examples:
+  sapwood score model.sapwood trees.mrg > log-probs.txt
+  echo 'the dog sleeps .' | sapwood score bundled -
+"""
+
+
+def score(
+    model: ModelArgument,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="Trees or sentences; - for stdin.", show_default="stdin"
+        ),
+    ] = STDIN,
+    trees: Annotated[
+        bool | None,
+        typer.Option(
+            "--trees/--sentences",
+            help="What FILE holds: trees, or one tokenised sentence a line. Only needed for "
+            "sentences that start with a bracket.",
+            show_default="trees where the text starts with (",
+        ),
+    ] = None,
+    jobs: JobsOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the natural logarithm of the probability of each tree or sentence, one a line.
+
+    A tree's probability includes its words; a sentence's is summed over all its trees, without
+    pruning. -inf says that the model cannot build it. Totals and the perplexity per word go to
+    stderr and leave those out.
+    """
+    grammar = load_model(model)
+    text = "".join(read_lines(file))
+    holds_trees = text.lstrip().startswith("(") if trees is None else trees
+    tally = _Tally("trees" if holds_trees else "sentences")
+    items = _tree_scores(grammar, text, file) if holds_trees else _scores(grammar, text, jobs)
+    for log_prob, n_words in items:
+        tally.add(log_prob, n_words)
+        if not as_json:
+            print(f"{log_prob:.6f}" if n_words else "")
+    if as_json:
+        print_json(tally.as_dict())
+    echo(tally.text())
+
+
+def _tree_scores(grammar: LatentGrammar, text: str, file: str) -> Iterator[tuple[float, int]]:
+    from sapwood.corpus.clean import clean
+    from sapwood.corpus.files import source_name
+    from sapwood.corpus.penn import read_trees
+
+    source = io.StringIO(text)
+    source.name = source_name(file)  # what error messages show
+    trees = [clean(tree) or tree for tree in read_trees(source)]
+    log_probs = grammar.log_probs(trees).tolist() if trees else []
+    for tree, log_prob in zip(trees, log_probs, strict=True):
+        yield log_prob, len(tree.words())
+
+
+def _scores(grammar: LatentGrammar, text: str, jobs: int) -> Iterator[tuple[float, int]]:
+    """Log-probability and length of each line; an empty line has neither."""
+    from sapwood.execute import ordered_map
+
+    _ = (grammar.coarse_rules, grammar.pair_table)  # arranged once, before threads start
+
+    def one(words: list[str]) -> tuple[float, int]:
+        return (grammar.log_prob(words) if words else math.nan), len(words)
+
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return ordered_map(one, (split_words(line) for line in lines), jobs=jobs)
+
+
+@dataclass
+class _Tally:
+    """Sums over all items that the model can build."""
+
+    kind: str
+    log_probs: list[float | None] = field(default_factory=list)
+    total: float = 0.0
+    n_scored: int = 0
+    n_words: int = 0
+    n_empty: int = 0
+
+    def add(self, log_prob: float, n_words: int) -> None:
+        self.log_probs.append(log_prob)
+        if not n_words:
+            self.n_empty += 1
+        elif math.isfinite(log_prob):
+            self.total += log_prob
+            self.n_scored += 1
+            self.n_words += n_words
+
+    @property
+    def n_impossible(self) -> int:
+        return len(self.log_probs) - self.n_empty - self.n_scored
+
+    @property
+    def perplexity(self) -> float | None:
+        """Of a word: exp(-log P / number of words)."""
+        return math.exp(-self.total / self.n_words) if self.n_words else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "scored": self.n_scored,
+            "impossible": self.n_impossible,
+            "empty": self.n_empty,
+            "words": self.n_words,
+            "log_prob": self.total,
+            "perplexity": self.perplexity,
+            "log_probs": self.log_probs,
+        }
+
+    def text(self) -> str:
+        parts = [f"{self.n_scored:,} {self.kind}", count(self.n_words, "word")]
+        parts.append(f"log-probability {self.total:,.2f}")
+        if self.perplexity is not None:
+            parts.append(f"perplexity {self.perplexity:,.2f} per word")
+        if self.n_impossible:
+            parts.append(f"{self.n_impossible:,} impossible, left out")
+        if self.n_empty:
+            parts.append(count(self.n_empty, "empty line"))
+        return "  ".join(parts)

@@ -1,0 +1,322 @@
+"""`sapwood train`: a treebank in, a model file out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sapwood.cli.console import Meter, Phases, check_output, count, echo, print_json
+from sapwood.cli.inputs import JobsOption, JsonOption, claim_stdin
+from sapwood.cli.methods import METHODS, Settings, describe_methods
+
+if TYPE_CHECKING:
+    from sapwood.corpus.transform import Transform
+    from sapwood.corpus.tree import Tree
+    from sapwood.corpus.treebank import Treebank
+    from sapwood.errors import CorpusError
+    from sapwood.models.latent_grammar import LatentGrammar
+
+EPILOG = """\b
+Examples:
+  sapwood train train.mrg -o model.sapwood
+  sapwood train 'wsj/**/*.mrg' -o model.sapwood --dev dev.mrg.gz
+  zcat trees.gz | sapwood train - -o model.sapwood --json > report.json
+"""
+
+
+class Binarise(StrEnum):
+    """Values of `--binarise`."""
+
+    head = "head"
+    right = "right"
+    left = "left"
+
+
+class Heads(StrEnum):
+    """Values of `--heads`."""
+
+    auto = "auto"
+    penn = "penn"
+    generic = "generic"
+
+
+class Signatures(StrEnum):
+    """Values of `--signatures`."""
+
+    auto = "auto"
+    english = "english"
+    generic = "generic"
+
+
+def _known_method(name: str) -> str:
+    if name not in METHODS:
+        msg = f"{name!r} is not a method; there are: {', '.join(METHODS)}"
+        raise typer.BadParameter(msg)
+    return name
+
+
+def train(  # noqa: PLR0913 - every option of the command is an argument
+    treebanks: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TREEBANK",
+            help="Trees in Penn brackets: files (also .gz, .xz, .bz2), quoted globs, folders, or - "
+            "for stdin.",
+            show_default=False,
+        ),
+    ],
+    *,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="MODEL", help="The model file.", show_default=False),
+    ],
+    method: Annotated[
+        str,
+        typer.Option(callback=_known_method, metavar="METHOD", help=f"{describe_methods()}."),
+    ] = "pcfg",
+    dev: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Parse these trees' sentences with the new model and print its scores. Not for "
+            "trees that are also in the training data: the scores would flatter.",
+        ),
+    ] = None,
+    binarise: Annotated[
+        Binarise,
+        typer.Option(
+            help="Grow phrases outward from their head child, or branch one way. Leave it at head "
+            "unless the label set has no useful heads."
+        ),
+    ] = Binarise.head,
+    horizontal: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="H",
+            help="Sisters that a half-built phrase remembers. More than 2 makes rules sparse.",
+        ),
+    ] = 1,
+    vertical: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="V",
+            help="1 keeps plain labels, 2 adds the parent's label, 3 the grandparent's too. Not "
+            "above 1 with hidden states, which learn the same and more.",
+        ),
+    ] = 1,
+    tag_parents: Annotated[
+        bool,
+        typer.Option(
+            "--tag-parents/--no-tag-parents",
+            help="Let tags carry their ancestors too; without effect at --vertical 1. Not for "
+            "treebanks below some ten thousand trees.",
+        ),
+    ] = False,
+    heads: Annotated[
+        Heads,
+        typer.Option(
+            help="Head table: Penn English, a rule for any labels, or decided by the tags."
+        ),
+    ] = Heads.auto,
+    rare_count: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Words seen at most N times teach what unknown words look like. Not above 10 on "
+            "small treebanks.",
+        ),
+    ] = 5,
+    signatures: Annotated[
+        Signatures,
+        typer.Option(
+            help="Classes of unknown words: English suffixes, last letters of any alphabet, or "
+            "decided by the tags. Not english for another language."
+        ),
+    ] = Signatures.auto,
+    skip_bad: Annotated[
+        bool,
+        typer.Option(
+            "--skip-bad",
+            help="Count and skip trees that cannot be read, instead of stopping at the first. Not "
+            "before you have looked at one.",
+        ),
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="For methods that draw random numbers.")
+    ] = 0,
+    jobs: JobsOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn a grammar from a treebank and write it to a model file.
+
+    Traces, function tags and coindexation are cut from the trees first. The report has the figures
+    of reading, training and writing; parsing the --dev trees is timed apart.
+    """
+    sources = [*treebanks, *([dev] if dev else [])]
+    claim_stdin(*sources)
+    check_output(out, sources)
+    from sapwood.corpus.transform import Transform
+
+    run = _Run(
+        treebanks=treebanks,
+        out=out,
+        dev=dev,
+        method=method,
+        transform=Transform(binarise.value, horizontal, vertical, tag_parents, heads.value),
+        settings=Settings(rare_count, signatures.value, seed, jobs),
+        skip_bad=skip_bad,
+    )
+    report = run.report()
+    if as_json:
+        print_json(report)
+    elif "dev" in report:
+        print(_dev_text(report["dev"]))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One training run: read, train, write, and score where there are dev trees."""
+
+    treebanks: list[str]
+    out: Path
+    dev: str | None
+    method: str
+    transform: Transform
+    settings: Settings
+    skip_bad: bool
+
+    def report(self) -> dict[str, Any]:
+        meter = Meter()
+        phases = Phases(4 if self.dev else 3)
+        bank, gold = self._read(phases)
+        with phases.phase("training") as notes:
+            model = self._fit(bank)
+            notes += [
+                self.method,
+                count(model.n_symbols, "symbol"),
+                count(len(model.rules), "rule"),
+            ]
+        with phases.phase("writing") as notes:
+            model.save(self.out)
+            notes.append(str(self.out))
+        report = meter.as_dict() | self._sizes(bank, model)
+        if gold:
+            with phases.phase("parsing dev") as notes:
+                report["dev"] = score_on(model, gold, self.settings.jobs)
+                notes.append(count(len(gold), "sentence"))
+        return report
+
+    def _read(self, phases: Phases) -> tuple[Treebank, list[Tree]]:
+        from sapwood.corpus.treebank import read_treebank
+
+        skipped: list[CorpusError] | None = [] if self.skip_bad else None
+        with phases.phase("reading") as notes:
+            # Dev first: a mistake in its name should show before the long part.
+            gold = read_clean(self.dev, skipped) if self.dev else []
+            with _named(self.treebanks, skipped):
+                bank = read_treebank(self.treebanks, self.transform, skipped=skipped)
+            notes += [count(bank.n_trees, "tree"), count(bank.n_tokens, "word")]
+        if skipped:
+            echo(f"skipped {count(len(skipped), 'broken tree')}; the first: {skipped[0]}")
+        return bank, gold
+
+    def _fit(self, bank: Treebank) -> LatentGrammar:
+        from sapwood import __version__
+
+        model = METHODS[self.method].make(self.settings).fit(bank).model_
+        origin = {
+            "treebanks": self.treebanks,
+            "seed": self.settings.seed,
+            "rare_count": self.settings.rare_count,
+            "sapwood": __version__,
+        }
+        return replace(model, record=dict(model.record) | origin)
+
+    def _sizes(self, bank: Treebank, model: LatentGrammar) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "states": int(model.n_states.max()),
+            "iterations": int(model.record.get("iterations", 0)),
+            "trees": bank.n_trees,
+            "tokens": bank.n_tokens,
+            "symbols": model.n_symbols,
+            "rules": len(model.rules),
+            "words": len(model.lexicon.words),
+            "seed": self.settings.seed,
+        }
+
+
+@contextmanager
+def _named(sources: list[str], skipped: list[CorpusError] | None) -> Iterator[None]:
+    """Say in which files no tree was found, and why if all were skipped."""
+    from sapwood.errors import CorpusError
+
+    try:
+        yield
+    except CorpusError as error:
+        if error.file is None:
+            error.file = ", ".join(sources)
+            if skipped:
+                error.hint = f"{count(len(skipped), 'tree')} skipped; the first: {skipped[0]}"
+        raise
+
+
+def read_clean(source: str, skipped: list[CorpusError] | None = None) -> list[Tree]:
+    """The cleaned trees of a file; an error when there is none."""
+    from sapwood.corpus.clean import clean_all
+    from sapwood.corpus.penn import read_trees
+    from sapwood.errors import CorpusError
+
+    trees = list(clean_all(read_trees(source, skipped=skipped)))
+    if not trees:
+        msg = "no tree found"
+        raise CorpusError(msg, file=source, hint="is the file empty?")
+    return trees
+
+
+def score_on(model: LatentGrammar, gold: list[Tree], jobs: int) -> dict[str, Any]:
+    """Parse the sentences of gold trees and compare.
+
+    Returns
+    -------
+    dict
+        EVALB's figures in percent, the strict F1 that drops no sentence, and the speed.
+    """
+    from sapwood.evaluate.bracketing import bracketing
+    from sapwood.inference.parser import Parser
+
+    parser = Parser(model)
+    meter = Meter()
+    predicted = [p.tree for p in parser.parse_many((tree.words() for tree in gold), jobs=jobs)]
+    seconds = meter.seconds
+    report = bracketing(gold, predicted)
+    names = ("f1", "recall", "precision", "complete_match", "tagging_accuracy")
+    return {name: getattr(report.all, name) for name in names} | {
+        "strict_f1": report.strict.f1,
+        "sentences": len(gold),
+        "errors": report.all.errors,
+        "fallbacks": parser.stats.fallbacks,
+        "seconds": round(seconds, 3),
+        "sentences_per_second": round(len(gold) / seconds, 1) if seconds else None,
+    }
+
+
+def _dev_text(dev: dict[str, Any]) -> str:
+    rows = [
+        ("F1 (EVALB)", f"{dev['f1']:.2f}"),
+        ("F1 (strict)", f"{dev['strict_f1']:.2f}"),
+        ("Tagging accuracy", f"{dev['tagging_accuracy']:.2f}"),
+        ("Sentences", f"{dev['sentences']:,}"),
+        ("Without a parse", f"{dev['fallbacks']:,}"),
+        ("Sentences/s", f"{dev['sentences_per_second']:,}"),
+    ]
+    return "\n".join(f"{title:<18}{value:>9}" for title, value in rows)

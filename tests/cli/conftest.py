@@ -1,0 +1,114 @@
+"""Fixtures for the command line: a runner in this process, one in another, and small models."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import sapwood as sw
+from sapwood.cli.main import app
+from sapwood.corpus.bundled import sample_path
+
+SOURCE = Path(sw.__file__).parents[1]
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process; `stdin` is its input."""
+
+    def run(*args: object, stdin: str = "") -> Result:
+        # Text of an own buffer: commands read stdin as bytes, for their own decoding.
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            app([str(arg) for arg in args], prog_name="sapwood")
+        return Result(int(end.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def fails(cli: Run) -> Run:
+    """Run a command that must fail with status 1 and one or two lines."""
+
+    def run(*args: object, stdin: str = "") -> Result:
+        result = cli(*args, stdin=stdin)
+        lines = result.err.splitlines()
+        assert result.status == 1, result
+        assert "Traceback" not in result.err
+        assert [line.split(":")[0] for line in lines[-2:]] in (["error", "hint"], ["error"])
+        return result
+
+    return run
+
+
+@pytest.fixture
+def misused(cli: Run) -> Run:
+    """Run a command that must end as a usage error."""
+
+    def run(*args: object, stdin: str = "") -> Result:
+        result = cli(*args, stdin=stdin)
+        assert result.status == 2, result
+        assert result.err.startswith(("Usage: sapwood", "Error: "))
+        assert "Error: " in result.err
+        assert result.out == ""
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """What a process of its own needs to find this very Sapwood."""
+    return os.environ | {"PYTHONPATH": str(SOURCE), "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Callable[..., subprocess.Popen[str]]:
+    """Start `python -m sapwood` with pipes on all sides."""
+
+    def run(*args: object) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "sapwood", *map(str, args)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def dev() -> Path:
+    """The bundled dev trees."""
+    return Path(str(sample_path("dev")))
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plain PCFG of the bundled dev trees."""
+    path = tmp_path_factory.mktemp("models") / "dev.sapwood"
+    sw.PCFG().fit(sw.bundled_treebank("dev")).model_.save(path)
+    return path
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    path = tmp_path / "empty"
+    path.touch()
+    return path

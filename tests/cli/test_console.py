@@ -1,0 +1,118 @@
+"""The plumbing of the command line: errors, phases, output files."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sapwood.cli.console import (
+    Meter,
+    Phases,
+    check_output,
+    error_lines,
+    json_text,
+    open_output,
+    show_warning,
+)
+from sapwood.errors import CorpusError, SapwoodError
+
+
+def test_phases_are_numbered_and_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    phases = Phases(2)
+    with phases.phase("reading") as notes:
+        notes.append("3 trees")
+    with phases.phase("training"):
+        pass
+    out, err = capsys.readouterr()
+    first, second = err.splitlines()
+    assert re.fullmatch(r"1/2 reading  3 trees  \d+\.\d s", first)
+    assert re.fullmatch(r"2/2 training  \d+\.\d s", second)
+    assert out == ""
+
+
+def test_a_failed_phase_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="no"), Phases(1).phase("reading"):
+        raise ValueError("no")  # noqa: EM101
+    assert capsys.readouterr().err == ""
+
+
+def test_meter_has_the_keys_of_the_report() -> None:
+    figures = Meter().as_dict()
+    assert set(figures) == {"seconds", "cpu_seconds", "peak_memory_mb"}
+    assert figures["peak_memory_mb"] > 1
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (SapwoodError("bad", hint="do\nthis"), ["error: bad", "hint: do this"]),
+        (SapwoodError("bad"), ["error: bad"]),
+        (CorpusError("bad", file="f", line=2, column=3), ["error: f:2:3: bad"]),
+    ],
+)
+def test_errors_are_one_line_each(error: SapwoodError, lines: list[str]) -> None:
+    assert error_lines(error) == lines
+
+
+def test_os_errors_name_the_file() -> None:
+    assert error_lines(FileNotFoundError(2, "No such file", "x"))[0] == "error: x: No such file"
+
+
+def test_json_has_no_infinities() -> None:
+    item = {"a": [float("inf"), float("nan"), 1.5], "b": ("é", None, True)}
+    assert json.loads(json_text(item)) == {"a": [None, None, 1.5], "b": ["é", None, True]}
+
+
+def test_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    show_warning(UserWarning("two\nlines"), UserWarning, "file.py", 3)
+    assert capsys.readouterr().err == "warning: two lines\n"
+
+
+def test_output_appears_only_when_complete(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    with open_output(path) as file:
+        file.write("half")
+        file.flush()
+        assert not path.exists()
+    assert path.read_text() == "half"
+
+
+def test_a_failure_leaves_the_old_output(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError), open_output(path) as file:
+        file.write("new" * (1 // 0))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_output_through_a_link_keeps_the_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.touch()
+    link.symlink_to(target)
+    with open_output(link) as file:
+        file.write("x")
+    assert link.is_symlink()
+    assert target.read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("", "a folder"), ("no/such/file", "does not exist"), ("input", "also an input")],
+)
+def test_bad_outputs_are_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "input").touch()
+    with pytest.raises(SapwoodError, match=message):
+        check_output(tmp_path / name, ["-", str(tmp_path / "input")])
+
+
+def test_devices_are_never_replaced() -> None:
+    with pytest.raises(SapwoodError, match="not a regular file"):
+        check_output(Path("/dev/null"))
+
+
+def test_good_outputs_pass(tmp_path: Path) -> None:
+    check_output(tmp_path / "new", ["-", str(tmp_path / "missing")])

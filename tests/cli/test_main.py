@@ -1,0 +1,123 @@
+"""The frame of the command line: help, version, usage errors, and how fast it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from time import perf_counter
+
+import pytest
+
+import sapwood as sw
+
+COMMANDS = (
+    ["demo"], ["train"], ["parse"], ["evaluate"], ["score"], ["inspect"], ["sample"], ["doctor"],
+    ["data"], ["data", "list"], ["data", "fetch"],
+)  # fmt: skip
+HELP_SECONDS = 0.5
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_every_command_has_help(cli, command: list[str], flag: str) -> None:
+    result = cli(*command, flag)
+    assert result.status == 0
+    assert result.out.startswith(f"Usage: sapwood {' '.join(command)}")
+    assert result.err == ""
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != ["data"]], ids=" ".join)
+def test_help_shows_examples(cli, command: list[str]) -> None:
+    help_text = cli(*command, "--help").out
+    assert "Example" in help_text
+    assert f"sapwood {' '.join(command)}" in help_text.split("Example")[1]
+
+
+def test_help_of_all_lists_the_commands(cli) -> None:
+    listed = cli("--help").out
+    assert all(f"\n  {command[0]} " in listed for command in COMMANDS)
+
+
+def test_version(cli) -> None:
+    assert cli("--version") == (0, f"sapwood {sw.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "args", [["prase"], ["--no-such"], ["data", "lst"], ["demo", "--seeed", "1"]]
+)
+def test_typos_are_usage_errors(misused, args: list[str]) -> None:
+    misused(*args)
+
+
+def test_a_typo_is_answered_with_the_right_word(misused) -> None:
+    assert "'parse'" in misused("prase").err
+
+
+def test_without_arguments_the_help_comes(cli) -> None:
+    result = cli()
+    assert "Commands:" in result.out + result.err
+
+
+def test_debug_shows_the_traceback(cli) -> None:
+    from sapwood.cli.main import app
+
+    with pytest.raises(sw.ModelFormatError):
+        app(["--debug", "inspect", "nowhere.sapwood"])
+
+
+def test_unexpected_errors_are_one_line_too(fails, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        msg = "first line\nsecond line"
+        raise ZeroDivisionError(msg)
+
+    monkeypatch.setattr("sapwood.models.files.load", broken)
+    result = fails("inspect", "any")
+    assert "error: unexpected ZeroDivisionError: first line second line\n" in result.err
+    assert "--debug" in result.err
+
+
+def test_interrupt_is_one_line_and_130(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sapwood.models.files.load", interrupted)
+    assert cli("inspect", "any") == (130, "", "interrupted\n")
+
+
+# -- start-up -------------------------------------------------------------------------------------
+
+
+def modules_after(environment: dict[str, str], *args: str) -> set[str]:
+    code = (
+        "import sys\nfrom sapwood.cli.main import app\n"
+        f"try: app({list(args)!r})\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("args", [["--help"], ["train", "--help"], ["--version"], ["data", "list"]])
+def test_nothing_heavy_is_imported_for_help(environment: dict[str, str], args: list[str]) -> None:
+    assert modules_after(environment, *args).isdisjoint(
+        {"numpy", "numba", "scipy", "rich", "safetensors"}
+    )
+
+
+def test_the_check_of_imports_can_fail(environment: dict[str, str]) -> None:
+    assert "numpy" in modules_after(environment, "inspect", "bundled")
+
+
+def test_help_starts_fast(environment: dict[str, str]) -> None:
+    def seconds() -> float:
+        started = perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "sapwood", "--help"],
+            capture_output=True, check=True, env=environment,
+        )  # fmt: skip
+        return perf_counter() - started
+
+    # The best of some: other tests may be using all cores meanwhile.
+    budget = HELP_SECONDS * (3 if os.environ.get("PYTEST_XDIST_WORKER") else 1)
+    assert min(seconds() for _ in range(5)) < budget

@@ -1,0 +1,115 @@
+"""What only a process of its own can show: streams, broken pipes, signals."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SENTENCE = "the dog sleeps .\n"
+TREE = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .)))\n"
+WAIT = 120  # seconds; the first run on a machine compiles the kernels
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_parse_answers_line_by_line(start, model: Path, jobs: int) -> None:
+    with start("parse", model, "--jobs", jobs) as process:
+        for line, answer in ((SENTENCE, TREE), ("\n", "\n"), (SENTENCE, TREE)):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline() == answer  # stdin is still open
+        out, err = process.communicate(timeout=WAIT)
+    assert (process.returncode, out) == (0, "")
+    assert err.startswith("2 sentences  1 empty line  ")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_is_one_line(start, model: Path, jobs: int) -> None:
+    with start("parse", model, "--jobs", jobs) as process:
+        process.stdin.write(SENTENCE)
+        process.stdin.flush()
+        assert process.stdout.readline() == TREE
+        process.send_signal(signal.SIGINT)  # while it waits for more
+        assert process.wait(timeout=WAIT) == 130
+        assert process.stderr.read() == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("parse", ["--jobs", "1"]), ("parse", ["--jobs", "2"]), ("sample", ["-n", "99999"])],
+)
+def test_a_broken_pipe_ends_quietly(start, model: Path, command: str, options: list[str]) -> None:
+    with start(command, model, *options) as process:
+        if command == "parse":
+            process.stdin.write(SENTENCE)
+            process.stdin.flush()
+        assert process.stdout.readline().startswith("(TOP ")
+        process.stdout.close()
+        try:
+            process.stdin.write(SENTENCE * 100)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        assert process.wait(timeout=WAIT) == 0
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_help_into_a_broken_pipe(start) -> None:
+    with start("--help") as process:
+        process.stdout.close()
+        assert process.wait(timeout=WAIT) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupted_output_file_is_not_left(
+    start, model: Path, tmp_path: Path, jobs: int
+) -> None:
+    with start("parse", model, "-", "-o", tmp_path / "out", "--jobs", jobs) as process:
+        process.stdin.write(SENTENCE)
+        process.stdin.flush()
+        while not list(tmp_path.iterdir()):  # it has begun
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=WAIT) == 130
+    assert not list(tmp_path.iterdir())
+
+
+def test_pipeline(environment: dict[str, str], model: Path) -> None:
+    python = f"{sys.executable} -m sapwood"
+    command = (
+        f"{python} sample {model} -n 5 > gold && {python} sample {model} -n 5 --words |"
+        f" {python} parse {model} | {python} evaluate gold - --json"
+    )
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=True, env=environment,
+        cwd=model.parent,
+    )  # fmt: skip
+    assert '"sentences": 5' in done.stdout
+
+
+def test_any_locale_gets_utf8(start, environment: dict[str, str], model: Path) -> None:
+    command = [sys.executable, "-m", "sapwood", "parse", str(model)]
+    strange = environment | {"LC_ALL": "C", "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        command, input="日本 é .".encode(), capture_output=True, check=True, env=strange
+    )
+    assert "日本" in done.stdout.decode()
+
+
+def test_failures_have_no_traceback(start) -> None:
+    with start("parse", "nowhere.sapwood") as process:
+        out, err = process.communicate(timeout=WAIT)
+    assert (process.returncode, out) == (1, "")
+    assert [line.split(":")[0] for line in err.splitlines()] == ["error", "hint"]
+
+
+def test_debug_has_one(start) -> None:
+    with start("--debug", "parse", "nowhere.sapwood") as process:
+        _, err = process.communicate(timeout=WAIT)
+    assert process.returncode == 1
+    assert "Traceback" in err
+    assert "ModelFormatError" in err

@@ -1,0 +1,195 @@
+"""`sapwood train`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import sapwood as sw
+from sapwood.cli.train import Binarise, Heads, Signatures
+from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
+from sapwood.corpus.words import STYLES
+from sapwood.estimators.lexicon import LexiconSettings
+
+TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
+REPORT_KEYS = {
+    "seconds", "cpu_seconds", "peak_memory_mb", "states", "iterations", "method", "trees", "tokens",
+    "symbols", "rules",
+}  # fmt: skip
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Path:
+    path = tmp_path / "trees.mrg"
+    path.write_text(TREE * 5)
+    return path
+
+
+def test_writes_a_model_and_says_what_it_does(cli, dev: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.sapwood"
+    result = cli("train", dev, "-o", out)
+    assert (result.status, result.out) == (0, "")
+    shapes = (
+        r"1/3 reading  300 trees  [\d,]+ words  [\d.]+ s",
+        r"2/3 training  pcfg  \d+ symbols  \d+ rules  [\d.]+ s",
+        r"3/3 writing  .*m\.sapwood  [\d.]+ s",
+    )
+    lines = result.err.splitlines()
+    assert len(lines) == 3
+    assert all(re.fullmatch(*pair) for pair in zip(shapes, lines, strict=True))
+    assert sw.load(out).record["treebanks"] == [str(dev)]
+
+
+def test_json_report_with_dev(cli, dev: Path, tmp_path: Path) -> None:
+    result = cli("train", dev, "-o", tmp_path / "m", "--dev", dev, "--json", "--jobs", 1)
+    report = json.loads(result.out)
+    assert report.keys() >= REPORT_KEYS | {"dev"}
+    assert (report["method"], report["states"], report["trees"]) == ("pcfg", 1, 300)
+    assert report["dev"].keys() >= {"f1", "strict_f1", "tagging_accuracy", "sentences_per_second"}
+    assert report["dev"]["sentences"] == 300
+    assert 80 < report["dev"]["f1"] <= 100
+    assert "4/4 parsing dev  300 sentences" in result.err
+
+
+def test_dev_figures_as_text(cli, trees: Path, tmp_path: Path) -> None:
+    result = cli("train", trees, "-o", tmp_path / "m", "--dev", trees)
+    assert re.search(r"^F1 \(EVALB\) +100\.00$", result.out, re.MULTILINE)
+    assert re.search(r"^F1 \(strict\) +100\.00$", result.out, re.MULTILINE)
+    assert re.search(r"^Tagging accuracy +100\.00$", result.out, re.MULTILINE)
+
+
+def test_options_reach_the_model(cli, dev: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    options = "--binarise right --horizontal 2 --vertical 2 --tag-parents --heads generic"
+    more = "--rare-count 2 --signatures generic --seed 7"
+    assert cli("train", dev, "-o", out, *options.split(), *more.split()).status == 0
+    model = sw.load(out)
+    assert model.transform == Transform("right", 2, 2, True, "generic")
+    assert model.lexicon.style == "generic"
+    assert (model.record["seed"], model.record["rare_count"]) == (7, 2)
+
+
+def test_defaults_are_those_of_the_library(cli, dev: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    cli("train", dev, "-o", out)
+    model, ours = sw.load(out), sw.PCFG().fit(sw.read_treebank(dev)).model_
+    assert model.transform == ours.transform
+    assert (model.rule_weights == ours.rule_weights).all()
+    assert (model.lexicon.weights == ours.lexicon.weights).all()
+    assert model.record["rare_count"] == LexiconSettings().rare_count
+
+
+def test_choices_are_those_of_the_library() -> None:
+    assert tuple(Binarise) == BINARISATIONS
+    assert tuple(Heads) == HEADS
+    assert tuple(Signatures) == ("auto", *STYLES)
+
+
+def test_jobs_do_not_change_the_model(cli, dev: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "1", tmp_path / "2"
+    cli("train", dev, "-o", one, "--jobs", 1)
+    cli("train", dev, "-o", two, "--jobs", 2)
+    assert (sw.load(one).rule_weights == sw.load(two).rule_weights).all()
+
+
+def test_several_sources_and_stdin(cli, trees: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "more.mrg.gz"
+    packed.write_bytes(gzip.compress(TREE.encode()))
+    result = cli("train", trees, packed, "-", "-o", tmp_path / "m", "--json", stdin=TREE * 3)
+    assert json.loads(result.out)["trees"] == 9
+
+
+def test_an_old_model_is_replaced(cli, trees: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    out.write_text("old")
+    cli("train", trees, "-o", out)
+    assert sw.load(out).record["method"] == "pcfg"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "trees.mrg"]
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_broken_trees_stop_it_with_their_place(fails, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.mrg"
+    bad.write_text(TREE + "(S (NP (NN dog))\n")
+    result = fails("train", bad, "-o", tmp_path / "m")
+    assert f"error: {bad}:2:1: " in result.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_skip_bad_counts_them(cli, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.mrg"
+    bad.write_text("(S (NP (NN dog) word))\n" + TREE * 2)
+    result = cli("train", bad, "-o", tmp_path / "m", "--skip-bad", "--json")
+    assert json.loads(result.out)["trees"] == 2
+    assert f"skipped 1 broken tree; the first: {bad}:1:" in result.err
+
+
+def test_nothing_but_broken_trees(fails, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.mrg"
+    bad.write_text("(S (NP (NN dog))\n")
+    result = fails("train", bad, "-o", tmp_path / "m", "--skip-bad")
+    assert f"error: {bad}: no tree found" in result.err
+    assert "1 tree skipped" in result.err
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
+def test_empty_input_names_the_file(fails, tmp_path: Path, text: str) -> None:
+    source = tmp_path / "none.mrg"
+    source.write_text(text)
+    assert f"error: {source}: no tree found" in fails("train", source, "-o", tmp_path / "m").err
+    assert "no tree found" in fails("train", "-", "-o", tmp_path / "m", stdin=text).err
+
+
+def test_missing_file(fails, tmp_path: Path) -> None:
+    assert "nowhere.mrg: no such file" in fails("train", "nowhere.mrg", "-o", tmp_path / "m").err
+
+
+def test_folder_without_trees(fails, tmp_path: Path) -> None:
+    assert "holds no file" in fails("train", tmp_path, "-o", tmp_path / "m").err
+
+
+def test_missing_dev_is_told_before_training(fails, trees: Path, tmp_path: Path) -> None:
+    result = fails("train", trees, "-o", tmp_path / "m", "--dev", tmp_path / "no.mrg")
+    assert "training" not in result.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_empty_dev(fails, trees: Path, empty: Path, tmp_path: Path) -> None:
+    assert "no tree found" in fails("train", trees, "-o", tmp_path / "m", "--dev", empty).err
+
+
+@pytest.mark.parametrize("out", [".", "no/such/m"])
+def test_output_is_checked_before_reading(fails, tmp_path: Path, out: str) -> None:
+    # The treebank does not exist, yet the output is what is complained about.
+    assert "folder" in fails("train", "nowhere.mrg", "-o", tmp_path / out).err
+
+
+def test_the_treebank_is_not_overwritten(fails, trees: Path) -> None:
+    assert "also an input" in fails("train", trees, "-o", trees).err
+    assert trees.read_text() == TREE * 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [], ["-o"], ["-o", "m", "--method", "magic"], ["-o", "m", "--binarise", "up"],
+        ["-o", "m", "--horizontal", "-1"], ["-o", "m", "--vertical", "0"],
+        ["-o", "m", "--jobs", "x"], ["-o", "m", "--dev", "-"],
+    ],
+)  # fmt: skip
+def test_misuse(misused, options: list[str]) -> None:
+    misused("train", "-", *options)
+
+
+def test_an_unknown_method_lists_the_known_ones(misused) -> None:
+    assert "pcfg" in misused("train", "-", "-o", "m", "--method", "magic").err
+
+
+def test_no_treebank(misused, tmp_path: Path) -> None:
+    misused("train", "-o", tmp_path / "m")

@@ -1,0 +1,71 @@
+"""Shared set-up: Hypothesis profiles and a strategy for trees with awkward labels.
+
+`st.from_type(Tree)` draws trees that can be written and read: one word, unary chains, traces,
+labels that look like the marks our own transforms use.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from sapwood.corpus.tree import Tree
+
+# No deadline: the first call of a kernel compiles it.
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+AWKWARD_LABELS = (
+    "S", "NP", "VP", "NP-SBJ-1", "NP=2", "@X", "@VP:>PP", "A|B", "S|VP", "X^Y", "NP^S", "TOP",
+    "ROOT", "S1", "VROOT", "-LRB-", "-NONE-", "=X", "N-D", "CONJ-1", "C", "WNP-1", "TOP-1", "é",
+    "#", "0",
+)  # fmt: skip
+AWKWARD_WORDS = (
+    "a", "dog", "0", "*", "*T*-1", "*pro*", "*-2", "-LRB-", "#", "%", "*x*", "a\u00a0b", "日本",
+    "\u2028", "\x85", "e\u0301", "A|B", "<&>", "'", '"', "\\", ".",
+)  # fmt: skip
+_TEXT = st.characters(exclude_categories=["Cs"], exclude_characters=" \t\r\n\f\v()")
+
+
+def labels() -> st.SearchStrategy[str]:
+    """Labels that can be written in brackets, mostly awkward ones."""
+    return st.one_of(st.sampled_from(AWKWARD_LABELS), st.text(_TEXT, min_size=1, max_size=4))
+
+
+def trees(max_leaves: int = 12) -> st.SearchStrategy[Tree]:
+    """Trees that can be written and read again; phrases, but not tags, may have an empty label."""
+    words = st.one_of(st.sampled_from(AWKWARD_WORDS), st.text(_TEXT, min_size=1, max_size=4))
+    leaves = st.builds(Tree, labels(), words)
+    phrase_labels = st.one_of(labels(), st.just(""))
+
+    def phrases(below: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+        many = st.lists(below, min_size=1, max_size=5)
+        return st.one_of(
+            st.builds(Tree, phrase_labels, many),
+            st.builds(lambda label, child: Tree(label, [child]), phrase_labels, below),
+        )
+
+    return st.recursive(leaves, phrases, max_leaves=max_leaves)
+
+
+st.register_type_strategy(Tree, trees())
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder with real corpora; the test is skipped where there is none."""
+    folder = os.environ.get("SAPWOOD_DATA")
+    if not folder:
+        pytest.skip("SAPWOOD_DATA is not set")
+    return Path(folder)

@@ -1,0 +1,282 @@
+"""Model files come back as they were, or say in one line why not; no save leaves half a file."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tests.toys import random_toy
+
+import sapwood as sw
+from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.models import files
+from sapwood.models.latent_grammar import LatentGrammar
+
+WORDS = ["w0", "w1", "w2", "w0"]
+
+
+@pytest.fixture(scope="module")
+def plain() -> LatentGrammar:
+    return sw.PCFG().fit(sw.bundled_treebank("dev")).model_
+
+
+@pytest.fixture(scope="module")
+def latent() -> LatentGrammar:
+    return random_toy(np.random.default_rng(0), n_states=3).grammar()
+
+
+@pytest.fixture
+def saved(latent: LatentGrammar, tmp_path: Path) -> Path:
+    path = tmp_path / "model.sapwood"
+    latent.save(path)
+    return path
+
+
+def arrays(model: LatentGrammar) -> list[np.ndarray]:
+    lexicon, coarse = model.lexicon, model.coarse
+    return [
+        model.n_states, model.root, model.rules, model.rule_weights, lexicon.row_start,
+        lexicon.entry_tag, lexicon.weights, lexicon.weight_start, coarse.root, coarse.rules,
+        coarse.lexical,
+    ]  # fmt: skip
+
+
+def assert_same(one: LatentGrammar, other: LatentGrammar) -> None:
+    for a, b in zip(arrays(one), arrays(other), strict=True):
+        assert a.dtype == b.dtype
+        assert a.tobytes() == b.tobytes()
+    assert (one.phrases, one.tags, one.transform) == (other.phrases, other.tags, other.transform)
+    assert (one.lexicon.words, one.lexicon.classes) == (other.lexicon.words, other.lexicon.classes)
+    assert one.is_probabilistic == other.is_probabilistic
+    assert dict(one.record) == dict(other.record)
+
+
+def assert_refused(path: Path, match: str) -> None:
+    with pytest.raises(ModelFormatError, match=match) as caught:
+        sw.load(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+# -- round trips ------------------------------------------------------------------------------
+
+
+def test_a_latent_model_comes_back_the_same(latent: LatentGrammar, saved: Path) -> None:
+    again = sw.load(saved)
+    assert_same(latent, again)
+    assert again.log_prob(WORDS) == latent.log_prob(WORDS)
+
+
+def test_a_plain_model_parses_the_same(plain: LatentGrammar, tmp_path: Path) -> None:
+    plain.save(tmp_path / "plain.sapwood")
+    again = sw.load(str(tmp_path / "plain.sapwood"))
+    assert_same(plain, again)
+    bank = sw.bundled_treebank("test")
+    for index in range(10):
+        words = bank.words(index)
+        one, other = (sw.Parser(model).parse(words) for model in (plain, again))
+        assert (one.tree, one.sentence_log_prob) == (other.tree, other.sentence_log_prob)
+
+
+def test_saving_twice_writes_the_same_bytes(
+    latent: LatentGrammar, saved: Path, tmp_path: Path
+) -> None:
+    latent.save(tmp_path / "again.sapwood")
+    assert (tmp_path / "again.sapwood").read_bytes() == saved.read_bytes()
+
+
+def test_a_saved_file_replaces_the_old_one(plain: LatentGrammar, saved: Path) -> None:
+    plain.save(saved)
+    assert sw.load(saved).is_plain
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_nothing_in_a_model_file_can_run_code() -> None:
+    assert "pickle" not in inspect.getsource(files).replace("Never pickle.", "")
+
+
+# -- files that are not models ----------------------------------------------------------------
+
+
+def test_a_truncated_file_is_refused_wherever_it_is_cut(saved: Path) -> None:
+    data = saved.read_bytes()
+    header = struct.unpack("<Q", data[:8])[0]
+    for size in (1, 7, 8, 9, 8 + header // 2, 8 + header, 8 + header + 9, len(data) - 1):
+        saved.write_bytes(data[:size])
+        assert_refused(saved, "not a complete Sapwood model")
+
+
+def _zip(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("data.pkl", "x")
+
+
+FOREIGN: dict[str, Callable[[Path], Any]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "random": lambda path: path.write_bytes(np.random.default_rng(0).bytes(4096)),
+    "text": lambda path: path.write_text("(S (NP (DT the) (NN dog)))\n" * 100),
+    "zip": _zip,
+    "safetensors": lambda path: save_file({"x": np.ones(3)}, path),
+    "other metadata": lambda path: save_file({"x": np.ones(3)}, path, metadata={"format": "pt"}),
+    "not JSON": lambda path: save_file({"x": np.ones(3)}, path, metadata={"sapwood": "{"}),
+    "JSON, no object": lambda path: save_file({"x": np.ones(3)}, path, metadata={"sapwood": "[1]"}),
+    "no model": lambda path: save_file({"x": np.ones(3)}, path, metadata={"sapwood": "{}"}),
+    "folder": lambda path: path.mkdir(),
+    "nothing": lambda path: None,
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_foreign_file_is_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "foreign.sapwood"
+    FOREIGN[kind](path)
+    assert_refused(path, "no such model file" if kind == "nothing" else "model")
+
+
+# -- files that were changed ------------------------------------------------------------------
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the JSON of a model file, tensors untouched."""
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + size])
+    ours = json.loads(header["__metadata__"]["sapwood"])
+    change(ours)
+    header["__metadata__"]["sapwood"] = json.dumps(ours)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
+
+
+def resigned(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the model and make the checksum right again, as a careless tool might."""
+    tensors, _ = files._read(path)
+
+    def both(ours: dict[str, Any]) -> None:
+        change(ours["model"])
+        ours["sha256"] = files._digest(tensors, ours["model"])
+
+    rewritten(path, both)
+
+
+def test_the_rewriting_itself_harms_nothing(latent: LatentGrammar, saved: Path) -> None:
+    rewritten(saved, lambda header: None)
+    resigned(saved, lambda model: None)
+    assert_same(latent, sw.load(saved))
+
+
+def test_a_newer_format_asks_for_an_upgrade(saved: Path) -> None:
+    rewritten(saved, lambda header: header.update(format=files.FORMAT + 1))
+    with pytest.raises(ModelFormatError, match="model format 2; this version") as caught:
+        sw.load(saved)
+    assert "upgrade" in str(caught.value.hint)
+
+
+def test_another_kind_of_model_is_refused(saved: Path) -> None:
+    rewritten(saved, lambda header: header.update(kind="Perceptron"))
+    assert_refused(saved, "holds a 'Perceptron'")
+
+
+def test_one_flipped_bit_in_the_tensors_is_noticed(saved: Path) -> None:
+    data = bytearray(saved.read_bytes())
+    first = 8 + struct.unpack("<Q", data[:8])[0]
+    for place in (first, (first + len(data)) // 2, len(data) - 1):
+        changed = data.copy()
+        changed[place] ^= 1
+        saved.write_bytes(changed)
+        assert_refused(saved, "do not match its checksum")
+
+
+def test_an_edited_header_is_noticed(saved: Path) -> None:
+    rewritten(saved, lambda header: header["model"]["words"].reverse())
+    assert_refused(saved, "do not match its checksum")
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "no words": lambda model: model.pop("words"),
+    "words of the wrong number": lambda model: model.update(words=["a"]),
+    "phrases no list": lambda model: model.update(phrases=3),
+    "symbol too short": lambda model: model["tags"].__setitem__(0, [["X"]]),
+    "unknown setting": lambda model: model["transform"].update(colour="green"),
+    "bad setting": lambda model: model["transform"].update(binarise="sideways"),
+    "probabilities": lambda model: model.update(is_probabilistic=True),
+    "no phrases": lambda model: model.update(phrases=[]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_model_that_breaks_an_invariant_is_refused(change: str, saved: Path) -> None:
+    resigned(saved, CHANGES[change])
+    assert_refused(saved, "not a valid model")
+
+
+@pytest.mark.parametrize("name", ["n_states", "rules", "root", "lexicon_entry_tag"])
+def test_missing_or_misshapen_tensors_are_refused(name: str, saved: Path) -> None:
+    for spoil in (
+        lambda array: None,
+        lambda array: array[:0],
+        lambda array: array.astype("f4")[None],
+    ):
+        tensors, header = files._read(saved)
+        changed = spoil(tensors[name])
+        spoilt = {key: array for key, array in tensors.items() if key != name}
+        spoilt |= {} if changed is None else {name: np.ascontiguousarray(changed)}
+        header["sha256"] = files._digest(spoilt, header["model"])
+        path = saved.with_name("spoilt.sapwood")
+        files.write_atomically(path, spoilt, header)
+        assert_refused(path, "not a valid model")
+
+
+# -- saving -----------------------------------------------------------------------------------
+
+
+def test_a_missing_folder_is_explained(latent: LatentGrammar, tmp_path: Path) -> None:
+    with pytest.raises(SapwoodError, match=r"cannot write .*model\.sapwood") as caught:
+        latent.save(tmp_path / "nowhere" / "model.sapwood")
+    assert "\n" not in str(caught.value)
+    assert caught.value.hint
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_an_unwritable_folder_is_explained(latent: LatentGrammar, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(SapwoodError, match="cannot write"):
+            latent.save(tmp_path / "model.sapwood")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_folder_in_the_place_of_the_file_is_explained(
+    latent: LatentGrammar, tmp_path: Path
+) -> None:
+    (tmp_path / "model.sapwood").mkdir()
+    with pytest.raises(SapwoodError, match="cannot write"):
+        latent.save(tmp_path / "model.sapwood")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.sapwood"]
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_an_interrupted_save_leaves_the_old_file(
+    failure: BaseException, plain: LatentGrammar, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = saved.read_bytes()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises((SapwoodError, KeyboardInterrupt)):
+        plain.save(saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]

@@ -1,0 +1,26 @@
+"""`import sapwood` stays cheap: the heavy libraries come with the first call that needs them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("numba", "scipy", "typer", "rich")
+
+
+def loaded_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_leaves_the_heavy_libraries_unloaded() -> None:
+    assert loaded_after("import sapwood").isdisjoint(HEAVY)
+
+
+def test_listing_the_public_names_loads_nothing_heavy() -> None:
+    assert loaded_after("import sapwood; dir(sapwood)").isdisjoint(HEAVY)
+
+
+def test_the_check_can_fail() -> None:
+    assert "scipy" in loaded_after("import scipy")
