@@ -15,16 +15,15 @@ import pytest
 from sapwood.cli import data as cli_data
 from sapwood.corpus import fetch as fetching
 from sapwood.corpus.clean import clean
-from sapwood.corpus.fetch import (
+from sapwood.corpus.convert import (
     convert_dp,
     convert_lemmatised,
     convert_penn,
     convert_psd,
     convert_tagged,
-    default_folder,
-    fetch,
     psd_form,
 )
+from sapwood.corpus.fetch import default_folder, fetch
 from sapwood.corpus.penn import read_trees
 from sapwood.corpus.registry import CorpusEntry, RemoteFile, SplitRange
 from sapwood.errors import CorpusError, SapwoodWarning

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from sapwood.cli.data import list_text, run_fetch, size_text
-from sapwood.corpus.fetch import FORMATS
+from sapwood.corpus.convert import FORMATS
 from sapwood.corpus.registry import (
     CorpusEntry,
     RemoteFile,

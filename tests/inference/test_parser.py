@@ -162,7 +162,9 @@ def test_a_parse_outlives_the_next_one(model: LatentGrammar) -> None:
 
 def test_parsing_twice_gives_the_same_bits(model: LatentGrammar) -> None:
     words = ["the", "dog", "sleeps", "."]
-    Parser(model).parse(["w"] * 40)  # leaves other numbers behind in the scratch space
+    Parser(model).parse(
+        ["w"] * (8 if config.DISABLE_JIT else 40)
+    )  # leaves other numbers behind in the scratch space
     one, other = (Parser(model).parse(words) for _ in range(2))
     assert one.sentence_log_prob == other.sentence_log_prob
     assert one.marginals == other.marginals
@@ -240,9 +242,6 @@ def only_rare_tag_parses() -> LatentGrammar:
     return replace(grammar, coarse=replace(grammar.coarse, lexical=rare))
 
 
-@pytest.mark.xfail(
-    reason="tags are pruned before the latent pass, and not tried again", strict=False
-)
 @pytest.mark.parametrize("threshold", [0.0, 1e-5])
 def test_a_parse_that_only_a_rare_tag_allows_is_found(threshold: float) -> None:
     grammar = only_rare_tag_parses()

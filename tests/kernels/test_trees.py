@@ -115,7 +115,9 @@ def test_what_the_grammar_cannot_build_has_weight_zero(text: str) -> None:
 def test_the_sign_is_reported() -> None:
     bank = Treebank.from_trees([Tree.parse("(P0 (T1 w0) (T1 w0))")])
     weights, sign = log_weights(
-        bank.offsets, bank.label, bank.rule, bank.left, bank.right, np.array([1, 1]),
+        bank.offsets, bank.label.astype(np.int64), bank.rule.astype(np.int64), bank.left,
+        bank.right,
+        np.array([1, 1]),
         np.array([0, 1]), np.array([-2.0]), np.where(bank.word >= 0, 0, -1).astype(np.int64),
         np.array([1.0]), np.array([0, 1, 2]), np.array([1.0, 0.0]),
     )  # fmt: skip

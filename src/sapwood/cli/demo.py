@@ -14,7 +14,7 @@ from sapwood.cli.inputs import JsonOption
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
-    from sapwood.evaluate.bracketing import BracketingReport
+    from sapwood.evaluate.scores import BracketingReport
     from sapwood.models.latent_grammar import LatentGrammar
 
 WIDTH = 100  # columns; wider drawings wrap in most terminals

@@ -16,7 +16,7 @@ from sapwood.errors import CorpusError, SapwoodError
 if TYPE_CHECKING:
     from sapwood.corpus.files import Source
     from sapwood.corpus.tree import Tree
-    from sapwood.evaluate.bracketing import BracketingReport, SentenceScore
+    from sapwood.evaluate.scores import BracketingReport, SentenceScore
 
 EPILOG = """\b
 Where PREDICTED has one tree a line but fewer trees than GOLD, its empty lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sapwood.evaluate.bracketing import BracketingReport, SentenceScore, Totals, bracketing
+from sapwood.evaluate.bracketing import bracketing
+from sapwood.evaluate.scores import BracketingReport, SentenceScore, Totals
 
 __all__ = ["BracketingReport", "SentenceScore", "Totals", "bracketing"]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.models.score import (
+    SMALLEST,
     coarse_inside,
     coarse_outside,
     inside_vectors,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 # Tags a thousand times rarer than a word's best one change no dev score and double the time.
 TAG_SHARE = 1e-3
+# Where that finds no parse, everything is tried again with no beam and this threshold.
+LAST_THRESHOLD = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +79,27 @@ def parse_forest(
         Phrases much less probable than the best one over their span are dropped while the chart is
         filled; 0 fills the full chart.
     """
-    from sapwood.kernels import forest
+    share = TAG_SHARE if threshold > SMALLEST or beam > 0.0 else 0.0  # no pruning means none at all
+    attempts = ((share, beam, threshold), (0.0, 0.0, min(threshold, LAST_THRESHOLD)))
+    for least_share, width, least_posterior in attempts:
+        tags = tag_weights(grammar, words, least_share)
+        parsed = _attempt(grammar, words, tags, width, least_posterior)
+        if parsed is not None:
+            return parsed
+    return None
+
+
+def _attempt(
+    grammar: LatentGrammar, words: list[str], tags: Tags, beam: float, threshold: float
+) -> ParseForest | None:
+    """Both passes with the given tags and pruning; None when they find no parse."""
+    from sapwood.kernels import coarse, forest
 
     n = len(words)
-    charted = _coarse_chart(grammar, words, beam)
-    if charted is None:
+    chart = coarse_inside(grammar, tags, beam)
+    total = coarse.partition(chart, grammar.coarse.root[: grammar.n_phrases])
+    if not total > 0.0:
         return None
-    tags, chart, total = charted
     alpha, tag_alpha = coarse_outside(grammar, tags, chart)
     tag_posterior = tags.weight * tag_alpha
     packed, items = forest.build(
@@ -91,27 +108,11 @@ def parse_forest(
     )  # fmt: skip
     roots = root_items(packed, n)
     roots = roots[grammar.coarse.root[packed.symbol[roots]] > 0]
-    if grammar.is_plain:
-        edges = _plain_edges(grammar, packed, chart, tags, alpha, tag_posterior >= threshold)
-        return ParseForest(
-            packed, items, edges, chart.scale, roots, sentence_log_prob(chart, total)
-        )
-    return _latent_forest(grammar, words, packed, chart, roots)
-
-
-def _coarse_chart(
-    grammar: LatentGrammar, words: list[str], beam: float
-) -> tuple[Tags, Chart, float] | None:
-    """Inside chart of the plain grammar, in full only where it takes that to find a parse."""
-    from sapwood.kernels import coarse
-
-    for least_share, width in ((TAG_SHARE, beam), (0.0, 0.0)):
-        tags = tag_weights(grammar, words, least_share)
-        chart = coarse_inside(grammar, tags, width)
-        total = coarse.partition(chart, grammar.coarse.root[: grammar.n_phrases])
-        if total > 0.0:
-            return tags, chart, total
-    return None
+    if not grammar.is_plain:
+        return _latent_forest(grammar, words, packed, chart, roots)
+    edges = _plain_edges(grammar, packed, chart, tags, alpha, tag_posterior >= threshold)
+    log_prob = sentence_log_prob(chart, total)
+    return ParseForest(packed, items, edges, chart.scale, roots, log_prob)
 
 
 def _plain_edges(

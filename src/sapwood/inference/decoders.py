@@ -54,6 +54,22 @@ def max_rule_gains(parsed: ParseForest) -> Gains:
     return Gains(np.where(is_leaf, items, 0.0), edges, items[parsed.roots])
 
 
+def derivation_gains(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> Gains:
+    """Log-probability of a derivation of a plain grammar."""
+    forest = parsed.forest
+    _, weight = leaf_vectors(
+        grammar, words, forest, parsed.scale
+    )  # one state, so one number an item
+    is_leaf = forest.end - forest.start == 1
+    n, i = len(words), forest.start.astype(np.int64)
+    cell = i * (2 * n - i + 1) // 2
+    with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
+        items = np.where(is_leaf, np.log(weight) + parsed.scale[cell] * np.log(2.0), 0.0)
+        edges = np.log(grammar.rule_weights[forest.rule])
+        roots = np.log(grammar.root[forest.symbol[parsed.roots]])
+    return Gains(items, edges, roots)
+
+
 def best_tree(parsed: ParseForest, gains: Gains) -> Nodes | None:
     """The tree of highest total gain; None when pruning left no whole tree."""
     from sapwood.kernels.forest import best_derivations, follow

@@ -21,6 +21,7 @@ from sapwood.inference.decoders import (
     Gains,
     Nodes,
     best_tree,
+    derivation_gains,
     goodman_gains,
     k_best_trees,
     max_rule_gains,
@@ -126,7 +127,7 @@ class Parse:
         """
         if self._forest is None:
             return [ScoredTree(self.tree, 0.0, self.log_prob)] if k > 0 else []
-        gains = _gains(self._decoder, self._forest)
+        gains = _gains(self._grammar, self._decoder, self.words, self._forest)
         out: dict[Tree, float] = {}
         duplicates = 0
         for score, nodes in k_best_trees(self._forest, gains):
@@ -135,7 +136,7 @@ class Parse:
                 duplicates += 1
             else:
                 out[tree] = score
-            if len(out) == k or duplicates > MAX_DUPLICATES:
+            if len(out) >= k or duplicates > MAX_DUPLICATES:
                 break
         return [
             ScoredTree(tree, score, self._grammar.log_prob(tree))
@@ -236,7 +237,7 @@ class Parser:
         if self.decoder == "viterbi":
             nodes = viterbi_tree(self.model, words, parsed)
         else:
-            nodes = best_tree(parsed, _gains(self.decoder, parsed))
+            nodes = best_tree(parsed, _gains(self.model, self.decoder, words, parsed))
         if nodes is None:
             return self._fallback(words)
         tree = _restored(self.model, words, nodes)
@@ -281,8 +282,12 @@ def chart_megabytes(model: LatentGrammar, n: int) -> float:
     return 8 * numbers / 1e6
 
 
-def _gains(decoder: str, parsed: ParseForest) -> Gains:
-    return goodman_gains(parsed) if decoder == "goodman" else max_rule_gains(parsed)
+def _gains(model: LatentGrammar, decoder: str, words: list[str], parsed: ParseForest) -> Gains:
+    if decoder == "goodman":
+        return goodman_gains(parsed)
+    if decoder == "viterbi" and model.is_plain and len(words) > 1:
+        return derivation_gains(model, words, parsed)
+    return max_rule_gains(parsed)
 
 
 def _restored(model: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:

@@ -152,7 +152,7 @@ class LatentGrammar:
         """The rules arranged by their children, for building forests."""
         from sapwood.models.rule_index import pair_table
 
-        return pair_table(self.rules, self.n_symbols)
+        return pair_table(self.rules, self.coarse.rules > 0, self.n_symbols)
 
     @cached_property
     def visits(self) -> FloatArray:

@@ -64,19 +64,26 @@ def _phrase_pairs(
     ]  # fmt: skip
 
 
-def pair_table(rules: IntArray, n_symbols: int) -> PairTable:
-    """Arrange rules by their pair of children, for building forests."""
+def pair_table(rules: IntArray, kept: npt.NDArray[np.bool_], n_symbols: int) -> PairTable:
+    """Arrange rules by their pair of children, for building forests.
+
+    Parameters
+    ----------
+    kept : [n_rules]
+        Rules of weight 0 must be left out: no decoder may use them.
+    """
     from sapwood.kernels.forest import NONE, PairTable
 
+    number_of = np.flatnonzero(kept)
+    rules = rules[number_of]
     lefts, left = np.unique(rules[:, 1], return_inverse=True)
     rights, right = np.unique(rules[:, 2], return_inverse=True)
     left_slot, right_slot = (np.full(n_symbols, NONE, np.uint32) for _ in range(2))
     left_slot[lefts], right_slot[rights] = np.arange(len(lefts)), np.arange(len(rights))
     number, start, order = _group(left * len(rights) + right, len(lefts) * len(rights))
     pair = number.reshape(len(lefts), len(rights))
-    return PairTable(
-        left_slot, right_slot, pair, start, _unsigned(order), _unsigned(rules[order, 0])
-    )
+    numbers, parents = _unsigned(number_of[order]), _unsigned(rules[order, 0])
+    return PairTable(left_slot, right_slot, pair, start, numbers, parents)
 
 
 def _group(keys: IntArray, n_keys: int) -> tuple[Any, Any, Any]:
