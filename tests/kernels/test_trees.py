@@ -118,7 +118,8 @@ def test_the_sign_is_reported() -> None:
         bank.offsets, bank.label.astype(np.int64), bank.rule.astype(np.int64), bank.left,
         bank.right,
         np.array([1, 1]),
-        np.array([0, 1]), np.array([-2.0]), np.where(bank.word >= 0, 0, -1).astype(np.int64),
+        np.array([0, 1]), np.array([0]), np.array([-2.0]),
+        np.where(bank.word >= 0, 0, -1).astype(np.int64),
         np.array([1.0]), np.array([0, 1, 2]), np.array([1.0, 0.0]),
     )  # fmt: skip
     assert sign.tolist() == [-1.0]

@@ -107,7 +107,7 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             help="Drop spans with a lower posterior under the plain grammar. Not above 0.001: it "
             "costs accuracy.",
         ),
-    ] = 1e-5,
+    ] = 1e-3,
     jobs: JobsOption = 0,
     memory_limit: Annotated[
         float,

@@ -105,12 +105,13 @@ class Step(NamedTuple):
     """One binary node of a binarised production.
 
     `left` and `right` are child positions when >= 0; -1 stands for the node built by the step
-    before.
+    before. `head` is the side of the production's head child, 0 left or 1 right.
     """
 
     symbol: Symbol
     left: int
     right: int
+    head: int
 
 
 def binarised(
@@ -127,12 +128,14 @@ def binarised(
     kids
         The outermost label of each child.
     """
-    order = _attachment_order(transform, chain[-1], kids)
+    head = head_rule(transform.heads)(chain[-1], kids)
+    order = _attachment_order(transform, head, len(kids))
     above = _remembered(transform, chain[:-1], ancestors)
     steps: list[Step] = []
     low = high = order[0]
     for place, index in enumerate(order[1:], 1):
         left, right = (index, low) if index < low else (low, index)
+        head_side = int(index > low) if index == head else int(low <= head <= high and index < low)
         low, high = min(low, index), max(high, index)
         if place > 1:
             left, right = (index, -1) if index == low else (-1, index)
@@ -141,18 +144,16 @@ def binarised(
         else:
             context = _context(order[: place + 1], kids, transform.horizontal, order[0])
             symbol = Symbol(chain[-1:], above, context)
-        steps.append(Step(symbol, left, right))
+        steps.append(Step(symbol, left, right, head_side))
     return steps
 
 
-def _attachment_order(transform: Transform, label: str, kids: Sequence[str]) -> list[int]:
+def _attachment_order(transform: Transform, head: int, n: int) -> list[int]:
     """Child positions from the innermost to the outermost."""
-    n = len(kids)
     if transform.binarise == "right":
         return list(range(n - 1, -1, -1))
     if transform.binarise == "left":
         return list(range(n))
-    head = head_rule(transform.heads)(label, kids)
     return [head, *range(head + 1, n), *range(head - 1, -1, -1)]
 
 

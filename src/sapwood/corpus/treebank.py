@@ -63,6 +63,8 @@ class Inventory:
         `(a, b, c)` behind each rule number, shape [n_rules, 3].
     transform
         How the trees were made binary, with `heads` decided.
+    rule_heads
+        On which side the head of each rule lies, 0 left or 1 right, shape [n_rules].
     """
 
     phrases: tuple[Symbol, ...]
@@ -70,6 +72,7 @@ class Inventory:
     words: tuple[str, ...]
     rules: IntArray
     transform: Transform
+    rule_heads: IntArray
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -258,6 +261,7 @@ class _Packer:
         self.tags: dict[Symbol, int] = {}
         self.word_numbers: dict[str, int] = {}
         self.rules: dict[tuple[int, int, int], int] = {}
+        self.rule_heads: list[int] = []
         self.templates: dict[tuple[Any, ...], _Template] = {}
         self.columns = {name: array("i") for name in Treebank.COLUMNS}
         self.offsets = array("q", [0])
@@ -355,6 +359,8 @@ class _Packer:
         for place, (step, a) in enumerate(zip(steps, labels, strict=True)):
             b, c = (self._child(step, side, numbers, labels, place) for side in ("left", "right"))
             rules.append(self.rules.setdefault((a, b, c), len(self.rules)))
+            if rules[-1] == len(self.rule_heads):
+                self.rule_heads.append(step.head)
         return _Template(
             tuple(labels), tuple(rules), tuple(s.left for s in steps), tuple(s.right for s in steps)
         )
@@ -373,6 +379,7 @@ class _Packer:
             words=tuple(self.word_numbers),
             rules=_number_tags(rules, n_phrases),
             transform=self.transform,
+            rule_heads=np.array(self.rule_heads, dtype=np.int32),
         )
         columns: dict[str, Any] = {k: np.array(v, dtype=np.int32) for k, v in self.columns.items()}
         columns["label"] = _number_tags(columns["label"], n_phrases)

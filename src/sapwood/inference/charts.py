@@ -154,10 +154,8 @@ def _latent_forest(
     for item in roots:
         vector = grammar.root_vector(int(packed.symbol[item]))
         alpha[int(start[item]) : int(start[item + 1])] = vector / total
-    edges = latent.outside(
-        packed, n, chart.scale, start, grammar.tensor_start.astype(np.uint64), grammar.rule_weights,
-        beta, alpha, int(grammar.n_states.max()),
-    )  # fmt: skip
+    largest = int(grammar.n_states.max())
+    edges = latent.outside(packed, n, chart.scale, start, *grammar.tensors, beta, alpha, largest)
     items = np.add.reduceat(alpha * beta, start[:-1].astype(np.int64))
     return ParseForest(
         packed, items, edges, chart.scale, roots, sentence_log_prob(chart, total),

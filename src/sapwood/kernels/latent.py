@@ -5,6 +5,9 @@ Notation
     C[a -> b c][h, p, q]   tensor of a rule          m(x)   number of states of item x
     beta[x][h]             inside vector of item x   alpha[x][h]   outside vector, divided by Z
 
+A tensor is stored whole (rank 0), or, for a rule seen rarely, as a sum of k outer products:
+C = sum over t of A[t] (x) B[t] (x) D[t], stored as A [k, m(a)], B [k, m(b)], D [k, m(c)].
+
 Ordinary latent grammars and spectral ones run through the same code: a weight may be negative, so
 values stay linear, with one power of two per span. The plain grammar's chart has already found good
 powers of two; they are used again.
@@ -33,7 +36,25 @@ def _factor(forest, edge, n, scale):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def inside(forest, n, scale, vector_start, tensor_start, tensors, beta):
+def _outer(beta, first, n_first, second, n_second, out):
+    """out[p, q] = beta[first + p] * beta[second + q], flat."""
+    for p in range(n_first):
+        weight = beta[first + p]
+        at = p * n_second
+        for q in range(n_second):
+            out[at + q] = weight * beta[second + q]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+def _dot(left, at, right, start, size):
+    total = 0.0
+    for i in range(size):
+        total += left[at + i] * right[start + i]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+def inside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, largest):
     """Fill the inside vectors of all phrases; those of the leaves are given.
 
         beta[x][h] = sum over edges of x, p, q of  C[h, p, q] * beta[left][p] * beta[right][q]
@@ -42,75 +63,89 @@ def inside(forest, n, scale, vector_start, tensor_start, tensors, beta):
     ----------
     vector_start : [n_items + 1]
         Where each item's vector lies in `beta`.
-    tensor_start : [n_rules]
-        Where each rule's tensor lies in `tensors`, stored h, p, q.
+    tensor_start, rank : [n_rules]
+        Where each rule's tensor lies in `tensors`, and its number of outer products or 0.
     beta
         Leaf vectors in place (divided by 2**scale of their span), zeros elsewhere.
-    """
-    for edge in range(len(forest.head)):
-        x, y, z = forest.head[edge], forest.left[edge], forest.right[edge]
-        out = beta[vector_start[x] : vector_start[x + np.uint32(1)]]
-        left = beta[vector_start[y] : vector_start[y + np.uint32(1)]]
-        right = beta[vector_start[z] : vector_start[z + np.uint32(1)]]
-        first = tensor_start[forest.rule[edge]]
-        size = np.uint64(len(out) * len(left) * len(right))
-        tensor = tensors[first : first + size].reshape(len(out), len(left), len(right))
-        factor = _factor(forest, edge, n, scale)
-        for h in range(len(out)):
-            total = 0.0
-            for p in range(len(left)):
-                row = tensor[h, p]
-                partial = 0.0
-                for q in range(len(right)):
-                    partial += row[q] * right[q]
-                total += left[p] * partial
-            out[h] += factor * total
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def outside(forest, n, scale, vector_start, tensor_start, tensors, beta, alpha, largest):
-    """Fill the outside vectors from those of the root items, and return the posterior of each edge.
-
-        alpha[left][p] = sum over edges, h, q of  alpha[x][h] * C[h, p, q] * beta[right][q]  (and
-        mirrored)
-
-    Parameters
-    ----------
-    alpha
-        Root vectors divided by the weight of the sentence in place, zeros elsewhere.
     largest
         The largest number of states of any symbol (for scratch space).
     """
+    one, zero = np.uint64(1), np.uint64(0)
+    pair = np.empty(largest * largest)
+    pair_left, pair_right = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFF)
+    for edge in range(len(forest.head)):
+        x, y, z = forest.head[edge], forest.left[edge], forest.right[edge]
+        first, left, right = vector_start[x], vector_start[y], vector_start[z]
+        m_x = vector_start[x + one] - first
+        m_y, m_z = vector_start[y + one] - left, vector_start[z + one] - right
+        at, k = tensor_start[forest.rule[edge]], rank[forest.rule[edge]]
+        factor = _factor(forest, edge, n, scale)
+        if k == 0:
+            if y != pair_left or z != pair_right:  # neighbouring edges often share their children
+                _outer(beta, left, m_y, right, m_z, pair)
+                pair_left, pair_right = y, z
+            for h in range(m_x):
+                beta[first + h] += factor * _dot(tensors, at + h * m_y * m_z, pair, zero, m_y * m_z)
+            continue
+        at_b = at + k * m_x
+        at_d = at_b + k * m_y
+        for t in range(k):
+            weight = factor * _dot(tensors, at_b + t * m_y, beta, left, m_y)
+            weight *= _dot(tensors, at_d + t * m_z, beta, right, m_z)
+            for h in range(m_x):
+                beta[first + h] += weight * tensors[at + t * m_x + h]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+def outside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, alpha, largest):
+    """Fill the outside vectors from those of the root items; return the posterior of each edge.
+
+        alpha[left][p] = sum over edges, h, q of  alpha[x][h] * C[h, p, q] * beta[right][q]
+
+    and mirrored. Parameters as for `inside`; `alpha` holds the root vectors divided by the weight
+    of the sentence, and zeros elsewhere.
+    """
+    one = np.uint64(1)
     posterior = np.empty(len(forest.head))
-    scratch = np.empty(largest * largest)
+    both = np.empty(largest * largest)
     for back in range(len(forest.head)):
         edge = len(forest.head) - 1 - back
         x, y, z = forest.head[edge], forest.left[edge], forest.right[edge]
-        above = alpha[vector_start[x] : vector_start[x + np.uint32(1)]]
-        left = beta[vector_start[y] : vector_start[y + np.uint32(1)]]
-        right = beta[vector_start[z] : vector_start[z + np.uint32(1)]]
-        to_left = alpha[vector_start[y] : vector_start[y + np.uint32(1)]]
-        to_right = alpha[vector_start[z] : vector_start[z + np.uint32(1)]]
-        first = tensor_start[forest.rule[edge]]
-        size = np.uint64(len(above) * len(left) * len(right))
-        tensor = tensors[first : first + size].reshape(len(above), len(left) * len(right))
+        first, left, right = vector_start[x], vector_start[y], vector_start[z]
+        m_x = vector_start[x + one] - first
+        m_y, m_z = vector_start[y + one] - left, vector_start[z + one] - right
+        at, k = tensor_start[forest.rule[edge]], rank[forest.rule[edge]]
         factor = _factor(forest, edge, n, scale)
-        both = scratch[: len(left) * len(right)]
-        both[:] = 0.0
-        for h in range(len(above)):
-            weight = above[h] * factor
-            row = tensor[h]
-            for pq in range(len(row)):
-                both[pq] += weight * row[pq]
         total = 0.0
-        for p in range(len(left)):
-            row = both[p * len(right) : (p + 1) * len(right)]
-            partial = 0.0
-            weight = left[p]
-            for q in range(len(right)):
-                partial += row[q] * right[q]
-                to_right[q] += weight * row[q]
-            to_left[p] += partial
-            total += weight * partial
+        if k == 0:
+            size = m_y * m_z
+            for pq in range(size):
+                both[pq] = 0.0
+            for h in range(m_x):
+                weight = alpha[first + h] * factor
+                row = at + h * size
+                for pq in range(size):
+                    both[pq] += weight * tensors[row + pq]
+            for p in range(m_y):
+                weight, partial = beta[left + p], 0.0
+                row = p * m_z
+                for q in range(m_z):
+                    partial += both[row + q] * beta[right + q]
+                    alpha[right + q] += weight * both[row + q]
+                alpha[left + p] += partial
+                total += weight * partial
+            posterior[edge] = total
+            continue
+        at_b = at + k * m_x
+        at_d = at_b + k * m_y
+        for t in range(k):
+            above = factor * _dot(tensors, at + t * m_x, alpha, first, m_x)
+            from_left = _dot(tensors, at_b + t * m_y, beta, left, m_y)
+            from_right = _dot(tensors, at_d + t * m_z, beta, right, m_z)
+            for p in range(m_y):
+                alpha[left + p] += above * from_right * tensors[at_b + t * m_y + p]
+            for q in range(m_z):
+                alpha[right + q] += above * from_left * tensors[at_d + t * m_z + q]
+            total += above * from_left * from_right
         posterior[edge] = total
     return posterior

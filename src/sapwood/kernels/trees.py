@@ -11,19 +11,45 @@ _FAST = {"contract", "reassoc"}
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+def _apply(tensors, start, k, m, m_left, m_right, f_left, f_right, out):
+    """Out = C(f_left, f_right) for one rule."""
+    if k == 0:
+        tensor = tensors[start : start + m * m_left * m_right].reshape(m, m_left, m_right)
+        for h in range(m):
+            total = 0.0
+            for p in range(m_left):
+                for q in range(m_right):
+                    total += tensor[h, p, q] * f_left[p] * f_right[q]
+            out[h] = total
+        return
+    at_b = start + k * m
+    at_d = at_b + k * m_left
+    for t in range(k):
+        from_left, from_right = 0.0, 0.0
+        for p in range(m_left):
+            from_left += tensors[at_b + t * m_left + p] * f_left[p]
+        for q in range(m_right):
+            from_right += tensors[at_d + t * m_right + q] * f_right[q]
+        for h in range(m):
+            out[h] += from_left * from_right * tensors[start + t * m + h]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def log_weights(
-    offsets, label, rule, left, right, n_states, tensor_start, tensors, leaf_start, leaves,
+    offsets, label, rule, left, right, n_states, tensor_start, rank, tensors, leaf_start, leaves,
     root_start, root
 ):  # fmt: skip
     """Log of the absolute weight of each tree, and its sign.
 
-        f[node] = C[rule](f[left], f[right]),  f[leaf] = c_inf[tag -> word],  weight = c_1[root
-        label] . f[root]
+        f[node] = C[rule](f[left], f[right])        f[leaf] = c_inf[tag -> word]
+        weight  = c_1[label of the root] . f[root]
 
     Parameters
     ----------
     rule
         Rule numbers of the grammar; a negative one at an in-terminal gives the tree weight 0.
+    tensor_start, rank, tensors
+        Tensors of the rules, stored as `sapwood.kernels.latent` says.
     leaf_start : [n_nodes]
         Where the emission vector of a pre-terminal lies in `leaves`; -1 gives weight 0.
     root_start : [n_symbols]
@@ -53,15 +79,10 @@ def log_weights(
             else:
                 m_left = np.int64(n_states[label[first + left[at]]])
                 m_right = np.int64(n_states[label[first + right[at]]])
-                start = np.int64(tensor_start[rule[at]])
-                tensor = tensors[start : start + m * m_left * m_right].reshape(m, m_left, m_right)
-                f_left, f_right = vectors[left[at]], vectors[right[at]]
-                for h in range(m):
-                    total = 0.0
-                    for p in range(m_left):
-                        for q in range(m_right):
-                            total += tensor[h, p, q] * f_left[p] * f_right[q]
-                    out[h] = total
+                _apply(
+                    tensors, tensor_start[rule[at]], rank[rule[at]], m, m_left, m_right,
+                    vectors[left[at]], vectors[right[at]], out,
+                )  # fmt: skip
             peak = 0.0
             for h in range(m):
                 peak = max(peak, abs(out[h]))

@@ -144,6 +144,8 @@ def _tensors(grammar: LatentGrammar) -> dict[str, np.ndarray]:
     tensors = {
         name: np.ascontiguousarray(array) for name, array in zip(_TENSORS, arrays, strict=True)
     }
+    if grammar.rule_rank.any():
+        tensors["rule_rank"] = grammar.rule_rank
     if grammar.is_plain:  # a plain grammar is its own coarse grammar: do not store it twice
         for name in ("coarse_root", "coarse_rules", "coarse_lexical"):
             del tensors[name]
@@ -170,5 +172,5 @@ def _grammar(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> LatentGra
     return LatentGrammar(
         phrases, tags, n_states, tensors["root"], tensors["rules"], tensors["rule_weights"],
         lexicon, coarse, Transform(**model["transform"]), model["is_probabilistic"],
-        model["record"],
+        model["record"], tensors.get("rule_rank", np.empty(0, np.int64)),
     )  # fmt: skip

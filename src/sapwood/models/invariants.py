@@ -57,6 +57,10 @@ def _check_rules(g: LatentGrammar) -> None:
         _require(g.rules[:, 0].max() < g.n_phrases, "a tag has a binary rule")
         n_distinct = len(np.unique(g.rules, axis=0))
         _require(n_distinct == len(g.rules), f"{len(g.rules) - n_distinct} rules are listed twice")
+    _require(g.rule_rank.shape == (len(g.rules),), "the ranks of the rules do not fit the rules")
+    _require((g.rule_rank >= 0).all(), "a rule has a negative rank")
+    is_whole = not g.rule_rank.any()
+    _require(is_whole or not g.is_probabilistic, "a probabilistic grammar has a factored rule")
     expected = int(g.tensor_start[-1])
     _require(
         g.rule_weights.shape == (expected,),

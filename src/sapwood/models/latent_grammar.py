@@ -67,7 +67,7 @@ class LatentGrammar:
     rules : [n_rules, 3]
         Symbols a, b, c of each binary rule.
     rule_weights
-        Tensors of all rules, one after the other, each stored as [m(a), m(b), m(c)].
+        Tensors of all rules, one after the other, each stored as [m(a), m(b), m(c)], or as factors.
     lexicon
         Words, classes of unknown words, and their emission vectors.
     coarse
@@ -78,6 +78,9 @@ class LatentGrammar:
         Whether all weights are probabilities (not for spectral models).
     record
         How the model was made: method, sizes, times.
+    rule_rank : [n_rules]
+        0 for a whole tensor; k for a sum of k outer products, stored as factors [k, m(a)],
+        [k, m(b)] and [k, m(c)], as rarely seen rules of spectral models are. Left out, all are whole.
     """
 
     phrases: tuple[Symbol, ...]
@@ -91,8 +94,11 @@ class LatentGrammar:
     transform: Transform = field(default_factory=Transform)
     is_probabilistic: bool = True
     record: Mapping[str, Any] = field(default_factory=dict)
+    rule_rank: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
+        if not self.rule_rank.any():  # nothing factored, and perhaps nothing said
+            object.__setattr__(self, "rule_rank", np.zeros(len(self.rules), np.int64))
         from sapwood.models.invariants import check_grammar
 
         check_grammar(self)
@@ -127,18 +133,33 @@ class LatentGrammar:
     @cached_property
     def tensor_start(self) -> npt.NDArray[np.int64]:
         """Where the tensor of each rule starts, shape [n_rules + 1]."""
-        return _starts(self.n_states[self.rules].prod(axis=1))
+        m = self.n_states[self.rules]
+        return _starts(
+            np.where(self.rule_rank == 0, m.prod(axis=1), self.rule_rank * m.sum(axis=1))
+        )
 
     def tensor(self, rule: int) -> FloatArray:
         """C[a -> b c] of one rule, shape [m(a), m(b), m(c)]."""
         start, stop = self.tensor_start[rule], self.tensor_start[rule + 1]
-        return self.rule_weights[start:stop].reshape(self.n_states[self.rules[rule]])
+        m, k = self.n_states[self.rules[rule]], int(self.rule_rank[rule])
+        stored = self.rule_weights[start:stop]
+        if k == 0:
+            return stored.reshape(m)
+        factors = np.split(stored, k * np.cumsum(m)[:2])
+        a, b, c = (part.reshape(k, -1) for part in factors)
+        return np.asarray(np.einsum("th,tp,tq->hpq", a, b, c))
 
     def root_vector(self, symbol: int) -> FloatArray:
         """c_1[a] of one symbol, shape [m(a)]."""
         return self.root[self.state_start[symbol] : self.state_start[symbol + 1]]
 
     # -- prepared for the kernels, made once --------------------------------------------------
+
+    @cached_property
+    def tensors(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], FloatArray]:
+        """Starts, ranks and weights of the rules' tensors, for the kernels of latent grammars."""
+        starts, ranks = self.tensor_start[:-1].astype(np.uint64), self.rule_rank.astype(np.uint64)
+        return starts, ranks, self.rule_weights
 
     @cached_property
     def coarse_rules(self) -> CoarseRules:

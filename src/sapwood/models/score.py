@@ -43,8 +43,8 @@ def tree_log_weights(grammar: LatentGrammar, trees: Treebank | Sequence[Tree]) -
     label, rule, leaf = _in_numbers_of(grammar, bank)
     weights, _ = log_weights(
         bank.offsets, label, rule, bank.left, bank.right, grammar.n_states,
-        grammar.tensor_start, grammar.rule_weights, leaf, grammar.lexicon.weights,
-        grammar.state_start, grammar.root,
+        grammar.tensor_start, grammar.rule_rank, grammar.rule_weights, leaf,
+        grammar.lexicon.weights, grammar.state_start, grammar.root,
     )  # fmt: skip
     return np.asarray(weights)
 
@@ -206,8 +206,7 @@ def inside_vectors(
 
     n = len(words)
     start, beta = leaf_vectors(grammar, words, packed, scale)
-    tensor_start = grammar.tensor_start.astype(np.uint64)
-    latent.inside(packed, n, scale, start, tensor_start, grammar.rule_weights, beta)
+    latent.inside(packed, n, scale, start, *grammar.tensors, beta, int(grammar.n_states.max()))
     total = 0.0
     for item in root_items(packed, n):
         vector = beta[int(start[item]) : int(start[item + 1])]

@@ -1,0 +1,1 @@
+"""Pure linear algebra: no trees, no words, no models."""

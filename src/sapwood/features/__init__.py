@@ -1,0 +1,1 @@
+"""Features of the inside and the outside of tree nodes."""
