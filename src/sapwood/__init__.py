@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sapwood.errors import NotIdentifiableError as NotIdentifiableError
     from sapwood.errors import SapwoodError as SapwoodError
     from sapwood.estimators.pcfg import PCFG as PCFG
+    from sapwood.estimators.spectral import SpectralLPCFG as SpectralLPCFG
     from sapwood.inference.parser import Parser as Parser
     from sapwood.models.files import load as load
     from sapwood.models.from_text import bundled_grammar as bundled_grammar
@@ -43,6 +44,7 @@ _HOMES = {
     "PCFG": "sapwood.estimators.pcfg",
     "Parser": "sapwood.inference.parser",
     "SapwoodError": "sapwood.errors",
+    "SpectralLPCFG": "sapwood.estimators.spectral",
     "Transform": "sapwood.corpus.transform",
     "Tree": "sapwood.corpus.tree",
     "Treebank": "sapwood.corpus.treebank",

@@ -6,8 +6,8 @@ Notation
     U, V    left and right singular vectors of each block, in the rows of that block
     s       singular values of each block, falling, shape [n_blocks, m]
 
-The method is that of Halko, Martinsson and Tropp (2011): a random block of m + oversample columns, a
-few power iterations with orthonormalisation, then a small dense SVD per block.
+The method is that of Halko, Martinsson and Tropp (2011): a random block of m + oversample columns,
+a few power iterations with orthonormalisation, then a small dense SVD per block.
 """
 
 from __future__ import annotations

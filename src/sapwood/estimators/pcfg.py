@@ -37,6 +37,8 @@ class PCFG(Estimator):
     ----------
     model_ : LatentGrammar
         The estimated grammar.
+    bank_ : Treebank
+        The treebank as it was made binary for it.
 
     Examples
     --------
@@ -78,7 +80,7 @@ class PCFG(Estimator):
         started = perf_counter()
         self._check_parameters()
         check_treebank(bank)
-        bank = self._retransformed(bank)
+        self.bank_ = bank = self._retransformed(bank)
         counts = map_reduce(TreeCounts.of, bank.shards(resolve_jobs(self.n_jobs)), jobs=self.n_jobs)
         record = {"method": "pcfg", "trees": bank.n_trees, "tokens": bank.n_tokens}
         self.model_ = grammar_of(

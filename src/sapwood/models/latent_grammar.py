@@ -80,7 +80,7 @@ class LatentGrammar:
         How the model was made: method, sizes, times.
     rule_rank : [n_rules]
         0 for a whole tensor; k for a sum of k outer products, stored as factors [k, m(a)],
-        [k, m(b)] and [k, m(c)], as rarely seen rules of spectral models are. Left out, all are whole.
+        [k, m(b)] and [k, m(c)], as rarely seen rules of spectral models are.
     """
 
     phrases: tuple[Symbol, ...]

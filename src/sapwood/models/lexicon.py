@@ -9,6 +9,7 @@ Notation
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -74,11 +75,24 @@ class Lexicon:
             known = rows.get(word[:1].lower() + word[1:])
             if known is not None and known < len(self.words):
                 return known
-        for signature in signatures(word, is_first=is_first, style=self.style):
-            row = rows.get(signature)
-            if row is not None:
-                return row
-        return rows[UNKNOWN]
+        return self.class_row(signatures(word, is_first=is_first, style=self.style))
+
+    def class_row(self, chain: Sequence[str]) -> int:
+        """The row of the most telling class of a chain of signatures that is known."""
+        rows = self._rows
+        return next((rows[name] for name in chain if name in rows), rows[UNKNOWN])
+
+    def find_entries(
+        self, rows: npt.NDArray[np.int64], tags: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Entries of pairs of row and tag; -1 where a row is negative or does not list the tag."""
+        n_tags = int(self.entry_tag.max()) + 1
+        entry_row = np.repeat(np.arange(self.n_rows), np.diff(self.row_start))
+        keys = entry_row * n_tags + self.entry_tag  # rising: rows in order, tags in order within
+        wanted = rows * n_tags + tags
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        hit = (keys[place] == wanted) & (rows >= 0) & (tags >= 0) & (tags < n_tags)
+        return np.where(hit, place, -1)
 
     def rows(self, words: list[str]) -> npt.NDArray[np.int64]:
         """The rows of a sentence."""

@@ -69,23 +69,16 @@ def _leaf_starts(
     grammar: LatentGrammar, bank: Treebank, label: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Where each leaf's emission vector lies in the lexicon; -1 when tag and word never meet."""
-    lexicon, n_tags = grammar.lexicon, len(grammar.tags)
-    entry_row = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start))
-    keys = entry_row * n_tags + lexicon.entry_tag
-    order = np.argsort(keys)
-    words = bank.inventory.words
+    lexicon, words = grammar.lexicon, bank.inventory.words
     leaf = np.flatnonzero(bank.word >= 0)
     first = bank.start[leaf] == 0
     distinct, inverse = np.unique(bank.word[leaf] * 2 + first, return_inverse=True)
     rows = np.array(
         [lexicon.row(words[code // 2], is_first=bool(code % 2)) for code in distinct.tolist()]
     )
-    wanted = rows[inverse] * n_tags + label[leaf] - grammar.n_phrases
-    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found = order[place]
+    entry = lexicon.find_entries(rows[inverse], label[leaf] - grammar.n_phrases)
     out = np.full(len(bank.word), -1, np.int64)
-    hit = (keys[found] == wanted) & (label[leaf] >= 0)
-    out[leaf[hit]] = lexicon.weight_start[found[hit]]
+    out[leaf] = np.where(entry >= 0, lexicon.weight_start[entry], -1)
     return out
 
 

@@ -1,0 +1,329 @@
+"""`SpectralLPCFG`: latent-variable PCFGs by singular value decomposition (SPECTRAL, Figure 7).
+
+Notation
+--------
+    phi, psi   inside and outside features of a node         M(a)     nodes with label a
+    Omega^a    E[phi psi' | a], its SVD U^a Sigma^a V^a'      m(a)     states of a
+    y, z       U' phi and V' psi of a node                    z Sigma^-1 is used throughout
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.treebank import Treebank
+from sapwood.decompose.observable import LabelMeans, rule_tensor
+from sapwood.decompose.svd import BlockSVD, block_svd
+from sapwood.errors import SapwoodError
+from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.word_classes import WordClasses
+from sapwood.execute import map_reduce
+from sapwood.features.nodes import NodeTable
+from sapwood.features.space import FeatureSpace
+from sapwood.features.templates import INSIDE, OUTSIDE, Template
+from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.lexicon import Lexicon
+from sapwood.moments.feature_counts import FeatureCounts
+from sapwood.moments.projected import CrossCovariance, ProjectedNodes, Shard, group_rows, means
+
+FloatArray = npt.NDArray[np.float64]
+Templates = Sequence[str | Template] | None
+SHARD_NODES = 200_000  # shards depend on the data alone, so that jobs never change a sum
+FEW, ENOUGH = 10, 100  # nodes of a label: one state up to FEW, all states from ENOUGH on
+LEAST_VALUE = 0.01  # singular values below carry noise
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralInfo:
+    """What the decomposition found.
+
+    Attributes
+    ----------
+    singular_values : [n_symbols, m]
+    n_inside, n_outside
+        Numbers of features.
+    seconds
+        Wall time of each phase.
+    """
+
+    singular_values: FloatArray
+    n_inside: int
+    n_outside: int
+    seconds: Mapping[str, float]
+
+
+class SpectralLPCFG(Estimator):
+    """Latent-variable PCFG of a treebank, by SVD; no iterations, no local optima.
+
+    Parameters
+    ----------
+    n_states
+        Hidden states of a label with enough data (m); rare labels get fewer.
+    inside_features, outside_features
+        Names of templates (see `sapwood.features.templates`) or functions of a `NodeTable`; None
+        takes all.
+    scaled
+        Whether features are scaled by sqrt(M / (count + kappa)); without, about 5 F1 are lost.
+    kappa
+        Shrinks the scale of rare features.
+    shrinkage
+        C of the smoothing of tensors, per state: a rule seen n times is trusted by sqrt(n) /
+        (shrinkage * n_states + sqrt(n)). 0 does not smooth.
+    word_trust
+        Share of a word's own mean outside vector in its emission vector; the rest is its tag's.
+    plain
+        The estimator of the plain grammar and lexicon behind it.
+    seed
+        Of the random projection.
+    n_jobs
+        Threads; 0 means all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    model_ : LatentGrammar
+    info_ : SpectralInfo
+    """
+
+    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
+        "n_states": (
+            lambda v: isinstance(v, int) and 1 <= v <= 256,
+            "a whole number from 1 to 256",
+        ),
+        "kappa": (lambda v: v >= 0, "0 or more"),
+        "shrinkage": (lambda v: v >= 0, "0 or more"),
+        "word_trust": (lambda v: 0 <= v <= 1, "between 0 and 1"),
+        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
+    }
+
+    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
+        self,
+        n_states: int = 16,
+        *,
+        inside_features: Templates = None,
+        outside_features: Templates = None,
+        scaled: bool = True,
+        kappa: float = 5.0,
+        shrinkage: float = 2.0,
+        word_trust: float = 0.6,
+        plain: PCFG | None = None,
+        seed: int = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.n_states = n_states
+        self.inside_features = inside_features
+        self.outside_features = outside_features
+        self.scaled = scaled
+        self.kappa = kappa
+        self.shrinkage = shrinkage
+        self.word_trust = word_trust
+        self.plain = plain
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(self, bank: Treebank) -> Self:
+        """Learn the grammar of a treebank: Figure 7, step by step."""
+        self._check_parameters()
+        check_treebank(bank)
+        clock = _Clock()
+        plain = (self.plain or PCFG()).fit(bank)
+        bank, grammar = plain.bank_, plain.model_
+        clock.tick("plain grammar")
+        classes = WordClasses.of(bank, grammar.lexicon)
+        tables = [NodeTable(shard, classes.row_of_word) for shard in _shards(bank)]
+        inside, outside, shards = self._features(tables)
+        clock.tick("features")
+        count = np.bincount(bank.label, minlength=len(bank.inventory.symbols)).astype(float)
+        svd = self._decompose(CrossCovariance(inside, outside, count), shards)  # step 0
+        m = _states(svd.s, count, self.n_states)
+        clock.tick("svd")
+        nodes = self._project(shards, inside, outside, svd)  # step 1
+        clock.tick("projection")
+        builder = _Builder(bank, grammar, classes, nodes, m)  # steps 2 and 3
+        self.model_ = builder.grammar(
+            self.shrinkage * self.n_states, self.word_trust, self._record(bank)
+        )
+        clock.tick("tensors")
+        self.info_ = SpectralInfo(svd.s, inside.n_features, outside.n_features, clock.seconds)
+        return self
+
+    def _features(self, tables: list[NodeTable]) -> tuple[FeatureSpace, FeatureSpace, list[Shard]]:
+        spaces = []
+        for chosen, known in ((self.inside_features, INSIDE), (self.outside_features, OUTSIDE)):
+            templates = _chosen(chosen, known)
+            counts = map_reduce(
+                partial(FeatureCounts.of, templates=templates), tables, jobs=self.n_jobs
+            )
+            label = np.concatenate([table.label for table in tables])
+            n_symbols = len(tables[0].inventory.symbols)
+            symbol_count = np.bincount(label, minlength=n_symbols).astype(float)
+            spaces.append(
+                FeatureSpace.build(
+                    templates, counts.keys, counts.counts, symbol_count, self.kappa,
+                    scaled=self.scaled,
+                )
+            )  # fmt: skip
+        inside, outside = spaces
+        return inside, outside, [Shard(inside.rows(t), outside.rows(t)) for t in tables]
+
+    def _decompose(self, omega: CrossCovariance, shards: list[Shard]) -> BlockSVD:
+        """Step 0 (Figure 8): singular vectors of Omega^a for all labels at once."""
+
+        def times(X: FloatArray) -> FloatArray:  # noqa: N803
+            return map_reduce(partial(omega.times, X=X), shards, jobs=self.n_jobs)
+
+        def transposed_times(X: FloatArray) -> FloatArray:  # noqa: N803
+            return map_reduce(partial(omega.transposed_times, X=X), shards, jobs=self.n_jobs)
+
+        return block_svd(
+            times, transposed_times, omega.inside.start, omega.outside.start, self.n_states,
+            rng=np.random.default_rng(self.seed),
+        )  # fmt: skip
+
+    def _project(
+        self, shards: list[Shard], inside: FeatureSpace, outside: FeatureSpace, svd: BlockSVD
+    ) -> ProjectedNodes:
+        """Step 1: y and z of every node."""
+        task = partial(ProjectedNodes.of, inside=inside, outside=outside, U=svd.U, V=svd.V)
+        nodes: ProjectedNodes = map_reduce(task, shards, jobs=self.n_jobs)
+        return nodes
+
+    def _record(self, bank: Treebank) -> dict[str, Any]:
+        return {
+            "method": "spectral",
+            "n_states": self.n_states,
+            "trees": bank.n_trees,
+            "tokens": bank.n_tokens,
+            "seed": self.seed,
+        }
+
+
+class _Clock:
+    """Wall time between ticks."""
+
+    def __init__(self) -> None:
+        self.last = perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def tick(self, phase: str) -> None:
+        now = perf_counter()
+        self.seconds[phase] = round(now - self.last, 3)
+        self.last = now
+
+
+def _shards(bank: Treebank) -> list[Treebank]:
+    return bank.shards(-(-len(bank.label) // SHARD_NODES))
+
+
+def _chosen(wanted: Templates, known: dict[str, Template]) -> list[Template]:
+    if wanted is None:
+        return list(known.values())
+    chosen = [known.get(item) if isinstance(item, str) else item for item in wanted]
+    missing = [item for item, found in zip(wanted, chosen, strict=True) if found is None]
+    if missing or not chosen:
+        msg = f"no feature template {missing[0]!r}" if missing else "no feature template was given"
+        raise SapwoodError(msg, hint=f"templates on this side: {', '.join(known)}")
+    return [template for template in chosen if template is not None]
+
+
+def _states(values: FloatArray, count: FloatArray, m: int) -> npt.NDArray[np.int64]:
+    """States per label: 1 up to 10 nodes, m from 100 on, linear between; no tiny singular value."""
+    share = np.clip((count - FEW) / (ENOUGH - FEW), 0.0, 1.0)
+    by_count = 1 + np.floor(share * (m - 1)).astype(np.int64)
+    by_value = (values > LEAST_VALUE).sum(axis=1)
+    return np.asarray(np.maximum(1, np.minimum(by_count, by_value)))
+
+
+class _Builder:
+    """Steps 2 and 3 of Figure 7: averages of projected vectors, label by label and rule by rule."""
+
+    def __init__(
+        self,
+        bank: Treebank,
+        plain: LatentGrammar,
+        classes: WordClasses,
+        nodes: ProjectedNodes,
+        m: npt.NDArray[np.int64],
+    ) -> None:
+        self.bank, self.plain, self.classes, self.m = bank, plain, classes, m
+        self.table = NodeTable(bank)
+        n_symbols = len(m)
+        self.count = np.bincount(self.table.label, minlength=n_symbols).astype(float)
+        kept = np.arange(nodes.Y.shape[1]) < m[self.table.label][:, None]
+        self.Y = np.where(kept, nodes.Y, 0.0)
+        Z = np.where(kept, nodes.Z, 0.0)  # noqa: N806
+        # Sigma^a = E[y z' | a]: diagonal up to the accuracy of the SVD, taken as it is.
+        sigma = means(self.Y * Z, self.table.label, n_symbols)
+        safe = np.where(np.abs(sigma) > 0, sigma, 1.0)
+        self.Z = Z / safe[self.table.label]
+        self.mean_y = means(self.Y, self.table.label, n_symbols)
+        self.mean_z = means(self.Z, self.table.label, n_symbols)
+
+    def grammar(self, shrinkage: float, word_trust: float, record: dict[str, Any]) -> LatentGrammar:
+        rank, weights = self._rules(shrinkage)
+        plain = self.plain
+        return LatentGrammar(
+            plain.phrases, plain.tags, self.m, self._root(), plain.rules, weights,
+            self._lexicon(word_trust), plain.coarse, plain.transform,
+            is_probabilistic=False, record=record, rule_rank=rank,
+        )  # fmt: skip
+
+    def _rules(self, shrinkage: float) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        """C[a -> b c] = n(r) / M(a) * E, rule by rule."""
+        table, m = self.table, self.m
+        ranks, parts = [], []
+        # a part of a treebank shares the inventory of the whole; the grammar has the rules seen
+        instances = [
+            rows for rows in group_rows(table.rule, len(self.bank.inventory.rules)) if len(rows)
+        ]
+        for (a, b, c), rows in zip(self.plain.rules.tolist(), instances, strict=True):
+            label = LabelMeans(
+                self.mean_z[a, : m[a]], self.mean_y[b, : m[b]], self.mean_y[c, : m[c]]
+            )
+            z = self.Z[rows, : m[a]] * (len(rows) / self.count[a])
+            y, w = self.Y[table.left[rows], : m[b]], self.Y[table.right[rows], : m[c]]
+            label = label._replace(z=label.z * (len(rows) / self.count[a]))
+            tensor = rule_tensor(z, y, w, label, shrinkage)
+            ranks.append(tensor.rank)
+            parts.append(tensor.numbers)
+        return np.array(ranks, dtype=np.int64), np.concatenate(parts)
+
+    def _root(self) -> FloatArray:
+        """c_1[a] = mean y of the root nodes with label a, over all trees."""
+        roots = self.bank.offsets[1:] - 1
+        total = np.zeros_like(self.mean_y)
+        np.add.at(total, self.table.label[roots], self.Y[roots])
+        total /= len(roots)
+        return np.concatenate([total[a, :size] for a, size in enumerate(self.m.tolist())])
+
+    def _lexicon(self, word_trust: float) -> Lexicon:
+        """c_inf[a -> x] = q(x | a) * mean z over a -> x, mixed with the mean z of a."""
+        lexicon = self.plain.lexicon
+        n_entries = len(lexicon.entry_tag)
+        leaf = np.flatnonzero(self.bank.word >= 0)
+        tag = self.table.label[leaf] - self.plain.n_phrases
+        total, seen = np.zeros((n_entries, self.Z.shape[1])), np.zeros(n_entries)
+        for rows in (self.classes.word_row(leaf), self.classes.class_row(leaf)):
+            entry = lexicon.find_entries(rows, tag)
+            hit = entry >= 0
+            np.add.at(total, entry[hit], self.Z[leaf[hit]])
+            np.add.at(seen, entry[hit], 1.0)
+        own = total / np.maximum(seen, 1.0)[:, None]
+        symbol = self.plain.n_phrases + lexicon.entry_tag.astype(np.int64)
+        trust = np.where(seen > 0, word_trust, 0.0)[:, None]
+        vectors = trust * own + (1 - trust) * self.mean_z[symbol]
+        sizes = self.m[symbol]
+        kept = np.arange(vectors.shape[1]) < sizes[:, None]
+        weights = (vectors * lexicon.weights[:, None])[kept]
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        return Lexicon(
+            lexicon.words, lexicon.classes, lexicon.style, lexicon.row_start, lexicon.entry_tag,
+            weights, start,
+        )  # fmt: skip
