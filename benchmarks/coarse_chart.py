@@ -2,11 +2,11 @@
 
 The work is counted by replaying the loops of `sapwood.kernels.coarse` over finished charts:
 
-    rule visits      a rule weight is read and used: `t t`, `t a`, `a t` rules once per span and
-                     tag, `a a` rules once per span and pair of children that has weight
+    rule visits      a rule weight is read and used, once per span, for each pair of children that
+                     has weight
     dot products     pairs of phrases (b, c) whose splits are summed, once per span
     multiply-adds    splits in those sums: one each inside, two each outside
-    row steps        numbers zeroed, scanned, scaled or filed, once per span and symbol or run
+    row steps        numbers zeroed, scanned, scaled or filed, and pairs of tag and phrase looked up
     rules x splits   what visiting every `a a` rule at every split would have been
 """
 
@@ -48,7 +48,7 @@ def _cell(n, i, j):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _count_tags(rules, tags, i, j, counts):
+def _count_tags(rules, tags, chart, i, j, counts):
     """Rules with a tag on either side that the span [i, j) visits."""
     if j - i == 2:
         for x in range(tags.start[i], tags.start[i + 1]):
@@ -57,12 +57,22 @@ def _count_tags(rules, tags, i, j, counts):
                 if pair > 0:
                     counts[TT] += rules.tt_start[pair] - rules.tt_start[pair - 1]
         return
-    for x in range(tags.start[i], tags.start[i + 1]):
-        t = np.int64(tags.tag[x])
-        counts[TA_AT] += rules.ta_start[t + 1] - rules.ta_start[t]
-    for x in range(tags.start[j - 1], tags.start[j]):
-        t = np.int64(tags.tag[x])
-        counts[TA_AT] += rules.at_start[t + 1] - rules.at_start[t]
+    _count_with_word(
+        rules.ta_pair, rules.ta_start, tags, i, chart, _cell(chart.n, i + 1, j), counts
+    )
+    _count_with_word(
+        rules.at_pair, rules.at_start, tags, j - 1, chart, _cell(chart.n, i, j - 1), counts
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count_with_word(pairs, start, tags, position, chart, cell, counts):
+    for x in range(tags.start[position], tags.start[position + 1]):
+        counts[ROWS] += chart.n_active[cell]
+        for place in range(chart.n_active[cell]):
+            pair = np.int64(pairs[tags.tag[x], chart.active[cell, place]])
+            if pair > 0:
+                counts[TA_AT] += start[pair] - start[pair - 1]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -75,7 +85,7 @@ def _has_common_split(runs, others, low, high):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _run_steps(first, last, low, high):
-    """Numbers that `_scale_rows` writes."""
+    """Numbers that `_scale_runs` writes."""
     steps = 0
     for slot in range(len(first)):
         steps += max(0, min(last[slot], high) - max(first[slot], low) + 1)
@@ -83,7 +93,7 @@ def _run_steps(first, last, low, high):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_inside(rules, tags, chart, beam):  # noqa: PLR0912 - the kernel's loops in one place
+def count_inside(rules, tags, chart):  # noqa: PLR0912 - the kernel's loops in one place
     """Work of `coarse.inside`: its loops again, with the runs as they were at each span."""
     n = chart.n
     counts = np.zeros(N_COUNTS, np.int64)
@@ -93,15 +103,14 @@ def count_inside(rules, tags, chart, beam):  # noqa: PLR0912 - the kernel's loop
     for i in range(n - 2, -1, -1):
         left_first, left_last = np.full(n_left, n + 1), np.full(n_left, -1)
         for j in range(i + 2, n + 1):
-            counts[ROWS] += 3 * rules.n_phrases + n_left + n_right
-            if beam > 0.0 and j - i < n:
-                counts[ROWS] += 2 * rules.n_phrases
+            # one row zeroed and one scanned; then only the phrases with weight
+            counts[ROWS] += 2 * rules.n_phrases + 4 * chart.n_active[_cell(n, i, j)]
             is_open = False
             for k in range(i + 1, j):
                 is_open |= min(chart.scale_from[i, k], chart.scale_to[j, k]) > -(2**29)
             if not is_open:
                 continue
-            _count_tags(rules, tags, i, j, counts)
+            _count_tags(rules, tags, chart, i, j, counts)
             if j - i >= 4:
                 counts[ROWS] += _run_steps(right_first[j], right_last[j], i + 2, j - 2)
             for left in range(n_left if j - i >= 4 else 0):
@@ -115,7 +124,9 @@ def count_inside(rules, tags, chart, beam):  # noqa: PLR0912 - the kernel's loop
                     counts[DOTS] += 1
                     counts[ADDS] += high - low + 1
                     counts[SPLIT_RULES] += (high - low + 1) * n_rules
-                    if _has_common_split(chart.left[i, left], chart.right[j, right], low, high):
+                    if _has_common_split(
+                        chart.left.weight[i, left], chart.right.weight[j, right], low, high
+                    ):
                         counts[AA] += n_rules
             beta = chart.beta[_cell(n, i, j)]
             for left in range(n_left):
@@ -134,23 +145,23 @@ def count_outside(rules, tags, chart, alpha):
     """Work of `coarse.outside`; spans that nothing reaches are skipped there too."""
     n = chart.n
     counts = np.zeros(N_COUNTS, np.int64)
-    n_left, n_right = len(rules.left_of), len(rules.right_of)
+    n_left = len(rules.left_of)
     for i in range(n - 1):
         for j in range(n, i + 1, -1):
             row = alpha[_cell(n, i, j)]
-            counts[ROWS] += 2 * rules.n_phrases + n_left + n_right
+            counts[ROWS] += rules.n_phrases + 2 * chart.n_active[_cell(n, i, j)]
             if not np.any(row != 0.0):
                 continue
-            _count_tags(rules, tags, i, j, counts)
+            _count_tags(rules, tags, chart, i, j, counts)
             if j - i >= 4:
-                counts[ROWS] += _run_steps(chart.left_first[i], chart.left_last[i], i + 2, j - 2)
-                counts[ROWS] += _run_steps(chart.right_first[j], chart.right_last[j], i + 2, j - 2)
+                counts[ROWS] += _run_steps(chart.left.first[i], chart.left.last[i], i + 2, j - 2)
+                counts[ROWS] += _run_steps(chart.right.first[j], chart.right.last[j], i + 2, j - 2)
             for left in range(n_left if j - i >= 4 else 0):
-                first, last = chart.left_first[i, left], min(chart.left_last[i, left], j - 2)
+                first, last = chart.left.first[i, left], min(chart.left.last[i, left], j - 2)
                 for pair in range(rules.aa_first[left], rules.aa_first[left + 1]):
                     right = rules.aa_right[pair]
-                    low = max(first, chart.right_first[j, right])
-                    high = min(last, chart.right_last[j, right])
+                    low = max(first, chart.right.first[j, right])
+                    high = min(last, chart.right.last[j, right])
                     if low > high:
                         continue
                     n_rules = rules.aa_start[pair + 1] - rules.aa_start[pair]
@@ -213,7 +224,7 @@ def measure(
         for words, out in zip(sentences, measured, strict=True):
             tags, chart, alpha = chart_once(grammar, words, beam, out)
             if turn == 0:
-                out.inside = count_inside(rules, tags, chart, beam)
+                out.inside = count_inside(rules, tags, chart)
                 out.outside = count_outside(rules, tags, chart, alpha)
                 out.chart_bytes = filled_bytes(chart)
     return measured
@@ -224,8 +235,8 @@ def filled_bytes(chart: Any) -> int:
     runs = sum(
         int(np.maximum(0, last - first + 1).sum())
         for first, last in (
-            (chart.left_first, chart.left_last),
-            (chart.right_first, chart.right_last),
+            (chart.left.first, chart.left.last),
+            (chart.right.first, chart.right.last),
         )
     )
     return 8 * (chart.beta.size + runs)
@@ -310,7 +321,7 @@ rule visit reads two numbers, a weight and one or two chart values for two to fi
 and uses each once: GEMM speed, which reuses every number many times, is not on offer. Of the others
 the byte bounds are the ones that count. What stands between them and the measured time was not
 measured apart; the counts point to scattered access (the children and parents of the rules come in
-no order), to dot products of few splits, and to the steps over whole rows at every span.
+no order) and to dot products of few splits.
 """
 
 

@@ -39,6 +39,7 @@ Templates = Sequence[str | Template] | None
 SHARD_NODES = 200_000  # shards depend on the data alone, so that jobs never change a sum
 FEW, ENOUGH = 10, 100  # nodes of a label: one state up to FEW, all states from ENOUGH on
 LEAST_VALUE = 0.01  # singular values below carry noise
+SPECTRUM_LABELS = 40  # whose singular values are kept with the model
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +76,8 @@ class SpectralLPCFG(Estimator):
     kappa
         Shrinks the scale of rare features.
     shrinkage
-        C of the smoothing of tensors, per state: a rule seen n times is trusted by sqrt(n) /
-        (shrinkage * n_states + sqrt(n)). 0 does not smooth.
+        C of the smoothing of tensors: a rule seen n times is trusted by sqrt(n) / (C + sqrt(n)). 0
+        does not smooth.
     word_trust
         Share of a word's own mean outside vector in its emission vector; the rest is its tag's.
     plain
@@ -111,7 +112,7 @@ class SpectralLPCFG(Estimator):
         outside_features: Templates = None,
         scaled: bool = True,
         kappa: float = 5.0,
-        shrinkage: float = 2.0,
+        shrinkage: float = 20.0,
         word_trust: float = 0.6,
         plain: PCFG | None = None,
         seed: int = 0,
@@ -147,9 +148,8 @@ class SpectralLPCFG(Estimator):
         nodes = self._project(shards, inside, outside, svd)  # step 1
         clock.tick("projection")
         builder = _Builder(bank, grammar, classes, nodes, m)  # steps 2 and 3
-        self.model_ = builder.grammar(
-            self.shrinkage * self.n_states, self.word_trust, self._record(bank)
-        )
+        record = self._record(bank) | {"spectrum": _spectrum(svd.s, count, bank)}
+        self.model_ = builder.grammar(self.shrinkage, self.word_trust, record)
         clock.tick("tensors")
         self.info_ = SpectralInfo(svd.s, inside.n_features, outside.n_features, clock.seconds)
         return self
@@ -231,6 +231,13 @@ def _chosen(wanted: Templates, known: dict[str, Template]) -> list[Template]:
         msg = f"no feature template {missing[0]!r}" if missing else "no feature template was given"
         raise SapwoodError(msg, hint=f"templates on this side: {', '.join(known)}")
     return [template for template in chosen if template is not None]
+
+
+def _spectrum(values: FloatArray, count: FloatArray, bank: Treebank) -> dict[str, list[float]]:
+    """Singular values of the commonest labels, short enough for the header of a model file."""
+    common = np.argsort(-count, kind="stable")[:SPECTRUM_LABELS].tolist()
+    symbols = bank.inventory.symbols
+    return {str(symbols[a]): [round(v, 4) for v in values[a].tolist()] for a in common}
 
 
 def _states(values: FloatArray, count: FloatArray, m: int) -> npt.NDArray[np.int64]:

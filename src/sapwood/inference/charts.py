@@ -79,6 +79,7 @@ def parse_forest(
         Phrases much less probable than the best one over their span are dropped while the chart is
         filled; 0 fills the full chart.
     """
+    threshold = max(threshold, SMALLEST)  # an item of posterior 0 can never be part of a tree
     share = TAG_SHARE if threshold > SMALLEST or beam > 0.0 else 0.0  # no pruning means none at all
     attempts = ((share, beam, threshold), (0.0, 0.0, min(threshold, LAST_THRESHOLD)))
     for least_share, width, least_posterior in attempts:

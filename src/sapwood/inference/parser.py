@@ -279,8 +279,9 @@ def chart_megabytes(model: LatentGrammar, n: int) -> float:
     rules = model.coarse_rules
     slots = len(rules.left_of) + len(rules.right_of)
     cells = n * (n + 1) // 2
-    # inside, outside and posterior by cell; inside and outside by start and by end
-    return 8 * (3 * cells * model.n_phrases + 2 * (n + 1) * (n + 1) * slots) / 1e6
+    # inside, outside, posterior and list of phrases by cell; inside and outside by start and end
+    numbers = 3 * cells * model.n_phrases + 2 * (n + 1) * (n + 1) * slots
+    return (8 * numbers + 4 * cells * model.n_phrases) / 1e6
 
 
 def _gains(model: LatentGrammar, decoder: str, words: list[str], parsed: ParseForest) -> Gains:

@@ -1,4 +1,4 @@
-"""Inside, outside and Viterbi charts of a plain PCFG: the full chart, fast.
+"""Inside and outside charts of a plain PCFG: the full chart, or one pruned by a beam, fast.
 
 Notation
 --------
@@ -11,11 +11,14 @@ Phrases cover two or more words and tags exactly one, so a binary rule is of one
 only the last one has more than one split:
 
     t t    spans of two words                t a    split after the first word
-    a t    split before the last word        a a    every split: once per pair (b, c), then its
-    rules
+    a t    split before the last word        a a    every split: once per pair (b, c), then rules
 
-For the last kind both children are kept with the split as their fastest index, so that one pair is
-one dot product. The charts never take logarithms: each span has its own power of two.
+For the last kind both children are kept with the split as their fastest index (a *run*), so that
+one pair is one dot product. Each span lists the phrases that have weight, so that nothing loops
+over the others. The charts never take logarithms: each span has its own power of two.
+
+Rows are never taken as views inside loops: a view counts references, which costs more than what
+is done with it.
 """
 
 from __future__ import annotations
@@ -29,31 +32,34 @@ from numba import njit
 _FAST = {"contract", "reassoc"}  # dot products may be summed in any order; nan and inf stay
 NO_WEIGHT = -(2**30)  # scale of a span that nothing derives
 LEAST_POWER, MOST_POWER = -1074, 1000
+NO_SLOT = np.uint32(0xFFFFFFFF)
 
 
 class CoarseRules(NamedTuple):
-    """Binary rules grouped by the kind of their children; all numbers unsigned, see `coarse_rules`.
+    """Binary rules grouped by pairs of children; all numbers unsigned, see `coarse_rules`.
 
-    `tt_pair[t, u]` and `aa_*` number pairs of children; a pair's rules stand together in
-    `*_parent`, `*_weight` from `*_start[pair]`. `ta_*` are grouped by the tag, `at_*` by the tag.
-    `left_of[slot]` and `right_of[slot]` are the phrases that occur in `a a` rules on that side.
+    `tt_pair[t, u]`, `ta_pair[t, c]` and `at_pair[t, b]` number pairs from 1, 0 for none; the rules
+    of pair p stand in `*_parent`, `*_weight` from `*_start[p - 1]` to `*_start[p]`. Phrases that
+    occur in `a a` rules have a slot on their side.
     """
 
     n_phrases: int
-    tt_pair: np.ndarray  # [n_tags, n_tags], pair + 1, 0 for none
+    tt_pair: np.ndarray  # [n_tags, n_tags]
     tt_start: np.ndarray
     tt_parent: np.ndarray
     tt_weight: np.ndarray
-    ta_start: np.ndarray  # [n_tags + 1]
-    ta_child: np.ndarray
+    ta_pair: np.ndarray  # [n_tags, n_phrases]
+    ta_start: np.ndarray
     ta_parent: np.ndarray
     ta_weight: np.ndarray
+    at_pair: np.ndarray  # [n_tags, n_phrases]
     at_start: np.ndarray
-    at_child: np.ndarray
     at_parent: np.ndarray
     at_weight: np.ndarray
-    left_of: np.ndarray  # [n_left]
+    left_of: np.ndarray  # [n_left], phrase of each left slot
     right_of: np.ndarray  # [n_right]
+    left_slot: np.ndarray  # [n_phrases], NO_SLOT for none
+    right_slot: np.ndarray  # [n_phrases]
     aa_first: np.ndarray  # [n_left + 1], pairs of a left slot
     aa_right: np.ndarray  # [n_pairs], right slot
     aa_start: np.ndarray  # [n_pairs + 1]
@@ -70,26 +76,37 @@ class Tags(NamedTuple):
     scale: np.ndarray  # [n]
 
 
+class Runs(NamedTuple):
+    """Weights by split: of [i, k) at [i, slot, k], or of [k, j) at [j, slot, k].
+
+    Valid from `first` to `last` split of each slot; `slots[post, :n_slots[post]]` are in use.
+    """
+
+    weight: np.ndarray  # [n + 1, n_slots, n + 1]
+    first: np.ndarray  # [n + 1, n_slots]
+    last: np.ndarray
+    slots: np.ndarray
+    n_slots: np.ndarray  # [n + 1]
+
+
 class Chart(NamedTuple):
     """Inside weights in three orders; see the notation above."""
 
     n: int
     beta: np.ndarray  # [n_cells, n_phrases]
+    active: np.ndarray  # [n_cells, n_phrases]: phrases with weight, in the first places
+    n_active: np.ndarray  # [n_cells]
     scale: np.ndarray  # [n_cells]
-    scale_from: np.ndarray  # [n, n + 1]: scale of [i, k) at [i, k]
+    scale_from: np.ndarray  # [n + 1, n + 1]: scale of [i, k) at [i, k]
     scale_to: np.ndarray  # [n + 1, n + 1]: scale of [k, j) at [j, k]
-    left: np.ndarray  # [n, n_left, n + 1]: beta of [i, k) by split, valid from first to last
-    right: np.ndarray  # [n + 1, n_right, n + 1]: beta of [k, j) by split, likewise
-    left_first: np.ndarray  # [n, n_left], first split with weight
-    left_last: np.ndarray  # [n, n_left], last one
-    right_first: np.ndarray
-    right_last: np.ndarray
+    left: Runs
+    right: Runs
 
 
 def chart_room(rules: CoarseRules, n: int) -> int:
     """How many numbers the charts of an n-word sentence need in either direction."""
-    slots = n * len(rules.left_of) + (n + 1) * len(rules.right_of)
-    return n * (n + 1) // 2 * rules.n_phrases + slots * (n + 1)
+    slots = len(rules.left_of) + len(rules.right_of)
+    return n * (n + 1) // 2 * rules.n_phrases + (n + 1) * (n + 1) * slots
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -99,52 +116,60 @@ def cell_of(n, i, j):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _set_scale(chart, i, j, scale):
-    chart.scale[cell_of(chart.n, i, j)] = scale
-    chart.scale_from[i, j] = scale
-    chart.scale_to[j, i] = scale
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _three_orders(n, rules, room):
     """Cut a buffer into a chart by cell, one by start and one by end."""
     n_cells = n * (n + 1) // 2
     n_left, n_right = len(rules.left_of), len(rules.right_of)
     end_1 = n_cells * rules.n_phrases
-    end_2 = end_1 + n * n_left * (n + 1)
+    end_2 = end_1 + (n + 1) * n_left * (n + 1)
     end_3 = end_2 + (n + 1) * n_right * (n + 1)
     by_cell = room[:end_1].reshape((n_cells, rules.n_phrases))
-    by_start = room[end_1:end_2].reshape((n, n_left, n + 1))
+    by_start = room[end_1:end_2].reshape((n + 1, n_left, n + 1))
     by_end = room[end_2:end_3].reshape((n + 1, n_right, n + 1))
     return by_cell, by_start, by_end
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _empty_chart(n, rules, tags, room):
+def _empty_runs(n, weight):
+    n_slots = weight.shape[1]
+    return Runs(
+        weight,
+        np.full((n + 1, n_slots), n + 1, np.int64),
+        np.full((n + 1, n_slots), -1, np.int64),
+        np.empty((n + 1, n_slots), np.uint32),
+        np.zeros(n + 1, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _empty_chart(n, rules, tags, room, active):
     n_cells = n * (n + 1) // 2
-    n_left, n_right = len(rules.left_of), len(rules.right_of)
-    # Nothing is zeroed here: every row of two or more words is stored, and the other two orders are
-    # only read between first and last.
+    # Nothing is zeroed here: every row of two or more words is stored, and runs are only read
+    # between first and last.
     beta, left, right = _three_orders(n, rules, room)
     chart = Chart(
         n,
         beta,
+        active[: n_cells * rules.n_phrases].reshape((n_cells, rules.n_phrases)),
+        np.zeros(n_cells, np.int64),
         np.full(n_cells, NO_WEIGHT, np.int64),
-        np.full((n, n + 1), NO_WEIGHT, np.int64),
         np.full((n + 1, n + 1), NO_WEIGHT, np.int64),
-        left,
-        right,
-        np.full((n, n_left), n + 1, np.int64),
-        np.full((n, n_left), -1, np.int64),
-        np.full((n + 1, n_right), n + 1, np.int64),
-        np.full((n + 1, n_right), -1, np.int64),
+        np.full((n + 1, n + 1), NO_WEIGHT, np.int64),
+        _empty_runs(n, left),
+        _empty_runs(n, right),
     )
     for i in range(n):
-        cell = cell_of(n, i, i + 1)
-        chart.beta[cell] = 0.0  # no phrase covers a single word
+        chart.beta[cell_of(n, i, i + 1)] = 0.0  # no phrase covers a single word
         if tags.start[i + 1] > tags.start[i]:
             _set_scale(chart, i, i + 1, tags.scale[i])
     return chart
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _set_scale(chart, i, j, scale):
+    chart.scale[cell_of(chart.n, i, j)] = scale
+    chart.scale_from[i, j] = scale
+    chart.scale_to[j, i] = scale
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -172,139 +197,173 @@ def _largest_scale(before, behind, i, j):
     return best
 
 
+# -- inside -----------------------------------------------------------------------------------
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def _combine_two_words(rules, tags, i, out):
     """COMPLETE: (i, t) (i+1, u), a -> t u  =>  (i, i+2, a)."""
+    start, parent, weight = rules.tt_start, rules.tt_parent, rules.tt_weight
     for x in range(tags.start[i], tags.start[i + 1]):
         for y in range(tags.start[i + 1], tags.start[i + 2]):
-            pair = rules.tt_pair[tags.tag[x], tags.tag[y]]
+            pair = np.uint64(rules.tt_pair[tags.tag[x], tags.tag[y]])
             if pair == 0:
                 continue
-            weight = tags.weight[x] * tags.weight[y]
-            for r in range(rules.tt_start[pair - np.uint32(1)], rules.tt_start[pair]):
-                out[rules.tt_parent[r]] += rules.tt_weight[r] * weight
+            value = tags.weight[x] * tags.weight[y]
+            for r in range(np.uint64(start[pair - np.uint64(1)]), np.uint64(start[pair])):
+                out[parent[r]] += weight[r] * value
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _combine_word_phrase(rules, tags, i, beta, factor, out):
-    """COMPLETE: (i, t) (i+1, j, c), a -> t c  =>  (i, j, a); beta is the row of [i+1, j)."""
-    for x in range(tags.start[i], tags.start[i + 1]):
-        weight = tags.weight[x] * factor
+def _combine_with_word(pairs, start, parent, weight, tags, position, chart, cell, factor, out):
+    """COMPLETE: a word and a phrase, a -> t c or a -> c t  =>  (i, j, a); the phrase's `cell`."""
+    beta, active, n_active = chart.beta, chart.active, chart.n_active[cell]
+    for x in range(tags.start[position], tags.start[position + 1]):
+        word = tags.weight[x] * factor
         t = tags.tag[x]
-        for r in range(rules.ta_start[t], rules.ta_start[t + np.uint32(1)]):
-            out[rules.ta_parent[r]] += rules.ta_weight[r] * weight * beta[rules.ta_child[r]]
+        for place in range(np.uint64(n_active)):
+            c = active[cell, place]
+            pair = np.uint64(pairs[t, c])
+            if pair == 0:
+                continue
+            value = word * beta[cell, c]
+            for r in range(np.uint64(start[pair - np.uint64(1)]), np.uint64(start[pair])):
+                out[parent[r]] += weight[r] * value
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _combine_phrase_word(rules, tags, last, beta, factor, out):
-    """COMPLETE: (i, j-1, b) (j-1, t), a -> b t  =>  (i, j, a); beta is the row of [i, j-1)."""
-    for x in range(tags.start[last], tags.start[last + 1]):
-        weight = tags.weight[x] * factor
-        t = tags.tag[x]
-        for r in range(rules.at_start[t], rules.at_start[t + np.uint32(1)]):
-            out[rules.at_parent[r]] += rules.at_weight[r] * weight * beta[rules.at_child[r]]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _combine_phrases(rules, runs, left_first, left_last, right_first, right_last, j, scaled, out):
-    """COMPLETE: (i, k, b) (k, j, c), a -> b c  =>  (i, j, a).
-
-    `runs[slot, k]` is the left child, `scaled[slot, k]` the right one. Indexed with two numbers and
-    not through row views: taking a view counts references, which costs more than the dot product.
-    """
+def _combine_phrases(rules, chart, i, j, scaled, out):
+    """COMPLETE: (i, k, b) (k, j, c), a -> b c  =>  (i, j, a); `scaled` holds the right child."""
     aa_first, aa_right, aa_start = rules.aa_first, rules.aa_right, rules.aa_start
     aa_parent, aa_weight = rules.aa_parent, rules.aa_weight
-    one = np.uint64(1)
-    for left in range(np.uint64(len(aa_first) - 1)):
-        first, last = left_first[left], min(left_last[left], j - 2)
+    runs, left_first, left_last = chart.left.weight, chart.left.first, chart.left.last
+    right_first, right_last = chart.right.first, chart.right.last
+    slots, one = chart.left.slots, np.uint64(1)
+    for place in range(np.uint64(chart.left.n_slots[i])):
+        left = np.uint64(slots[i, place])
+        first, last = left_first[i, left], min(left_last[i, left], j - 2)
         if first > last:
             continue
         for pair in range(np.uint64(aa_first[left]), np.uint64(aa_first[left + one])):
             right = np.uint64(aa_right[pair])
-            low, high = max(first, right_first[right]), min(last, right_last[right])
+            low, high = max(first, right_first[j, right]), min(last, right_last[j, right])
             if low > high:
                 continue
             total = 0.0
             for k in range(np.uint64(low), np.uint64(high) + one):
-                total += runs[left, k] * scaled[right, k]
+                total += runs[i, left, k] * scaled[right, k]
             if total != 0.0:
                 for r in range(np.uint64(aa_start[pair]), np.uint64(aa_start[pair + one])):
                     out[aa_parent[r]] += aa_weight[r] * total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _scale_rows(rows, first, last, low, high, factor, scaled):
-    """scaled[slot, k] = rows[slot, k] * factor[k] from low to high, where the slot has weight."""
-    for slot in range(np.uint64(rows.shape[0])):
-        start, stop = max(first[slot], low), min(last[slot], high)
+def _scale_runs(runs, post, low, high, factor, scaled):
+    """scaled[slot, k] = weight[post, slot, k] * factor[k] from low to high, within the run."""
+    weight, first, last = runs.weight, runs.first, runs.last
+    for place in range(np.uint64(runs.n_slots[post])):
+        slot = np.uint64(runs.slots[post, place])
+        start, stop = max(first[post, slot], low), min(last[post, slot], high)
         if start > stop:
             continue
         for k in range(np.uint64(start), np.uint64(stop + 1)):
-            scaled[slot, k] = rows[slot, k] * factor[k]
+            scaled[slot, k] = weight[post, slot, k] * factor[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _keep_best(out, prior, beam):
-    """Drop phrases whose weight times prior is below the beam's share of the best one's."""
+def _select(out, prior, beam, found):
+    """List the phrases with weight, those below the beam left out; how many, and the largest.
+
+    A phrase is below the beam when its weight times prior is below the beam's share of the best.
+    """
+    n_found = np.uint64(0)
+    for a in range(np.uint64(len(out))):
+        if out[a] != 0.0:
+            found[n_found] = a
+            n_found += np.uint64(1)
     best = 0.0
-    for a in range(len(out)):
-        best = max(best, out[a] * prior[a])
-    for a in range(len(out)):
-        if out[a] * prior[a] < beam * best:
+    if beam > 0.0:
+        for place in range(n_found):
+            best = max(best, out[found[place]] * prior[found[place]])
+    largest, n_kept = 0.0, np.uint64(0)
+    for place in range(n_found):
+        a = found[place]
+        if out[a] * prior[a] >= beam * best:
+            largest = max(largest, out[a])
+            found[n_kept] = a
+            n_kept += np.uint64(1)
+        else:
             out[a] = 0.0
+    return n_kept, largest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _store(rules, chart, i, j, base, out):
-    """Normalise a finished span to a largest weight of about 1 and file it in all three orders."""
+def _store(rules, chart, i, j, base, out, found, n_found, largest):
+    """File a finished span in all three orders, scaled to about 1, and empty `out` again."""
     n = chart.n
     cell = cell_of(n, i, j)
-    largest = 0.0
-    for a in range(len(out)):
-        largest = max(largest, out[a])
-    row = chart.beta[cell]
-    if largest == 0.0:
-        row[:] = 0.0
+    beta, active = chart.beta, chart.active
+    beta[cell] = 0.0
+    if n_found == 0:
         return
+    chart.n_active[cell] = n_found
     _, exponent = frexp(largest)
-    down = ldexp(1.0, -max(exponent, -1022))
-    _set_scale(chart, i, j, base + max(exponent, -1022))
-    for a in range(len(out)):
-        row[a] = out[a] * down
-    # Spans of one start arrive with rising end, those of one end with falling start: each slot's
-    # run grows at one side only, and the gap before a new weight is filled with zeros.
-    for slot in range(len(rules.left_of)):
-        value = row[rules.left_of[slot]]
-        if value != 0.0:
-            run = chart.left[i, slot]
-            if chart.left_last[i, slot] < 0:
-                chart.left_first[i, slot] = j
-            else:
-                run[chart.left_last[i, slot] + 1 : j] = 0.0
-            run[j] = value
-            chart.left_last[i, slot] = j
-    for slot in range(len(rules.right_of)):
-        value = row[rules.right_of[slot]]
-        if value != 0.0:
-            run = chart.right[j, slot]
-            if chart.right_last[j, slot] < 0:
-                chart.right_last[j, slot] = i
-            else:
-                run[i + 1 : chart.right_first[j, slot]] = 0.0
-            run[i] = value
-            chart.right_first[j, slot] = i
+    exponent = max(exponent, -1022)
+    down = ldexp(1.0, -exponent)
+    _set_scale(chart, i, j, base + exponent)
+    left_slot, right_slot = rules.left_slot, rules.right_slot
+    for place in range(n_found):
+        a = found[place]
+        value = out[a] * down
+        out[a] = 0.0
+        beta[cell, a] = value
+        active[cell, place] = a
+        if left_slot[a] != NO_SLOT:
+            _extend_up(chart.left, i, np.uint64(left_slot[a]), j, value)
+        if right_slot[a] != NO_SLOT:
+            _extend_down(chart.right, j, np.uint64(right_slot[a]), i, value)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _extend_up(runs, post, slot, split, value):
+    """Add a weight behind a run (spans of one start arrive with rising end); gaps become zeros."""
+    last = runs.last[post, slot]
+    if last < 0:
+        runs.first[post, slot] = split
+        runs.slots[post, runs.n_slots[post]] = slot
+        runs.n_slots[post] += 1
+    else:
+        for k in range(last + 1, split):
+            runs.weight[post, slot, k] = 0.0
+    runs.weight[post, slot, split] = value
+    runs.last[post, slot] = split
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _extend_down(runs, post, slot, split, value):
+    """Add a weight before a run (spans of one end arrive with falling start)."""
+    if runs.last[post, slot] < 0:
+        runs.last[post, slot] = split
+        runs.slots[post, runs.n_slots[post]] = slot
+        runs.n_slots[post] += 1
+    else:
+        for k in range(split + 1, runs.first[post, slot]):
+            runs.weight[post, slot, k] = 0.0
+    runs.weight[post, slot, split] = value
+    runs.first[post, slot] = split
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def inside(rules, tags, room, prior, beam):
+def inside(rules, tags, room, active, prior, beam):
     """Weight of every labelled span, summed over its derivations.
 
         beta[i, j, a] = sum over k and a -> b c of  w(a -> b c) * beta[i, k, b] * beta[k, j, c]
 
     Parameters
     ----------
-    room
-        Scratch space of at least `chart_room(rules, n)` numbers; the chart lies in it.
+    room, active
+        Scratch space of at least `chart_room(rules, n)` numbers, and of n_cells * n_phrases
+        unsigned ones; the chart lies in it.
     prior : [n_phrases]
         How common each phrase is; only used with a beam.
     beam
@@ -314,145 +373,153 @@ def inside(rules, tags, room, prior, beam):
     Cost: O(n^2 R + n^3 P) time for R rules and P pairs of phrases, O(n^2 N) memory.
     """
     n = len(tags.start) - 1
-    chart = _empty_chart(n, rules, tags, room)
-    out = np.zeros(rules.n_phrases)
+    chart = _empty_chart(n, rules, tags, room, active)
+    out, found = np.zeros(rules.n_phrases), np.empty(rules.n_phrases, np.uint32)
     factor, powers = np.zeros(n + 1), _powers_of_two()
     scaled = np.zeros((len(rules.right_of), n + 1))
     # Right to left: everything that starts at i stays in the cache while its ends are worked off.
     for i in range(n - 2, -1, -1):
+        before = chart.scale_from[i]
         for j in range(i + 2, n + 1):
-            width = j - i
-            before, behind = chart.scale_from[i], chart.scale_to[j]
+            width, behind = j - i, chart.scale_to[j]
             base = _largest_scale(before, behind, i, j)
-            out[:] = 0.0
             if base <= NO_WEIGHT // 2:
-                _store(rules, chart, i, j, base, out)
+                _store(rules, chart, i, j, base, out, found, np.uint64(0), 0.0)
                 continue
             _split_factors(before, behind, i, j, base, powers, factor)
             if width == 2:
                 _combine_two_words(rules, tags, i, out)
             else:
-                _combine_word_phrase(
-                    rules, tags, i, chart.beta[cell_of(n, i + 1, j)], factor[i + 1], out
-                )
-                _combine_phrase_word(
-                    rules, tags, j - 1, chart.beta[cell_of(n, i, j - 1)], factor[j - 1], out
-                )
+                _combine_with_word(
+                    rules.ta_pair, rules.ta_start, rules.ta_parent, rules.ta_weight,
+                    tags, i, chart, cell_of(n, i + 1, j), factor[i + 1], out,
+                )  # fmt: skip
+                _combine_with_word(
+                    rules.at_pair, rules.at_start, rules.at_parent, rules.at_weight,
+                    tags, j - 1, chart, cell_of(n, i, j - 1), factor[j - 1], out,
+                )  # fmt: skip
             if width >= 4:
-                _scale_rows(
-                    chart.right[j], chart.right_first[j], chart.right_last[j], i + 2, j - 2,
-                    factor, scaled,
-                )  # fmt: skip
-                _combine_phrases(
-                    rules, chart.left[i], chart.left_first[i], chart.left_last[i],
-                    chart.right_first[j], chart.right_last[j], j, scaled, out,
-                )  # fmt: skip
-            if beam > 0.0 and width < n:
-                _keep_best(out, prior, beam)
-            _store(rules, chart, i, j, base, out)
+                _scale_runs(chart.right, j, i + 2, j - 2, factor, scaled)
+                _combine_phrases(rules, chart, i, j, scaled, out)
+            n_found, largest = _select(out, prior, beam if width < n else 0.0, found)
+            _store(rules, chart, i, j, base, out, found, n_found, largest)
     return chart
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def partition(chart, root):
     """Root weights times inside weights of the whole sentence, without its power of two."""
-    row = chart.beta[cell_of(chart.n, 0, chart.n)]
+    cell = cell_of(chart.n, 0, chart.n)
     total = 0.0
     for a in range(len(root)):
-        total += root[a] * row[a]
+        total += root[a] * chart.beta[cell, a]
     return total
 
 
+# -- outside ----------------------------------------------------------------------------------
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _collect(rules, chart, from_left, from_right, i, j, row):
-    """Add what larger spans sent to [i, j); False when nothing arrived. Zero items stay zero."""
-    n = chart.n
-    beta = chart.beta[cell_of(n, i, j)]
-    for slot in range(len(rules.left_of)):
-        if beta[rules.left_of[slot]] != 0.0:
-            row[rules.left_of[slot]] += from_left[i, slot, j]
-    for slot in range(len(rules.right_of)):
-        if beta[rules.right_of[slot]] != 0.0:
-            row[rules.right_of[slot]] += from_right[j, slot, i]
+def _collect(rules, chart, from_left, from_right, i, j, alpha, live):
+    """Outside weights of a span's phrases, in `alpha` and in the otherwise zero `live`.
+
+    Returns whether anything arrived. What was sent to phrases without inside weight is ignored.
+    """
+    cell = cell_of(chart.n, i, j)
+    active, left_slot, right_slot = chart.active, rules.left_slot, rules.right_slot
     arrived = False
-    for a in range(len(row)):
-        if beta[a] == 0.0:
-            row[a] = 0.0
-        elif row[a] != 0.0:
+    for place in range(np.uint64(chart.n_active[cell])):
+        a = active[cell, place]
+        value = alpha[cell, a]
+        if left_slot[a] != NO_SLOT:
+            value += from_left[i, left_slot[a], j]
+        if right_slot[a] != NO_SLOT:
+            value += from_right[j, right_slot[a], i]
+        alpha[cell, a] = value
+        live[a] = value
+        if value != 0.0:
             arrived = True
     return arrived
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _clear(chart, cell, live):
+    for place in range(np.uint64(chart.n_active[cell])):
+        live[chart.active[cell, place]] = 0.0
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _send_two_words(rules, tags, i, row, factor, tag_alpha):
+def _send_two_words(rules, tags, i, live, factor, tag_alpha):
+    start, parent, weight = rules.tt_start, rules.tt_parent, rules.tt_weight
     for x in range(tags.start[i], tags.start[i + 1]):
         for y in range(tags.start[i + 1], tags.start[i + 2]):
-            pair = rules.tt_pair[tags.tag[x], tags.tag[y]]
+            pair = np.uint64(rules.tt_pair[tags.tag[x], tags.tag[y]])
             if pair == 0:
                 continue
             sent = 0.0
-            for r in range(rules.tt_start[pair - np.uint32(1)], rules.tt_start[pair]):
-                sent += rules.tt_weight[r] * row[rules.tt_parent[r]]
+            for r in range(np.uint64(start[pair - np.uint64(1)]), np.uint64(start[pair])):
+                sent += weight[r] * live[parent[r]]
             tag_alpha[x] += sent * factor * tags.weight[y]
             tag_alpha[y] += sent * factor * tags.weight[x]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _send_word_phrase(rules, tags, i, row, factor, beta, alpha, tag_alpha):
-    for x in range(tags.start[i], tags.start[i + 1]):
-        weight = tags.weight[x] * factor
+def _send_with_word(
+    pairs, start, parent, weight, tags, position, chart, cell, factor, live, alpha, tag_alpha
+):
+    beta, active, n_active = chart.beta, chart.active, chart.n_active[cell]
+    for x in range(tags.start[position], tags.start[position + 1]):
         t = tags.tag[x]
         to_tag = 0.0
-        for r in range(rules.ta_start[t], rules.ta_start[t + np.uint32(1)]):
-            sent = rules.ta_weight[r] * row[rules.ta_parent[r]]
-            alpha[rules.ta_child[r]] += sent * weight
-            to_tag += sent * beta[rules.ta_child[r]]
+        for place in range(np.uint64(n_active)):
+            c = active[cell, place]
+            pair = np.uint64(pairs[t, c])
+            if pair == 0:
+                continue
+            sent = 0.0
+            for r in range(np.uint64(start[pair - np.uint64(1)]), np.uint64(start[pair])):
+                sent += weight[r] * live[parent[r]]
+            alpha[cell, c] += sent * tags.weight[x] * factor
+            to_tag += sent * beta[cell, c]
         tag_alpha[x] += to_tag * factor
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _send_phrase_word(rules, tags, last, row, factor, beta, alpha, tag_alpha):
-    for x in range(tags.start[last], tags.start[last + 1]):
-        weight = tags.weight[x] * factor
-        t = tags.tag[x]
-        to_tag = 0.0
-        for r in range(rules.at_start[t], rules.at_start[t + np.uint32(1)]):
-            sent = rules.at_weight[r] * row[rules.at_parent[r]]
-            alpha[rules.at_child[r]] += sent * weight
-            to_tag += sent * beta[rules.at_child[r]]
-        tag_alpha[x] += to_tag * factor
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def _send_phrases(rules, chart, i, j, row, scaled_left, scaled_right, from_left, from_right):
-    for left in range(len(rules.left_of)):
-        first, last = chart.left_first[i, left], min(chart.left_last[i, left], j - 2)
+def _send_phrases(rules, chart, i, j, live, scaled_left, scaled_right, from_left, from_right):
+    aa_first, aa_right, aa_start = rules.aa_first, rules.aa_right, rules.aa_start
+    aa_parent, aa_weight = rules.aa_parent, rules.aa_weight
+    left_first, left_last = chart.left.first, chart.left.last
+    right_first, right_last = chart.right.first, chart.right.last
+    slots, one = chart.left.slots, np.uint64(1)
+    for place in range(np.uint64(chart.left.n_slots[i])):
+        left = np.uint64(slots[i, place])
+        first, last = left_first[i, left], min(left_last[i, left], j - 2)
         if first > last:
             continue
-        to_left, left_row = from_left[i, left], scaled_left[left]
-        for pair in range(rules.aa_first[left], rules.aa_first[left + 1]):
-            right = rules.aa_right[pair]
-            low = max(first, chart.right_first[j, right])
-            high = min(last, chart.right_last[j, right])
+        for pair in range(np.uint64(aa_first[left]), np.uint64(aa_first[left + one])):
+            right = np.uint64(aa_right[pair])
+            low, high = max(first, right_first[j, right]), min(last, right_last[j, right])
             if low > high:
                 continue
             sent = 0.0
-            for r in range(rules.aa_start[pair], rules.aa_start[pair + 1]):
-                sent += rules.aa_weight[r] * row[rules.aa_parent[r]]
+            for r in range(np.uint64(aa_start[pair]), np.uint64(aa_start[pair + one])):
+                sent += aa_weight[r] * live[aa_parent[r]]
             if sent == 0.0:
                 continue
-            to_right, right_row = from_right[j, right], scaled_right[right]
-            for k in range(np.uint64(low), np.uint64(high + 1)):
-                to_left[k] += sent * right_row[k]
-                to_right[k] += sent * left_row[k]
+            for k in range(np.uint64(low), np.uint64(high) + one):
+                from_left[i, left, k] += sent * scaled_right[right, k]
+            for k in range(np.uint64(low), np.uint64(high) + one):
+                from_right[j, right, k] += sent * scaled_left[left, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _clear_runs(first, last, runs):
+def _clear_messages(runs, messages):
     """Zero what larger spans send to smaller ones, only where something can arrive."""
-    for post in range(first.shape[0]):
-        for slot in range(first.shape[1]):
-            runs[post, slot, first[post, slot] : last[post, slot] + 1] = 0.0
+    for post in range(len(runs.n_slots)):
+        for place in range(runs.n_slots[post]):
+            slot = runs.slots[post, place]
+            for k in range(runs.first[post, slot], runs.last[post, slot] + 1):
+                messages[post, slot, k] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
@@ -460,11 +527,10 @@ def outside(rules, tags, chart, root, room):
     """Weight of everything outside each labelled span, divided by the weight of the sentence.
 
         alpha[i, k, b] = sum over j and a -> b c of  w(a -> b c) * alpha[i, j, a] * beta[k, j, c]
-        (and mirrored)
 
-    Returned so that `beta * alpha` is the posterior of each labelled span, and `tags.weight *
-    tag_alpha` that of each tag; no power of two is left over. `room` is scratch space as for
-    `inside`, and not the same.
+    and mirrored. Returned so that `beta * alpha` is the posterior of each labelled span, and
+    `tags.weight * tag_alpha` that of each tag; no power of two is left over. `room` is scratch
+    space as for `inside`, and not the same.
 
     Cost: as `inside`, twice the multiplications in its last kind of rules.
     """
@@ -475,42 +541,37 @@ def outside(rules, tags, chart, root, room):
     total = partition(chart, root)
     if not total > 0.0:
         return alpha, tag_alpha
-    _clear_runs(chart.left_first, chart.left_last, from_left)
-    _clear_runs(chart.right_first, chart.right_last, from_right)
+    _clear_messages(chart.left, from_left)
+    _clear_messages(chart.right, from_right)
     scaled_left = np.zeros((len(rules.left_of), n + 1))
     scaled_right = np.zeros((len(rules.right_of), n + 1))
-    factor, powers = np.zeros(n + 1), _powers_of_two()
+    factor, powers, live = np.zeros(n + 1), _powers_of_two(), np.zeros(rules.n_phrases)
     alpha[cell_of(n, 0, n)] = root / total
     for i in range(n - 1):
         for j in range(n, i + 1, -1):
-            width = j - i
-            cell = cell_of(n, i, j)
-            row = alpha[cell]
-            if not _collect(rules, chart, from_left, from_right, i, j, row):
+            width, cell = j - i, cell_of(n, i, j)
+            if not _collect(rules, chart, from_left, from_right, i, j, alpha, live):
+                _clear(chart, cell, live)
                 continue
             _split_factors(
                 chart.scale_from[i], chart.scale_to[j], i, j, chart.scale[cell], powers, factor
             )
             if width == 2:
-                _send_two_words(rules, tags, i, row, factor[i + 1], tag_alpha)
-                continue
-            tail, head = cell_of(n, i + 1, j), cell_of(n, i, j - 1)
-            _send_word_phrase(
-                rules, tags, i, row, factor[i + 1], chart.beta[tail], alpha[tail], tag_alpha
-            )
-            _send_phrase_word(
-                rules, tags, j - 1, row, factor[j - 1], chart.beta[head], alpha[head], tag_alpha
-            )
+                _send_two_words(rules, tags, i, live, factor[i + 1], tag_alpha)
+            else:
+                _send_with_word(
+                    rules.ta_pair, rules.ta_start, rules.ta_parent, rules.ta_weight, tags, i,
+                    chart, cell_of(n, i + 1, j), factor[i + 1], live, alpha, tag_alpha,
+                )  # fmt: skip
+                _send_with_word(
+                    rules.at_pair, rules.at_start, rules.at_parent, rules.at_weight, tags, j - 1,
+                    chart, cell_of(n, i, j - 1), factor[j - 1], live, alpha, tag_alpha,
+                )  # fmt: skip
             if width >= 4:
-                _scale_rows(
-                    chart.left[i], chart.left_first[i], chart.left_last[i], i + 2, j - 2,
-                    factor, scaled_left,
-                )  # fmt: skip
-                _scale_rows(
-                    chart.right[j], chart.right_first[j], chart.right_last[j], i + 2, j - 2,
-                    factor, scaled_right,
-                )  # fmt: skip
+                _scale_runs(chart.left, i, i + 2, j - 2, factor, scaled_left)
+                _scale_runs(chart.right, j, i + 2, j - 2, factor, scaled_right)
                 _send_phrases(
-                    rules, chart, i, j, row, scaled_left, scaled_right, from_left, from_right
+                    rules, chart, i, j, live, scaled_left, scaled_right, from_left, from_right
                 )
+            _clear(chart, cell, live)
     return alpha, tag_alpha

@@ -31,13 +31,18 @@ def _best_two_words(rules, tags, i, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _best_with_word(tags, position, start, child, parent, rule_weight, row, factor, out):
+def _best_with_word(tags, position, pairs, start, parent, rule_weight, row, factor, out):
     """One child is the word at `position`, the other a phrase with weights `row`."""
-    for x in range(tags.start[position], tags.start[position + 1]):
-        weight = tags.weight[x] * factor
-        t = tags.tag[x]
-        for r in range(start[t], start[t + np.uint32(1)]):
-            out[parent[r]] = max(out[parent[r]], rule_weight[r] * weight * row[child[r]])
+    for c in range(np.uint64(len(row))):
+        if row[c] == 0.0:
+            continue
+        for x in range(tags.start[position], tags.start[position + 1]):
+            pair = np.uint64(pairs[tags.tag[x], c])
+            if pair == 0:
+                continue
+            weight = tags.weight[x] * factor * row[c]
+            for r in range(np.uint64(start[pair - np.uint64(1)]), np.uint64(start[pair])):
+                out[parent[r]] = max(out[parent[r]], rule_weight[r] * weight)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -90,11 +95,11 @@ def best_weights(rules, tags):
                 _best_two_words(rules, tags, i, out)
             else:
                 _best_with_word(
-                    tags, i, rules.ta_start, rules.ta_child, rules.ta_parent, rules.ta_weight,
+                    tags, i, rules.ta_pair, rules.ta_start, rules.ta_parent, rules.ta_weight,
                     delta[_cell_of(n, i + 1, j)], factor[i + 1], out,
                 )  # fmt: skip
                 _best_with_word(
-                    tags, j - 1, rules.at_start, rules.at_child, rules.at_parent, rules.at_weight,
+                    tags, j - 1, rules.at_pair, rules.at_start, rules.at_parent, rules.at_weight,
                     delta[_cell_of(n, i, j - 1)], factor[j - 1], out,
                 )  # fmt: skip
             if width >= 4:

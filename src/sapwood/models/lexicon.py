@@ -60,8 +60,15 @@ class Lexicon:
     def _rows(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.words + self.classes)}
 
+    @cached_property
+    def _entry_keys(self) -> tuple[npt.NDArray[np.int64], int]:
+        """A number for row and tag of each entry, rising; and the number of tags."""
+        n_tags = int(self.entry_tag.max()) + 1
+        entry_row = np.repeat(np.arange(self.n_rows), np.diff(self.row_start))
+        return entry_row * n_tags + self.entry_tag, n_tags
+
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_rows"}
+        return {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
 
     def row(self, word: str, *, is_first: bool) -> int:
         """The row of a word: its own, else, at the start of a sentence, that of its small-letter
@@ -86,9 +93,7 @@ class Lexicon:
         self, rows: npt.NDArray[np.int64], tags: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """Entries of pairs of row and tag; -1 where a row is negative or does not list the tag."""
-        n_tags = int(self.entry_tag.max()) + 1
-        entry_row = np.repeat(np.arange(self.n_rows), np.diff(self.row_start))
-        keys = entry_row * n_tags + self.entry_tag  # rising: rows in order, tags in order within
+        keys, n_tags = self._entry_keys
         wanted = rows * n_tags + tags
         place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         hit = (keys[place] == wanted) & (rows >= 0) & (tags >= 0) & (tags < n_tags)

@@ -30,27 +30,35 @@ def coarse_rules(rules: IntArray, weights: FloatArray, n_phrases: int, n_tags: i
     kept = weights != 0.0
     (a, b, c), w = rules[kept].T.astype(np.int64), weights[kept]
     tag_b, tag_c = b >= n_phrases, c >= n_phrases
-
-    def part(mask: npt.NDArray[np.bool_], order: IntArray, *columns: IntArray) -> list[Any]:
-        return [*[_unsigned(column[mask][order]) for column in (*columns, a)], w[mask][order]]
-
-    both = tag_b & tag_c
-    tt_number, tt_start, order = _group(
-        (b[both] - n_phrases) * n_tags + c[both] - n_phrases, n_tags * n_tags
-    )
-    tt = [tt_number.reshape(n_tags, n_tags), tt_start, *part(both, order)]
-    first = tag_b & ~tag_c
-    order, start = _sorted_by(b[first] - n_phrases, n_tags)
-    ta = [start, *part(first, order, c)]
-    last = ~tag_b & tag_c
-    order, start = _sorted_by(c[last] - n_phrases, n_tags)
-    at = [start, *part(last, order, b)]
-    aa = _phrase_pairs(a, b, c, w, ~tag_b & ~tag_c)
+    t, u = b - n_phrases, c - n_phrases
+    tt = _by_pair(t, u, a, w, tag_b & tag_c, (n_tags, n_tags))
+    ta = _by_pair(t, c, a, w, tag_b & ~tag_c, (n_tags, n_phrases))
+    at = _by_pair(u, b, a, w, ~tag_b & tag_c, (n_tags, n_phrases))
+    aa = _phrase_pairs(a, b, c, w, ~tag_b & ~tag_c, n_phrases)
     return CoarseRules(n_phrases, *tt, *ta, *at, *aa)
 
 
+def _by_pair(
+    first: IntArray,
+    second: IntArray,
+    a: IntArray,
+    w: FloatArray,
+    mask: npt.NDArray[np.bool_],
+    shape: tuple[int, int],
+) -> list[Any]:
+    """Pair numbers [shape], starts, parents and weights of the rules under a mask."""
+    keys = first[mask] * shape[1] + second[mask]
+    number, start, order = _group(keys, shape[0] * shape[1])
+    return [number.reshape(shape), start, _unsigned(a[mask][order]), w[mask][order]]
+
+
 def _phrase_pairs(
-    a: IntArray, b: IntArray, c: IntArray, w: FloatArray, mask: npt.NDArray[np.bool_]
+    a: IntArray,
+    b: IntArray,
+    c: IntArray,
+    w: FloatArray,
+    mask: npt.NDArray[np.bool_],
+    n_phrases: int,
 ) -> list[Any]:
     left_of, left = np.unique(b[mask], return_inverse=True)
     right_of, right = np.unique(c[mask], return_inverse=True)
@@ -58,10 +66,18 @@ def _phrase_pairs(
     order, start = _sorted_by(pair, len(keys))
     _, first = _sorted_by(keys // max(1, len(right_of)), len(left_of))
     pair_right = keys % max(1, len(right_of))
-    return [
-        _unsigned(left_of), _unsigned(right_of), first, _unsigned(pair_right), start,
-        _unsigned(a[mask][order]), w[mask][order],
-    ]  # fmt: skip
+    slots = [_unsigned(left_of), _unsigned(right_of)]
+    slots += [_slot_of(phrases, n_phrases) for phrases in (left_of, right_of)]
+    rules = [_unsigned(a[mask][order]), w[mask][order]]
+    return [*slots, first, _unsigned(pair_right), start, *rules]
+
+
+def _slot_of(phrases: IntArray, n_phrases: int) -> npt.NDArray[np.uint32]:
+    from sapwood.kernels.coarse import NO_SLOT
+
+    slot = np.full(n_phrases, NO_SLOT, np.uint32)
+    slot[phrases] = np.arange(len(phrases))
+    return slot
 
 
 def pair_table(rules: IntArray, kept: npt.NDArray[np.bool_], n_symbols: int) -> PairTable:

@@ -112,8 +112,11 @@ def coarse_inside(grammar: LatentGrammar, tags: Tags, beam: float = 0.0) -> Char
     from sapwood.kernels import coarse
 
     rules = grammar.coarse_rules
-    room = _rooms.get("inside", coarse.chart_room(rules, len(tags.scale)))
-    chart: Chart = coarse.inside(rules, tags, room, grammar.visits[: grammar.n_phrases], beam)
+    n = len(tags.scale)
+    room = _rooms.get("inside", coarse.chart_room(rules, n))
+    active = _rooms.get("active", n * (n + 1) * grammar.n_phrases // 4 + 1).view(np.uint32)
+    prior = grammar.visits[: grammar.n_phrases]
+    chart: Chart = coarse.inside(rules, tags, room, active, prior, beam)
     return chart
 
 
@@ -214,20 +217,19 @@ def leaf_vectors(
 
     Each is the emission vector of its tag and word, divided by the power of two of its span.
     """
-    start = np.concatenate([[0], np.cumsum(grammar.n_states[packed.symbol])]).astype(np.uint64)
-    vectors = np.zeros(int(start[-1]))
-    n, lexicon = len(words), grammar.lexicon
-    rows = lexicon.rows(words)
+    sizes = grammar.n_states[packed.symbol]
+    start = np.concatenate([[0], np.cumsum(sizes)])
     n_leaves = int(np.searchsorted(packed.end - packed.start, 1, side="right"))
-    for item in range(n_leaves):
-        i = int(packed.start[item])
-        entries = lexicon.entries(int(rows[i]))
-        tag = int(packed.symbol[item]) - grammar.n_phrases
-        entry = entries.start + int(np.searchsorted(lexicon.entry_tag[entries], tag))
-        emission = lexicon.weights[lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]]
-        cell = i * (2 * n - i + 1) // 2
-        vectors[int(start[item]) : int(start[item + 1])] = np.ldexp(emission, -int(scale[cell]))
-    return start, vectors
+    i, tag = packed.start[:n_leaves].astype(np.int64), packed.symbol[:n_leaves].astype(np.int64)
+    lexicon = grammar.lexicon
+    entry = lexicon.find_entries(lexicon.rows(words)[i], tag - grammar.n_phrases)
+    place = np.repeat(lexicon.weight_start[entry] - start[:n_leaves], sizes[:n_leaves])
+    down = -scale[i * (2 * len(words) - i + 1) // 2]  # the cells of single words
+    vectors = np.zeros(int(start[-1]))
+    leaves = slice(0, int(start[n_leaves]))  # tags stand first
+    emission = lexicon.weights[place + np.arange(leaves.stop)]
+    vectors[leaves] = np.ldexp(emission, np.repeat(down, sizes[:n_leaves]))
+    return start.astype(np.uint64), vectors
 
 
 def root_items(packed: Forest, n: int) -> npt.NDArray[np.int64]:
