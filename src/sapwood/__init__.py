@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from sapwood.errors import ModelFormatError as ModelFormatError
     from sapwood.errors import NotIdentifiableError as NotIdentifiableError
     from sapwood.errors import SapwoodError as SapwoodError
+    from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
+    from sapwood.estimators.em import EMLPCFG as EMLPCFG
     from sapwood.estimators.pcfg import PCFG as PCFG
+    from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
     from sapwood.estimators.spectral import SpectralLPCFG as SpectralLPCFG
     from sapwood.inference.parser import Parser as Parser
     from sapwood.models.files import load as load
@@ -37,12 +40,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ClusterLPCFG": "sapwood.estimators.cluster",
     "CorpusError": "sapwood.errors",
+    "EMLPCFG": "sapwood.estimators.em",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "ModelFormatError": "sapwood.errors",
     "NotIdentifiableError": "sapwood.errors",
     "PCFG": "sapwood.estimators.pcfg",
     "Parser": "sapwood.inference.parser",
+    "PivotLPCFG": "sapwood.estimators.pivot",
     "SapwoodError": "sapwood.errors",
     "SpectralLPCFG": "sapwood.estimators.spectral",
     "Transform": "sapwood.corpus.transform",

@@ -107,6 +107,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def spectral(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A spectral grammar of the bundled dev trees."""
+    path = tmp_path_factory.mktemp("models") / "spectral.sapwood"
+    sw.SpectralLPCFG(4).fit(sw.bundled_treebank("dev")).model_.save(path)
+    return path
+
+
+@pytest.fixture
+def no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the extra were not installed."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
 @pytest.fixture
 def empty(tmp_path: Path) -> Path:
     path = tmp_path / "empty"

@@ -15,8 +15,8 @@ from sapwood.corpus.registry import list_corpora
 def test_demo_tells_the_story(cli) -> None:
     result = cli("demo")
     assert result.status == 0
-    assert [line[:4] for line in result.err.splitlines()[:4]] == ["1/4 ", "2/4 ", "3/4 ", "4/4 "]
-    for expected in ("plain PCFG", "true grammar", "F1", "┌", "misses", "invents"):
+    assert [line[:4] for line in result.err.splitlines()[:6]] == [f"{n}/6 " for n in range(1, 7)]
+    for expected in ("plain PCFG", "spectral", "true grammar", "F1", "┌", "misses", "invents"):
         assert expected in result.out
     assert "What to try next" in result.err
     assert "\x1b[" not in result.out
@@ -25,9 +25,10 @@ def test_demo_tells_the_story(cli) -> None:
 def test_demo_as_json(cli) -> None:
     reports = [json.loads(cli("demo", "--json", "--seed", seed).out) for seed in (0, 1)]
     for report in reports:
-        assert report["true"]["f1"] > report["pcfg"]["f1"] > 80
+        assert report["true"]["f1"] > report["spectral"]["f1"] > report["pcfg"]["f1"] > 80
+        assert [report[name]["states"] for name in ("pcfg", "spectral")] == [1, 8]
         example = report["example"]
-        assert example["true"] == example["gold"] != example["pcfg"]
+        assert example["true"] == example["spectral"] == example["gold"] != example["pcfg"]
         assert report["seconds"] < 60
     assert reports[0]["example"] != reports[1]["example"]
 

@@ -12,8 +12,8 @@ import pytest
 import sapwood as sw
 
 COMMANDS = (
-    ["demo"], ["train"], ["parse"], ["evaluate"], ["score"], ["inspect"], ["sample"], ["doctor"],
-    ["data"], ["data", "list"], ["data", "fetch"],
+    ["demo"], ["train"], ["parse"], ["evaluate"], ["compare"], ["score"], ["inspect"], ["sample"],
+    ["doctor"], ["data"], ["data", "list"], ["data", "fetch"],
 )  # fmt: skip
 HELP_SECONDS = 0.5
 
@@ -98,10 +98,13 @@ def modules_after(environment: dict[str, str], *args: str) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("args", [["--help"], ["train", "--help"], ["--version"], ["data", "list"]])
+@pytest.mark.parametrize(
+    "args",
+    [["--help"], ["train", "--help"], ["compare", "--help"], ["--version"], ["data", "list"]],
+)
 def test_nothing_heavy_is_imported_for_help(environment: dict[str, str], args: list[str]) -> None:
     assert modules_after(environment, *args).isdisjoint(
-        {"numpy", "numba", "scipy", "rich", "safetensors"}
+        {"numpy", "numba", "scipy", "rich", "safetensors", "matplotlib"}
     )
 
 

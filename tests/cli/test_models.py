@@ -189,3 +189,122 @@ def test_inspect_fails(fails, misused, empty: Path, tmp_path: Path) -> None:
     fails("inspect", tmp_path)
     fails("inspect", tmp_path / "none")
     misused("inspect", "bundled", "--top", 0)
+
+
+def test_contexts_of_a_plain_label(cli, model: Path) -> None:
+    report = json.loads(cli("inspect", model, "--label", "NP", "--top", 500, "--json").out)
+    contexts = report["symbols"][0]["rows"][0]["contexts"]
+    assert sum(context["probability"] for context in contexts) == pytest.approx(1, abs=1e-3)
+    assert all(re.search(r"-> (\[NP\] \S+|\S+ \[NP\])$", c["context"]) for c in contexts)
+    assert "found in" in cli("inspect", model, "--label", "NP").out
+
+
+def test_contexts_of_states(cli) -> None:
+    report = json.loads(cli("inspect", "bundled", "--label", "NN", "--top", 999, "--json").out)
+    rows = {row["state"]: row for row in report["symbols"][0]["rows"]}
+    for row in rows.values():
+        assert sum(c["probability"] for c in row["contexts"]) == pytest.approx(1, abs=1e-3)
+    # The states mean something: bowls and cups are only ever counted, never possessors.
+    (vessels,) = [row for row in rows.values() if row["words"][0]["word"] == "bowl"]
+    assert [c["context"] for c in vessels["contexts"]] == ["NP -> DT [NN]"]
+
+
+@pytest.mark.parametrize(("label", "kind"), [("NP", "rule"), ("NN", "word")])
+def test_dimensions_of_a_spectral_label(cli, spectral: Path, label: str, kind: str) -> None:
+    report = json.loads(cli("inspect", spectral, "--label", label, "--top", 3, "--json").out)
+    symbol = report["symbols"][0]
+    assert [row["state"] for row in symbol["rows"]] == [None]
+    assert [d["dimension"] for d in symbol["dimensions"]] == list(range(1, symbol["states"] + 1))
+    for dimension in symbol["dimensions"]:
+        assert dimension["singular_value"] > 0
+        for side, sign in (("positive", 1), ("negative", -1)):
+            for family in (kind, "context"):
+                items = dimension[side][f"{family}s"]
+                assert 0 < len(items) <= 3
+                assert all(item["pull"] * sign > 0 and item[family] for item in items)
+
+
+def test_dimensions_are_said_to_be_no_states(cli, spectral: Path) -> None:
+    text = cli("inspect", spectral, "--label", "NN").out
+    assert "directions of a basis found by SVD, not states" in text
+    assert re.search(r"^  dimension 1, singular value [\d.]+$", text, re.MULTILINE)
+    assert re.search(r"^    \+ words +\S+ \+[\d.]+, ", text, re.MULTILINE)
+    assert re.search(r"^    - contexts .* \[NN\] -[\d.]+", text, re.MULTILINE)
+
+
+def test_a_spectral_label_of_one_state(cli, spectral: Path) -> None:
+    names = [row for row in json.loads(cli("inspect", spectral, "--json").out)["symbols"]]
+    single = next(row["symbol"] for row in names if row["states"] == 1)
+    assert "dimension" not in cli("inspect", spectral, "--label", single).out
+
+
+def test_the_overview_leaves_singular_values_out(cli, spectral: Path) -> None:
+    text = cli("inspect", spectral).out
+    assert "method     spectral" in text
+    assert "spectrum" not in text
+
+
+# -- inspect --spectrum ---------------------------------------------------------------------------
+
+
+def test_spectrum(cli, spectral: Path) -> None:
+    text = cli("inspect", spectral, "--spectrum", "--top", 4).out
+    header, *rows = text.splitlines()[:5]
+    assert header.split() == ["label", "states", "spectrum", "singular", "values"]
+    for row in rows:
+        _, states, bars, *numbers = row.split()
+        assert bars.index("|") == int(states)
+        assert float(numbers[0]) > 0
+    assert "... and " in text
+
+
+def test_spectrum_as_json(cli, spectral: Path) -> None:
+    report = json.loads(cli("inspect", spectral, "--spectrum", "--json").out)
+    assert report["spectrum"][0]["symbol"] == "NP"
+    for row in report["spectrum"]:
+        assert 1 <= row["states"] <= max(1, len(row["singular_values"]))
+
+
+def test_spectrum_of_a_label(cli, fails, spectral: Path) -> None:
+    report = json.loads(cli("inspect", spectral, "--spectrum", "--label", "NN", "--json").out)
+    assert "NN" in [row["symbol"] for row in report["spectrum"]]
+    assert "no label" in fails("inspect", spectral, "--spectrum", "--label", "NNN").err
+
+
+@pytest.mark.parametrize(
+    ("suffix", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
+)
+def test_spectrum_plot(cli, spectral: Path, tmp_path: Path, suffix: str, magic: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"spectrum{suffix}"
+    assert cli("inspect", spectral, "--spectrum", "--plot", path).status == 0
+    assert path.read_bytes().startswith(magic)
+
+
+def test_labels_of_dollars_are_no_formulas(cli, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    model, path = tmp_path / "m", tmp_path / "p.png"
+    tree = sw.Tree.parse("(NP ($ $) (QP ($ $) (CD 5)) ($ $$) ($ $))")
+    sw.SpectralLPCFG(2).fit(sw.Treebank.from_trees([tree] * 20)).model_.save(model)
+    assert cli("inspect", model, "--spectrum", "--plot", path).status == 0
+    assert path.exists()
+
+
+def test_spectrum_of_a_model_without_one(fails, model: Path) -> None:
+    for name in (model, "bundled"):
+        error = fails("inspect", name, "--spectrum").err
+        assert "no singular values in this model" in error
+        assert "--method spectral" in error
+
+
+def test_plot_misuse(fails, misused, spectral: Path, tmp_path: Path) -> None:
+    assert "--spectrum" in misused("inspect", spectral, "--plot", tmp_path / "p.png").err
+    error = fails("inspect", spectral, "--spectrum", "--plot", tmp_path / "p.doc").err
+    assert ".png, .svg, .pdf" in error
+    fails("inspect", spectral, "--spectrum", "--plot", tmp_path / "no" / "p.png")
+
+
+@pytest.mark.usefixtures("no_matplotlib")
+def test_plot_without_matplotlib(fails, spectral: Path, tmp_path: Path) -> None:
+    error = fails("inspect", spectral, "--spectrum", "--plot", tmp_path / "p.png").err
+    assert "pip install 'sapwood[plot]'" in error

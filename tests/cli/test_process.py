@@ -71,7 +71,7 @@ def test_an_interrupted_output_file_is_not_left(
     with start("parse", model, "-", "-o", tmp_path / "out", "--jobs", jobs) as process:
         process.stdin.write(SENTENCE)
         process.stdin.flush()
-        while not list(tmp_path.iterdir()):  # it has begun
+        while not any(part.stat().st_size for part in tmp_path.iterdir()):  # it has begun
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=WAIT) == 130
@@ -89,6 +89,22 @@ def test_pipeline(environment: dict[str, str], model: Path) -> None:
         cwd=model.parent,
     )  # fmt: skip
     assert '"sentences": 5' in done.stdout
+
+
+@pytest.mark.parametrize(("said", "found"), [(None, "1"), ("3", "3")])
+def test_products_of_small_matrices_get_one_thread(
+    environment: dict[str, str], said: str | None, found: str
+) -> None:
+    code = (
+        "import os, sys\nfrom sapwood.cli.main import main\nsys.argv[1:] = ['--version']\n"
+        "assert 'numpy' not in sys.modules\n"  # else it would be too late
+        "try: main()\nexcept SystemExit: print(os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    environment = {k: v for k, v in environment.items() if k != "OPENBLAS_NUM_THREADS"}
+    environment |= {"OPENBLAS_NUM_THREADS": said} if said else {}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == found
 
 
 def test_any_locale_gets_utf8(start, environment: dict[str, str], model: Path) -> None:

@@ -18,7 +18,7 @@ from sapwood.estimators.lexicon import LexiconSettings
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 REPORT_KEYS = {
     "seconds", "cpu_seconds", "peak_memory_mb", "states", "iterations", "method", "trees", "tokens",
-    "symbols", "rules",
+    "symbols", "rules", "phases",
 }  # fmt: skip
 
 
@@ -87,6 +87,62 @@ def test_choices_are_those_of_the_library() -> None:
     assert tuple(Binarise) == BINARISATIONS
     assert tuple(Heads) == HEADS
     assert tuple(Signatures) == ("auto", *STYLES)
+
+
+def test_spectral(cli, dev: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    result = cli(
+        "train", dev, "-o", out, "--method", "spectral", "--states", 3, "--horizontal", 0,
+        "--rare-count", 2, "--seed", 7, "--json",
+    )  # fmt: skip
+    report = json.loads(result.out)
+    assert report.keys() >= REPORT_KEYS
+    assert (report["method"], report["states"], report["iterations"]) == ("spectral", 3, 0)
+    assert report["phases"].keys() >= {"svd", "tensors"}
+    assert all(seconds >= 0 for seconds in report["phases"].values())
+    assert re.search(r"^2/3 training  spectral  .*\n    plain grammar .* svd ", result.err, re.M)
+    model = sw.load(out)
+    assert (model.transform.horizontal, model.record["rare_count"]) == (0, 2)
+    assert (model.record["seed"], model.record["n_states"]) == (7, 3)
+    assert model.n_states.max() == report["most_states"] == 3
+
+
+def test_spectral_is_that_of_the_library(cli, dev: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    cli("train", dev, "-o", out, "--method", "spectral", "--seed", 5)
+    ours = sw.SpectralLPCFG(seed=5).fit(sw.read_treebank(dev)).model_
+    assert (sw.load(out).rule_weights == ours.rule_weights).all()
+    assert (sw.load(out).lexicon.weights == ours.lexicon.weights).all()
+
+
+def test_the_spectrum_is_kept_short(cli, spectral: Path) -> None:
+    spectrum = sw.load(spectral).record["spectrum"]
+    assert 0 < len(spectrum) <= 40
+    for values in spectrum.values():
+        assert 0 < len(values) <= 4
+        assert values == sorted(values, reverse=True)
+        assert values == [round(value, 4) for value in values]
+
+
+@pytest.mark.parametrize("text", [TREE * 5, "(NN dog)\n" * 5])
+@pytest.mark.parametrize("states", [1, 256])
+def test_spectral_models_of_hardly_any_data_can_be_used(
+    cli, tmp_path: Path, text: str, states: int
+) -> None:
+    source, out = tmp_path / "few.mrg", tmp_path / "m"
+    source.write_text(text)
+    result = cli(
+        "train", source, "-o", out, "--method", "spectral", "--states", states, "--json",
+        "--dev", source,
+    )  # fmt: skip
+    assert json.loads(result.out)["dev"]["tagging_accuracy"] == 100
+    assert cli("parse", out, stdin="dog\n").out == "(TOP (NN dog))\n"
+
+
+def test_states_of_a_method_without_any(cli, trees: Path, tmp_path: Path) -> None:
+    result = cli("train", trees, "-o", tmp_path / "m", "--states", 8, "--json")
+    assert "note: pcfg has no hidden states; --states 8 is without effect" in result.err
+    assert json.loads(result.out)["states"] == 1
 
 
 def test_jobs_do_not_change_the_model(cli, dev: Path, tmp_path: Path) -> None:
@@ -181,6 +237,8 @@ def test_the_treebank_is_not_overwritten(fails, trees: Path) -> None:
         [], ["-o"], ["-o", "m", "--method", "magic"], ["-o", "m", "--binarise", "up"],
         ["-o", "m", "--horizontal", "-1"], ["-o", "m", "--vertical", "0"],
         ["-o", "m", "--jobs", "x"], ["-o", "m", "--dev", "-"],
+        ["-o", "m", "--method", "spectral", "--states", "0"], ["-o", "m", "--states", "many"],
+        ["-o", "m", "--method", "spectral", "--states", "257"],
     ],
 )  # fmt: skip
 def test_misuse(misused, options: list[str]) -> None:
@@ -188,7 +246,7 @@ def test_misuse(misused, options: list[str]) -> None:
 
 
 def test_an_unknown_method_lists_the_known_ones(misused) -> None:
-    assert "pcfg" in misused("train", "-", "-o", "m", "--method", "magic").err
+    assert "pcfg, spectral" in misused("train", "-", "-o", "m", "--method", "magic").err
 
 
 def test_no_treebank(misused, tmp_path: Path) -> None:

@@ -130,15 +130,18 @@ def _folder(path: Path | None) -> dict[str, Any]:
 
 
 def warm_up() -> float:
-    """Run every kernel once, on a plain and on a latent grammar; return the seconds it took."""
+    """Run every kernel once, on plain, latent and spectral grammars; return the seconds it took."""
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.pcfg import PCFG
+    from sapwood.estimators.spectral import SpectralLPCFG
     from sapwood.models.from_text import grammar_from_text
 
     started = perf_counter()
     tree = Tree.parse("(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))")
-    for model in (PCFG().fit(Treebank.from_trees([tree])).model_, grammar_from_text(_TINY)):
+    bank = Treebank.from_trees([tree])
+    learnt = (learner.fit(bank).model_ for learner in (PCFG(), SpectralLPCFG(2)))
+    for model in (*learnt, grammar_from_text(_TINY)):
         _run_kernels(model)
     return perf_counter() - started
 

@@ -5,24 +5,29 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sapwood.cli.console import print_json
 from sapwood.cli.inputs import JsonOption, ModelArgument, load_model
+from sapwood.cli.plots import PlotOption, check_plot
+from sapwood.cli.spectrum import draw_spectrum, spectrum_rows, spectrum_text
 from sapwood.errors import SapwoodError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from sapwood.cli.directions import Pull, StateVectors
     from sapwood.models.latent_grammar import LatentGrammar
 
 EPILOG = """\b
 Examples:
   sapwood inspect model.sapwood
   sapwood inspect bundled --label NP --top 5
+  sapwood inspect model.sapwood --spectrum --plot spectrum.png
   sapwood inspect model.sapwood --json | jq .sizes
 """
 
@@ -33,10 +38,20 @@ def inspect(
         str | None,
         typer.Option(
             metavar="LABEL",
-            help="Show the rules or words of this label: a treebank label such as NP, or a symbol "
-            "as the model writes it, such as 'S|VP' or '@VP:>PP'.",
+            help="Show the rules or words of this label, its contexts, and what each state means. "
+            "A treebank label such as NP, or a symbol as the model writes it, such as 'S|VP' or "
+            "'@VP:>PP'.",
         ),
     ] = None,
+    spectrum: Annotated[
+        bool,
+        typer.Option(
+            "--spectrum",
+            help="Show the singular values of the commonest labels and how many are states; only "
+            "for spectral models.",
+        ),
+    ] = False,
+    plot: PlotOption = None,
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rows of each list; JSON lists all symbols.")
     ] = 10,
@@ -47,7 +62,16 @@ def inspect(
     Probabilities are conditional: of a rule or word given its symbol (and state), of a tag given
     its class of unknown words. Share is the part of all nodes of a random tree.
     """
+    if plot and not spectrum:
+        msg = "--plot draws singular values: it needs --spectrum"
+        raise typer.BadParameter(msg)
+    if plot:
+        check_plot(plot)
     view = View(load_model(model), top)
+    if spectrum:
+        rows = spectrum_rows(view.model, view.of_spectrum(label), model)
+        _show_spectrum(rows, model, top, plot, as_json=as_json)
+        return
     report: dict[str, Any] = {"model": model} | view.overview()
     if label is None:
         report |= {"symbols": view.symbols(), "unknown_words": view.unknown_words()}
@@ -57,6 +81,17 @@ def inspect(
         print_json(report)
     else:
         print("\n".join(_label_text(report, top) if label else _overview_text(report, top)))
+
+
+def _show_spectrum(
+    rows: list[dict[str, Any]], model: str, top: int, plot: Path | None, *, as_json: bool
+) -> None:
+    if plot:
+        draw_spectrum(plot, rows[:top])
+    if as_json:
+        print_json({"model": model, "spectrum": rows})
+    else:
+        print("\n".join(spectrum_text(rows, top)))
 
 
 class View:
@@ -78,12 +113,15 @@ class View:
     @cached_property
     def share(self) -> npt.NDArray[np.float64]:
         """Share of each symbol among the nodes of a random tree, shape [n_symbols]."""
-        from sapwood.models.coarse import expected_visits
-
-        model = self.model
-        visits = expected_visits(model.coarse.root, model.rules, model.coarse.rules)
-        share: npt.NDArray[np.float64] = visits / visits.sum()
+        share: npt.NDArray[np.float64] = self.model.visits / self.model.visits.sum()
         return share
+
+    @cached_property
+    def vectors(self) -> StateVectors:
+        """Rules, words and contexts as vectors over states."""
+        from sapwood.cli.directions import StateVectors
+
+        return StateVectors(self.model)
 
     @cached_property
     def entry_row(self) -> npt.NDArray[np.int64]:
@@ -136,8 +174,12 @@ class View:
         return out
 
     def of_label(self, label: str) -> list[dict[str, Any]]:
-        """Rules or words of every symbol of a label, over all states and in each one."""
-        return [self._symbol(a) | {"rows": self._rows(a)} for a in self._find(label)]
+        """Rules or words and contexts of every symbol of a label, over all states and in each."""
+        return [self._symbol(a) | self._meaning(a) for a in self._find(label)]
+
+    def of_spectrum(self, label: str | None) -> list[dict[str, Any]]:
+        """The symbols of a label, or all, commonest first."""
+        return self.symbols() if label is None else [self._symbol(a) for a in self._find(label)]
 
     def _find(self, label: str) -> list[int]:
         """The symbol written so, else those that stand for the label, commonest first."""
@@ -163,14 +205,37 @@ class View:
             "share": float(self.share[a]),
         }
 
-    def _rows(self, a: int) -> list[dict[str, Any]]:
-        """One row over all states, then, where states are probabilities, one for each."""
+    def _meaning(self, a: int) -> dict[str, Any]:
+        """One row over all states, then one for each state, or for each dimension of a basis."""
         rows = [self._row(a, None)]
         n_states = int(self.model.n_states[a])
+        if n_states == 1:
+            return {"rows": rows}
+        if self.model.is_probabilistic:
+            return {"rows": rows + [self._row(a, h) for h in range(n_states)]}
         # The states of a spectral model are known only up to a change of basis: rows mean nothing.
-        if n_states > 1 and self.model.is_probabilistic:
-            rows += [self._row(a, h) for h in range(n_states)]
-        return rows
+        return {"rows": rows, "dimensions": self._dimensions(a)}
+
+    def _dimensions(self, a: int) -> list[dict[str, Any]]:
+        """What lies furthest to either side of each axis of a spectral label's basis."""
+        from sapwood.cli.directions import pulls
+
+        vectors = self.vectors
+        kind = "rule" if a < self.model.n_phrases else "word"
+        families = {
+            kind: list(vectors.rules(a) if kind == "rule" else vectors.words(a)),
+            "context": list(vectors.contexts(a)),
+        }
+        values = self.model.record.get("spectrum", {}).get(self.names[a], [])
+        out = []
+        for d in range(int(self.model.n_states[a])):
+            sides: dict[str, Any] = {"positive": {}, "negative": {}}
+            for name, items in families.items():
+                for side, found in zip(sides, pulls(items, d, self.top), strict=True):
+                    sides[side][f"{name}s"] = [_pull(name, one) for one in found]
+            value = values[d] if d < len(values) else None
+            out.append({"dimension": d + 1, "singular_value": value} | sides)
+        return out
 
     def _row(self, a: int, state: int | None) -> dict[str, Any]:
         model = self.model
@@ -178,7 +243,17 @@ class View:
         is_phrase = a < model.n_phrases
         listed = self._rules(a, state) if is_phrase else self._words(a, state)
         kind = "rule" if is_phrase else "word"
-        return {"state": state, "root": float(root), f"{kind}s": self._best(kind, listed)}
+        return {
+            "state": state,
+            "root": float(root),
+            f"{kind}s": self._best(kind, listed),
+            "contexts": self._best("context", self._contexts(a, state)),
+        }
+
+    def _contexts(self, a: int, state: int | None) -> Iterator[tuple[str, float]]:
+        if state is None:
+            return ((place.name, place.probability) for place in self.vectors.places(a))
+        return ((item.name, float(item.vector[state])) for item in self.vectors.contexts(a))
 
     def _rules(self, a: int, state: int | None) -> Iterator[tuple[str, float]]:
         model = self.model
@@ -198,6 +273,10 @@ class View:
     def _best(self, kind: str, pairs: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
         ordered = sorted((pair for pair in pairs if pair[1]), key=lambda pair: (-pair[1], pair[0]))
         return [{kind: name, "probability": p} for name, p in ordered[: self.top]]
+
+
+def _pull(kind: str, one: Pull) -> dict[str, Any]:
+    return {kind: one.name, "pull": round(one.pull, 3), "probability": one.probability}
 
 
 # -- text -----------------------------------------------------------------------------------------
@@ -232,7 +311,10 @@ def _facts_text(report: dict[str, Any]) -> Iterator[str]:
         "sizes": ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in sizes.items()),
         "states": f"{states['total']:,} in all, {states['least']} to {states['most']} a symbol",
         "transform": " ".join(transform) + f" signatures={report['signatures']}",
-        "record": ", ".join(f"{key} {_value(v)}" for key, v in report["record"].items()),
+        # Singular values have a view of their own: --spectrum.
+        "record": ", ".join(
+            f"{key} {_value(v)}" for key, v in report["record"].items() if key != "spectrum"
+        ),
     }
     for name, value in facts.items():
         yield f"{name:<11}{value}"
@@ -252,8 +334,28 @@ def _label_text(report: dict[str, Any], top: int) -> Iterator[str]:
         yield f"{symbol['symbol']}  {symbol['kind']}  {states}  {symbol['share']:.2%} of all nodes"
         for row in symbol["rows"]:
             yield from _row_text(symbol, row)
+        if "dimensions" in symbol:
+            yield from BASIS_NOTE
+            for dimension in symbol["dimensions"]:
+                yield from _dimension_text(dimension)
     if len(symbols) > top:
         yield f"\n... and {len(symbols) - top:,} more symbols with this label (--top, --json)"
+
+
+BASIS_NOTE = (
+    "  The dimensions below are directions of a basis found by SVD, not states: they carry no",
+    "  probabilities, and which side is + is chance. Listed: what lies furthest from the label's",
+    "  mean on either side, with its distance in standard deviations.",
+)
+
+
+def _dimension_text(dimension: dict[str, Any]) -> Iterator[str]:
+    value = dimension["singular_value"]
+    yield f"  dimension {dimension['dimension']}" + (f", singular value {value}" if value else "")
+    for sign, side in (("+", "positive"), ("-", "negative")):
+        for family, items in dimension[side].items():
+            found = ", ".join(f"{item[family[:-1]]} {item['pull']:+.1f}" for item in items)
+            yield f"    {sign} {family:<9} {found or 'none'}"
 
 
 def _row_text(symbol: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
@@ -265,3 +367,7 @@ def _row_text(symbol: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
     arrow = f"{symbol['symbol']} -> "
     for item in row.get("rules") or row.get("words") or ():
         yield f"    {item['probability']:.4f}  {arrow}{item.get('rule') or item.get('word')}"
+    if row["contexts"]:
+        yield "    found in"
+    for item in row["contexts"]:
+        yield f"    {item['probability']:.4f}  {item['context']}"

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from sapwood import __version__
-from sapwood.cli import data, demo, doctor, evaluate, inspect, parse, sample, score, train
+from sapwood.cli import compare, data, demo, doctor, evaluate, inspect, parse, sample, score, train
 from sapwood.cli.console import FAILED, INTERRUPTED, Boundary, abandon_stdout, show_warning
 
 EPILOG = """\b
@@ -70,6 +70,7 @@ _COMMANDS = (
     (train.train, train.EPILOG, "Learn a grammar from a treebank."),
     (parse.parse, parse.EPILOG, "Parse sentences: one a line in, one tree a line out."),
     (evaluate.evaluate, evaluate.EPILOG, "Score predicted trees as EVALB does."),
+    (compare.compare, compare.EPILOG, "Set methods and numbers of states side by side."),
     (score.score, score.EPILOG, "Print log-probabilities of trees or sentences."),
     (inspect.inspect, inspect.EPILOG, "Show what is in a model."),
     (sample.sample, sample.EPILOG, "Draw trees from a model."),
@@ -82,6 +83,10 @@ app.add_typer(data.app, name="data", short_help="List open treebanks, and fetch 
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    # Our matrices are many and small, and --jobs has the cores: threads inside each product only
+    # wait for each other, up to four times as long as the product takes.
+    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # read when NumPy is imported, which is later
     warnings.showwarning = show_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +11,14 @@ import typer
 
 from sapwood.cli.console import Meter, Phases, check_output, count, echo, print_json
 from sapwood.cli.inputs import JobsOption, JsonOption, claim_stdin
-from sapwood.cli.methods import METHODS, Settings, describe_methods
+from sapwood.cli.methods import (
+    MAX_STATES,
+    METHODS,
+    Learner,
+    Settings,
+    describe_methods,
+    known_method,
+)
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Transform
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   sapwood train train.mrg -o model.sapwood
+  sapwood train train.mrg -o model.sapwood --method spectral --states 16
   sapwood train 'wsj/**/*.mrg' -o model.sapwood --dev dev.mrg.gz
   zcat trees.gz | sapwood train - -o model.sapwood --json > report.json
 """
@@ -54,13 +60,6 @@ class Signatures(StrEnum):
     generic = "generic"
 
 
-def _known_method(name: str) -> str:
-    if name not in METHODS:
-        msg = f"{name!r} is not a method; there are: {', '.join(METHODS)}"
-        raise typer.BadParameter(msg)
-    return name
-
-
 def train(  # noqa: PLR0913 - every option of the command is an argument
     treebanks: Annotated[
         list[str],
@@ -78,8 +77,19 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ],
     method: Annotated[
         str,
-        typer.Option(callback=_known_method, metavar="METHOD", help=f"{describe_methods()}."),
+        typer.Option(callback=known_method, metavar="METHOD", help=f"{describe_methods()}."),
     ] = "pcfg",
+    states: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_STATES,
+            metavar="M",
+            help="Hidden states of a label with enough data; rare labels get fewer. More than 32 "
+            "only for tens of thousands of trees. Without effect on pcfg.",
+            show_default=str(Settings.states),
+        ),
+    ] = None,
     dev: Annotated[
         str | None,
         typer.Option(
@@ -164,6 +174,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     sources = [*treebanks, *([dev] if dev else [])]
     claim_stdin(*sources)
     check_output(out, sources)
+    if states and not METHODS[method].has_states:
+        echo(f"note: {method} has no hidden states; --states {states} is without effect")
     from sapwood.corpus.transform import Transform
 
     run = _Run(
@@ -172,7 +184,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         dev=dev,
         method=method,
         transform=Transform(binarise.value, horizontal, vertical, tag_parents, heads.value),
-        settings=Settings(rare_count, signatures.value, seed, jobs),
+        settings=Settings(rare_count, signatures.value, seed, jobs, states or Settings.states),
         skip_bad=skip_bad,
     )
     report = run.report()
@@ -199,16 +211,20 @@ class _Run:
         phases = Phases(4 if self.dev else 3)
         bank, gold = self._read(phases)
         with phases.phase("training") as notes:
-            model = self._fit(bank)
+            learner = METHODS[self.method].make(self.settings).fit(bank)
+            model = self._signed(learner.model_)
             notes += [
                 self.method,
                 count(model.n_symbols, "symbol"),
                 count(len(model.rules), "rule"),
             ]
+        steps = step_seconds(learner)
+        if steps:
+            echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
         with phases.phase("writing") as notes:
             model.save(self.out)
             notes.append(str(self.out))
-        report = meter.as_dict() | self._sizes(bank, model)
+        report = meter.as_dict() | self._sizes(bank, model) | {"phases": steps}
         if gold:
             with phases.phase("parsing dev") as notes:
                 report["dev"] = score_on(model, gold, self.settings.jobs)
@@ -216,23 +232,20 @@ class _Run:
         return report
 
     def _read(self, phases: Phases) -> tuple[Treebank, list[Tree]]:
-        from sapwood.corpus.treebank import read_treebank
-
         skipped: list[CorpusError] | None = [] if self.skip_bad else None
         with phases.phase("reading") as notes:
             # Dev first: a mistake in its name should show before the long part.
             gold = read_clean(self.dev, skipped) if self.dev else []
-            with _named(self.treebanks, skipped):
-                bank = read_treebank(self.treebanks, self.transform, skipped=skipped)
+            bank = read_bank(self.treebanks, self.transform, skipped)
             notes += [count(bank.n_trees, "tree"), count(bank.n_tokens, "word")]
         if skipped:
             echo(f"skipped {count(len(skipped), 'broken tree')}; the first: {skipped[0]}")
         return bank, gold
 
-    def _fit(self, bank: Treebank) -> LatentGrammar:
+    def _signed(self, model: LatentGrammar) -> LatentGrammar:
+        """The model with a record of where it comes from."""
         from sapwood import __version__
 
-        model = METHODS[self.method].make(self.settings).fit(bank).model_
         origin = {
             "treebanks": self.treebanks,
             "seed": self.settings.seed,
@@ -244,7 +257,8 @@ class _Run:
     def _sizes(self, bank: Treebank, model: LatentGrammar) -> dict[str, Any]:
         return {
             "method": self.method,
-            "states": int(model.n_states.max()),
+            "states": self.settings.states if METHODS[self.method].has_states else 1,
+            "most_states": int(model.n_states.max()),
             "iterations": int(model.record.get("iterations", 0)),
             "trees": bank.n_trees,
             "tokens": bank.n_tokens,
@@ -255,13 +269,23 @@ class _Run:
         }
 
 
-@contextmanager
-def _named(sources: list[str], skipped: list[CorpusError] | None) -> Iterator[None]:
-    """Say in which files no tree was found, and why if all were skipped."""
+def step_seconds(learner: Learner) -> dict[str, float]:
+    """Wall-clock seconds of the steps of a learner that times them; empty for others."""
+    info = getattr(learner, "info_", None)
+    return dict(getattr(info, "seconds", {}))
+
+
+def read_bank(
+    sources: list[str],
+    transform: Transform | None = None,
+    skipped: list[CorpusError] | None = None,
+) -> Treebank:
+    """A treebank; when no tree is found, the error says in which files, and why if all were bad."""
+    from sapwood.corpus.treebank import read_treebank
     from sapwood.errors import CorpusError
 
     try:
-        yield
+        return read_treebank(sources, transform, skipped=skipped)
     except CorpusError as error:
         if error.file is None:
             error.file = ", ".join(sources)
@@ -297,6 +321,7 @@ def score_on(model: LatentGrammar, gold: list[Tree], jobs: int) -> dict[str, Any
     parser = Parser(model)
     meter = Meter()
     predicted = [p.tree for p in parser.parse_many((tree.words() for tree in gold), jobs=jobs)]
+    times = meter.as_dict()
     seconds = meter.seconds
     report = bracketing(gold, predicted)
     names = ("f1", "recall", "precision", "complete_match", "tagging_accuracy")
@@ -305,7 +330,8 @@ def score_on(model: LatentGrammar, gold: list[Tree], jobs: int) -> dict[str, Any
         "sentences": len(gold),
         "errors": report.all.errors,
         "fallbacks": parser.stats.fallbacks,
-        "seconds": round(seconds, 3),
+        "seconds": times["seconds"],
+        "cpu_seconds": times["cpu_seconds"],
         "sentences_per_second": round(len(gold) / seconds, 1) if seconds else None,
     }
 

@@ -10,7 +10,7 @@ Notation
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Self
@@ -59,6 +59,43 @@ class SpectralInfo:
     n_inside: int
     n_outside: int
     seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A treebank seen through its singular vectors.
+
+    Attributes
+    ----------
+    plain
+        The fitted plain estimator; its treebank is the one projected.
+    classes
+        Lexicon rows of the tokens.
+    nodes
+        Projected inside and outside vectors of all nodes.
+    m, count : [n_symbols]
+        States and nodes of each label.
+    singular_values : [n_symbols, n_states]
+    inside, outside
+        The features of either side.
+    shards
+        Feature numbers of all nodes.
+    """
+
+    plain: PCFG
+    classes: WordClasses
+    nodes: ProjectedNodes
+    m: npt.NDArray[np.int64]
+    count: FloatArray
+    singular_values: FloatArray
+    inside: FeatureSpace
+    outside: FeatureSpace
+    shards: list[Shard]
+
+    @property
+    def bank(self) -> Treebank:
+        """The treebank as it was made binary."""
+        return self.plain.bank_
 
 
 class SpectralLPCFG(Estimator):
@@ -134,6 +171,19 @@ class SpectralLPCFG(Estimator):
         self._check_parameters()
         check_treebank(bank)
         clock = _Clock()
+        projection = self.project(bank, clock)  # steps 0 and 1
+        builder = _Builder(projection)  # steps 2 and 3
+        bank, values = projection.bank, projection.singular_values
+        record = self._record(bank) | {"spectrum": _spectrum(values, projection.count, bank)}
+        self.model_ = builder.grammar(self.shrinkage, self.word_trust, record)
+        clock.tick("tensors")
+        n_inside, n_outside = projection.inside.n_features, projection.outside.n_features
+        self.info_ = SpectralInfo(values, n_inside, n_outside, clock.seconds)
+        return self
+
+    def project(self, bank: Treebank, clock: _Clock | None = None) -> Projection:
+        """Steps 0 and 1 of Figure 7: singular vectors of all labels, and all nodes projected."""
+        clock = clock or _Clock()
         plain = (self.plain or PCFG()).fit(bank)
         bank, grammar = plain.bank_, plain.model_
         clock.tick("plain grammar")
@@ -142,17 +192,12 @@ class SpectralLPCFG(Estimator):
         inside, outside, shards = self._features(tables)
         clock.tick("features")
         count = np.bincount(bank.label, minlength=len(bank.inventory.symbols)).astype(float)
-        svd = self._decompose(CrossCovariance(inside, outside, count), shards)  # step 0
-        m = _states(svd.s, count, self.n_states)
+        svd = self._decompose(CrossCovariance(inside, outside, count), shards)
+        m = _states(svd.s if self.scaled else _relative(svd.s), count, self.n_states)
         clock.tick("svd")
-        nodes = self._project(shards, inside, outside, svd)  # step 1
+        nodes = self._project(shards, inside, outside, svd)
         clock.tick("projection")
-        builder = _Builder(bank, grammar, classes, nodes, m)  # steps 2 and 3
-        record = self._record(bank) | {"spectrum": _spectrum(svd.s, count, bank)}
-        self.model_ = builder.grammar(self.shrinkage, self.word_trust, record)
-        clock.tick("tensors")
-        self.info_ = SpectralInfo(svd.s, inside.n_features, outside.n_features, clock.seconds)
-        return self
+        return Projection(plain, classes, nodes, m, count, svd.s, inside, outside, shards)
 
     def _features(self, tables: list[NodeTable]) -> tuple[FeatureSpace, FeatureSpace, list[Shard]]:
         spaces = []
@@ -237,7 +282,13 @@ def _spectrum(values: FloatArray, count: FloatArray, bank: Treebank) -> dict[str
     """Singular values of the commonest labels, short enough for the header of a model file."""
     common = np.argsort(-count, kind="stable")[:SPECTRUM_LABELS].tolist()
     symbols = bank.inventory.symbols
-    return {str(symbols[a]): [round(v, 4) for v in values[a].tolist()] for a in common}
+    rounded = np.round(values, 4)
+    return {str(symbols[a]): rounded[a][rounded[a] > 0].tolist() for a in common}
+
+
+def _relative(values: FloatArray) -> FloatArray:
+    """Singular values over each label's largest: unscaled ones have no common unit."""
+    return np.asarray(values / np.maximum(values[:, :1], 1e-300))
 
 
 def _states(values: FloatArray, count: FloatArray, m: int) -> npt.NDArray[np.int64]:
@@ -251,18 +302,12 @@ def _states(values: FloatArray, count: FloatArray, m: int) -> npt.NDArray[np.int
 class _Builder:
     """Steps 2 and 3 of Figure 7: averages of projected vectors, label by label and rule by rule."""
 
-    def __init__(
-        self,
-        bank: Treebank,
-        plain: LatentGrammar,
-        classes: WordClasses,
-        nodes: ProjectedNodes,
-        m: npt.NDArray[np.int64],
-    ) -> None:
-        self.bank, self.plain, self.classes, self.m = bank, plain, classes, m
+    def __init__(self, projection: Projection) -> None:
+        bank, nodes, m = projection.bank, projection.nodes, projection.m
+        self.bank, self.plain, self.classes = bank, projection.plain.model_, projection.classes
+        self.m, self.count = m, projection.count
         self.table = NodeTable(bank)
         n_symbols = len(m)
-        self.count = np.bincount(self.table.label, minlength=n_symbols).astype(float)
         kept = np.arange(nodes.Y.shape[1]) < m[self.table.label][:, None]
         self.Y = np.where(kept, nodes.Y, 0.0)
         Z = np.where(kept, nodes.Z, 0.0)  # noqa: N806
@@ -274,8 +319,10 @@ class _Builder:
         self.mean_z = means(self.Z, self.table.label, n_symbols)
 
     def grammar(self, shrinkage: float, word_trust: float, record: dict[str, Any]) -> LatentGrammar:
-        rank, weights = self._rules(shrinkage)
         plain = self.plain
+        if (self.m == 1).all():  # one state is no state: relative frequencies are the best estimate
+            return replace(plain, record=record)
+        rank, weights = self._rules(shrinkage)
         return LatentGrammar(
             plain.phrases, plain.tags, self.m, self._root(), plain.rules, weights,
             self._lexicon(word_trust), plain.coarse, plain.transform,
@@ -300,7 +347,7 @@ class _Builder:
             tensor = rule_tensor(z, y, w, label, shrinkage)
             ranks.append(tensor.rank)
             parts.append(tensor.numbers)
-        return np.array(ranks, dtype=np.int64), np.concatenate(parts)
+        return np.array(ranks, dtype=np.int64), np.concatenate([np.zeros(0), *parts])
 
     def _root(self) -> FloatArray:
         """c_1[a] = mean y of the root nodes with label a, over all trees."""

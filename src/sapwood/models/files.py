@@ -146,7 +146,9 @@ def _tensors(grammar: LatentGrammar) -> dict[str, np.ndarray]:
     }
     if grammar.rule_rank.any():
         tensors["rule_rank"] = grammar.rule_rank
-    if grammar.is_plain:  # a plain grammar is its own coarse grammar: do not store it twice
+    # A plain grammar is its own coarse grammar: do not store it twice. A spectral one of single
+    # states is not: its weights may have any sign.
+    if grammar.is_plain and grammar.is_probabilistic:
         for name in ("coarse_root", "coarse_rules", "coarse_lexical"):
             del tensors[name]
     return tensors

@@ -12,7 +12,6 @@ dependent given the hidden state, and the estimate is inconsistent: see docs/con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,8 +111,3 @@ def means(rows: FloatArray, keys: npt.NDArray[np.int64], n_keys: int) -> FloatAr
     total = np.zeros((n_keys, rows.shape[1]))
     np.add.at(total, keys, rows)
     return total / np.maximum(np.bincount(keys, minlength=n_keys), 1)[:, None]
-
-
-def shard_sums(parts: Sequence[FloatArray]) -> FloatArray:
-    """Sum of equal-shaped parts in order."""
-    return np.asarray(sum(parts[1:], parts[0]))

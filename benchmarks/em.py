@@ -1,0 +1,211 @@
+"""EM and clusters: seconds per iteration against the machine's limit, accuracy, time and memory.
+
+Without options: the speed of one iteration by number of states. `--table` trains each method in a
+fresh process, from the treebank file to the model, and parses dev. `--slow` adds the long runs to
+the table, `--craft` times a training of 16 states on CRAFT with two threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
+
+import machine
+import numpy as np
+
+import sapwood as sw
+from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.em import TrainingTrees
+from sapwood.models.latent_parameters import LatentParameters
+from sapwood.moments.expected_counts import ExpectedCounts
+
+METHODS: dict[str, Callable[[int], Any]] = {
+    "plain": lambda _: sw.PCFG(),
+    "em 4": lambda seed: sw.EMLPCFG(4, seed=seed),
+    "em 8": lambda seed: sw.EMLPCFG(8, seed=seed),
+    "em 16": lambda seed: sw.EMLPCFG(16, seed=seed),
+    "cluster 16": lambda seed: sw.ClusterLPCFG(16, seed=seed),
+    "cluster 16 + 10 EM": lambda seed: sw.ClusterLPCFG(16, iterations=10, seed=seed),
+    "matsuzaki 16": lambda seed: sw.EMLPCFG(16, start="matsuzaki", iterations=50, seed=seed),
+}
+SLOW = ("matsuzaki 16",)
+SMOOTHING = (0.03, 0.1)  # the defaults of EMLPCFG
+CRAFT_STATES, CRAFT_ITERATIONS, CRAFT_JOBS = 16, 20, 2
+
+
+# -- one iteration --------------------------------------------------------------------------------
+
+
+class Work(NamedTuple):
+    """Floating-point operations of an E-step, and bytes of all tensors."""
+
+    flops: float
+    tensor_bytes: float
+
+
+def work_of(bank: Treebank, parameters: LatentParameters) -> Work:
+    """Count the operations of inside, outside and sums.
+
+    A node whose rule has a x b x c states takes a b c multiply-adds in each of the three, and b c
+    for the outer product of its children, twice, and for each child's outside vector, one each.
+    """
+    m = parameters.n_states[parameters.symbols_of]
+    count = np.bincount(bank.rule[bank.rule >= 0], minlength=len(m))
+    pair = m[:, 1] * m[:, 2]
+    flops = count * (3 * 2 * m[:, 0] * pair + 2 * pair + 2 * 2 * pair)
+    return Work(float(flops.sum()), 8.0 * parameters.rules.size)
+
+
+def maximise(parameters: LatentParameters, counts: ExpectedCounts) -> LatentParameters:
+    """The M-step, with smoothing."""
+    new = replace(parameters, root=counts.root, rules=counts.rules, words=counts.words)
+    return new.normalised().smoothed(*SMOOTHING)
+
+
+def speed(bank: Treebank, states: int, repeats: int) -> tuple[Work, float, float]:
+    """Work, and least CPU seconds of E-step and M-step, from copies of the plain grammar."""
+    trees = TrainingTrees(bank, 1)
+    plain = trees.plain_parameters()
+    sizes = np.minimum(trees.limit, states)
+    copies = [np.zeros(size, np.int64) for size in sizes.tolist()]
+    parameters = plain.restated(copies, np.random.default_rng(0))
+    counts = trees.expect(parameters, 1)
+    maximise(parameters, counts)  # both kernels are compiled now
+    expectation = machine.seconds_of(lambda: trees.expect(parameters, 1), repeats).least
+    maximisation = machine.seconds_of(lambda: maximise(parameters, counts), repeats).least
+    return work_of(bank, parameters), expectation, maximisation
+
+
+def speed_table(given: argparse.Namespace) -> None:
+    """Seconds of one iteration by number of states."""
+    bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
+    gemm = machine.gemm_gflops()
+    print(f"{given.corpus} train, {bank.n_trees:,} trees, {bank.n_tokens:,} words; least CPU "
+          f"seconds of {given.repeats}; GEMM {gemm:.1f} GFlop/s:\n")  # fmt: skip
+    rows = []
+    for states in map(int, given.states.split(",")):
+        work, expectation, maximisation = speed(bank, states, given.repeats)
+        rate = work.flops / expectation / 1e9
+        rows.append((
+            states, f"{work.tensor_bytes / 1e6:.0f}", f"{work.flops / 1e9:.2f}",
+            f"{expectation:.3f}", f"{maximisation:.3f}", f"{expectation + maximisation:.3f}",
+            f"{rate:.2f}", f"{100 * rate / gemm:.0f} %",
+        ))  # fmt: skip
+    header = (
+        "states", "tensors, MB", "GFlop of an E-step", "E-step, s", "M-step, s", "iteration, s",
+        "E-step, GFlop/s", "of GEMM",
+    )  # fmt: skip
+    machine.print_table(header, rows)
+
+
+# -- accuracy -------------------------------------------------------------------------------------
+
+
+def measure(method: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Train with a method and parse dev once."""
+    started = process_time()
+    bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
+    estimator = METHODS[method](given.seed).fit(bank)
+    trained, peak = process_time() - started, machine.peak_mb()
+    gold = machine.gold_trees(given.corpus, "dev", given.limit)
+    parser = sw.Parser(estimator.model_)
+    sentences = [tree.words() for tree in gold]
+    parser.parse(sentences[0])
+    with machine.Clock() as clock:
+        trees = [parse.tree for parse in parser.parse_many(sentences)]
+    info = getattr(estimator, "info_", None)
+    return {
+        "method": method, "sentences": len(gold), "f1": sw.evaluate.bracketing(gold, trees).f1,
+        "iterations": info.iterations if info else 0, "train_cpu_seconds": trained,
+        "train_peak_mb": peak, "sentences_per_second": len(gold) / clock.cpu,
+        "fallbacks": parser.stats.fallbacks,
+    }  # fmt: skip
+
+
+def measured(method: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Run `measure` in a fresh process."""
+    command = [sys.executable, __file__, "--one", method, "--seed", str(given.seed)]
+    command += ["--corpus", given.corpus]
+    command += ["--limit", str(given.limit)] if given.limit else []
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(done.stdout))
+
+
+def accuracy_table(given: argparse.Namespace) -> None:
+    """One row for each method."""
+    names = [name for name in METHODS if given.slow or name not in SLOW]
+    results = [measured(name, given) for name in names]
+    print(f"{given.corpus} dev, {results[0]['sentences']:,} sentences; CPU seconds, one thread:\n")
+    header = (
+        "method", "F1 (EVALB)", "iterations", "train, s", "train peak MB", "sentences/s",
+        "no parse",
+    )  # fmt: skip
+    rows = [
+        (
+            r["method"], f"{r['f1']:.2f}", r["iterations"], f"{r['train_cpu_seconds']:.1f}",
+            f"{r['train_peak_mb']:.0f}", f"{r['sentences_per_second']:.0f}", r["fallbacks"],
+        )
+        for r in results
+    ]  # fmt: skip
+    machine.print_table(header, rows)
+
+
+# -- a larger treebank ----------------------------------------------------------------------------
+
+
+def craft_table(given: argparse.Namespace) -> None:
+    """Wall seconds of some iterations with all states at once, on several threads."""
+    bank = sw.read_treebank(machine.corpus_file("craft", "train"))[: given.limit]
+    times: list[float] = []
+    estimator = sw.EMLPCFG(
+        CRAFT_STATES, start="matsuzaki", iterations=CRAFT_ITERATIONS, n_jobs=CRAFT_JOBS,
+        seed=given.seed, on_iteration=lambda *_: times.append(perf_counter()),
+    )  # fmt: skip
+    started = perf_counter()
+    estimator.fit(bank)
+    whole = perf_counter() - started
+    steps = np.diff(times)
+    print(f"craft train, {bank.n_trees:,} trees, {bank.n_tokens:,} words; {CRAFT_STATES} states, "
+          f"{CRAFT_JOBS} threads, wall seconds:\n")  # fmt: skip
+    machine.print_table(
+        ("iterations", "all, s", "one, least s", "one, median s", "peak MB"),
+        [(
+            estimator.info_.iterations, f"{whole:.1f}", f"{steps.min():.2f}",
+            f"{np.median(steps):.2f}", f"{machine.peak_mb():.0f}",
+        )],
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Print the tables that were asked for."""
+    options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    options.add_argument("--corpus", choices=("ptb", "craft", "icepahc"), default="ptb")
+    options.add_argument("--states", default="8,16,32")
+    options.add_argument("--repeats", type=int, default=5)
+    options.add_argument("--limit", type=int, help="first trees of train and dev only")
+    options.add_argument("--table", action="store_true", help="accuracy, time and memory")
+    options.add_argument("--slow", action="store_true", help="the table with the long runs")
+    options.add_argument("--craft", action="store_true", help="time a training on CRAFT")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--one", choices=METHODS, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.one:
+        print(json.dumps(measure(given.one, given)))
+        return
+    machine.print_facts("EM and clusters", threads=CRAFT_JOBS if given.craft else 1)
+    if given.craft:
+        craft_table(given)
+    elif given.table or given.slow:
+        accuracy_table(given)
+    else:
+        speed_table(given)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Figures of `compare` and `inspect`; Matplotlib, an extra, is imported only when one is drawn."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from sapwood.cli.console import check_output
+from sapwood.errors import SapwoodError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".svg", ".pdf")
+MARKERS = "osD^vPX*<>"
+
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help=f"Also draw a figure ({', '.join(SUFFIXES)}). Not without Matplotlib: pip install "
+        "'sapwood[plot]'.",
+    ),
+]
+
+
+def check_plot(path: Path) -> None:
+    """Refuse, before any work is done, a figure that could not be drawn or written."""
+    if path.suffix.lower() not in SUFFIXES:
+        msg = f"{path}: a figure's name must end in one of {', '.join(SUFFIXES)}"
+        raise SapwoodError(msg, hint=f"for example {path.with_suffix('.png')}")
+    check_output(path)
+    try:
+        import matplotlib  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        msg = "figures need Matplotlib, which is not installed"
+        raise SapwoodError(msg, hint="pip install 'sapwood[plot]'") from error
+
+
+class Curve(NamedTuple):
+    """Points of one line, with the place of a mark on it where there is one."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    mark: int | None = None
+
+
+def plot_f1(path: Path, curves: Mapping[str, Curve], levels: Mapping[str, float]) -> None:
+    """F1 against the number of states, a line per method; methods without states are levels."""
+    figure, axes = _canvas("hidden states of a label (m)", "F1 on the dev trees (percent)")
+    for place, (name, curve) in enumerate(curves.items()):
+        axes.plot(curve.x, curve.y, marker=MARKERS[place % len(MARKERS)], label=name)
+    for place, (name, f1) in enumerate(levels.items()):
+        style = ("--", ":", "-.")[place % 3]
+        axes.axhline(f1, linestyle=style, color="0.35", label=f"{name} (no hidden states)")
+    if curves:
+        _powers_of_two(axes, sorted({x for curve in curves.values() for x in curve.x}))
+    else:
+        axes.set_xticks([])
+    axes.margins(y=0.15)
+    axes.legend(frameon=False)
+    _save(figure, path)
+
+
+def plot_spectrum(path: Path, curves: Mapping[str, Curve]) -> None:
+    """Singular values against their rank, a line per label, with the last state used marked."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = _canvas("rank of the singular value", "singular value (log scale)")
+    _log_scale(axes)
+    for place, (name, curve) in enumerate(curves.items()):
+        label = name.replace("$", r"\$")  # the tag of dollars is no formula
+        (line,) = axes.plot(curve.x, curve.y, marker=".", label=label, color=f"C{place % 10}")
+        if curve.mark is not None:
+            last = [curve.x[curve.mark]], [curve.y[curve.mark]]
+            axes.plot(*last, "o", markersize=10, markerfacecolor="none", color=line.get_color())
+    axes.plot([], [], "o", markersize=10, markerfacecolor="none", color="0.35", label="m(a)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlim(left=0.5)
+    axes.legend(frameon=False, bbox_to_anchor=(1.01, 1.0), loc="upper left")
+    axes.set_title("circles: m(a), the last of the singular values that is a state", fontsize=10)
+    _save(figure, path)
+
+
+def _canvas(xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
+    """A figure of its own, without pyplot: no global state, no window."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.grid(alpha=0.3)
+    return figure, axes
+
+
+def _powers_of_two(axes: Axes, ticks: Sequence[float]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def _log_scale(axes: Axes) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))  # 0.5, not 5 x 10^-1
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _save(figure: Figure, path: Path) -> None:
+    # In memory first: a drawing that fails leaves no half a file behind.
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix.lower()[1:])
+    path.write_bytes(buffer.getvalue())

@@ -1,0 +1,313 @@
+"""`PivotLPCFG`: latent-variable PCFGs with true parameters, by pivot features (PIVOT, Figure 1).
+
+Notation
+--------
+    f, g         inside and outside features of a node; several per node, one a template
+    r(f | h, a)  p(f | state h of label a)       s(g | h, a)   likewise outside
+    pi(h | a)    share of the states             t(h1, h2, h3 | a -> b c)
+
+A *pivot* is a feature that occurs in one state only. In a picture in which every inside feature f
+is the point E[outside vector | f], pivots are the corners and every other feature lies between
+them: its weights are p(h | f).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.treebank import Treebank
+from sapwood.decompose.anchors import find_anchors
+from sapwood.decompose.convex_em import convex_em
+from sapwood.decompose.simplex import simplex_least_squares
+from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.estimators.em import EMLPCFG, NODES_PER_STATE, EMInfo, TrainingTrees
+from sapwood.estimators.latent_lexicon import latent_grammar
+from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.spectral import Projection, SpectralLPCFG
+from sapwood.execute import resolve_jobs
+from sapwood.features.nodes import NodeTable
+from sapwood.models.latent_parameters import LatentParameters
+from sapwood.moments.projected import group_rows
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+LEAST_COUNT = 20.0  # rarer features are extreme points by chance
+LEAST_SHARE = 1e-3  # of the label's nodes, likewise
+FLOOR = 1e-6  # of a state's feature distribution: no feature excludes a state for good
+
+
+@dataclass(frozen=True, eq=False)
+class PivotInfo:
+    """What the decomposition found.
+
+    Attributes
+    ----------
+    states : [n_symbols]
+        Pivots found for each label.
+    pivots
+        For each label with more than one state, its pivots in words.
+    em
+        The EM iterations behind, if any.
+    """
+
+    states: IntArray
+    pivots: dict[str, list[str]]
+    em: EMInfo
+
+
+class PivotLPCFG(Estimator):
+    """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
+
+    Parameters
+    ----------
+    n_states
+        Hidden states of a label with enough data and pivots.
+    iterations
+        EM iterations from the pivot estimate (Pivot+EM); 0 for none.
+    sharpness
+        Exponent of the product of a node's feature probabilities; 1 would treat the templates as
+        independent, which they are not.
+    rule_smoothing, word_smoothing
+        As for `EMLPCFG`.
+    plain, seed, n_jobs
+        As for `SpectralLPCFG`.
+
+    Attributes
+    ----------
+    model_ : LatentGrammar
+    info_ : PivotInfo
+    """
+
+    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
+        "n_states": (
+            lambda v: isinstance(v, int) and 1 <= v <= 256,
+            "a whole number from 1 to 256",
+        ),
+        "iterations": (lambda v: isinstance(v, int) and v >= 0, "a whole number from 0 up"),
+        "sharpness": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
+        "rule_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
+        "word_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
+        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
+    }
+
+    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
+        self,
+        n_states: int = 16,
+        *,
+        iterations: int = 0,
+        sharpness: float = 0.5,
+        rule_smoothing: float = 0.03,
+        word_smoothing: float = 0.1,
+        plain: PCFG | None = None,
+        seed: int = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.n_states = n_states
+        self.iterations = iterations
+        self.sharpness = sharpness
+        self.rule_smoothing = rule_smoothing
+        self.word_smoothing = word_smoothing
+        self.plain = plain
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(self, bank: Treebank) -> Self:
+        """Learn the grammar of a treebank: Figure 1, step by step."""
+        self._check_parameters()
+        check_treebank(bank)
+        spectral = SpectralLPCFG(
+            self.n_states, plain=self.plain, seed=self.seed, n_jobs=self.n_jobs
+        )
+        projection = spectral.project(bank)  # step 0
+        views = _Views(projection, self.n_states)  # step 1
+        trees = TrainingTrees(projection.bank, resolve_jobs(self.n_jobs))
+        start = _parameters(views, trees, self.sharpness)  # steps 2 and 3, and section 6.1
+        start = start.smoothed(self.rule_smoothing, self.word_smoothing)
+        self._finish(projection, views, trees, start)
+        return self
+
+    def _finish(
+        self, projection: Projection, views: _Views, trees: TrainingTrees, start: LatentParameters
+    ) -> None:
+        pivots = views.pivot_names()
+        record = {
+            "method": "pivot-em" if self.iterations else "pivot", "n_states": self.n_states,
+            "iterations": self.iterations, "trees": trees.bank.n_trees,
+            "tokens": trees.bank.n_tokens, "seed": self.seed, "pivots": pivots,
+        }  # fmt: skip
+        em = EMInfo()
+        if self.iterations:
+            learner = EMLPCFG(
+                self.n_states, iterations=self.iterations, rule_smoothing=self.rule_smoothing,
+                word_smoothing=self.word_smoothing, seed=self.seed, n_jobs=self.n_jobs,
+            )  # fmt: skip
+            learner.fit_from(projection.plain, trees, start, record)
+            em, self.model_ = learner.info_, learner.model_
+        else:
+            counts = trees.expect(start, self.n_jobs)
+            self.model_ = latent_grammar(start, counts, projection.plain, trees.pairs, record)
+        self.info_ = PivotInfo(start.n_states, pivots, em)
+
+
+class _Views:
+    """Step 1: r, s and pi of every label, from points of inside features.
+
+    Attributes
+    ----------
+    m : [n_symbols]
+        States (pivots found) of each label.
+    posterior : [n_inside, n_states]
+        p(h | f); columns beyond a label's states are zero.
+    r, s
+        r(f | h), s(g | h) in the rows of their features.
+    pi : [n_symbols, n_states]
+    """
+
+    def __init__(self, projection: Projection, n_states: int) -> None:
+        self.projection = projection
+        self.n_states = n_states
+        self.inside_ids = np.concatenate([shard.inside for shard in projection.shards])
+        self.outside_ids = np.concatenate([shard.outside for shard in projection.shards])
+        space = projection.inside
+        points = self._scatter(self.inside_ids, projection.nodes.Z, space.n_features)
+        points /= np.maximum(space.count, 1.0)[:, None]
+        n_symbols = len(projection.count)
+        self.m = np.ones(n_symbols, np.int64)
+        self.posterior = np.zeros((space.n_features, n_states))
+        self.pivots: dict[int, IntArray] = {}
+        for a in range(n_symbols):
+            block = slice(int(space.start[a]), int(space.start[a + 1]))
+            if block.start < block.stop:
+                self._label(a, block, points[block])
+        self._distributions()
+
+    def _label(self, a: int, block: slice, points: FloatArray) -> None:
+        """Pivots of one label, and p(h | f) of all its features."""
+        count, n = self.projection.inside.count[block], self.projection.count[a]
+        wanted = int(min(self.n_states, max(1, n // NODES_PER_STATE), self.projection.m[a]))
+        candidates = count >= max(LEAST_COUNT, LEAST_SHARE * n)
+        if wanted == 1 or candidates.sum() < 2:
+            self.posterior[block, 0] = 1.0
+            return
+        points = points[:, : int(self.projection.m[a])]
+        found = find_anchors(points, wanted, candidates=candidates).rows
+        self.m[a] = len(found)
+        self.pivots[a] = block.start + np.asarray(found)
+        self.posterior[block, : len(found)] = simplex_least_squares(points[found], points)
+
+    def _distributions(self) -> None:
+        """Find r and pi by Bayes' rule, s by least squares: p(g | f) = sum of p(h | f) s(g | h)."""
+        from sapwood.kernels.features import gather
+
+        inside, outside = self.projection.inside, self.projection.outside
+        weighted = self.posterior * inside.count[:, None]
+        owner = np.repeat(np.arange(len(self.m)), np.diff(inside.start))
+        total = np.zeros((len(self.m), self.n_states))
+        np.add.at(total, owner, weighted)
+        self.pi = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
+        self.r = weighted / np.where(total > 0, total, 1.0)[owner]
+        rows = np.empty((len(self.inside_ids), self.n_states))
+        gather(self.inside_ids, np.ones(inside.n_features), self.posterior, rows)
+        joint = self._scatter(self.outside_ids, rows, outside.n_features)
+        self.s = np.zeros_like(joint)
+        for a, m in enumerate(self.m.tolist()):
+            own = slice(int(inside.start[a]), int(inside.start[a + 1]))
+            block = slice(int(outside.start[a]), int(outside.start[a + 1]))
+            gram = self.posterior[own, :m].T @ weighted[own, :m]
+            solved = np.linalg.lstsq(gram, joint[block, :m].T, rcond=1e-10)[0].T
+            clipped = np.maximum(solved, 0.0)  # sampling noise makes some negative
+            self.s[block, :m] = clipped / np.maximum(clipped.sum(axis=0), 1e-300)
+
+    @staticmethod
+    def _scatter(ids: npt.NDArray[np.uint32], rows: FloatArray, n: int) -> FloatArray:
+        from sapwood.kernels.features import scatter
+
+        out = np.zeros((n, rows.shape[1]))
+        scatter(ids, np.ones(n), np.ascontiguousarray(rows), out)
+        return out
+
+    def likelihoods(self, which: str, sharpness: float) -> FloatArray:
+        """Product over templates of r or s of each node's features, to a power; largest 1."""
+        from sapwood.kernels.features import gather
+
+        ids, table = (self.inside_ids, self.r) if which == "r" else (self.outside_ids, self.s)
+        logs = np.log(table + FLOOR)
+        rows = np.empty((len(ids), self.n_states))
+        gather(ids, np.ones(len(logs)), logs, rows)
+        label = self.projection.bank.label
+        kept = np.arange(self.n_states) < self.m[label][:, None]
+        rows = np.where(kept, rows * sharpness, -np.inf)
+        return np.asarray(np.exp(rows - rows.max(axis=1, keepdims=True)))
+
+    def pivot_names(self) -> dict[str, list[str]]:
+        """The pivots of each label in words, each by an example node."""
+        bank, symbols = self.projection.bank, self.projection.bank.inventory.symbols
+        templates = [f.__name__ for f in self.projection.inside.templates]
+        node_of = np.full(self.projection.inside.n_features, -1, np.int64)
+        template_of = np.zeros_like(node_of)
+        for place in range(self.inside_ids.shape[1]):
+            node_of[self.inside_ids[:, place]] = np.arange(len(self.inside_ids))
+            template_of[self.inside_ids[:, place]] = place
+        names = {}
+        for a, features in self.pivots.items():
+            names[str(symbols[a])] = [
+                f"{templates[template_of[f]]}: {_describe(bank, int(node_of[f]))}"
+                for f in features.tolist()
+            ]
+        return names
+
+
+def _describe(bank: Treebank, node: int) -> str:
+    """A node by its word or its rule."""
+    inventory = bank.inventory
+    if bank.word[node] >= 0:
+        return str(inventory.words[bank.word[node]])
+    a, b, c = (str(inventory.symbols[x]) for x in inventory.rules[bank.rule[node]])
+    return f"{a} -> {b} {c}"
+
+
+def _parameters(views: _Views, trees: TrainingTrees, sharpness: float) -> LatentParameters:
+    """Steps 2 and 3 of Figure 1, and pi and q of section 6.1."""
+    bank, m = views.projection.bank, views.m
+    table = NodeTable(bank)
+    below, above = views.likelihoods("r", sharpness), views.likelihoods("s", sharpness)
+    rules = bank.inventory.rules.astype(np.int64)
+    parts = []
+    for (a, b, c), rows in zip(rules.tolist(), group_rows(table.rule, len(rules)), strict=True):
+        parts.append(
+            _rule(
+                above[rows, : m[a]],
+                below[table.left[rows], : m[b]],
+                below[table.right[rows], : m[c]],
+            )
+        )
+    leaf = np.flatnonzero(table.word >= 0)
+    # q: for a tag the word template's feature is the word itself
+    posterior = below * views.pi[table.label]
+    posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), 1e-300)
+    n_phrases = len(bank.inventory.phrases)
+    codes = (table.label[leaf] - n_phrases) * len(bank.inventory.words) + table.word[leaf]
+    pair = np.searchsorted(trees.pairs, codes)
+    words = np.zeros((len(trees.pairs), views.n_states))
+    np.add.at(words, pair, posterior[leaf])
+    root = np.zeros((len(m), views.n_states))
+    top = bank.offsets[1:] - 1
+    np.add.at(root, table.label[top], posterior[top])
+    kept = np.arange(views.n_states)
+    return LatentParameters(
+        m, rules, trees.symbol_of_pair, root[kept < m[:, None]], np.concatenate(parts),
+        words[kept < m[trees.symbol_of_pair][:, None]],
+    ).normalised()  # fmt: skip
+
+
+def _rule(z: FloatArray, y: FloatArray, w: FloatArray) -> FloatArray:
+    """Expected counts n(rule) t(h1, h2, h3 | rule) of one rule: the convex EM of Eq. 1."""
+    if z.shape[1] * y.shape[1] * w.shape[1] == 1:
+        return np.array([float(len(z))])
+    if not len(z):
+        return np.zeros(z.shape[1] * y.shape[1] * w.shape[1])
+    return np.asarray(len(z) * convex_em(z, y, w, gap=1e-3, max_iter=30).t.ravel())

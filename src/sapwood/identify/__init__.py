@@ -1,0 +1,1 @@
+"""What can be learnt at all, and from how much data."""

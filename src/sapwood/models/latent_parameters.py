@@ -1,0 +1,156 @@
+"""`LatentParameters`: the probabilities of a latent grammar while EM works on them.
+
+Notation
+--------
+    rules   t(a -> b c, p, q | a, h), tensors [m(a), m(b), m(c)] one after the other
+    words   q(x | a, h) for the pairs (a, x) of tag and word of the training trees, [m(a)] each
+    root    pi(a, h), [m(a)] each
+
+Unlike a `LatentGrammar` they know only words and pairs that were seen; unknown words come in when a
+grammar is made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+SPLIT_NOISE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class LatentParameters:
+    """Probabilities per symbol and state; see the notation of this module.
+
+    Attributes
+    ----------
+    n_states : [n_symbols]
+    symbols_of : [n_rules, 3]
+        Symbols a, b, c of each rule.
+    symbol_of_pair : [n_pairs]
+        The tag symbol of each pair of tag and word.
+    root, rules, words
+        Probabilities, flat.
+    """
+
+    n_states: IntArray
+    symbols_of: IntArray
+    symbol_of_pair: IntArray
+    root: FloatArray
+    rules: FloatArray
+    words: FloatArray
+
+    @cached_property
+    def state_start(self) -> IntArray:
+        """Where the states of each symbol start, [n_symbols + 1]."""
+        return _starts(self.n_states)
+
+    @cached_property
+    def rule_start(self) -> IntArray:
+        """Where the tensor of each rule starts, [n_rules + 1]."""
+        return _starts(self.n_states[self.symbols_of].prod(axis=1))
+
+    @cached_property
+    def word_start(self) -> IntArray:
+        """Where the vector of each pair starts, [n_pairs + 1]."""
+        return _starts(self.n_states[self.symbol_of_pair])
+
+    @cached_property
+    def _rule_rows(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Start, length and state of each row [h] of each tensor."""
+        m = self.n_states[self.symbols_of]
+        length = np.repeat(m[:, 1] * m[:, 2], m[:, 0])
+        state = _ragged(self.state_start[self.symbols_of[:, 0]], m[:, 0])
+        return _starts(length)[:-1], length, state
+
+    @cached_property
+    def _word_states(self) -> IntArray:
+        """State of each number in `words`."""
+        m = self.n_states[self.symbol_of_pair]
+        return _ragged(self.state_start[self.symbol_of_pair], m)
+
+    def normalised(self) -> LatentParameters:
+        """The M-step: whatever each symbol and state became, divided by its total."""
+        start, length, state = self._rule_rows
+        n = int(self.state_start[-1])
+        total = np.zeros(n)
+        if len(start):
+            np.add.at(total, state, np.add.reduceat(self.rules, start))
+        total += np.bincount(self._word_states, self.words, n)
+        safe = np.where(total > 0, total, 1.0)
+        return replace(
+            self,
+            root=self.root / self.root.sum(),
+            rules=self.rules / np.repeat(safe[state], length),
+            words=self.words / safe[self._word_states],
+        )
+
+    def smoothed(self, rules: float, words: float) -> LatentParameters:
+        """Pull the states of each symbol towards their mean (Petrov et al. 2006)."""
+        from sapwood.kernels.treebank_em import smooth_states
+
+        m = self.n_states[self.symbols_of]
+        new_rules, new_words = self.rules.copy(), self.words.copy()
+        if rules > 0:
+            parents = np.ascontiguousarray(m[:, 0])  # one type of array: the kernel compiles once
+            smooth_states(self.rule_start[:-1], parents, m[:, 1] * m[:, 2], rules, new_rules)
+        if words > 0:
+            m_tag = self.n_states[self.symbol_of_pair]
+            smooth_states(self.word_start[:-1], m_tag, np.ones_like(m_tag), words, new_words)
+        return replace(self, rules=new_rules, words=new_words).normalised()
+
+    def restated(self, old: list[IntArray], rng: np.random.Generator | None) -> LatentParameters:
+        """Give every symbol new states, each a copy of an old one.
+
+        Parameters
+        ----------
+        old
+            For each symbol, the old state that each new state copies. A child's old state shares
+            its probability among its copies.
+        rng
+            Of the noise of 1 % that makes copies differ; None for none.
+        """
+        copies = [
+            np.bincount(states, minlength=int(m))
+            for states, m in zip(old, self.n_states, strict=True)
+        ]
+        share = [1.0 / n[states] for states, n in zip(old, copies, strict=True)]
+        tensors = []
+        for r, (first, last) in enumerate(pairwise(self.rule_start.tolist())):
+            a, b, c = self.symbols_of[r].tolist()
+            tensor = self.rules[first:last].reshape(self.n_states[[a, b, c]])
+            new = tensor[np.ix_(old[a], old[b], old[c])] * share[b][:, None] * share[c]
+            tensors.append(new.ravel())
+        words = [
+            self.words[first:last][old[a]]
+            for a, (first, last) in zip(
+                self.symbol_of_pair.tolist(), pairwise(self.word_start.tolist()), strict=True
+            )
+        ]
+        root = [
+            self.root[first:last][old[a]] * share[a]
+            for a, (first, last) in enumerate(pairwise(self.state_start.tolist()))
+        ]
+        parts = [np.concatenate(part) if part else np.empty(0) for part in (root, tensors, words)]
+        if rng is not None:
+            parts = [part * (1 + SPLIT_NOISE * rng.uniform(-1, 1, len(part))) for part in parts]
+        sizes = np.array([len(states) for states in old])
+        made = LatentParameters(sizes, self.symbols_of, self.symbol_of_pair, *parts)
+        return made.normalised()
+
+
+def _starts(sizes: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def _ragged(starts: IntArray, sizes: IntArray) -> IntArray:
+    """start, start + 1, ... (size numbers) for each row, one after the other."""
+    ends = np.cumsum(sizes)
+    first = np.repeat(starts - (ends - sizes), sizes)
+    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + first)

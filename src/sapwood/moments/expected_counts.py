@@ -1,0 +1,124 @@
+"""Expected counts of rules, words and roots under a latent grammar: the moments of EM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.treebank import Treebank
+from sapwood.features.nodes import NodeTable
+from sapwood.models.latent_parameters import LatentParameters
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+class TreeShard:
+    """Trees with their nodes sorted for the kernels; made once, used in every iteration."""
+
+    def __init__(self, bank: Treebank, pairs: IntArray) -> None:
+        """Index the trees of a shard.
+
+        Parameters
+        ----------
+        pairs
+            Rising codes `tag * n_words + word` of all pairs of tag and word of the whole treebank.
+        """
+        from sapwood.kernels.treebank_em import heights_and_depths
+
+        table = NodeTable(bank)
+        self.label, self.rule = table.label, table.rule
+        self.left, self.right = table.left, table.right
+        self.roots = bank.offsets[1:] - 1
+        is_leaf = table.word >= 0
+        self.leaves = np.flatnonzero(is_leaf)
+        height, depth = heights_and_depths(bank.offsets, table.left, table.right, table.parent)
+        self.up = np.lexsort((self.rule, height))
+        phrases = np.flatnonzero(~is_leaf)
+        self.down = phrases[np.lexsort((self.rule[phrases], depth[phrases]))]
+        self.by_rule = phrases[np.argsort(self.rule[phrases], kind="stable")]
+        n_words, n_phrases = len(bank.inventory.words), len(bank.inventory.phrases)
+        codes = (self.label[self.leaves] - n_phrases) * n_words + table.word[self.leaves]
+        self.pair = np.full(len(self.label), -1)
+        self.pair[self.leaves] = np.searchsorted(pairs, codes)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedCounts:
+    """Expected counts in the layout of the parameters; `+` joins shards.
+
+    Attributes
+    ----------
+    rules, words, root
+        Expected counts of `LatentParameters.rules`, `.words` and `.root`.
+    log_likelihood
+        Of the trees, under the parameters that the counts were taken with.
+    """
+
+    rules: FloatArray
+    words: FloatArray
+    root: FloatArray
+    log_likelihood: float
+
+    def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
+        return ExpectedCounts(
+            self.rules + other.rules,
+            self.words + other.words,
+            self.root + other.root,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+    @classmethod
+    def of(cls, shard: TreeShard, parameters: LatentParameters) -> ExpectedCounts:
+        """The E-step on one shard."""
+        from sapwood.kernels import treebank_em as kernel
+
+        g, t = parameters, shard
+        beta, alpha, down, log_likelihood, root = vectors(shard, parameters)
+        sums = np.zeros_like(g.rules)
+        kernel.rule_sums(
+            t.by_rule, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start,
+            beta, down, alpha, sums,
+        )  # fmt: skip
+        words = np.zeros_like(g.words)
+        leaf = _leaf_starts(shard, parameters)
+        kernel.leaf_sums(t.leaves, t.label, g.n_states, leaf, beta, alpha, words)
+        return cls(sums * g.rules, words, root, log_likelihood)
+
+
+def _leaf_starts(shard: TreeShard, parameters: LatentParameters) -> IntArray:
+    return np.where(shard.pair >= 0, parameters.word_start[shard.pair], -1)
+
+
+def vectors(
+    shard: TreeShard, parameters: LatentParameters
+) -> tuple[FloatArray, FloatArray, FloatArray, float, FloatArray]:
+    """Inside and outside vectors of all nodes, with scales, log-likelihood and root counts."""
+    from sapwood.kernels import treebank_em as kernel
+
+    g, t = parameters, shard
+    m = int(g.n_states.max())
+    beta, alpha = np.empty((len(t.label), m)), np.empty((len(t.label), m))
+    down = np.empty(len(t.label))
+    leaf = _leaf_starts(shard, parameters)
+    kernel.inside(
+        t.up, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start, g.rules,
+        leaf, g.words, beta, down,
+    )  # fmt: skip
+    root_count = np.zeros_like(g.root)
+    log_likelihood = float(np.log(down).sum())
+    for x in t.roots.tolist():
+        a = int(t.label[x])
+        size = int(g.n_states[a])
+        states = slice(int(g.state_start[a]), int(g.state_start[a]) + size)
+        total = float(g.root[states] @ beta[x, :size])
+        alpha[x, :size] = g.root[states] / total
+        root_count[states] += alpha[x, :size] * beta[x, :size]
+        log_likelihood += float(np.log(total))
+    kernel.outside(
+        t.down, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start, g.rules,
+        beta, down, alpha,
+    )  # fmt: skip
+    return beta, alpha, down, log_likelihood, root_count

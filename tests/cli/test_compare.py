@@ -1,0 +1,184 @@
+"""`sapwood compare`."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sapwood.cli import compare
+from sapwood.cli.methods import METHODS
+
+TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
+ROW_KEYS = {
+    "method", "states", "f1", "strict_f1", "tagging_accuracy", "iterations", "seconds",
+    "cpu_seconds", "parse_cpu_seconds", "sentences_per_cpu_second", "peak_memory_mb", "sentences",
+    "fallbacks",
+}  # fmt: skip
+SMALL = ("--states", "2,3", "--limit", "20")
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Path:
+    path = tmp_path / "trees.mrg"
+    path.write_text(TREE * 5)
+    return path
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the last row of three is being made."""
+    whole = compare._Contest.row
+
+    def row(self: Any, run: Any) -> dict[str, Any]:
+        if run.states == 3:
+            raise KeyboardInterrupt
+        return whole(self, run)
+
+    monkeypatch.setattr(compare._Contest, "row", row)
+
+
+def test_a_row_for_each_method_and_number_of_states(cli, dev: Path) -> None:
+    result = cli("compare", dev, dev, *SMALL, "--json")
+    rows = json.loads(result.out)
+    assert [(row["method"], row["states"]) for row in rows] == [
+        ("pcfg", 1), ("spectral", 2), ("spectral", 3),
+    ]  # fmt: skip
+    for row in rows:
+        assert row.keys() == ROW_KEYS
+        assert row["sentences"] == 20
+        assert row["iterations"] == 0
+        assert 80 < row["f1"] <= 100
+        assert row["cpu_seconds"] >= 0
+    shapes = (
+        "1/5 reading  300 trees  20 dev sentences", "2/5 warming up", "3/5 pcfg  F1 ",
+        "4/5 spectral  2 states  F1 ", "5/5 spectral  3 states  F1 ",
+    )  # fmt: skip
+    lines = result.err.splitlines()
+    assert all(line.startswith(shape) for line, shape in zip(lines, shapes, strict=True))
+
+
+def test_table(cli, trees: Path) -> None:
+    header, *rows = cli("compare", trees, trees, "--states", "2").out.splitlines()[:3]
+    assert header.split()[:3] == ["method", "states", "F1"]
+    assert [row.split()[:3] for row in rows] == [
+        ["pcfg", "1", "100.00"],
+        ["spectral", "2", "100.00"],
+    ]
+
+
+def test_methods_and_states_in_their_order_and_once(cli, trees: Path) -> None:
+    options = ("--methods", "spectral, pcfg,pcfg", "--states", "4,2,,4", "--json")
+    rows = json.loads(cli("compare", trees, trees, *options).out)
+    assert [(row["method"], row["states"]) for row in rows] == [
+        ("spectral", 4), ("spectral", 2), ("pcfg", 1),
+    ]  # fmt: skip
+
+
+def test_all_methods_are_compared_unless_told(cli, trees: Path) -> None:
+    rows = json.loads(cli("compare", trees, trees, "--states", "2", "--json").out)
+    assert [row["method"] for row in rows] == list(METHODS)
+
+
+def test_seeds_and_jobs(cli, dev: Path) -> None:
+    def f1(*options: object) -> list[float]:
+        command = ("compare", dev, dev, "--methods", "spectral", *SMALL, "--json", *options)
+        return [row["f1"] for row in json.loads(cli(*command).out)]
+
+    assert f1("--jobs", 1, "--seed", 3) == f1("--jobs", 2, "--seed", 3)
+
+
+def test_stdin(cli, trees: Path) -> None:
+    options = ("--methods", "pcfg", "--json")
+    assert json.loads(cli("compare", "-", trees, *options, stdin=TREE).out)[0]["f1"] == 100
+    assert json.loads(cli("compare", trees, "-", *options, stdin=TREE).out)[0]["sentences"] == 1
+
+
+# -- plots ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("methods", ["pcfg,spectral", "pcfg", "spectral"])
+def test_plot(cli, trees: Path, tmp_path: Path, methods: str) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "f1.png"
+    options = ("--methods", methods, "--states", "2,4", "--plot", path)
+    assert cli("compare", trees, trees, *options).status == 0
+    assert path.read_bytes().startswith(b"\x89PNG\r\n")
+
+
+@pytest.mark.usefixtures("no_matplotlib")
+def test_a_missing_matplotlib_is_told_before_anything_else(fails, tmp_path: Path) -> None:
+    # The treebanks do not exist, yet Matplotlib is what is complained about.
+    result = fails("compare", "no.mrg", "no.mrg", "--plot", tmp_path / "f1.png")
+    assert "pip install 'sapwood[plot]'" in result.err
+
+
+@pytest.mark.parametrize("name", ["f1.doc", "f1", "no/f1.png"])
+def test_a_plot_that_cannot_be_written(fails, tmp_path: Path, name: str) -> None:
+    assert name in fails("compare", "no.mrg", "no.mrg", "--plot", tmp_path / name).err
+
+
+# -- interruptions --------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_ctrl_c_keeps_what_was_done(cli, dev: Path, tmp_path: Path) -> None:
+    plot = tmp_path / "f1.png"
+    result = cli("compare", dev, dev, *SMALL, "--json", "--plot", plot)
+    assert result.status == 130
+    assert [row["states"] for row in json.loads(result.out)] == [1, 2]
+    assert result.err.endswith("interrupted\n")
+    assert plot.exists()
+    text = cli("compare", dev, dev, *SMALL)
+    assert re.findall(r"^(\w+) +\d", text.out, re.MULTILINE) == ["pcfg", "spectral"]
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_ctrl_c_before_the_first_row(cli, dev: Path) -> None:
+    result = cli("compare", dev, dev, "--methods", "spectral", "--states", "3", "--limit", "5")
+    assert (result.status, result.out) == (130, "")
+
+
+def test_a_signal_to_the_process(start, dev: Path) -> None:
+    with start("compare", dev, dev, "--states", "2,200", "--json") as process:
+        for line in process.stderr:
+            if "spectral  2 states" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert [row["states"] for row in json.loads(out)] == [1, 2]
+    assert err == "interrupted\n"
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--states", "0"], ["--states", "257"], ["--states", "4,many"], ["--states", "-2"],
+        ["--states", ","], ["--states", "1e9"], ["--methods", ""], ["--methods", "pcfg,magic"],
+        ["--limit", "0"], ["--jobs", "-1"],
+    ],
+)  # fmt: skip
+def test_misuse(misused, trees: Path, options: list[str]) -> None:
+    misused("compare", trees, trees, *options)
+
+
+def test_more_misuse(misused, trees: Path) -> None:
+    assert "pcfg, spectral" in misused("compare", trees, trees, "--methods", "magic").err
+    assert "1 to 256" in misused("compare", trees, trees, "--states", "1000").err
+    assert "only once" in misused("compare", "-", "-").err
+    misused("compare", trees)
+
+
+def test_inputs_that_fail(fails, trees: Path, empty: Path) -> None:
+    assert "no such file" in fails("compare", trees, "nowhere.mrg").err
+    assert "no such file" in fails("compare", "nowhere.mrg", trees).err
+    assert f"{empty}: no tree found" in fails("compare", trees, empty).err
+    assert f"{empty}: no tree found" in fails("compare", empty, trees).err

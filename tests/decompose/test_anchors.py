@@ -1,0 +1,123 @@
+"""Vertices of clouds with known ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sapwood.decompose.anchors import Anchors, find_anchors, frequent
+
+
+def cloud(seed: int, m: int, dim: int, n: int = 200) -> np.ndarray:
+    """Random mixtures of m vertices; the vertices are the first m points."""
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(m, dim))  # noqa: N806
+    return np.vstack([W, rng.dirichlet(np.full(m, 0.7), size=n) @ W])
+
+
+@given(seed=st.integers(0, 10**6), m=st.integers(1, 8), extra=st.integers(-1, 4))
+def test_vertices_of_a_simplex_are_found(seed: int, m: int, extra: int) -> None:
+    points = cloud(seed, m, max(1, m + extra))  # m - 1 dimensions are enough for m vertices
+    found = find_anchors(points, m)
+    if m > 1:
+        assert sorted(found.rows.tolist()) == list(range(m))
+    assert len(found.rows) == m
+    assert found.leftover < 1e-9 * max(1.0, found.radius)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_moving_and_turning_the_cloud_changes_nothing(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = cloud(seed, 4, 5)
+    turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    moved = find_anchors(points @ turn + 10 * rng.normal(size=5), 4)
+    plain = find_anchors(points, 4)
+    assert moved.rows.tolist() == plain.rows.tolist()
+    np.testing.assert_allclose(moved.heights, plain.heights, rtol=1e-9)
+
+
+def test_mutant_linear_spans_move_with_the_origin() -> None:
+    """FastAnchorWords without the translation: m vertices in m - 1 dimensions cannot be found."""
+    points = cloud(3, 4, 3)
+    picked, R = [], points.copy()  # noqa: N806
+    for _ in range(4):
+        best = int(np.linalg.norm(R, axis=1).argmax())
+        picked.append(best)
+        q = R[best] / np.linalg.norm(R[best])
+        R = R - np.outer(R @ q, q)  # noqa: N806
+    assert sorted(picked) != [0, 1, 2, 3]
+    assert sorted(find_anchors(points, 4).rows.tolist()) == [0, 1, 2, 3]
+
+
+def test_clean_up_repairs_greedy_choices() -> None:
+    """Early anchors were picked without knowing the later ones."""
+    better = 0
+    for seed in range(30):
+        points = np.random.default_rng(seed).normal(size=(200, 6))
+        volumes = [_volume(points[find_anchors(points, 6, n_clean_up=n).rows]) for n in (0, 1)]
+        assert volumes[1] >= volumes[0] * (1 - 1e-12)  # each re-pick raises one height
+        better += volumes[1] > volumes[0] * (1 + 1e-9)
+    assert better >= 10
+
+
+def _volume(vertices: np.ndarray) -> float:
+    edges = vertices[1:] - vertices[0]
+    return float(np.sqrt(np.linalg.det(edges @ edges.T)))
+
+
+def test_heights_are_distances_from_the_others() -> None:
+    found = find_anchors(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 3.0]]), 3)
+    expected = {0: 12 / 5, 1: 4.0, 2: 3.0}  # the height of a 3-4-5 triangle over its long side
+    for row, height in zip(found.rows.tolist(), found.heights, strict=True):
+        assert height == pytest.approx(expected[row], rel=1e-12)
+
+
+def test_flat_clouds_give_fewer_anchors() -> None:
+    points = np.hstack([cloud(0, 3, 2), np.zeros((203, 4))])
+    found = find_anchors(points, 6)
+    assert sorted(found.rows.tolist()) == [0, 1, 2]
+    noisy = points + 1e-4 * np.random.default_rng(0).normal(size=points.shape)
+    assert len(find_anchors(noisy, 6).rows) == 6
+    assert len(find_anchors(noisy, 6, tolerance=1e-2).rows) == 3
+
+
+def test_only_candidates_are_picked() -> None:
+    points = np.vstack([[[50.0, 50.0]], cloud(1, 3, 2)])  # a rare feature far out
+    counts = np.array([1.0] + [30.0] * 203)
+    assert 0 in find_anchors(points, 3).rows
+    found = find_anchors(points, 3, candidates=frequent(counts, least=20))
+    assert sorted(found.rows.tolist()) == [1, 2, 3]
+
+
+def test_frequent_scales_with_the_label() -> None:
+    counts = np.array([5.0, 20.0, 975.0])
+    assert frequent(counts, least=20).tolist() == [False, True, True]
+    assert frequent(counts, least=20, share=0.05).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("points", "m", "expected"),
+    [
+        (np.ones((5, 2)), 3, 1),  # all the same
+        (np.zeros((1, 2)), 3, 1),
+        (np.eye(3), 0, 0),
+        (np.zeros((0, 2)), 2, 0),
+        (np.eye(2), 5, 2),  # fewer points than states
+    ],
+)
+def test_degenerate_clouds(points: np.ndarray, m: int, expected: int) -> None:
+    assert len(find_anchors(points, m).rows) == expected
+
+
+def test_no_candidates_no_anchors() -> None:
+    found = find_anchors(np.eye(3), 2, candidates=np.zeros(3, dtype=bool))
+    assert isinstance(found, Anchors)
+    assert not len(found.rows)
+
+
+def test_same_input_same_output() -> None:
+    points = np.random.default_rng(5).normal(size=(1000, 10))
+    first, second = find_anchors(points, 11), find_anchors(points.copy(), 11)
+    assert np.array_equal(first.rows, second.rows)

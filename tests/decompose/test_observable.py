@@ -1,0 +1,134 @@
+"""Smoothed tensors of rules: both forms against the formula written out."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sapwood.decompose.exact import FullMoments, observable_form
+from sapwood.decompose.observable import LabelMeans, RuleTensor, rule_tensor, trust
+from sapwood.errors import NotIdentifiableError
+
+SHAPES = [(1, 1, 1), (2, 3, 4), (7, 6, 5)]
+TINY = 1e-12  # sums of at most a hundred numbers of size 1
+
+
+def instances(n: int, shape: tuple[int, int, int]) -> tuple[list[np.ndarray], LabelMeans]:
+    rng = np.random.default_rng(n)
+    rows = [rng.normal(size=(n, m)) for m in shape]
+    return rows, LabelMeans(*[rng.normal(size=m) for m in shape])
+
+
+def whole(tensor: RuleTensor, shape: tuple[int, int, int]) -> np.ndarray:
+    """The tensor, whichever form it has."""
+    if tensor.rank == 0:
+        return tensor.numbers.reshape(shape)
+    cuts = tensor.rank * np.cumsum(shape)[:2]
+    z, y, w = (part.reshape(tensor.rank, -1) for part in np.split(tensor.numbers, cuts))
+    return np.einsum("th,tp,tq->hpq", z, y, w)
+
+
+def written_out(
+    z: np.ndarray, y: np.ndarray, w: np.ndarray, label: LabelMeans, shrinkage: float
+) -> np.ndarray:
+    """E = lam E1 + (1 - lam) (lam E2 + (1 - lam) (lam E3 + (1 - lam) E4)), entry by entry."""
+    n = len(z)
+    lam = n**0.5 / (shrinkage + n**0.5)
+    out = np.zeros((z.shape[1], y.shape[1], w.shape[1]))
+
+    def mean(*columns: np.ndarray) -> float:
+        return sum(float(np.prod(values)) for values in zip(*columns, strict=True)) / n
+
+    for i, j, k in product(*map(range, out.shape)):
+        a, b, c = z[:, i], y[:, j], w[:, k]
+        e1 = mean(a, b, c)
+        e2 = (mean(a, b) * mean(c) + mean(a, c) * mean(b) + mean(b, c) * mean(a)) / 3
+        e3 = mean(a) * mean(b) * mean(c)
+        e4 = label.z[i] * label.y[j] * label.w[k]
+        out[i, j, k] = lam * e1 + (1 - lam) * (lam * e2 + (1 - lam) * (lam * e3 + (1 - lam) * e4))
+    return out
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.7, 30.0])
+def test_the_formula(n: int, shape: tuple[int, int, int], shrinkage: float) -> None:
+    rows, label = instances(n, shape)
+    found = rule_tensor(*rows, label, shrinkage)
+    expected = written_out(*rows, label, shrinkage)
+    np.testing.assert_allclose(whole(found, shape), expected, rtol=0, atol=TINY)
+
+
+def test_the_form_with_fewer_numbers_is_taken() -> None:
+    shape = (7, 6, 5)  # 210 numbers whole, 18 for each outer product
+    for shrinkage, ranks in ((0.0, {1: 1, 2: 2, 11: 11, 12: 0}), (5.0, {1: 2, 2: 10, 3: 0})):
+        for n, rank in ranks.items():
+            rows, label = instances(n, shape)
+            found = rule_tensor(*rows, label, shrinkage)
+            assert found.rank == rank
+            assert len(found.numbers) == (rank * 18 or 210)
+
+
+def test_without_shrinkage_the_label_means_do_not_matter() -> None:
+    rows, label = instances(3, (2, 3, 4))
+    other = LabelMeans(label.z + 1, label.y + 1, label.w + 1)
+    assert (rule_tensor(*rows, label, 0.0).numbers == rule_tensor(*rows, other, 0.0).numbers).all()
+    assert (rule_tensor(*rows, label, 1.0).numbers != rule_tensor(*rows, other, 1.0).numbers).any()
+
+
+def test_much_shrinkage_leaves_the_label_means() -> None:
+    rows, label = instances(3, (2, 3, 4))
+    found = whole(rule_tensor(*rows, label, 1e12), (2, 3, 4))
+    product_of_means = np.einsum("i,j,k->ijk", *label)
+    np.testing.assert_allclose(found, product_of_means, rtol=0, atol=1e-9)  # lam is about 1e-12
+
+
+def test_trust_grows_with_the_count_and_falls_with_shrinkage() -> None:
+    counts = [trust(n, 20.0) for n in (1, 2, 10, 1000, 10**6)]
+    assert counts == sorted(set(counts))
+    shrinkages = [trust(50, c) for c in (0.0, 1.0, 10.0, 100.0)]
+    assert shrinkages == sorted(set(shrinkages), reverse=True)
+    assert shrinkages[0] == 1.0
+    assert trust(100, 10.0) == 0.5
+
+
+def test_swapped_children_are_noticed() -> None:
+    (z, y, w), label = instances(5, (3, 3, 3))
+    right = written_out(z, y, w, label, 1.0)
+    swapped = LabelMeans(label.z, label.w, label.y)
+    wrong = whole(rule_tensor(z, w, y, swapped, 1.0), (3, 3, 3))
+    assert np.abs(wrong - right).max() > 0.1
+    np.testing.assert_allclose(wrong.transpose(0, 2, 1), right, rtol=0, atol=TINY)
+
+
+# -- the form without projections -------------------------------------------------------------
+
+
+def test_equations_14_to_16_written_out() -> None:
+    rng = np.random.default_rng(0)
+    omega = {a: rng.normal(size=(5 + a, 6)) for a in range(3)}
+    D = rng.normal(size=(6, 6, 7))  # noqa: N806 - [d'(0), d(1), d(2)]
+    d, root = rng.normal(size=6), rng.normal(size=5)
+    form = observable_form(FullMoments(omega, {(0, 1, 2): D}, {(0, "x"): d}, {0: root}), 3)
+    inverse = np.linalg.inv(form.U[0].T @ omega[0] @ form.V[0])
+    y, w = rng.normal(size=3), rng.normal(size=3)
+    row = np.array([y @ form.U[1].T @ D[i] @ form.U[2] @ w for i in range(6)]) @ form.V[0]
+    found = np.einsum("hpq,p,q->h", form.C[0, 1, 2], y, w)
+    np.testing.assert_allclose(found, row @ inverse, rtol=1e-10)
+    np.testing.assert_allclose(form.c_inf[0, "x"], d @ form.V[0] @ inverse, rtol=1e-10)
+    np.testing.assert_allclose(form.c_1[0], form.U[0].T @ root, rtol=1e-12)
+    np.testing.assert_allclose(form.s[0], np.linalg.svd(omega[0], compute_uv=False), rtol=1e-12)
+
+
+def test_states_differ_by_label_and_ranks_are_checked() -> None:
+    moments = FullMoments({"A": np.eye(3), "B": np.diag([1.0, 1e-12, 0.0])})
+    form = observable_form(moments, {"A": 3, "B": 1})
+    assert (form.U["A"].shape, form.V["B"].shape) == ((3, 3), (3, 1))
+    with pytest.raises(NotIdentifiableError, match="'B', but Omega has rank 1") as caught:
+        observable_form(moments, 2)
+    report = caught.value.report
+    assert (report.label, report.wanted, report.rank) == ("B", 2, 1)
+    assert "at most 1" in str(caught.value.hint)
+    assert observable_form(moments, {"A": 3, "B": 2}, tolerance=1e-13).U["B"].shape == (3, 2)

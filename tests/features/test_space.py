@@ -1,0 +1,141 @@
+"""Numbers and scales of features, counted over shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+
+from sapwood.corpus.treebank import Treebank, bundled_treebank
+from sapwood.errors import SapwoodError
+from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.features.nodes import Column, NodeTable
+from sapwood.features.space import FeatureSpace, feature_keys
+from sapwood.features.templates import INSIDE, OUTSIDE
+from sapwood.moments.feature_counts import FeatureCounts
+
+TEMPLATES = list((INSIDE | OUTSIDE).values())
+KAPPA = 5.0
+
+
+@pytest.fixture(scope="module")
+def bank() -> Treebank:
+    return bundled_treebank("dev")[:80]
+
+
+@pytest.fixture(scope="module")
+def counts(bank: Treebank) -> FeatureCounts:
+    return FeatureCounts.of(NodeTable(bank), TEMPLATES)
+
+
+def space_of(bank: Treebank, counts: FeatureCounts, *, scaled: bool = True) -> FeatureSpace:
+    symbols = np.bincount(bank.label, minlength=len(bank.inventory.symbols)).astype(float)
+    return FeatureSpace.build(TEMPLATES, counts.keys, counts.counts, symbols, KAPPA, scaled=scaled)
+
+
+def same(one: FeatureCounts, other: FeatureCounts) -> bool:
+    return all(
+        (a == b).all()
+        for ours, theirs in ((one.keys, other.keys), (one.counts, other.counts))
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def test_counts_are_those_of_a_dictionary(bank: Treebank, counts: FeatureCounts) -> None:
+    table = NodeTable(bank)
+    for place, template in enumerate(TEMPLATES):
+        expected = Counter(zip(template(table).tolist(), bank.label.tolist(), strict=True))
+        assert sorted(expected.values()) == sorted(counts.counts[place].tolist())
+        assert counts.counts[place].sum() == len(table)
+        assert (np.diff(counts.keys[place]) > 0).all()
+
+
+@pytest.mark.parametrize("n", [2, 5, 80])
+def test_shards_add_up(n: int, bank: Treebank, counts: FeatureCounts) -> None:
+    parts = [FeatureCounts.of(NodeTable(shard), TEMPLATES) for shard in bank.shards(n)]
+    assert same(reduce(add, parts), counts)
+    assert same(reduce(add, reversed(parts)), counts)
+
+
+def test_a_shard_left_out_is_noticed(bank: Treebank, counts: FeatureCounts) -> None:
+    parts = [FeatureCounts.of(NodeTable(shard), TEMPLATES) for shard in bank.shards(5)]
+    short = reduce(add, parts[1:])
+    assert any(a.sum() != b.sum() for a, b in zip(short.counts, counts.counts, strict=True))
+
+
+def test_each_node_has_one_feature_per_template_in_its_labels_block(
+    bank: Treebank, counts: FeatureCounts
+) -> None:
+    space = space_of(bank, counts)
+    ids = space.rows(NodeTable(bank))
+    assert ids.shape == (len(bank.label), len(TEMPLATES))
+    first, stop = space.start[bank.label], space.start[bank.label + 1]
+    assert (ids >= first[:, None]).all()
+    assert (ids < stop[:, None]).all()
+    assert space.start[0] == 0
+    assert space.start[-1] == space.n_features == sum(map(len, space.keys))
+    assert all(len(set(row)) == len(TEMPLATES) for row in ids.tolist())  # templates share none
+
+
+def test_numbers_and_values_go_together(bank: Treebank, counts: FeatureCounts) -> None:
+    """Nodes share a feature if and only if label and value are the same; counts are its nodes."""
+    space, table = space_of(bank, counts), NodeTable(bank)
+    ids = space.rows(table)
+    for place, template in enumerate(TEMPLATES):
+        pairs = set(
+            zip(ids[:, place].tolist(), feature_keys(table, template).tolist(), strict=True)
+        )
+        assert len(pairs) == len({f for f, _ in pairs}) == len({key for _, key in pairs})
+    np.testing.assert_array_equal(np.bincount(ids.ravel(), minlength=space.n_features), space.count)
+
+
+def test_scales(bank: Treebank, counts: FeatureCounts) -> None:
+    space = space_of(bank, counts)
+    n_nodes = np.bincount(bank.label, minlength=len(bank.inventory.symbols))
+    for f in range(0, space.n_features, 97):
+        label = np.searchsorted(space.start, f, side="right") - 1
+        expected = (n_nodes[label] / (space.count[f] + KAPPA)) ** 0.5
+        assert space.weight[f] == pytest.approx(expected, rel=1e-15)
+    assert (space_of(bank, counts, scaled=False).weight == 1.0).all()
+
+
+def test_rows_of_shards_are_those_of_the_whole(bank: Treebank, counts: FeatureCounts) -> None:
+    space = space_of(bank, counts)
+    parts = [space.rows(NodeTable(shard)) for shard in bank.shards(6)]
+    assert (np.concatenate(parts) == space.rows(NodeTable(bank))).all()
+
+
+# -- templates of one's own -------------------------------------------------------------------
+
+
+def depth_is_even(table: NodeTable) -> Column:
+    depth = np.zeros(len(table), np.int64)
+    for node in range(len(table) - 1, -1, -1):
+        if table.parent[node] >= 0:
+            depth[node] = depth[table.parent[node]] + 1
+    return depth % 2
+
+
+def test_a_template_of_ones_own(bank: Treebank) -> None:
+    learner = SpectralLPCFG(2, inside_features=["rule", "word"], outside_features=[depth_is_even])
+    learner.fit(bank)
+    found = set(zip(bank.label.tolist(), depth_is_even(NodeTable(bank)).tolist(), strict=True))
+    assert learner.info_.n_outside == len(found)
+    assert np.isfinite(learner.model_.log_probs(bank)).all()
+
+
+@pytest.mark.parametrize("side", ["inside_features", "outside_features"])
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [(["rool"], "no feature template 'rool'"), ([], "no feature template was")],
+)
+def test_unknown_names_are_refused(
+    side: str, wanted: list[str], message: str, bank: Treebank
+) -> None:
+    with pytest.raises(SapwoodError, match=message) as caught:
+        SpectralLPCFG(2, **{side: wanted}).fit(bank)
+    known = INSIDE if side == "inside_features" else OUTSIDE
+    assert all(name in str(caught.value.hint) for name in known)

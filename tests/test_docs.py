@@ -1,0 +1,45 @@
+"""Every Python block of the README and the documentation runs as pasted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parents[1]
+PAGES = [HOME / "README.md", *sorted((HOME / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+# Blocks that name a treebank of the reader's own cannot run here.
+OWN_FILES = ('"trees/"', '"your/')
+
+
+def blocks() -> list[tuple[str, str]]:
+    found = [(page, code) for page in PAGES for code in BLOCK.findall(page.read_text())]
+    return [
+        (f"{page.relative_to(HOME)} {place}", code)
+        for place, (page, code) in enumerate(found)
+        if not any(name in _without_comments(code) for name in OWN_FILES)
+    ]
+
+
+def _without_comments(code: str) -> str:
+    return re.sub(r"#.*", "", code)
+
+
+@pytest.mark.parametrize(("name", "code"), blocks(), ids=lambda value: str(value)[:40])
+def test_the_block_runs(name: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(code, name, "exec"), {"__name__": "block"})
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (HOME / "README.md").read_text()
+    exec(compile(BLOCK.findall(page)[0], "README.md", "exec"), {"__name__": "block"})
+    assert capsys.readouterr().out.strip() in page
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([\w./-]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
