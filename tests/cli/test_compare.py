@@ -79,9 +79,17 @@ def test_methods_and_states_in_their_order_and_once(cli, trees: Path) -> None:
     ]  # fmt: skip
 
 
-def test_all_methods_are_compared_unless_told(cli, trees: Path) -> None:
+def test_the_quick_methods_are_compared_unless_told(cli, trees: Path) -> None:
     rows = json.loads(cli("compare", trees, trees, "--states", "2", "--json").out)
+    assert [row["method"] for row in rows] == ["pcfg", "spectral"]
+
+
+def test_every_method_can_be_compared(cli, dev: Path) -> None:
+    methods = ",".join(METHODS)
+    small = ("--states", "2", "--limit", "20")
+    rows = json.loads(cli("compare", dev, dev, "--methods", methods, *small, "--json").out)
     assert [row["method"] for row in rows] == list(METHODS)
+    assert all(row["f1"] > 80 for row in rows)  # scored on the trees they were learnt from
 
 
 def test_seeds_and_jobs(cli, dev: Path) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, process_time
+from types import FrameType
 from typing import IO, Any
 
 import typer
@@ -258,6 +261,7 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
         return
     path = path.resolve()  # a link stays a link
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    _unfinished.add(part)
     try:
         with part.open("w", encoding="utf-8", newline="\n") as file:
             yield file
@@ -265,3 +269,33 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    finally:
+        _unfinished.discard(part)
+
+
+# -- Ctrl-C ---------------------------------------------------------------------------------------
+
+_unfinished: set[Path] = set()  # output files that have not got their names yet
+GRACE = 3.0  # seconds that an interrupted command has to end by itself
+
+
+def handle_interrupts() -> None:
+    """Make sure that Ctrl-C ends the program, even where the exception it raises is swallowed.
+
+    Compiled kernels are loaded through call-backs that drop exceptions; an interrupt that falls
+    there would be lost, and the program would go on waiting for its input.
+    """
+    signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    last = threading.Timer(GRACE, _end_now)
+    last.daemon = True
+    last.start()
+    raise KeyboardInterrupt
+
+
+def _end_now() -> None:
+    for part in list(_unfinished):
+        part.unlink(missing_ok=True)
+    os._exit(INTERRUPTED)

@@ -13,7 +13,14 @@ import typer
 
 from sapwood import __version__
 from sapwood.cli import compare, data, demo, doctor, evaluate, inspect, parse, sample, score, train
-from sapwood.cli.console import FAILED, INTERRUPTED, Boundary, abandon_stdout, show_warning
+from sapwood.cli.console import (
+    FAILED,
+    INTERRUPTED,
+    Boundary,
+    abandon_stdout,
+    handle_interrupts,
+    show_warning,
+)
 
 EPILOG = """\b
 Start here:
@@ -88,6 +95,7 @@ def main() -> NoReturn:
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # read when NumPy is imported, which is later
     warnings.showwarning = show_warning
+    handle_interrupts()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # trees are UTF-8 whatever the terminal's locale
