@@ -32,6 +32,11 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "em 16": lambda seed: sw.EMLPCFG(16, seed=seed),
     "cluster 16": lambda seed: sw.ClusterLPCFG(16, seed=seed),
     "cluster 16 + 10 EM": lambda seed: sw.ClusterLPCFG(16, iterations=10, seed=seed),
+    "pivot 8": lambda seed: sw.PivotLPCFG(8, seed=seed),
+    "pivot 16": lambda seed: sw.PivotLPCFG(16, seed=seed),
+    "pivot 8 + 2 EM": lambda seed: sw.PivotLPCFG(8, iterations=2, seed=seed),
+    "pivot 8 + 10 EM": lambda seed: sw.PivotLPCFG(8, iterations=10, seed=seed),
+    "pivot 16 + 10 EM": lambda seed: sw.PivotLPCFG(16, iterations=10, seed=seed),
     "matsuzaki 16": lambda seed: sw.EMLPCFG(16, start="matsuzaki", iterations=50, seed=seed),
 }
 SLOW = ("matsuzaki 16",)
