@@ -35,6 +35,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "pivot 8": lambda seed: sw.PivotLPCFG(8, seed=seed),
     "pivot 16": lambda seed: sw.PivotLPCFG(16, seed=seed),
     "pivot 8 + 2 EM": lambda seed: sw.PivotLPCFG(8, iterations=2, seed=seed),
+    "pivot 16 + 2 EM": lambda seed: sw.PivotLPCFG(16, iterations=2, seed=seed),
     "pivot 8 + 10 EM": lambda seed: sw.PivotLPCFG(8, iterations=10, seed=seed),
     "pivot 16 + 10 EM": lambda seed: sw.PivotLPCFG(16, iterations=10, seed=seed),
     "matsuzaki 16": lambda seed: sw.EMLPCFG(16, start="matsuzaki", iterations=50, seed=seed),

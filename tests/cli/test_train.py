@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
+from sapwood.cli.methods import METHODS
 from sapwood.cli.train import Binarise, Heads, Signatures
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
 from sapwood.corpus.words import STYLES
@@ -105,6 +106,20 @@ def test_spectral(cli, dev: Path, tmp_path: Path) -> None:
     assert (model.transform.horizontal, model.record["rare_count"]) == (0, 2)
     assert (model.record["seed"], model.record["n_states"]) == (7, 3)
     assert model.n_states.max() == report["most_states"] == 3
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_trains_a_model_that_parses(
+    cli, dev: Path, tmp_path: Path, method: str
+) -> None:
+    out = tmp_path / "m"
+    result = cli("train", dev, "-o", out, "--method", method, "--states", 2, "--dev", dev, "--json")
+    report = json.loads(result.out)
+    assert report.keys() >= REPORT_KEYS
+    assert report["method"] == method
+    assert report["dev"]["f1"] > 80  # scored on the trees it was learnt from
+    words = ["the", "dog", "sleeps", "."]
+    assert sw.Parser(sw.load(out)).parse(words).tree.words() == words
 
 
 def test_spectral_is_that_of_the_library(cli, dev: Path, tmp_path: Path) -> None:

@@ -506,4 +506,4 @@ def test_what_was_done_is_told(train: Treebank, learner: EMLPCFG) -> None:
     assert (record["method"], record["n_states"], record["trees"]) == ("em", 8, train.n_trees)
     assert record["iterations"] == info.iterations == 60
     assert record["log_likelihood"] == info.log_likelihoods[-1]
-    assert info.seconds > 0
+    assert info.seconds["em"] > 0

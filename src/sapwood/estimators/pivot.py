@@ -58,6 +58,11 @@ class PivotInfo:
     pivots: dict[str, list[str]]
     em: EMInfo
 
+    @property
+    def iterations(self) -> int:
+        """EM iterations behind the pivot estimate."""
+        return self.em.iterations
+
 
 class PivotLPCFG(Estimator):
     """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
