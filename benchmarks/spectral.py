@@ -29,7 +29,8 @@ def measure(corpus: str, states: int, given: argparse.Namespace) -> dict[str, An
     """Train, save and parse dev once."""
     started = process_time()
     bank = sw.read_treebank(machine.corpus_file(corpus, "train"))
-    estimator = sw.SpectralLPCFG(states, seed=given.seed).fit(bank)
+    scaled = not given.unscaled
+    estimator = sw.SpectralLPCFG(states, seed=given.seed, scaled=scaled).fit(bank)
     model = estimator.model_
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.sapwood"
@@ -66,6 +67,7 @@ def measured(corpus: str, states: int, given: argparse.Namespace) -> dict[str, A
     command = [sys.executable, __file__, "--one", corpus, str(states), "--seed", str(given.seed)]
     command += ["--limit", str(given.limit)] if given.limit else []
     command += ["--unpruned"] if given.unpruned else []
+    command += ["--unscaled"] if given.unscaled else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return dict(json.loads(done.stdout))
 
@@ -134,6 +136,7 @@ def main() -> None:
     options.add_argument(
         "--unpruned", action="store_true", help="also parse almost without pruning"
     )
+    options.add_argument("--unscaled", action="store_true", help="features without their scaling")
     options.add_argument("--phases", action="store_true", help="where training time goes")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--one", nargs=2, help=argparse.SUPPRESS)

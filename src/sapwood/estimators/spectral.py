@@ -109,7 +109,7 @@ class SpectralLPCFG(Estimator):
         Names of templates (see `sapwood.features.templates`) or functions of a `NodeTable`; None
         takes all.
     scaled
-        Whether features are scaled by sqrt(M / (count + kappa)); without, about 5 F1 are lost.
+        Whether features are scaled by sqrt(M / (count + kappa)); without, accuracy falls.
     kappa
         Shrinks the scale of rare features.
     shrinkage
