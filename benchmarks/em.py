@@ -21,7 +21,7 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.em import TrainingTrees
+from sapwood.estimators.em import NODES_PER_STATE, TrainingTrees
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts
 
@@ -188,6 +188,19 @@ def craft_table(given: argparse.Namespace) -> None:
     )  # fmt: skip
 
 
+def pivot_table(given: argparse.Namespace) -> None:
+    """States for which pivots are found, beside the limit on EM's states, weighed by nodes."""
+    bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))
+    count = np.bincount(bank.label, minlength=len(bank.inventory.symbols))
+    rows = []
+    for m in (int(size) for size in given.states.split(",")):
+        limit = np.minimum(np.maximum(1, count // NODES_PER_STATE), m)
+        found = sw.PivotLPCFG(m, seed=given.seed).fit(bank).info_.states
+        means = [f"{np.average(states, weights=count):.2f}" for states in (limit, found)]
+        rows.append((m, *means))
+    machine.print_table(("states asked for", "limit on EM's", "pivots found"), rows)
+
+
 def main() -> None:
     """Print the tables that were asked for."""
     options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -198,6 +211,7 @@ def main() -> None:
     options.add_argument("--table", action="store_true", help="accuracy, time and memory")
     options.add_argument("--slow", action="store_true", help="the table with the long runs")
     options.add_argument("--craft", action="store_true", help="time a training on CRAFT")
+    options.add_argument("--pivots", action="store_true", help="how many pivots labels find")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--one", choices=METHODS, help=argparse.SUPPRESS)
     given = options.parse_args()
@@ -207,6 +221,8 @@ def main() -> None:
     machine.print_facts("EM and clusters", threads=CRAFT_JOBS if given.craft else 1)
     if given.craft:
         craft_table(given)
+    elif given.pivots:
+        pivot_table(given)
     elif given.table or given.slow:
         accuracy_table(given)
     else:

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,8 +16,7 @@ import numpy.typing as npt
 
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.base import Estimator, check_treebank
-from sapwood.estimators.em import EMLPCFG, NODES_PER_STATE, EMInfo, TrainingTrees
-from sapwood.estimators.latent_lexicon import latent_grammar
+from sapwood.estimators.em import EMLPCFG, NODES_PER_STATE, TrainingTrees, refined
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.execute import resolve_jobs
@@ -103,17 +101,12 @@ class ClusterLPCFG(Estimator):
             "method": "cluster", "n_states": self.n_states, "iterations": self.iterations,
             "trees": trees.bank.n_trees, "tokens": trees.bank.n_tokens, "seed": self.seed,
         }  # fmt: skip
-        if self.iterations == 0:
-            counts = trees.expect(start, self.n_jobs)
-            self.info_ = EMInfo()
-            self.model_ = latent_grammar(start, counts, plain, trees.pairs, record)
-            return
         em = EMLPCFG(
             self.n_states, iterations=self.iterations, rule_smoothing=self.rule_smoothing,
             word_smoothing=self.word_smoothing, seed=self.seed, n_jobs=self.n_jobs,
         )  # fmt: skip
-        em.fit_from(plain, trees, start, record)
-        self.info_, self.model_ = em.info_, replace(em.model_, record=record)
+        learner = em if self.iterations else None
+        self.model_, self.info_ = refined(learner, plain, trees, start, record)
 
 
 def cluster_nodes(projection: Projection, m: IntArray, rng: np.random.Generator) -> IntArray:

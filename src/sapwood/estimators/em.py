@@ -28,6 +28,7 @@ from sapwood.estimators.base import Estimator, check_treebank
 from sapwood.estimators.latent_lexicon import latent_grammar
 from sapwood.estimators.pcfg import PCFG
 from sapwood.execute import map_reduce, resolve_jobs
+from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts, TreeShard
 
@@ -286,6 +287,21 @@ class EMLPCFG(Estimator):
             "iterations": self.info_.iterations, "trees": bank.n_trees, "tokens": bank.n_tokens,
             "seed": self.seed, "log_likelihood": self.info_.log_likelihoods[-1],
         }  # fmt: skip
+
+
+def refined(
+    learner: EMLPCFG | None,
+    plain: PCFG,
+    trees: TrainingTrees,
+    start: LatentParameters,
+    record: dict[str, Any],
+) -> tuple[LatentGrammar, EMInfo]:
+    """A grammar of given probabilities, after the EM iterations of a learner if there is one."""
+    if learner is None:
+        counts = trees.expect(start, plain.n_jobs)
+        return latent_grammar(start, counts, plain, trees.pairs, record), EMInfo()
+    learner.fit_from(plain, trees, start, record)
+    return learner.model_, learner.info_
 
 
 @dataclass(frozen=True)

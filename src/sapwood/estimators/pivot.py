@@ -24,8 +24,7 @@ from sapwood.decompose.anchors import find_anchors
 from sapwood.decompose.convex_em import convex_em
 from sapwood.decompose.simplex import simplex_least_squares
 from sapwood.estimators.base import Estimator, check_treebank
-from sapwood.estimators.em import EMLPCFG, NODES_PER_STATE, EMInfo, TrainingTrees
-from sapwood.estimators.latent_lexicon import latent_grammar
+from sapwood.estimators.em import EMLPCFG, NODES_PER_STATE, EMInfo, TrainingTrees, refined
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.execute import resolve_jobs
@@ -144,18 +143,13 @@ class PivotLPCFG(Estimator):
             "iterations": self.iterations, "trees": trees.bank.n_trees,
             "tokens": trees.bank.n_tokens, "seed": self.seed, "pivots": pivots,
         }  # fmt: skip
-        em = EMInfo()
-        if self.iterations:
-            learner = EMLPCFG(
-                self.n_states, iterations=self.iterations, rule_smoothing=self.rule_smoothing,
-                word_smoothing=self.word_smoothing, seed=self.seed, n_jobs=self.n_jobs,
-            )  # fmt: skip
-            learner.fit_from(projection.plain, trees, start, record)
-            em, self.model_ = learner.info_, learner.model_
-        else:
-            counts = trees.expect(start, self.n_jobs)
-            self.model_ = latent_grammar(start, counts, projection.plain, trees.pairs, record)
-        self.info_ = PivotInfo(start.n_states, pivots, em)
+        em = EMLPCFG(
+            self.n_states, iterations=self.iterations, rule_smoothing=self.rule_smoothing,
+            word_smoothing=self.word_smoothing, seed=self.seed, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        learner = em if self.iterations else None
+        self.model_, info = refined(learner, projection.plain, trees, start, record)
+        self.info_ = PivotInfo(start.n_states, pivots, info)
 
 
 class _Views:
