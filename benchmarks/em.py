@@ -21,7 +21,8 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.em import NODES_PER_STATE, TrainingTrees
+from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
+from sapwood.kernels import treebank_em
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts
 
@@ -30,6 +31,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "em 4": lambda seed: sw.EMLPCFG(4, seed=seed),
     "em 8": lambda seed: sw.EMLPCFG(8, seed=seed),
     "em 16": lambda seed: sw.EMLPCFG(16, seed=seed),
+    "em 16, merge 0.5": lambda seed: sw.EMLPCFG(16, merge=0.5, seed=seed),
     "cluster 16": lambda seed: sw.ClusterLPCFG(16, seed=seed),
     "cluster 16 + 10 EM": lambda seed: sw.ClusterLPCFG(16, iterations=10, seed=seed),
     "pivot 8": lambda seed: sw.PivotLPCFG(8, seed=seed),
@@ -48,66 +50,127 @@ CRAFT_STATES, CRAFT_ITERATIONS, CRAFT_JOBS = 16, 20, 2
 # -- one iteration --------------------------------------------------------------------------------
 
 
-class Work(NamedTuple):
-    """Floating-point operations of an E-step, and bytes of all tensors."""
+PHASES = {"inside": "inside", "outside": "outside", "rule_counts": "rule sums"}  # by kernel
 
-    flops: float
+
+class Speed(NamedTuple):
+    """Least CPU seconds of an iteration, those of its phases, and their work."""
+
+    expectation: float
+    maximisation: float
+    phases: dict[str, float]
+    flops: dict[str, float]
     tensor_bytes: float
 
 
-def work_of(bank: Treebank, parameters: LatentParameters) -> Work:
-    """Count the operations of inside, outside and sums.
+def flops_of(bank: Treebank, parameters: LatentParameters) -> dict[str, float]:
+    """Floating-point operations of the phases of an E-step.
 
-    A node whose rule has a x b x c states takes a b c multiply-adds in each of the three, and b c
-    for the outer product of its children, twice, and for each child's outside vector, one each.
+    A node whose rule has a x b x c states takes a b c multiply-adds in each phase. Inside and rule
+    sums also take b c products for its pair of children, outside b c multiply-adds for each child.
     """
     m = parameters.n_states[parameters.symbols_of]
     count = np.bincount(bank.rule[bank.rule >= 0], minlength=len(m))
-    pair = m[:, 1] * m[:, 2]
-    flops = count * (3 * 2 * m[:, 0] * pair + 2 * pair + 2 * 2 * pair)
-    return Work(float(flops.sum()), 8.0 * parameters.rules.size)
+    pair = count * m[:, 1] * m[:, 2]
+    products, pairs = 2.0 * (pair * m[:, 0]).sum(), float(pair.sum())
+    extra = {"inside": pairs, "outside": 4 * pairs, "rule_counts": pairs}
+    return {kernel: products + extra[kernel] for kernel in PHASES}
 
 
 def maximise(parameters: LatentParameters, counts: ExpectedCounts) -> LatentParameters:
     """The M-step, with smoothing."""
     new = replace(parameters, root=counts.root, rules=counts.rules, words=counts.words)
-    return new.normalised().smoothed(*SMOOTHING)
+    return new.maximised(*SMOOTHING)
 
 
-def speed(bank: Treebank, states: int, repeats: int) -> tuple[Work, float, float]:
-    """Work, and least CPU seconds of E-step and M-step, from copies of the plain grammar."""
+def timed(task: Callable[..., Any], times: list[float]) -> Callable[..., Any]:
+    """A task that notes its CPU seconds."""
+
+    def run(*given: Any) -> Any:
+        with machine.Clock() as clock:
+            result = task(*given)
+        times.append(clock.thread)
+        return result
+
+    return run
+
+
+def phase_seconds(expect: Callable[[], object], repeats: int) -> dict[str, float]:
+    """Least CPU seconds of each phase of an E-step."""
+    kernels = {name: getattr(treebank_em, name) for name in PHASES}
+    times: dict[str, list[float]] = {name: [] for name in PHASES}
+    for name, kernel in kernels.items():
+        setattr(treebank_em, name, timed(kernel, times[name]))
+    for _ in range(repeats):
+        expect()
+    for name, kernel in kernels.items():
+        setattr(treebank_em, name, kernel)
+    return {name: min(noted) for name, noted in times.items()}
+
+
+def speed(bank: Treebank, states: int, repeats: int) -> Speed:
+    """Measure an iteration, from copies of the plain grammar."""
     trees = TrainingTrees(bank, 1)
     plain = trees.plain_parameters()
     sizes = np.minimum(trees.limit, states)
     copies = [np.zeros(size, np.int64) for size in sizes.tolist()]
     parameters = plain.restated(copies, np.random.default_rng(0))
     counts = trees.expect(parameters, 1)
-    maximise(parameters, counts)  # both kernels are compiled now
-    expectation = machine.seconds_of(lambda: trees.expect(parameters, 1), repeats).least
-    maximisation = machine.seconds_of(lambda: maximise(parameters, counts), repeats).least
-    return work_of(bank, parameters), expectation, maximisation
+    maximise(parameters, counts)  # all kernels are compiled now
+
+    def expect() -> object:
+        return trees.expect(parameters, 1)
+
+    return Speed(
+        machine.seconds_of(expect, repeats).least,
+        machine.seconds_of(lambda: maximise(parameters, counts), repeats).least,
+        phase_seconds(expect, repeats), flops_of(bank, parameters), 8.0 * parameters.rules.size,
+    )  # fmt: skip
 
 
 def speed_table(given: argparse.Namespace) -> None:
-    """Seconds of one iteration by number of states."""
+    """Seconds of one iteration, and of its phases, by number of states."""
     bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
     gemm = machine.gemm_gflops()
     print(f"{given.corpus} train, {bank.n_trees:,} trees, {bank.n_tokens:,} words; least CPU "
           f"seconds of {given.repeats}; GEMM {gemm:.1f} GFlop/s:\n")  # fmt: skip
-    rows = []
+    rows, phases = [], []
     for states in map(int, given.states.split(",")):
-        work, expectation, maximisation = speed(bank, states, given.repeats)
-        rate = work.flops / expectation / 1e9
+        found = speed(bank, states, given.repeats)
+        flops = sum(found.flops.values())
+        rate = flops / found.expectation / 1e9
         rows.append((
-            states, f"{work.tensor_bytes / 1e6:.0f}", f"{work.flops / 1e9:.2f}",
-            f"{expectation:.3f}", f"{maximisation:.3f}", f"{expectation + maximisation:.3f}",
-            f"{rate:.2f}", f"{100 * rate / gemm:.0f} %",
+            states, f"{found.tensor_bytes / 1e6:.0f}", f"{flops / 1e9:.2f}",
+            f"{found.expectation:.3f}", f"{found.maximisation:.3f}",
+            f"{found.expectation + found.maximisation:.3f}", f"{rate:.2f}",
+            f"{100 * rate / gemm:.0f} %",
         ))  # fmt: skip
+        phases += phase_rows(states, found, gemm)
     header = (
         "states", "tensors, MB", "GFlop of an E-step", "E-step, s", "M-step, s", "iteration, s",
         "E-step, GFlop/s", "of GEMM",
     )  # fmt: skip
     machine.print_table(header, rows)
+    print("The phases; the M-step reads all numbers twice and writes them once:\n")
+    machine.print_table(("states, phase", "GFlop", "s", "rate", "of GEMM"), phases)
+
+
+def phase_rows(states: int, found: Speed, gemm: float) -> list[tuple[str, ...]]:
+    """Work, seconds and rate of each phase of an iteration."""
+    rows = []
+    for kernel, phase in PHASES.items():
+        flops, seconds = found.flops[kernel], found.phases[kernel]
+        rate = flops / seconds / 1e9
+        rows.append((
+            f"{states}, {phase}", f"{flops / 1e9:.2f}", f"{seconds:.3f}", f"{rate:.1f} GFlop/s",
+            f"{100 * rate / gemm:.0f} %",
+        ))  # fmt: skip
+    rest = found.expectation - sum(found.phases.values())
+    moved = 3 * found.tensor_bytes / found.maximisation / 1e9
+    return [
+        *rows, (f"{states}, rest of the E-step", "", f"{rest:.3f}", "", ""),
+        (f"{states}, M-step", "", f"{found.maximisation:.3f}", f"{moved:.1f} GB/s", ""),
+    ]  # fmt: skip
 
 
 # -- accuracy -------------------------------------------------------------------------------------

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from sapwood.errors import SapwoodError as SapwoodError
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.em import EMLPCFG as EMLPCFG
+    from sapwood.estimators.ensemble import Candidate as Candidate
+    from sapwood.estimators.ensemble import EnsembleLPCFG as EnsembleLPCFG
     from sapwood.estimators.pcfg import PCFG as PCFG
     from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
     from sapwood.estimators.spectral import SpectralLPCFG as SpectralLPCFG
     from sapwood.inference.parser import Parser as Parser
+    from sapwood.models.ensemble import Ensemble as Ensemble
     from sapwood.models.files import load as load
     from sapwood.models.from_text import bundled_grammar as bundled_grammar
     from sapwood.models.latent_grammar import LatentGrammar as LatentGrammar
@@ -40,9 +43,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Candidate": "sapwood.estimators.ensemble",
     "ClusterLPCFG": "sapwood.estimators.cluster",
     "CorpusError": "sapwood.errors",
     "EMLPCFG": "sapwood.estimators.em",
+    "Ensemble": "sapwood.models.ensemble",
+    "EnsembleLPCFG": "sapwood.estimators.ensemble",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "ModelFormatError": "sapwood.errors",
     "NotIdentifiableError": "sapwood.errors",

@@ -6,18 +6,21 @@ import json
 import re
 import signal
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 
+import sapwood as sw
 from sapwood.cli import compare
 from sapwood.cli.methods import METHODS
+from sapwood.estimators.dev_set import DevSet
 
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 ROW_KEYS = {
     "method", "states", "f1", "strict_f1", "tagging_accuracy", "iterations", "seconds",
     "cpu_seconds", "parse_cpu_seconds", "sentences_per_cpu_second", "peak_memory_mb", "sentences",
-    "fallbacks",
+    "fallbacks", "best_iteration",
 }  # fmt: skip
 SMALL = ("--states", "2,3", "--limit", "20")
 
@@ -90,6 +93,54 @@ def test_every_method_can_be_compared(cli, dev: Path) -> None:
     rows = json.loads(cli("compare", dev, dev, "--methods", methods, *small, "--json").out)
     assert [row["method"] for row in rows] == list(METHODS)
     assert all(row["f1"] > 80 for row in rows)  # scored on the trees they were learnt from
+    found = {row["method"]: row for row in rows}
+    for name in ("pcfg", "spectral", "pivot", "cluster"):  # clusters run no EM unless told
+        assert (found[name]["iterations"], found[name]["best_iteration"]) == (0, None)
+    assert found["em"]["iterations"] == 20
+    assert found["pivot-em"]["iterations"] == 10
+    for name in ("em", "pivot-em"):
+        assert 0 <= found[name]["best_iteration"] <= found[name]["iterations"]
+
+
+def test_em_keeps_the_iteration_that_parses_dev_best(cli, dev: Path, tmp_path: Path) -> None:
+    options = ("--methods", "pcfg,em", "--states", "2", "--limit", "60", "--jobs", "1")
+    row = json.loads(cli("compare", dev, dev, *options, "--json").out)[1]
+    bank = sw.read_treebank(dev)
+    em = sw.EMLPCFG(2).fit(bank, list(bank.trees())[:60])
+    assert row["best_iteration"] == em.info_.best_iteration
+    assert row["f1"] == max(f1 for _, f1 in em.info_.dev_f1)
+    table = cli("compare", dev, dev, *options).out
+    assert re.search(rf"^em +2 .* {row['best_iteration']}/20 ", table, re.MULTILINE)
+    assert re.search(r"^pcfg +1( +[\d.]+){3} +0 ", table, re.MULTILINE)
+    assert "The best is kept." in table
+
+
+def test_a_table_without_em_says_nothing_of_iterations(cli, trees: Path) -> None:
+    assert "Iterations:" not in cli("compare", trees, trees, "--states", "2").out
+
+
+def test_grading_is_not_part_of_the_time(cli, dev: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Grading is made slow by busy loops, before the charts and before each F1."""
+    whole, f1 = DevSet.__init__, DevSet.f1
+
+    def busy() -> None:
+        end = process_time() + 0.06
+        while process_time() < end:
+            pass
+
+    def slow_charts(self: DevSet, *args: Any) -> None:
+        busy()
+        whole(self, *args)
+
+    def slow_f1(self: DevSet, *args: Any) -> float:
+        busy()
+        return f1(self, *args)
+
+    monkeypatch.setattr(DevSet, "__init__", slow_charts)
+    monkeypatch.setattr(DevSet, "f1", slow_f1)
+    options = ("--methods", "em", "--states", "2", "--limit", "5", "--json")
+    row = json.loads(cli("compare", dev, dev, *options).out)[0]
+    assert 0 < row["cpu_seconds"] < 0.06 * 22  # that is what the busy loops took
 
 
 def test_seeds_and_jobs(cli, dev: Path) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sapwood as sw
+from sapwood.cli import train
 from sapwood.cli.methods import METHODS
 from sapwood.cli.train import Binarise, Heads, Signatures
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
@@ -160,6 +163,133 @@ def test_states_of_a_method_without_any(cli, trees: Path, tmp_path: Path) -> Non
     assert json.loads(result.out)["states"] == 1
 
 
+# -- EM on the command line -----------------------------------------------------------------------
+
+EM = ("--method", "em", "--states", 2, "--jobs", 1, "--json")
+
+
+def is_same(one: Path, other: sw.LatentGrammar) -> bool:
+    found = sw.load(one)
+    return bool(
+        np.array_equal(found.rule_weights, other.rule_weights)
+        and np.array_equal(found.lexicon.weights, other.lexicon.weights)
+    )
+
+
+def test_iterations(cli, dev: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    report = json.loads(cli("train", dev, "-o", out, *EM, "--iterations", 3).out)
+    assert report["iterations"] == sw.load(out).record["iterations"] == 3
+    assert is_same(out, sw.EMLPCFG(2, iterations=3).fit(sw.read_treebank(dev)).model_)
+
+
+@pytest.mark.parametrize(
+    ("method", "iterations"), [("em", 20), ("cluster", 0), ("pivot", 0), ("pivot-em", 10)]
+)
+def test_iterations_unless_told(
+    cli, dev: Path, tmp_path: Path, method: str, iterations: int
+) -> None:
+    options = ("--method", method, "--states", 2, "--json")
+    report = json.loads(cli("train", dev, "-o", tmp_path / "m", *options).out)
+    assert report["iterations"] == iterations
+
+
+@pytest.mark.parametrize("method", ["cluster", "pivot-em"])
+def test_iterations_behind_other_starts(cli, dev: Path, tmp_path: Path, method: str) -> None:
+    options = ("--method", method, "--states", 2, "--iterations", 2, "--json")
+    assert json.loads(cli("train", dev, "-o", tmp_path / "m", *options).out)["iterations"] == 2
+
+
+@pytest.mark.parametrize("method", ["pcfg", "spectral", "pivot"])
+def test_options_of_em_without_effect(cli, dev: Path, tmp_path: Path, method: str) -> None:
+    plain, out, checkpoint = tmp_path / "plain", tmp_path / "m", tmp_path / "em"
+    mine = ("--method", method, "--states", 2, "--dev", dev, "--json")
+    cli("train", dev, "-o", plain, *mine)
+    options = ("--iterations", 3, "--patience", 2, "--checkpoint", checkpoint)
+    result = cli("train", dev, "-o", out, *mine, *options)
+    assert result.status == 0
+    for option in ("--iterations 3", "--patience 2", f"--checkpoint {checkpoint}"):
+        assert f"note: {method} has no EM iterations; {option} is without effect" in result.err
+    assert json.loads(result.out)["iterations"] == 0
+    assert not checkpoint.exists()
+    assert is_same(out, sw.load(plain))
+
+
+def test_methods_with_iterations_are_not_noted(cli, dev: Path, tmp_path: Path) -> None:
+    options = ("--iterations", 2, "--patience", 1, "--dev", dev, "--checkpoint", tmp_path / "em")
+    assert "note:" not in cli("train", dev, "-o", tmp_path / "m", *EM, *options).err
+
+
+def test_an_interrupted_training_goes_on_from_its_checkpoint(
+    cli, dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, checkpoint = tmp_path / "m", tmp_path / "em"
+    told: list[int] = []
+    command = ("train", dev, "-o", out, *EM, "--iterations", 8, "--checkpoint", checkpoint)
+
+    def line(stop: int) -> Callable[[], Callable[[int, int, float], None]]:
+        def show(iteration: int, states: int, log_likelihood: float) -> None:
+            told.append(iteration)
+            if iteration == stop:
+                raise KeyboardInterrupt
+
+        return lambda: show
+
+    monkeypatch.setattr(train, "iteration_line", line(5))
+    result = cli(*command)
+    assert (result.status, out.exists(), checkpoint.exists()) == (130, False, True)
+    monkeypatch.setattr(train, "iteration_line", line(0))
+    assert json.loads(cli(*command).out)["iterations"] == 8
+    assert told == [1, 2, 3, 4, 5, 5, 6, 7, 8]
+    assert is_same(out, sw.EMLPCFG(2, iterations=8).fit(sw.read_treebank(dev)).model_)
+
+
+def test_a_checkpoint_of_another_training_is_refused(fails, cli, dev: Path, tmp_path: Path) -> None:
+    out, checkpoint = tmp_path / "m", tmp_path / "em"
+    options = ("--iterations", 2, "--checkpoint", checkpoint)
+    cli("train", dev, "-o", out, *EM, *options)
+    before = checkpoint.read_bytes()
+    result = fails("train", dev, "-o", out, *EM, *options, "--seed", 1)
+    assert f"error: {checkpoint}: belongs to a training with other settings" in result.err
+    assert checkpoint.read_bytes() == before
+
+
+def test_patience_keeps_the_best_iteration(cli, dev: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    options = (*EM, "--iterations", 6, "--dev", dev)
+    patient = json.loads(cli("train", dev, "-o", out, *options, "--patience", 3).out)
+    ours = sw.EMLPCFG(2, iterations=6, patience=3)
+    bank = sw.read_treebank(dev)
+    ours.fit(bank, list(bank.trees()))
+    assert is_same(out, ours.model_)
+    assert patient["dev"]["f1"] == max(f1 for _, f1 in ours.info_.dev_f1)
+    assert sw.load(out).record["best_iteration"] == ours.info_.best_iteration
+    assert patient["phases"].keys() == {"em", "dev"}
+    alone = json.loads(cli("train", dev, "-o", out, *options).out)
+    assert "best_iteration" not in sw.load(out).record  # --dev alone chooses nothing
+    assert alone["dev"]["f1"] <= patient["dev"]["f1"]
+
+
+def test_patience_needs_dev_trees(misused, trees: Path, tmp_path: Path) -> None:
+    result = misused("train", trees, "-o", tmp_path / "m", "--method", "em", "--patience", 2)
+    assert "--patience" in result.err
+    assert "--dev FILE" in result.err
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("place", [".", "no/such/em"])
+def test_a_checkpoint_place_is_checked_before_reading(fails, tmp_path: Path, place: str) -> None:
+    # The treebank does not exist, yet the checkpoint is what is complained about.
+    options = ("--method", "em", "--checkpoint", tmp_path / place)
+    assert "folder" in fails("train", "nowhere.mrg", "-o", tmp_path / "m", *options).err
+
+
+def test_the_treebank_is_no_checkpoint(fails, trees: Path, tmp_path: Path) -> None:
+    options = ("--method", "em", "--checkpoint", trees)
+    assert "also an input" in fails("train", trees, "-o", tmp_path / "m", *options).err
+    assert trees.read_text() == TREE * 5
+
+
 def test_jobs_do_not_change_the_model(cli, dev: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "1", tmp_path / "2"
     cli("train", dev, "-o", one, "--jobs", 1)
@@ -254,6 +384,9 @@ def test_the_treebank_is_not_overwritten(fails, trees: Path) -> None:
         ["-o", "m", "--jobs", "x"], ["-o", "m", "--dev", "-"],
         ["-o", "m", "--method", "spectral", "--states", "0"], ["-o", "m", "--states", "many"],
         ["-o", "m", "--method", "spectral", "--states", "257"],
+        ["-o", "m", "--method", "em", "--iterations", "-1"],
+        ["-o", "m", "--method", "em", "--patience", "0", "--dev", "d"],
+        ["-o", "m", "--method", "em", "--patience", "2"],
     ],
 )  # fmt: skip
 def test_misuse(misused, options: list[str]) -> None:

@@ -13,8 +13,8 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators.cluster import ClusterLPCFG, cluster_nodes, counted
-from sapwood.estimators.em import NODES_PER_STATE, TrainingTrees
 from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.features.nodes import NodeTable
 from sapwood.models.invariants import state_sums
 from sapwood.models.latent_grammar import LatentGrammar

@@ -17,14 +17,10 @@ import pytest
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators.em import (
-    EMLPCFG,
-    NODES_PER_STATE,
-    TrainingTrees,
-    _limited,
-    _matsuzaki,
-    _split,
-)
+from sapwood.estimators.em import EMLPCFG, Stage
+from sapwood.estimators.em_checkpoint import EMInfo
+from sapwood.estimators.states import matsuzaki, split
+from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.models.invariants import state_sums
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.latent_parameters import SPLIT_NOISE, LatentParameters
@@ -209,14 +205,14 @@ def test_splitting_changes_the_likelihood_by_the_noise_only(dev: Treebank) -> No
     parameters = trees.plain_parameters()
     for m in (2, 4, 8):
         before = trees.expect(parameters, 1).log_likelihood
-        target = _limited(trees.limit, m)
+        target = np.minimum(trees.limit, m)
         copies = [
             np.arange(new) % old
             for new, old in zip(target.tolist(), parameters.n_states.tolist(), strict=True)
         ]
         exact = trees.expect(parameters.restated(copies, None), 1).log_likelihood
         assert exact == pytest.approx(before, rel=1e-12)
-        parameters = _split(parameters, target, np.random.default_rng(m))
+        parameters, _ = split(parameters, target, np.random.default_rng(m))
         assert parameters.n_states.tolist() == target.tolist()
         after = trees.expect(parameters, 1).log_likelihood
         # each factor of a tree is wrong by 1 % at most, and they mostly cancel
@@ -227,7 +223,7 @@ def test_a_child_that_does_not_share_its_probability_is_noticed(dev: Treebank) -
     """The mutant copies probabilities of children whole instead of sharing them."""
     trees = TrainingTrees(dev, 1)
     plain = trees.plain_parameters()
-    copied = plain.restated([np.zeros(m, np.int64) for m in _limited(trees.limit, 2)], None)
+    copied = plain.restated([np.zeros(m, np.int64) for m in np.minimum(trees.limit, 2)], None)
     m = copied.n_states[copied.symbols_of]
     mutant = replace(copied, rules=copied.rules * np.repeat(m[:, 1], np.diff(copied.rule_start)))
     before = trees.expect(plain, 1).log_likelihood
@@ -237,9 +233,9 @@ def test_a_child_that_does_not_share_its_probability_is_noticed(dev: Treebank) -
 def test_the_matsuzaki_start_stays_within_a_factor_of_three(dev: Treebank) -> None:
     trees = TrainingTrees(dev, 1)
     plain = trees.plain_parameters()
-    target = _limited(trees.limit, 4)
+    target = np.minimum(trees.limit, 4)
     copied = plain.restated([np.zeros(m, np.int64) for m in target.tolist()], None)
-    made = _matsuzaki(plain, target, np.random.default_rng(0))
+    made = matsuzaki(plain, target, np.random.default_rng(0))
     used = copied.words > 0
     ratio = made.words[used] / copied.words[used]
     assert 1 / 9 - 1e-12 < ratio.min() < ratio.max() < 9 + 1e-12  # 3 itself and 3 by the new sum
@@ -343,6 +339,161 @@ def test_a_part_of_a_treebank(train: Treebank) -> None:
     assert np.isfinite(model.log_probs(part)).all()
 
 
+# -- merging ----------------------------------------------------------------------------------
+
+
+def stages(em: EMLPCFG) -> list[list[float]]:
+    """The log-likelihoods of each stage of a finished training."""
+    ends = np.cumsum([stage.iterations for stage in em._schedule()])
+    return [part.tolist() for part in np.split(np.array(em.info_.log_likelihoods), ends[:-1])]
+
+
+def test_the_schedule_of_merging() -> None:
+    assert [tuple(stage) for stage in EMLPCFG(5, iterations=7, merge=0.3)._schedule()] == [
+        ("split", 2, 7), ("merge", 2, 4), ("split", 4, 7), ("merge", 4, 4), ("split", 5, 7),
+        ("merge", 5, 4),
+    ]  # fmt: skip
+    assert [stage.change for stage in EMLPCFG(5)._schedule()] == ["split"] * 3
+    all_at_once = EMLPCFG(5, start="matsuzaki", merge=0.5)._schedule()
+    assert [stage.change for stage in all_at_once] == ["matsuzaki"]
+
+
+def test_merging_leaves_fewer_states(dev: Treebank) -> None:
+    whole, half, most = (
+        EMLPCFG(8, iterations=8, merge=merge).fit(dev).model_.n_states for merge in (0, 0.5, 0.9)
+    )
+    assert (half <= whole).all()
+    assert (half >= 1).all()
+    assert most.sum() < half.sum() < 0.7 * whole.sum()
+    assert len(set(half.tolist())) > 3  # labels differ in what their splits gained
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_likelihood_falls_at_merges_only(seed: int, dev: Treebank) -> None:
+    """Each stage climbs; near its top, undoing splits costs more than the last step wins."""
+    em = EMLPCFG(4, iterations=50, merge=0.5, seed=seed, **PLAIN_EM).fit(dev)
+    parts = stages(em)
+    assert [len(part) for part in parts] == [50, 25, 50, 25]
+    for part in parts:
+        assert (np.diff(part) > -ROUNDING * abs(part[0])).all()
+        assert part[-1] > part[0]
+    assert parts[1][0] < parts[0][-1]
+    assert parts[3][0] < parts[2][-1]
+
+
+def test_the_states_told_are_those_of_the_grammar(dev: Treebank) -> None:
+    watch = Watch()
+    em = EMLPCFG(8, iterations=4, merge=0.9, on_iteration=watch).fit(dev)
+    assert [states for _, states, _ in watch.calls] == em.info_.states
+    assert em.info_.states[-1] == em.model_.n_states.max() < 8
+    assert em.info_.states[:4] == [2] * 4
+
+
+# -- dev trees --------------------------------------------------------------------------------
+
+
+class Shorter(EMLPCFG):
+    """The last level has so many iterations; the levels before have all of theirs."""
+
+    last = 0
+
+    def _schedule(self) -> list[Stage]:
+        *before, end = super()._schedule()
+        return [*before, end._replace(iterations=self.last)]
+
+
+@pytest.fixture(scope="module")
+def few(train: Treebank) -> Treebank:
+    return train[:600]
+
+
+@pytest.fixture(scope="module")
+def gold(dev: Treebank) -> list[sw.Tree]:
+    return list(dev.trees())[:100]
+
+
+GRADED: dict[str, dict[str, Any]] = {
+    "split": {"n_states": 4, "iterations": 12, "seed": 2},
+    "matsuzaki": {"n_states": 4, "iterations": 14, "start": "matsuzaki"},
+    "merge": {"n_states": 4, "iterations": 8, "merge": 0.5, "seed": 1},
+}
+
+
+@pytest.mark.parametrize("name", GRADED)
+def test_the_best_iteration_is_kept(name: str, few: Treebank, gold: list[sw.Tree]) -> None:
+    em = EMLPCFG(**GRADED[name]).fit(few, gold)
+    info, n_last = em.info_, em._schedule()[-1].iterations
+    done, found = zip(*info.dev_f1, strict=True)
+    first = info.iterations - n_last
+    assert done == tuple(range(first, info.iterations + 1))  # before and after each iteration
+    assert info.best_iteration == done[found.index(max(found))]
+    assert max(found) > found[-1] or info.best_iteration < info.iterations  # not just the last one
+    shorter = Shorter(**GRADED[name])
+    shorter.last = info.best_iteration - first
+    assert is_same(em.model_, shorter.fit(few).model_)
+    parses = sw.Parser(em.model_).parse_many([tree.words() for tree in gold])
+    trees = [parse.tree for parse in parses]
+    assert sw.evaluate.bracketing(gold, trees).f1 == max(found)
+    assert em.model_.record["best_iteration"] == info.best_iteration
+
+
+def test_dev_trees_do_not_change_the_steps(few: Treebank, gold: list[sw.Tree]) -> None:
+    graded, alone = (EMLPCFG(2, iterations=5).fit(few, given) for given in (gold, None))
+    assert graded.info_.log_likelihoods == alone.info_.log_likelihoods
+    assert (alone.info_.dev_f1, alone.info_.best_iteration) == ([], None)
+    assert "best_iteration" not in alone.model_.record
+    assert "dev" not in alone.info_.seconds
+    assert graded.info_.seconds["dev"] > 0
+    assert graded.info_.grading_cpu_seconds > 0
+
+
+@pytest.fixture(scope="module")
+def unhurried(few: Treebank, gold: list[sw.Tree]) -> EMInfo:
+    return EMLPCFG(**GRADED["split"]).fit(few, gold).info_
+
+
+@pytest.mark.parametrize("patience", [1, 3, 100])
+def test_patience(patience: int, few: Treebank, gold: list[sw.Tree], unhurried: EMInfo) -> None:
+    """A twin reads off all F1 of a whole training when a patient one must end."""
+    whole = unhurried
+    steps = best = 0
+    f1s = [found for _, found in whole.dev_f1]
+    while steps < 12:
+        best = f1s.index(max(f1s[: steps + 1]))
+        steps += 1
+        if steps - 1 - best >= patience:
+            break
+    em = EMLPCFG(**GRADED["split"], patience=patience).fit(few, gold)
+    assert (steps < 12) == (patience < 100)
+    assert em.info_.iterations == 12 + steps  # the first level has all its iterations
+    assert em.info_.log_likelihoods == whole.log_likelihoods[: 12 + steps]
+    assert em.info_.dev_f1 == whole.dev_f1[: steps + 1]
+    assert em.model_.record["iterations"] == 12 + steps
+
+
+def test_patience_without_dev_trees_waits_for_ever(few: Treebank) -> None:
+    assert EMLPCFG(2, iterations=4, patience=1).fit(few).info_.iterations == 4
+
+
+@pytest.mark.parametrize("tolerance", [0.05, 0.1, 0.3])
+def test_tolerance_ends_a_level_that_hardly_rises(tolerance: float, few: Treebank) -> None:
+    """A twin reads off the likelihoods of a whole training when the first level must end."""
+    whole = EMLPCFG(4, iterations=25).fit(few).info_.log_likelihoods[:25]
+    steps = next(
+        (n for n in range(2, 25)
+         if whole[n - 1] - whole[n - 2] < tolerance * (whole[n - 1] - whole[0])), 25,
+    )  # fmt: skip
+    em = EMLPCFG(4, iterations=25, tolerance=tolerance).fit(few)
+    assert em.info_.states.count(2) == steps
+    assert em.info_.log_likelihoods[:steps] == whole[:steps]
+    assert em.info_.iterations < 50
+    assert steps > 8  # copies differ little at first: the slow start is not the end
+
+
+def test_a_level_without_anything_to_learn_ends_at_once(dev: Treebank) -> None:
+    assert EMLPCFG(1, iterations=20, tolerance=0.01).fit(dev).info_.iterations == 3
+
+
 # -- checkpoints ------------------------------------------------------------------------------
 
 SLOWLY = """
@@ -416,10 +567,62 @@ def test_any_iteration_can_be_the_last(at: int, start: str, tmp_path: Path, dev:
     assert is_same(resumed.model_, EMLPCFG(**settings).fit(bank).model_)
 
 
+@pytest.mark.parametrize("at", [4, 5, 6, 7, 10, 11, 12])
+def test_merges_are_resumed(at: int, tmp_path: Path, dev: Treebank) -> None:
+    """A merge must know which states the last split made, and the next split goes on drawing."""
+    settings: dict[str, Any] = {"n_states": 4, "iterations": 4, "merge": 0.5}
+    checkpoint = tmp_path / "em.checkpoint"
+    with pytest.raises(Stop):
+        EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=interrupted(at)).fit(dev)
+    watch = Watch()
+    resumed = EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=watch).fit(dev)
+    whole = EMLPCFG(**settings).fit(dev)
+    assert watch.calls[0][0] == at
+    assert resumed.info_.log_likelihoods == whole.info_.log_likelihoods
+    assert resumed.info_.states == whole.info_.states
+    assert is_same(resumed.model_, whole.model_)
+
+
+@pytest.fixture(scope="module")
+def patient(few: Treebank, gold: list[sw.Tree]) -> EMLPCFG:
+    return EMLPCFG(**GRADED["split"], patience=4).fit(few, gold)
+
+
+@pytest.mark.parametrize("at", [3, 13, 14, 21])
+def test_grading_is_resumed(
+    at: int, tmp_path: Path, few: Treebank, gold: list[sw.Tree], patient: EMLPCFG
+) -> None:
+    """The best parameters so far come from the file: here they are found before iteration 21."""
+    checkpoint, whole = tmp_path / "em.checkpoint", patient
+    settings = GRADED["split"] | {"patience": 4}
+    with pytest.raises(Stop):
+        EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=interrupted(at)).fit(few, gold)
+    watch = Watch()
+    resumed = EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=watch).fit(few, gold)
+    assert watch.calls[0][0] == at
+    assert whole.info_.best_iteration is not None
+    assert 14 < whole.info_.best_iteration < 21
+    assert resumed.info_.dev_f1 == whole.info_.dev_f1
+    assert is_same(resumed.model_, whole.model_)
+    again = EMLPCFG(**settings, checkpoint=checkpoint).fit(few, gold)  # it is finished now
+    assert again.info_.dev_f1 == whole.info_.dev_f1
+    assert is_same(again.model_, whole.model_)
+
+
+def test_a_checkpoint_of_another_method_is_refused(tmp_path: Path, dev: Treebank) -> None:
+    """Clusters and pivots run EM from probabilities of their own."""
+    checkpoint = tmp_path / "em.checkpoint"
+    sw.ClusterLPCFG(2, iterations=2, checkpoint=checkpoint).fit(dev)
+    with pytest.raises(SapwoodError, match="other settings or other trees"):
+        sw.PivotLPCFG(2, iterations=2, checkpoint=checkpoint).fit(dev)
+
+
 def test_given_probabilities_are_not_split_when_resumed(tmp_path: Path, dev: Treebank) -> None:
     plain = sw.PCFG().fit(dev)
     trees = TrainingTrees(plain.bank_, 1)
-    start = _matsuzaki(trees.plain_parameters(), _limited(trees.limit, 4), np.random.default_rng(0))
+    start = matsuzaki(
+        trees.plain_parameters(), np.minimum(trees.limit, 4), np.random.default_rng(0)
+    )
     checkpoint = tmp_path / "em.checkpoint"
     with pytest.raises(Stop):
         EMLPCFG(4, iterations=6, checkpoint=checkpoint, on_iteration=interrupted(4)).fit_from(
@@ -442,7 +645,8 @@ def test_a_finished_training_is_not_repeated(tmp_path: Path, dev: Treebank) -> N
 @pytest.mark.parametrize(
     "other",
     [{"n_states": 3}, {"start": "matsuzaki"}, {"iterations": 4}, {"seed": 1},
-     {"rule_smoothing": 0.0}, {"word_smoothing": 0.2}],
+     {"rule_smoothing": 0.0}, {"word_smoothing": 0.2}, {"merge": 0.5}, {"tolerance": 0.1},
+     {"patience": 2}],
     ids=str,
 )  # fmt: skip
 def test_a_checkpoint_of_other_settings_is_refused(
@@ -488,7 +692,8 @@ def test_a_checkpoint_that_cannot_be_written_is_told(tmp_path: Path, dev: Treeba
     "wrong",
     [{"n_states": 0}, {"n_states": 257}, {"n_states": 2.5}, {"start": "random"},
      {"iterations": 0}, {"iterations": 1.5}, {"rule_smoothing": 1.0}, {"rule_smoothing": -0.1},
-     {"word_smoothing": 1.5}, {"plain": "pcfg"}],
+     {"word_smoothing": 1.5}, {"plain": "pcfg"}, {"merge": 1.0}, {"merge": -0.1},
+     {"tolerance": 1.0}, {"tolerance": -0.1}, {"patience": 0}, {"patience": 1.5}],
     ids=str,
 )  # fmt: skip
 def test_parameters_are_checked(wrong: dict[str, Any], dev: Treebank) -> None:

@@ -52,7 +52,7 @@ class Charted:
         poison_rooms()
         self.chart = coarse_inside(grammar, self.tags)
         self.total = coarse.partition(self.chart, self.root)
-        self.log_weight = sentence_log_prob(self.chart, self.total)
+        self.log_weight = sentence_log_prob(self.chart.scale, self.n, self.total)
         alpha, tag_alpha = coarse_outside(grammar, self.tags, self.chart)
         self.phrases, self.tag_posteriors = self.chart.beta * alpha, self.tags.weight * tag_alpha
 

@@ -6,16 +6,20 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numba import config
 
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.em import TrainingTrees
+from sapwood.errors import SapwoodError
+from sapwood.estimators.training_trees import TrainingTrees
 from sapwood.kernels import treebank_em as kernel
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts, TreeShard, vectors
@@ -245,6 +249,176 @@ def test_heights_and_depths() -> None:
     assert depth.tolist() == [above(x) for x in range(len(parent))]
 
 
+# -- many nodes: blocks, chunks and tiles -----------------------------------------------------
+
+
+class ByNode(NamedTuple):
+    """Inside and outside vectors and counts of rules, one node after the other."""
+
+    beta: Array
+    alpha: Array
+    rules: Array
+
+
+def node_by_node(shard: TreeShard, p: LatentParameters) -> ByNode:
+    """The formulas of the kernels' notation, one `einsum` a node."""
+    n, m = len(shard.label), p.n_states
+    width = int(m.max())
+    beta, alpha, down = np.zeros((n, width)), np.zeros((n, width)), np.zeros(n)
+    rules = np.zeros_like(p.rules)
+
+    def parts(x: int) -> tuple[slice, Array, int, int, Array, Array]:
+        r, y, z = int(shard.rule[x]), int(shard.left[x]), int(shard.right[x])
+        at = slice(int(p.rule_start[r]), int(p.rule_start[r + 1]))
+        tensor = p.rules[at].reshape(m[shard.label[[x, y, z]]])
+        return at, tensor, y, z, beta[y, : tensor.shape[1]], beta[z, : tensor.shape[2]]
+
+    for x in range(n):  # children come before their parent
+        if shard.pair[x] >= 0:
+            vector = p.words[p.word_start[shard.pair[x]] : p.word_start[shard.pair[x] + 1]]
+        else:
+            _, tensor, _, _, one, other = parts(x)
+            vector = np.einsum("hpq,p,q->h", tensor, one, other)
+        down[x] = vector.max()
+        beta[x, : len(vector)] = vector / down[x]
+    for x in shard.roots.tolist():
+        a = shard.label[x]
+        pi = p.root[p.state_start[a] : p.state_start[a + 1]]
+        alpha[x, : m[a]] = pi / (pi @ beta[x, : m[a]])
+    for x in reversed(range(n)):
+        if shard.pair[x] < 0:
+            at, tensor, y, z, one, other = parts(x)
+            w = alpha[x, : len(tensor)] / down[x]
+            alpha[y, : len(one)] = np.einsum("hpq,h,q->p", tensor, w, other)
+            alpha[z, : len(other)] = np.einsum("hpq,h,p->q", tensor, w, one)
+            rules[at] += np.einsum("hpq,h,p,q->hpq", tensor, w, one, other).ravel()
+    return ByNode(beta, alpha, rules)
+
+
+def random_tree(rng: np.random.Generator, n_words: int) -> Tree:
+    if n_words == 1:
+        return Tree(str(rng.choice(["A", "B"])), str(rng.choice(["x", "y"])))
+    cut = int(rng.integers(1, n_words))
+    kids = [random_tree(rng, cut), random_tree(rng, n_words - cut)]
+    return Tree(str(rng.choice(["S", "Q"])), kids)
+
+
+def forest(seed: int, n_trees: int, n_states: list[int]) -> Case:
+    """Trees of 2 to 8 words; symbols take the numbers of states in turn."""
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, int(rng.integers(2, 9))) for _ in range(n_trees)]
+    bank = Treebank.from_trees(trees)
+    training = TrainingTrees(bank, 1)
+    plain = training.plain_parameters()
+    sizes = [n_states[a % len(n_states)] for a in range(len(plain.n_states))]
+    copied = plain.restated([np.zeros(m, np.int64) for m in sizes], None)
+
+    def shaken(numbers: Array) -> Array:
+        return numbers * rng.gamma(0.5, size=len(numbers)) + 1e-12
+
+    parts = {name: shaken(getattr(copied, name)) for name in ("root", "rules", "words")}
+    return Case(bank, training, replace(copied, **parts).normalised())
+
+
+def assert_like_node_by_node(shard: TreeShard, parameters: LatentParameters) -> None:
+    expected = node_by_node(shard, parameters)
+    beta, alpha, *_ = vectors(shard, parameters)
+    found = ExpectedCounts.of(shard, parameters).rules
+    for x, a in enumerate(shard.label.tolist()):
+        m = int(parameters.n_states[a])
+        np.testing.assert_allclose(beta[x, :m], expected.beta[x, :m], rtol=CLOSE)
+        np.testing.assert_allclose(alpha[x, :m], expected.alpha[x, :m], rtol=CLOSE)
+    np.testing.assert_allclose(found, expected.rules, rtol=CLOSE, atol=1e-300)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 60), st.lists(st.integers(1, 9), min_size=1))
+def test_any_forest(seed: int, n_trees: int, n_states: list[int]) -> None:
+    at = forest(seed, n_trees, n_states)
+    assert_like_node_by_node(at.shard, at.parameters)
+
+
+@pytest.mark.parametrize(
+    "n_states",
+    [[1], [4], [16], [17, 16], [33, 20, 1, 6], [3, 130, 2], [2, 2, 256, 1], [1, 257 // 2, 3]],
+    ids=str,
+)
+def test_states_that_do_not_fill_blocks_and_tiles(n_states: list[int]) -> None:
+    at = forest(1, 12, n_states)
+    assert_like_node_by_node(at.shard, at.parameters)
+
+
+def test_large_and_small_groups_of_one_rule() -> None:
+    """Groups of 1 node, of part of a block, and of more than a chunk are all there."""
+    at = forest(2, 400, [3, 5, 2])
+    sizes = np.diff(at.shard.up.starts)
+    assert {1, 2, 3, 4, 5} <= set(sizes.tolist())
+    assert sizes.max() > 64
+    assert np.diff(at.shard.by_rule.starts).max() > 64
+    assert_like_node_by_node(at.shard, at.parameters)
+
+
+def test_rules_that_a_shard_lacks_count_nothing() -> None:
+    at = forest(3, 6, [3, 2])
+    parts = TrainingTrees(at.bank, 6)
+    lacking = [shard for shard in parts.shards if (np.diff(shard.by_rule.starts) == 0).any()]
+    assert lacking
+    for shard in lacking:
+        assert_like_node_by_node(shard, at.parameters)
+
+
+@pytest.mark.parametrize("order", ["up", "down"])
+def test_groups_have_one_rule_and_one_level(order: str) -> None:
+    """And no node of a group lies below another: their vectors can be found at once."""
+    at = forest(4, 50, [1])
+    groups, t = getattr(at.shard, order), at.shard
+    assert sorted(groups.nodes.tolist()) == np.flatnonzero(t.pair < 0).tolist()
+    done = set(t.leaves.tolist() if order == "up" else t.roots.tolist())
+    for first, last in pairwise(groups.starts.tolist()):
+        nodes = groups.nodes[first:last].tolist()
+        assert len({int(t.rule[x]) for x in nodes}) == 1
+        kids = {int(y) for x in nodes for y in (t.left[x], t.right[x])}
+        assert (kids if order == "up" else set(nodes)) <= done
+        done |= set(nodes) if order == "up" else kids
+
+
+def test_too_many_states_are_refused() -> None:
+    at = forest(5, 2, [1])
+    many = replace(at.parameters, n_states=at.parameters.n_states + kernel.MAX_STATES)
+    with pytest.raises(SapwoodError, match="257"):
+        vectors(at.shard, many)
+
+
+def groups_across_levels(at: Case, patch: pytest.MonkeyPatch) -> None:
+    """One group a rule, whatever the heights: parents are done before their children."""
+    at.shard.up = at.shard.by_rule
+    at.parameters = at.parameters.smoothed(0.5, 0.5)  # vectors left in memory must not be right
+
+
+def last_block_left_out(at: Case, patch: pytest.MonkeyPatch) -> None:
+    starts = at.shard.down.starts
+    starts[1:] -= np.diff(starts) % 4
+
+
+def first_of_each_block_for_all(at: Case, patch: pytest.MonkeyPatch) -> None:
+    nodes, starts = at.shard.by_rule
+    place = np.arange(len(nodes)) - np.repeat(starts[:-1], np.diff(starts))
+    nodes[:] = nodes[np.arange(len(nodes)) - place % 4]
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [groups_across_levels, last_block_left_out, first_of_each_block_for_all],
+    ids=lambda mutate: mutate.__name__,
+)
+def test_mutants_of_grouping_are_rejected(mutate: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = forest(6, 80, [3, 5, 2])
+    assert_like_node_by_node(at.shard, at.parameters)
+    mutate(at, monkeypatch)  # type: ignore[operator]
+    with np.errstate(all="ignore"), pytest.raises(AssertionError):
+        assert_like_node_by_node(at.shard, at.parameters)
+
+
 # -- mutants ----------------------------------------------------------------------------------
 
 
@@ -263,17 +437,17 @@ def outside_without_the_sister(at: Case, patch: pytest.MonkeyPatch) -> None:
 
 
 def sums_without_the_scale(at: Case, patch: pytest.MonkeyPatch) -> None:
-    right = kernel.rule_sums
+    right = kernel.rule_counts
 
-    def rule_sums(*given: Array) -> None:
-        *rest, beta, down, alpha, sums = given
-        right(*rest, beta, np.ones_like(down), alpha, sums)
+    def rule_counts(*given: Array) -> None:
+        *rest, beta, down, alpha, counts = given
+        right(*rest, beta, np.ones_like(down), alpha, counts)
 
-    patch.setattr(kernel, "rule_sums", rule_sums)
+    patch.setattr(kernel, "rule_counts", rule_counts)
 
 
 def last_node_left_out(at: Case, patch: pytest.MonkeyPatch) -> None:
-    at.shard.by_rule = at.shard.by_rule[:-1]
+    at.shard.by_rule.starts[-1] -= 1
 
 
 def leaves_without_their_outside(at: Case, patch: pytest.MonkeyPatch) -> None:
@@ -365,18 +539,23 @@ def test_merging_copies_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("amount", [0.0, 0.03, 1.0])
-def test_smooth_states(amount: float) -> None:
+def test_mix_states(amount: float) -> None:
     rng = np.random.default_rng(0)
-    shapes = [(3, 4), (1, 5), (2, 1), (4, 6)]
+    shapes = [(3, 4), (1, 5), (2, 1), (4, 600), (4, 256), (2, 257)]  # less and more than a tile
     blocks = [rng.random(shape) for shape in shapes]
     flat = np.concatenate([block.ravel() for block in blocks])
     sizes = np.array([m * k for m, k in shapes])
     m, k = np.array(shapes).T.copy()
-    kernel.smooth_states(np.cumsum(sizes) - sizes, m, k, amount, flat)
-    expected = [(1 - amount) * block + amount * block.mean(axis=0) for block in blocks]
-    np.testing.assert_allclose(
-        flat, np.concatenate([block.ravel() for block in expected]), rtol=CLOSE
-    )
+    state = np.array([0, 3, 4, 0, 0, 4])
+    before, after = rng.uniform(0.5, 2.0, (2, 6))
+    found = np.full(len(flat), np.nan)
+    kernel.mix_states(np.cumsum(sizes) - sizes, state, m, k, before, amount, after, flat, found)
+    expected = []
+    for block, at, n in zip(blocks, state.tolist(), m.tolist(), strict=True):
+        scaled = block / before[at : at + n, None]
+        pulled = (1 - amount) * scaled + amount * scaled.mean(axis=0)
+        expected.append((pulled / after[at : at + n, None]).ravel())
+    np.testing.assert_allclose(found, np.concatenate(expected), rtol=CLOSE)
 
 
 # -- parameters -------------------------------------------------------------------------------
@@ -408,6 +587,62 @@ def test_normalised_probabilities_sum_to_one() -> None:
         )  # fmt: skip
     np.testing.assert_allclose(total, 1.0, rtol=CLOSE)
     assert p.root.sum() == pytest.approx(1.0, rel=CLOSE)
+
+
+def slow_m_step(p: LatentParameters, rules: float, words: float) -> LatentParameters:
+    """Pull states to their mean, then normalise: block by block."""
+
+    def pulled(numbers: Array, starts: Array, symbols: Array, amount: float) -> list[Array]:
+        blocks = np.split(numbers, starts[1:-1])
+        blocks = [b.reshape(p.n_states[a], -1) for b, a in zip(blocks, symbols, strict=True)]
+        return [(1 - amount) * b + amount * b.mean(axis=0) for b in blocks]
+
+    tensors = pulled(p.rules, p.rule_start, p.symbols_of[:, 0], rules)
+    vectors_ = pulled(p.words, p.word_start, p.symbol_of_pair, words)
+    total = [np.zeros(m) for m in p.n_states]
+    symbols = [*p.symbols_of[:, 0], *p.symbol_of_pair]
+    for block, a in zip([*tensors, *vectors_], symbols, strict=True):
+        total[a] += block.sum(axis=1)
+    safe = [np.where(t > 0, t, 1.0) for t in total]
+    done = [
+        (b / safe[a][:, None]).ravel() for b, a in zip([*tensors, *vectors_], symbols, strict=True)
+    ]
+    n = len(tensors)
+    return replace(
+        p, root=p.root / p.root.sum(), rules=np.concatenate(done[:n]),
+        words=np.concatenate(done[n:]),
+    )  # fmt: skip
+
+
+def raw_counts(seed: int, n_states: list[int]) -> LatentParameters:
+    """Counts as an E-step leaves them, with one state of one phrase that nobody uses."""
+    rng = np.random.default_rng(seed)
+    p = forest(seed, 5, n_states).parameters
+    parts = {name: getattr(p, name) * rng.uniform(0.1, 9.0) for name in ("root", "rules", "words")}
+    a = int(p.symbols_of[0, 0])
+    for r in np.flatnonzero(p.symbols_of[:, 0] == a).tolist():
+        row = (p.rule_start[r + 1] - p.rule_start[r]) // p.n_states[a]
+        parts["rules"][p.rule_start[r] : p.rule_start[r] + row] = 0.0
+    return replace(p, **parts)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 10_000), st.lists(st.integers(1, 18), min_size=1, max_size=4),
+    st.sampled_from([(0.0, 0.0), (0.03, 0.1), (0.0, 0.5), (0.9, 0.0)]),
+)  # fmt: skip
+def test_m_steps(seed: int, n_states: list[int], amounts: tuple[float, float]) -> None:
+    counts = raw_counts(seed, n_states)
+    before = {name: getattr(counts, name).copy() for name in ("root", "rules", "words")}
+    plain = slow_m_step(counts, 0.0, 0.0)
+    for found, expected in (
+        (counts.normalised(), plain),
+        (counts.smoothed(*amounts), slow_m_step(counts, *amounts)),
+        (counts.maximised(*amounts), slow_m_step(plain, *amounts)),
+    ):
+        for name, numbers in before.items():
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=CLOSE)
+            np.testing.assert_array_equal(getattr(counts, name), numbers)  # the input stays
 
 
 # -- compilation ------------------------------------------------------------------------------

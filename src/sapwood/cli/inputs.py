@@ -14,7 +14,7 @@ from sapwood.cli.console import echo
 from sapwood.errors import ModelFormatError
 
 if TYPE_CHECKING:
-    from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.models.ensemble import Model
 
 BUNDLED = "bundled"
 STDIN = "-"
@@ -44,7 +44,7 @@ JobsOption = Annotated[
 ]
 
 
-def load_model(name: str) -> LatentGrammar:
+def load_model(name: str) -> Model:
     """The model that a user names."""
     if name == BUNDLED:
         from sapwood.models.from_text import bundled_grammar

@@ -12,6 +12,7 @@ import typer
 
 from sapwood.cli.console import print_json
 from sapwood.cli.inputs import JsonOption, ModelArgument, load_model
+from sapwood.cli.pivots import pivot_note, pivot_of, pivots_text
 from sapwood.cli.plots import PlotOption, check_plot
 from sapwood.cli.spectrum import draw_spectrum, spectrum_rows, spectrum_text
 from sapwood.errors import SapwoodError
@@ -60,7 +61,8 @@ def inspect(
     """Show what is in a model: method, sizes, states, transform, training record, unknown words.
 
     Probabilities are conditional: of a rule or word given its symbol (and state), of a tag given
-    its class of unknown words. Share is the part of all nodes of a random tree.
+    its class of unknown words. Share is the part of all nodes of a random tree. States of the
+    methods pivot and pivot-em come with the feature that each was made from.
     """
     if plot and not spectrum:
         msg = "--plot draws singular values: it needs --spectrum"
@@ -198,12 +200,17 @@ class View:
         return sorted(numbers, key=lambda a: -self.share[a])
 
     def _symbol(self, a: int) -> dict[str, Any]:
-        return {
+        is_phrase = a < self.model.n_phrases
+        found: dict[str, Any] = {
             "symbol": self.names[a],
-            "kind": "phrase" if a < self.model.n_phrases else "tag",
+            "kind": "phrase" if is_phrase else "tag",
             "states": int(self.model.n_states[a]),
             "share": float(self.share[a]),
         }
+        pivots = self.model.record.get("pivots", {}).get(self.names[a])
+        if pivots and found["states"] > 1:
+            found["pivots"] = [pivot_of(name, is_phrase=is_phrase) for name in pivots]
+        return found
 
     def _meaning(self, a: int) -> dict[str, Any]:
         """One row over all states, then one for each state, or for each dimension of a basis."""
@@ -291,6 +298,9 @@ def _overview_text(report: dict[str, Any], top: int) -> Iterator[str]:
     n_more = len(report["symbols"]) - top
     if n_more > 0:
         yield f"... and {n_more:,} more (--top, --json)"
+    if any("pivots" in row for row in report["symbols"]):
+        yield ""
+        yield from pivots_text(report["symbols"], report["record"], top)
     yield ""
     yield "unknown words: class, likeliest tags"
     for row in report["unknown_words"][:top]:
@@ -311,9 +321,11 @@ def _facts_text(report: dict[str, Any]) -> Iterator[str]:
         "sizes": ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in sizes.items()),
         "states": f"{states['total']:,} in all, {states['least']} to {states['most']} a symbol",
         "transform": " ".join(transform) + f" signatures={report['signatures']}",
-        # Singular values have a view of their own: --spectrum.
+        # Singular values have a view of their own, --spectrum, and pivots stand with their states.
         "record": ", ".join(
-            f"{key} {_value(v)}" for key, v in report["record"].items() if key != "spectrum"
+            f"{key} {_value(v)}"
+            for key, v in report["record"].items()
+            if key not in {"spectrum", "pivots"}
         ),
     }
     for name, value in facts.items():
@@ -332,6 +344,8 @@ def _label_text(report: dict[str, Any], top: int) -> Iterator[str]:
         n = symbol["states"]
         states = f"{n} state" if n == 1 else f"{n} states"
         yield f"{symbol['symbol']}  {symbol['kind']}  {states}  {symbol['share']:.2%} of all nodes"
+        if "pivots" in symbol:
+            yield from (f"  {line}" for line in pivot_note([symbol], report["record"]))
         for row in symbol["rows"]:
             yield from _row_text(symbol, row)
         if "dimensions" in symbol:
@@ -364,6 +378,8 @@ def _row_text(symbol: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
         yield f"  state {row['state']}{root}"
     elif root or symbol["states"] > 1:
         yield f"  all states{root}" if symbol["states"] > 1 else f"  {root[2:]}"
+    if row["state"] is not None and "pivots" in symbol:
+        yield f"    pivot: {symbol['pivots'][row['state']]['feature']}"
     arrow = f"{symbol['symbol']} -> "
     for item in row.get("rules") or row.get("words") or ():
         yield f"    {item['probability']:.4f}  {arrow}{item.get('rule') or item.get('word')}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast
 
 import typer
 
 if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.pcfg import PCFG
     from sapwood.models.latent_grammar import LatentGrammar
@@ -21,6 +22,14 @@ class Learner(Protocol):
     model_: LatentGrammar
 
     def fit(self, bank: Treebank) -> Self:
+        """Learn from a treebank."""
+        ...
+
+
+class GradedLearner(Learner, Protocol):
+    """An estimator that can choose between its iterations on dev trees."""
+
+    def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
         """Learn from a treebank."""
         ...
 
@@ -39,6 +48,14 @@ class Settings:
         Threads; 0 means all cores.
     states
         Hidden states of a label, for methods that have any.
+    iterations
+        Of EM, where there are any; None for the method's own number.
+    patience
+        Iterations without a better dev F1 after which EM ends; None for never.
+    checkpoint
+        A file that EM writes after every iteration and goes on from.
+    on_iteration
+        Told (iteration, states, log-likelihood) after every EM iteration.
     """
 
     rare_count: int = 5
@@ -46,6 +63,19 @@ class Settings:
     seed: int = 0
     jobs: int = 0
     states: int = 16
+    iterations: int | None = None
+    patience: int | None = None
+    checkpoint: Path | None = None
+    on_iteration: Callable[[int, int, float], None] | None = None
+
+    def of_em(self, iterations: int | None = None) -> dict[str, Any]:
+        """Arguments that all estimators with EM iterations share."""
+        n = iterations if self.iterations is None else self.iterations
+        return {
+            "plain": _pcfg(self), "seed": self.seed, "n_jobs": self.jobs,
+            "patience": self.patience, "checkpoint": self.checkpoint,
+            "on_iteration": self.on_iteration,
+        } | ({} if n is None else {"iterations": n})  # fmt: skip
 
 
 class Method(NamedTuple):
@@ -54,6 +84,14 @@ class Method(NamedTuple):
     summary: str
     make: Callable[[Settings], Learner]
     has_states: bool = True
+    has_iterations: bool = False
+
+    def fit(self, settings: Settings, bank: Treebank, dev: Sequence[Tree] | None = None) -> Learner:
+        """A fitted estimator; dev trees choose between iterations where there are any."""
+        learner = self.make(settings)
+        if dev and self.has_iterations:
+            return cast("GradedLearner", learner).fit(bank, dev)
+        return learner.fit(bank)
 
 
 def _pcfg(settings: Settings) -> PCFG:
@@ -75,34 +113,35 @@ def _spectral(settings: Settings) -> Learner:
 def _em(settings: Settings) -> Learner:
     from sapwood.estimators.em import EMLPCFG
 
-    return EMLPCFG(settings.states, plain=_pcfg(settings), seed=settings.seed, n_jobs=settings.jobs)
+    return EMLPCFG(settings.states, **settings.of_em())
 
 
 def _cluster(settings: Settings) -> Learner:
     from sapwood.estimators.cluster import ClusterLPCFG
 
-    return ClusterLPCFG(
-        settings.states, plain=_pcfg(settings), seed=settings.seed, n_jobs=settings.jobs
-    )
+    return ClusterLPCFG(settings.states, **settings.of_em())
 
 
-def _pivot(settings: Settings, iterations: int = 0) -> Learner:
+def _pivot(settings: Settings) -> Learner:
+    return _pivot_em(replace(settings, iterations=0))
+
+
+def _pivot_em(settings: Settings) -> Learner:
     from sapwood.estimators.pivot import PivotLPCFG
 
-    return PivotLPCFG(
-        settings.states, iterations=iterations, plain=_pcfg(settings), seed=settings.seed,
-        n_jobs=settings.jobs,
-    )  # fmt: skip
+    return PivotLPCFG(settings.states, **settings.of_em(10))
 
 
 MAX_STATES = 256  # of any method: beyond, a single tensor holds more numbers than a treebank words
 METHODS: dict[str, Method] = {
     "pcfg": Method("relative frequencies, no hidden states", _pcfg, has_states=False),
     "spectral": Method("hidden states by singular value decomposition, no iterations", _spectral),
-    "em": Method("probabilities by EM, states split in two level by level", _em),
-    "cluster": Method("states are clusters of tree nodes, counted", _cluster),
+    "em": Method(
+        "probabilities by EM, states split in two level by level", _em, has_iterations=True
+    ),
+    "cluster": Method("states are clusters of tree nodes, counted", _cluster, has_iterations=True),
     "pivot": Method("probabilities by pivot features and convex EM", _pivot),
-    "pivot-em": Method("ten EM iterations from the pivot estimate", partial(_pivot, iterations=10)),
+    "pivot-em": Method("ten EM iterations from the pivot estimate", _pivot_em, has_iterations=True),
 }
 
 

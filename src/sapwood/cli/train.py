@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sapwood.cli.console import Meter, Phases, check_output, count, echo, print_json
+from sapwood.cli.console import Meter, Phases, check_output, count, echo, print_json, wipe
 from sapwood.cli.inputs import JobsOption, JsonOption, claim_stdin
 from sapwood.cli.methods import (
     MAX_STATES,
@@ -160,6 +163,33 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             "before you have looked at one.",
         ),
     ] = False,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="EM iterations; for em, at each level. Not below 10 there: levels need time.",
+            show_default="the method's own",
+        ),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Keep the EM iteration that parses the --dev trees best, and stop when none was "
+            "better for N iterations. The dev scores then flatter: report others.",
+            show_default="off",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write EM's state here after every iteration, and go on from it when it is there. "
+            "Delete it to start again.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="For methods that draw random numbers.")
     ] = 0,
@@ -174,8 +204,12 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     sources = [*treebanks, *([dev] if dev else [])]
     claim_stdin(*sources)
     check_output(out, sources)
-    if states and not METHODS[method].has_states:
-        echo(f"note: {method} has no hidden states; --states {states} is without effect")
+    _note_what_is_without_effect(method, states, iterations, patience, checkpoint)
+    if patience and not dev:
+        msg = "it needs trees to grade on"
+        raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
+    if checkpoint is not None:
+        check_output(checkpoint, sources)
     from sapwood.corpus.transform import Transform
 
     run = _Run(
@@ -184,7 +218,17 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         dev=dev,
         method=method,
         transform=Transform(binarise.value, horizontal, vertical, tag_parents, heads.value),
-        settings=Settings(rare_count, signatures.value, seed, jobs, states or Settings.states),
+        settings=Settings(
+            rare_count=rare_count,
+            signatures=signatures.value,
+            seed=seed,
+            jobs=jobs,
+            states=states or Settings.states,
+            iterations=iterations,
+            patience=patience,
+            checkpoint=checkpoint,
+            on_iteration=iteration_line(),
+        ),
         skip_bad=skip_bad,
     )
     report = run.report()
@@ -192,6 +236,37 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         print_json(report)
     elif "dev" in report:
         print(_dev_text(report["dev"]))
+
+
+def _note_what_is_without_effect(
+    method: str,
+    states: int | None,
+    iterations: int | None,
+    patience: int | None,
+    checkpoint: Path | None,
+) -> None:
+    if states and not METHODS[method].has_states:
+        echo(f"note: {method} has no hidden states; --states {states} is without effect")
+    if METHODS[method].has_iterations:
+        return
+    given = {"--iterations": iterations, "--patience": patience, "--checkpoint": checkpoint}
+    for option, value in given.items():
+        if value is not None:
+            echo(f"note: {method} has no EM iterations; {option} {value} is without effect")
+
+
+def iteration_line() -> Callable[[int, int, float], None]:
+    """A function that shows how far EM is, on a terminal."""
+    started, is_shown = perf_counter(), sys.stderr.isatty()
+
+    def show(iteration: int, states: int, log_likelihood: float) -> None:
+        if is_shown:
+            wipe()
+            text = f"EM iteration {iteration}  {count(states, 'state')}  "
+            text += f"log-likelihood {log_likelihood:,.0f}  {perf_counter() - started:.0f} s"
+            print(text, end="", file=sys.stderr, flush=True)
+
+    return show
 
 
 @dataclass(frozen=True)
@@ -211,7 +286,8 @@ class _Run:
         phases = Phases(4 if self.dev else 3)
         bank, gold = self._read(phases)
         with phases.phase("training") as notes:
-            learner = METHODS[self.method].make(self.settings).fit(bank)
+            dev = gold if self.settings.patience else None
+            learner = METHODS[self.method].fit(self.settings, bank, dev)
             model = self._signed(learner.model_)
             notes += [
                 self.method,

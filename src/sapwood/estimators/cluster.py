@@ -9,16 +9,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.base import Estimator, check_treebank
-from sapwood.estimators.em import EMLPCFG, NODES_PER_STATE, TrainingTrees, refined
+from sapwood.estimators.em import EMLPCFG, refined
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
+from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.execute import resolve_jobs
 from sapwood.features.nodes import NodeTable
 from sapwood.models.latent_parameters import LatentParameters
@@ -39,7 +43,7 @@ class ClusterLPCFG(Estimator):
         Clusters of a label with enough data; a label gets at most count / 20.
     iterations
         EM iterations from the clusters; 0 for counts only.
-    rule_smoothing, word_smoothing
+    rule_smoothing, word_smoothing, patience, checkpoint, on_iteration
         As for `EMLPCFG`.
     plain, seed, n_jobs
         As for `SpectralLPCFG`.
@@ -61,27 +65,39 @@ class ClusterLPCFG(Estimator):
         "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
     }
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
         self,
         n_states: int = 16,
         *,
         iterations: int = 0,
         rule_smoothing: float = 0.03,
         word_smoothing: float = 0.1,
+        patience: int | None = None,
         plain: PCFG | None = None,
         seed: int = 0,
         n_jobs: int = 1,
+        checkpoint: str | Path | None = None,
+        on_iteration: Callable[[int, int, float], None] | None = None,
     ) -> None:
         self.n_states = n_states
         self.iterations = iterations
         self.rule_smoothing = rule_smoothing
         self.word_smoothing = word_smoothing
+        self.patience = patience
         self.plain = plain
         self.seed = seed
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
+        self.on_iteration = on_iteration
 
-    def fit(self, bank: Treebank) -> Self:
-        """Learn the grammar of a treebank."""
+    def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
+        """Learn the grammar of a treebank.
+
+        Parameters
+        ----------
+        dev
+            Trees apart from the treebank; the EM iteration that parses them best is kept.
+        """
         self._check_parameters()
         check_treebank(bank)
         spectral = SpectralLPCFG(
@@ -93,20 +109,27 @@ class ClusterLPCFG(Estimator):
         states = cluster_nodes(projection, m.astype(np.int64), np.random.default_rng(self.seed))
         start = counted(projection.bank, trees, states, m.astype(np.int64))
         start = start.smoothed(self.rule_smoothing, self.word_smoothing)
-        self._finish(projection.plain, trees, start)
+        self._finish(projection.plain, trees, start, dev)
         return self
 
-    def _finish(self, plain: PCFG, trees: TrainingTrees, start: LatentParameters) -> None:
+    def _finish(
+        self,
+        plain: PCFG,
+        trees: TrainingTrees,
+        start: LatentParameters,
+        dev: Sequence[Tree] | None,
+    ) -> None:
         record = {
-            "method": "cluster", "n_states": self.n_states, "iterations": self.iterations,
-            "trees": trees.bank.n_trees, "tokens": trees.bank.n_tokens, "seed": self.seed,
+            "method": "cluster", "n_states": self.n_states, "trees": trees.bank.n_trees,
+            "tokens": trees.bank.n_tokens, "seed": self.seed,
         }  # fmt: skip
         em = EMLPCFG(
             self.n_states, iterations=self.iterations, rule_smoothing=self.rule_smoothing,
-            word_smoothing=self.word_smoothing, seed=self.seed, n_jobs=self.n_jobs,
+            word_smoothing=self.word_smoothing, patience=self.patience, seed=self.seed,
+            n_jobs=self.n_jobs, checkpoint=self.checkpoint, on_iteration=self.on_iteration,
         )  # fmt: skip
         learner = em if self.iterations else None
-        self.model_, self.info_ = refined(learner, plain, trees, start, record)
+        self.model_, self.info_ = refined(learner, plain, trees, start, record, dev)
 
 
 def cluster_nodes(projection: Projection, m: IntArray, rng: np.random.Generator) -> IntArray:

@@ -4,54 +4,61 @@ Two starts:
 
 - **split** (Petrov et al. 2006): begin with one state a symbol; split every state in two with 1 %
   noise, run EM, and so on to 2, 4, 8, 16, ... states. States are pulled towards their siblings'
-  mean after every step.
+  mean after every step. If wanted, the splits that gained least are undone after each round.
 - **matsuzaki** (Matsuzaki et al. 2005): all states at once, treebank frequencies times exp(u) with
   u uniform between -ln 3 and ln 3.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
-from typing import Any, ClassVar, Self
+from time import perf_counter, process_time
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
+from sapwood.estimators import em_checkpoint
 from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.estimators.dev_set import DevSet
+from sapwood.estimators.em_checkpoint import EMInfo, Progress
 from sapwood.estimators.latent_lexicon import latent_grammar
 from sapwood.estimators.pcfg import PCFG
-from sapwood.execute import map_reduce, resolve_jobs
+from sapwood.estimators.states import matsuzaki, merge_siblings, split
+from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.execute import resolve_jobs
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.latent_parameters import LatentParameters
-from sapwood.moments.expected_counts import ExpectedCounts, TreeShard
+from sapwood.moments.expected_counts import ExpectedCounts
 
-FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 STARTS = ("split", "matsuzaki")
-NODES_PER_STATE = 20  # a label gets no more states than its count divided by this
-CHECKPOINT = "EM checkpoint"  # the kind of file, as its header says
 FALL = 1e-7  # relative fall of the likelihood that rounding can explain
+NOT_SPLIT = np.empty(0, np.int64)
 
 
-@dataclass
-class EMInfo:
-    """What happened: the log-likelihood before every M-step, with the number of states then."""
+class Stage(NamedTuple):
+    """A change of the states, then EM.
 
-    log_likelihoods: list[float] = field(default_factory=list)
-    states: list[int] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
+    Attributes
+    ----------
+    change
+        `split`, `merge` or `none`.
+    states
+        The most states of a symbol in this stage.
+    iterations
+        Of EM.
+    """
 
-    @property
-    def iterations(self) -> int:
-        """E-steps taken."""
-        return len(self.log_likelihoods)
+    change: str
+    states: int
+    iterations: int
 
 
 class EMLPCFG(Estimator):
@@ -65,9 +72,18 @@ class EMLPCFG(Estimator):
         `split` doubles the states level by level, `matsuzaki` starts with all of them.
     iterations
         EM iterations at each level of `split`, or in all for `matsuzaki`.
+    merge
+        Share of the splits of each level that are undone, those that gained least, before half as
+        many iterations more; 0 keeps all.
     rule_smoothing, word_smoothing
         How far the states of a label are pulled towards their mean after each M-step; 0 and 0 give
         plain EM, whose likelihood never falls.
+    tolerance
+        A level ends early when an iteration raises the log-likelihood by less than this share of
+        what the level has raised it so far; 0 for never.
+    patience
+        With dev trees, training ends when F1 has not risen for so many iterations of the last
+        level; None for never. The iteration with the best F1 is kept either way.
     plain
         The estimator of the plain grammar and lexicon behind it.
     seed
@@ -92,8 +108,14 @@ class EMLPCFG(Estimator):
         ),
         "start": (lambda v: v in STARTS, f"one of {', '.join(STARTS)}"),
         "iterations": (lambda v: isinstance(v, int) and v >= 1, "a whole number from 1 up"),
+        "merge": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
         "rule_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
         "word_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
+        "tolerance": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
+        "patience": (
+            lambda v: v is None or (isinstance(v, int) and v >= 1),
+            "None or a whole number from 1 up",
+        ),
         "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
     }
 
@@ -103,8 +125,11 @@ class EMLPCFG(Estimator):
         *,
         start: str = "split",
         iterations: int = 20,
+        merge: float = 0.0,
         rule_smoothing: float = 0.03,
         word_smoothing: float = 0.1,
+        tolerance: float = 0.0,
+        patience: int | None = None,
         plain: PCFG | None = None,
         seed: int = 0,
         n_jobs: int = 1,
@@ -114,27 +139,38 @@ class EMLPCFG(Estimator):
         self.n_states = n_states
         self.start = start
         self.iterations = iterations
+        self.merge = merge
         self.rule_smoothing = rule_smoothing
         self.word_smoothing = word_smoothing
+        self.tolerance = tolerance
+        self.patience = patience
         self.plain = plain
         self.seed = seed
         self.n_jobs = n_jobs
         self.checkpoint = checkpoint
         self.on_iteration = on_iteration
 
-    def fit(self, bank: Treebank) -> Self:
-        """Learn the grammar of a treebank."""
+    def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
+        """Learn the grammar of a treebank.
+
+        Parameters
+        ----------
+        dev
+            Trees apart from the treebank; the iteration of the last level that parses them best is
+            kept.
+        """
         self._check_parameters()
         check_treebank(bank)
         plain = (self.plain or PCFG()).fit(bank)
         trees = TrainingTrees(plain.bank_, resolve_jobs(self.n_jobs))
-        return self._run(plain, trees, self._first)
+        return self._run(plain, trees, self._schedule(), trees.plain_parameters(), dev)
 
     def fit_from(
         self,
         plain: PCFG,
         trees: TrainingTrees,
         start: LatentParameters,
+        dev: Sequence[Tree] | None = None,
         record: dict[str, Any] | None = None,
     ) -> Self:
         """Run EM from given probabilities, without splitting.
@@ -147,146 +183,198 @@ class EMLPCFG(Estimator):
             Its treebank, prepared.
         start
             Where to begin.
+        dev
+            As for `fit`.
         record
             What the model's training record says besides the iterations.
         """
         self._check_parameters()
-        rng = np.random.default_rng(self.seed)
+        schedule = [Stage("none", self.n_states, self.iterations)]
+        return self._run(plain, trees, schedule, start, dev, record)
 
-        def first(_: TrainingTrees) -> _State:
-            return _State(start, [self.n_states], 0, 0, rng, EMInfo(), self.iterations)
-
-        return self._run(plain, trees, first, record)
+    def _schedule(self) -> list[Stage]:
+        if self.start == "matsuzaki":
+            return [Stage("matsuzaki", self.n_states, self.iterations)]
+        doubled = [2**k for k in range(1, 9) if 2**k < self.n_states]
+        stages = []
+        for m in [*doubled, self.n_states]:
+            stages.append(Stage("split", m, self.iterations))
+            if self.merge > 0.0:
+                stages.append(Stage("merge", m, (self.iterations + 1) // 2))
+        return stages
 
     def _run(
         self,
         plain: PCFG,
         trees: TrainingTrees,
-        first: Callable[[TrainingTrees], _State],
+        schedule: list[Stage],
+        start: LatentParameters,
+        dev: Sequence[Tree] | None = None,
         record: dict[str, Any] | None = None,
     ) -> Self:
-        started = perf_counter()
-        state = self._resumed(trees) or first(trees)
-        while not state.is_done:
-            state = self._step(trees, state)
-            self._save(state)
-        self.info_ = state.info
-        self.info_.seconds = {"em": round(perf_counter() - started, 3)}
-        self.model_ = latent_grammar(
-            state.parameters, trees.expect(state.parameters, self.n_jobs), plain, trees.pairs,
-            self._record(trees.bank) | (record or {}),
-        )  # fmt: skip
+        began = perf_counter()
+        graded = _Graded(plain, trees, dev, self.n_jobs)
+        path = Path(self.checkpoint) if self.checkpoint is not None else None
+        settings = self._fingerprint(trees, schedule, len(dev or ()))
+        settings["method"] = (record or {}).get("method", "em")
+        now = em_checkpoint.resume(path, trees.plain_parameters(), settings) if path else None
+        if now is None:
+            rng = np.random.default_rng(self.seed)
+            now = Progress(start, 0, 0, NOT_SPLIT, rng, EMInfo())
+            now = self._changed(trees, now, schedule[0])
+        while not self._is_done(now, schedule):
+            now = self._step(trees, now, schedule, graded)
+            if path:
+                em_checkpoint.save(path, now, settings)
+        self.info_ = now.info
+        self.model_ = self._best_model(graded, now, record or {})
+        graded.tell(self.info_, perf_counter() - began)
         return self
+
+    def _is_done(self, now: Progress, schedule: list[Stage]) -> bool:
+        if now.stage + 1 < len(schedule):
+            return False
+        if now.iteration >= schedule[-1].iterations:
+            return True
+        best = now.info.best_iteration
+        if self.patience is None or best is None:
+            return False
+        return now.info.dev_f1[-1][0] - best >= self.patience
 
     # -- one step -----------------------------------------------------------------------------
 
-    def _first(self, trees: TrainingTrees) -> _State:
-        rng = np.random.default_rng(self.seed)
-        plain = trees.plain_parameters()
-        levels = self._levels()
-        if self.start == "matsuzaki":
-            parameters = _matsuzaki(plain, _limited(trees.limit, self.n_states), rng)
-        else:
-            parameters = _split(plain, _limited(trees.limit, levels[0]), rng)
-        return _State(parameters, levels, 0, 0, rng, EMInfo(), self.iterations)
-
-    def _levels(self) -> list[int]:
-        if self.start == "matsuzaki":
-            return [self.n_states]
-        doubled = [2**k for k in range(1, 9) if 2**k < self.n_states]
-        return [*doubled, self.n_states]
-
-    def _step(self, trees: TrainingTrees, state: _State) -> _State:
-        """One E-step and M-step, and the next split when a level is finished."""
-        counts = trees.expect(state.parameters, self.n_jobs)
-        self._check_likelihood(state, counts.log_likelihood)
-        m = state.levels[state.level]
-        state.info.log_likelihoods.append(counts.log_likelihood)
-        state.info.states.append(m)
+    def _step(
+        self, trees: TrainingTrees, now: Progress, schedule: list[Stage], graded: _Graded
+    ) -> Progress:
+        """One E-step and M-step, and the next change of states when a stage is finished."""
+        counts = trees.expect(now.parameters, self.n_jobs)
+        self._check_likelihood(now, counts.log_likelihood)
+        is_last = now.stage + 1 == len(schedule)
+        best = graded.grade(now, counts) if is_last else None
+        stage = schedule[now.stage]
+        now.info.log_likelihoods.append(counts.log_likelihood)
+        now.info.states.append(int(now.parameters.n_states.max()))
         if self.on_iteration:
-            self.on_iteration(state.info.iterations, m, counts.log_likelihood)
+            self.on_iteration(now.info.iterations, now.info.states[-1], counts.log_likelihood)
         parameters = replace(
-            state.parameters, root=counts.root, rules=counts.rules, words=counts.words
-        ).normalised()
-        if self.rule_smoothing or self.word_smoothing:
-            parameters = parameters.smoothed(self.rule_smoothing, self.word_smoothing)
-        level, iteration = state.level, state.iteration + 1
-        if iteration == self.iterations and level + 1 < len(state.levels):
-            level, iteration = level + 1, 0
-            target = _limited(trees.limit, state.levels[level])
-            parameters = _split(parameters, target, state.rng)
-        return replace(state, parameters=parameters, level=level, iteration=iteration)
+            now.parameters, root=counts.root, rules=counts.rules, words=counts.words
+        )
+        parameters = parameters.maximised(self.rule_smoothing, self.word_smoothing)
+        now = replace(now, parameters=parameters, iteration=now.iteration + 1, best=best)
+        if now.iteration < stage.iterations and not self._has_settled(now):
+            return now
+        if is_last:
+            return replace(now, iteration=stage.iterations)
+        now = replace(now, stage=now.stage + 1, iteration=0)
+        return self._changed(trees, now, schedule[now.stage])
 
-    def _check_likelihood(self, state: _State, now: float) -> None:
+    def _changed(self, trees: TrainingTrees, now: Progress, stage: Stage) -> Progress:
+        """The states of a new stage."""
+        target = np.minimum(trees.limit, stage.states)
+        if stage.change == "split":
+            parameters, origin = split(now.parameters, target, now.rng)
+            return replace(now, parameters=parameters, origin=origin)
+        if stage.change == "merge":
+            merged = merge_siblings(trees, now.parameters, now.origin, self.merge, self.n_jobs)
+            return replace(now, parameters=merged, origin=NOT_SPLIT)
+        if stage.change == "matsuzaki":
+            return replace(now, parameters=matsuzaki(now.parameters, target, now.rng))
+        return now
+
+    def _has_settled(self, now: Progress) -> bool:
+        """Whether the likelihood hardly rises any more.
+
+        Compared with the level's own rise: after a split it is slow at first, since copies differ
+        by their noise only.
+        """
+        if self.tolerance == 0.0 or now.iteration < 2:
+            return False
+        level = now.info.log_likelihoods[-now.iteration :]
+        return level[-1] - level[-2] < self.tolerance * (level[-1] - level[0])
+
+    def _check_likelihood(self, now: Progress, likelihood: float) -> None:
         """Plain EM never lowers the likelihood; if it does, the code is wrong."""
         smoothing = self.rule_smoothing or self.word_smoothing
-        if smoothing or state.iteration == 0 or not state.info.log_likelihoods:
+        if smoothing or now.iteration == 0 or not now.info.log_likelihoods:
             return
-        before = state.info.log_likelihoods[-1]
-        if now < before - FALL * abs(before):
-            msg = f"the log-likelihood fell from {before:.6f} to {now:.6f}"
+        before = now.info.log_likelihoods[-1]
+        if likelihood < before - FALL * abs(before):
+            msg = f"the log-likelihood fell from {before:.6f} to {likelihood:.6f}"
             raise SapwoodError(msg, hint="this is a fault of Sapwood: please report it")
 
-    # -- checkpoints --------------------------------------------------------------------------
+    # -- around it ----------------------------------------------------------------------------
 
-    def _fingerprint(self, trees: TrainingTrees) -> dict[str, Any]:
-        names = ("n_states", "start", "iterations", "rule_smoothing", "word_smoothing", "seed")
+    def _best_model(self, graded: _Graded, now: Progress, record: dict[str, Any]) -> LatentGrammar:
+        """The grammar after the last iteration, or after the one that parses dev trees best."""
+        counts = graded.trees.expect(now.parameters, self.n_jobs)
+        best = graded.grade(now, counts)
+        if best is not None and best is not now.parameters:
+            now = replace(now, parameters=best)
+            counts = graded.trees.expect(best, self.n_jobs)
+        return graded.grammar(now.parameters, counts, self._record(graded.trees.bank) | record)
+
+    def _fingerprint(
+        self, trees: TrainingTrees, schedule: list[Stage], n_dev: int
+    ) -> dict[str, Any]:
+        names = ("merge", "rule_smoothing", "word_smoothing", "tolerance", "patience", "seed")
         mine = {name: getattr(self, name) for name in names}
         bank = trees.bank
         return mine | {
+            "schedule": [list(stage) for stage in schedule], "dev": n_dev,
             "trees": bank.n_trees, "tokens": bank.n_tokens, "rules": len(bank.inventory.rules),
             "transform": bank.inventory.transform.as_dict(),
         }  # fmt: skip
 
-    def _save(self, state: _State) -> None:
-        if self.checkpoint is None:
-            return
-        from sapwood.models.files import write_atomically
-
-        p = state.parameters
-        tensors = {"n_states": p.n_states, "root": p.root, "rules": p.rules, "words": p.words}
-        header = {
-            "kind": CHECKPOINT, "settings": self._settings, "levels": state.levels,
-            "level": state.level, "iteration": state.iteration,
-            "rng": state.rng.bit_generator.state,
-            "log_likelihoods": state.info.log_likelihoods, "states": state.info.states,
-        }  # fmt: skip
-        write_atomically(Path(self.checkpoint), tensors, header)
-
-    def _resumed(self, trees: TrainingTrees) -> _State | None:
-        """The state saved in the checkpoint, or None when there is none."""
-        self._settings = self._fingerprint(trees)
-        if self.checkpoint is None or not Path(self.checkpoint).exists():
-            return None
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(self.checkpoint, framework="numpy") as file:
-                header = json.loads((file.metadata() or {})["sapwood"])
-                _require_checkpoint(header)
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
-            msg = f"{self.checkpoint}: not an EM checkpoint ({error})"
-            raise SapwoodError(msg, hint="remove the file to start again") from error
-        if header.get("settings") != self._settings:
-            msg = f"{self.checkpoint}: belongs to a training with other settings or other trees"
-            raise SapwoodError(msg, hint="remove the file, or use the settings it was made with")
-        plain = trees.plain_parameters()
-        parameters = replace(plain, **tensors)
-        rng = np.random.default_rng()
-        rng.bit_generator.state = header["rng"]
-        info = EMInfo(header["log_likelihoods"], header["states"])
-        return _State(
-            parameters, header["levels"], header["level"], header["iteration"], rng, info,
-            self.iterations,
-        )  # fmt: skip
-
     def _record(self, bank: Treebank) -> dict[str, Any]:
+        info = self.info_
+        dev = {"best_iteration": info.best_iteration} if info.dev_f1 else {}
         return {
             "method": "em", "n_states": self.n_states, "start": self.start,
-            "iterations": self.info_.iterations, "trees": bank.n_trees, "tokens": bank.n_tokens,
-            "seed": self.seed, "log_likelihood": self.info_.log_likelihoods[-1],
-        }  # fmt: skip
+            "iterations": info.iterations, "trees": bank.n_trees, "tokens": bank.n_tokens,
+            "seed": self.seed, "log_likelihood": info.log_likelihoods[-1],
+        } | dev  # fmt: skip
+
+
+class _Graded:
+    """Trees, the plain grammar behind them, and dev trees where there are any."""
+
+    def __init__(
+        self, plain: PCFG, trees: TrainingTrees, dev: Sequence[Tree] | None, jobs: int
+    ) -> None:
+        self.plain = plain
+        self.trees = trees
+        self.wall = self.cpu = 0.0  # spent on grading, charts included
+        with self._timed():
+            self.dev = None if dev is None else DevSet(dev, plain.model_, jobs)
+
+    def grammar(
+        self, parameters: LatentParameters, counts: ExpectedCounts, record: dict[str, Any]
+    ) -> LatentGrammar:
+        return latent_grammar(parameters, counts, self.plain, self.trees.pairs, record)
+
+    def grade(self, now: Progress, counts: ExpectedCounts) -> LatentParameters | None:
+        """Note the dev F1 of the present parameters; the best ones so far, None without dev."""
+        if self.dev is None:
+            return None
+        with self._timed():
+            f1 = self.dev.f1(self.grammar(now.parameters, counts, {}))
+        is_best = now.best is None or f1 > max(seen for _, seen in now.info.dev_f1)
+        now.info.dev_f1.append((now.info.iterations, f1))
+        return now.parameters if is_best else now.best
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        wall, cpu = perf_counter(), process_time()
+        yield
+        self.wall += perf_counter() - wall
+        self.cpu += process_time() - cpu
+
+    def tell(self, info: EMInfo, seconds: float) -> None:
+        """Note the time of a training, and how much of it was grading."""
+        info.seconds = {"em": round(seconds - self.wall, 3)}
+        if self.dev is not None:
+            info.seconds["dev"] = round(self.wall, 3)
+            info.grading_cpu_seconds = self.cpu
 
 
 def refined(
@@ -295,96 +383,12 @@ def refined(
     trees: TrainingTrees,
     start: LatentParameters,
     record: dict[str, Any],
+    dev: Sequence[Tree] | None = None,
 ) -> tuple[LatentGrammar, EMInfo]:
     """A grammar of given probabilities, after the EM iterations of a learner if there is one."""
     if learner is None:
         counts = trees.expect(start, plain.n_jobs)
+        record = record | {"iterations": 0}
         return latent_grammar(start, counts, plain, trees.pairs, record), EMInfo()
-    learner.fit_from(plain, trees, start, record)
+    learner.fit_from(plain, trees, start, dev, record)
     return learner.model_, learner.info_
-
-
-@dataclass(frozen=True)
-class _State:
-    """Where a training stands."""
-
-    parameters: LatentParameters
-    levels: list[int]
-    level: int
-    iteration: int
-    rng: np.random.Generator
-    info: EMInfo
-    iterations: int
-
-    @property
-    def is_done(self) -> bool:
-        return self.level + 1 == len(self.levels) and self.iteration >= self.iterations
-
-
-class TrainingTrees:
-    """A treebank prepared for EM: shards, pairs of tag and word, and limits on states."""
-
-    def __init__(self, bank: Treebank, n_shards: int) -> None:
-        inventory = bank.inventory
-        self.bank = bank
-        n_words, n_phrases = len(inventory.words), len(inventory.phrases)
-        leaf = bank.word >= 0
-        codes = (bank.label[leaf].astype(np.int64) - n_phrases) * n_words + bank.word[leaf]
-        self.pairs, self.pair_count = np.unique(codes, return_counts=True)
-        self.symbol_of_pair = n_phrases + self.pairs // n_words
-        self.shards = [TreeShard(shard, self.pairs) for shard in bank.shards(n_shards)]
-        count = np.bincount(bank.label, minlength=len(inventory.symbols))
-        self.limit = np.maximum(1, count // NODES_PER_STATE)
-
-    def plain_parameters(self) -> LatentParameters:
-        """Relative frequencies, one state a symbol."""
-        bank, n_symbols = self.bank, len(self.bank.inventory.symbols)
-        roots = np.bincount(bank.label[bank.offsets[1:] - 1], minlength=n_symbols)
-        rules = np.bincount(bank.rule[bank.rule >= 0], minlength=len(bank.inventory.rules))
-        return LatentParameters(
-            np.ones(n_symbols, np.int64), bank.inventory.rules.astype(np.int64),
-            self.symbol_of_pair, roots.astype(float), rules.astype(float),
-            self.pair_count.astype(float),
-        ).normalised()  # fmt: skip
-
-    def expect(self, parameters: LatentParameters, jobs: int) -> ExpectedCounts:
-        """The E-step over all shards."""
-        task = partial(ExpectedCounts.of, parameters=parameters)
-        counts: ExpectedCounts = map_reduce(task, self.shards, jobs=jobs)
-        return counts
-
-
-def _require_checkpoint(header: Any) -> None:
-    kind = header.get("kind") if isinstance(header, dict) else None
-    if kind != CHECKPOINT:
-        msg = f"its header says {kind}"
-        raise ValueError(msg)
-
-
-def _limited(limit: IntArray, m: int) -> IntArray:
-    return np.minimum(limit, m)
-
-
-def _split(
-    parameters: LatentParameters, target: IntArray, rng: np.random.Generator
-) -> LatentParameters:
-    """Split states in two, as many as it takes to reach the target of each symbol."""
-    old = []
-    for m, wanted in zip(parameters.n_states.tolist(), target.tolist(), strict=True):
-        states = np.arange(m)
-        old.append(np.sort(np.concatenate([states, states[: max(0, min(wanted, 2 * m) - m)]])))
-    return parameters.restated(old, rng)
-
-
-def _matsuzaki(
-    plain: LatentParameters, target: IntArray, rng: np.random.Generator
-) -> LatentParameters:
-    """All states at once: treebank frequencies times exp(u), u uniform in [-ln 3, ln 3]."""
-    copied = plain.restated([np.zeros(m, np.int64) for m in target.tolist()], None)
-
-    def shaken(numbers: FloatArray) -> FloatArray:
-        return np.asarray(numbers * np.exp(rng.uniform(-np.log(3), np.log(3), len(numbers))))
-
-    return replace(
-        copied, root=shaken(copied.root), rules=shaken(copied.rules), words=shaken(copied.words)
-    ).normalised()

@@ -13,20 +13,25 @@ them: its weights are p(h | f).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.decompose.anchors import find_anchors
 from sapwood.decompose.convex_em import convex_em
 from sapwood.decompose.simplex import simplex_least_squares
 from sapwood.estimators.base import Estimator, check_treebank
-from sapwood.estimators.em import EMLPCFG, NODES_PER_STATE, EMInfo, TrainingTrees, refined
+from sapwood.estimators.em import EMLPCFG, refined
+from sapwood.estimators.em_checkpoint import EMInfo
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
+from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.execute import resolve_jobs
 from sapwood.features.nodes import NodeTable
 from sapwood.models.latent_parameters import LatentParameters
@@ -75,7 +80,7 @@ class PivotLPCFG(Estimator):
     sharpness
         Exponent of the product of a node's feature probabilities; 1 would treat the templates as
         independent, which they are not.
-    rule_smoothing, word_smoothing
+    rule_smoothing, word_smoothing, patience, checkpoint, on_iteration
         As for `EMLPCFG`.
     plain, seed, n_jobs
         As for `SpectralLPCFG`.
@@ -106,21 +111,33 @@ class PivotLPCFG(Estimator):
         sharpness: float = 0.5,
         rule_smoothing: float = 0.03,
         word_smoothing: float = 0.1,
+        patience: int | None = None,
         plain: PCFG | None = None,
         seed: int = 0,
         n_jobs: int = 1,
+        checkpoint: str | Path | None = None,
+        on_iteration: Callable[[int, int, float], None] | None = None,
     ) -> None:
         self.n_states = n_states
         self.iterations = iterations
         self.sharpness = sharpness
         self.rule_smoothing = rule_smoothing
         self.word_smoothing = word_smoothing
+        self.patience = patience
         self.plain = plain
         self.seed = seed
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
+        self.on_iteration = on_iteration
 
-    def fit(self, bank: Treebank) -> Self:
-        """Learn the grammar of a treebank: Figure 1, step by step."""
+    def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
+        """Learn the grammar of a treebank: Figure 1, step by step.
+
+        Parameters
+        ----------
+        dev
+            Trees apart from the treebank; the EM iteration that parses them best is kept.
+        """
         self._check_parameters()
         check_treebank(bank)
         spectral = SpectralLPCFG(
@@ -131,24 +148,30 @@ class PivotLPCFG(Estimator):
         trees = TrainingTrees(projection.bank, resolve_jobs(self.n_jobs))
         start = _parameters(views, trees, self.sharpness)  # steps 2 and 3, and section 6.1
         start = start.smoothed(self.rule_smoothing, self.word_smoothing)
-        self._finish(projection, views, trees, start)
+        self._finish(projection, views, trees, start, dev)
         return self
 
     def _finish(
-        self, projection: Projection, views: _Views, trees: TrainingTrees, start: LatentParameters
+        self,
+        projection: Projection,
+        views: _Views,
+        trees: TrainingTrees,
+        start: LatentParameters,
+        dev: Sequence[Tree] | None,
     ) -> None:
         pivots = views.pivot_names()
         record = {
             "method": "pivot-em" if self.iterations else "pivot", "n_states": self.n_states,
-            "iterations": self.iterations, "trees": trees.bank.n_trees,
-            "tokens": trees.bank.n_tokens, "seed": self.seed, "pivots": pivots,
+            "trees": trees.bank.n_trees, "tokens": trees.bank.n_tokens, "seed": self.seed,
+            "pivots": pivots,
         }  # fmt: skip
         em = EMLPCFG(
             self.n_states, iterations=self.iterations, rule_smoothing=self.rule_smoothing,
-            word_smoothing=self.word_smoothing, seed=self.seed, n_jobs=self.n_jobs,
+            word_smoothing=self.word_smoothing, patience=self.patience, seed=self.seed,
+            n_jobs=self.n_jobs, checkpoint=self.checkpoint, on_iteration=self.on_iteration,
         )  # fmt: skip
         learner = em if self.iterations else None
-        self.model_, info = refined(learner, projection.plain, trees, start, record)
+        self.model_, info = refined(learner, projection.plain, trees, start, record, dev)
         self.info_ = PivotInfo(start.n_states, pivots, info)
 
 

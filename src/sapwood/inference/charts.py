@@ -6,6 +6,7 @@ latent grammar then runs its vectors over what is left (SPECTRAL, Figure 5).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,35 @@ class ParseForest:
     n_negative: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class PrunedChart:
+    """What the plain grammar leaves of a sentence's chart, for latent grammars to run over.
+
+    Attributes
+    ----------
+    words
+        The sentence, of two or more words.
+    forest
+        Items and edges that reach the posterior.
+    items : [n_items]
+        Their posteriors under the plain grammar.
+    edges : [n_edges]
+        Likewise, where the grammar itself is plain; else empty.
+    scale, roots
+        As in a `ParseForest`.
+    log_prob
+        Log-probability of the sentence under the plain grammar.
+    """
+
+    words: list[str]
+    forest: Forest
+    items: FloatArray
+    edges: FloatArray
+    scale: npt.NDArray[np.int64]
+    roots: npt.NDArray[np.int64]
+    log_prob: float
+
+
 def parse_forest(
     grammar: LatentGrammar, words: list[str], threshold: float, beam: float = 0.0
 ) -> ParseForest | None:
@@ -79,21 +109,31 @@ def parse_forest(
         Phrases much less probable than the best one over their span are dropped while the chart is
         filled; 0 fills the full chart.
     """
-    threshold = max(threshold, SMALLEST)  # an item of posterior 0 can never be part of a tree
-    share = TAG_SHARE if threshold > SMALLEST or beam > 0.0 else 0.0  # no pruning means none at all
-    attempts = ((share, beam, threshold), (0.0, 0.0, min(threshold, LAST_THRESHOLD)))
-    for least_share, width, least_posterior in attempts:
-        tags = tag_weights(grammar, words, least_share)
-        parsed = _attempt(grammar, words, tags, width, least_posterior)
+    for chart in pruned_charts(grammar, words, threshold, beam):
+        parsed = posteriors(grammar, chart)
         if parsed is not None:
             return parsed
     return None
 
 
-def _attempt(
+def pruned_charts(
+    grammar: LatentGrammar, words: list[str], threshold: float, beam: float = 0.0
+) -> Iterator[PrunedChart]:
+    """The chart pruned as asked, then, for who finds no parse in it, one that is hardly pruned."""
+    threshold = max(threshold, SMALLEST)  # an item of posterior 0 can never be part of a tree
+    share = TAG_SHARE if threshold > SMALLEST or beam > 0.0 else 0.0  # no pruning means none at all
+    attempts = ((share, beam, threshold), (0.0, 0.0, min(threshold, LAST_THRESHOLD)))
+    for least_share, width, least_posterior in attempts:
+        tags = tag_weights(grammar, words, least_share)
+        chart = _pruned(grammar, words, tags, width, least_posterior)
+        if chart is not None:
+            yield chart
+
+
+def _pruned(
     grammar: LatentGrammar, words: list[str], tags: Tags, beam: float, threshold: float
-) -> ParseForest | None:
-    """Both passes with the given tags and pruning; None when they find no parse."""
+) -> PrunedChart | None:
+    """The plain grammar's chart with the given tags and pruning; None when it finds no parse."""
     from sapwood.kernels import coarse, forest
 
     n = len(words)
@@ -109,11 +149,11 @@ def _attempt(
     )  # fmt: skip
     roots = root_items(packed, n)
     roots = roots[grammar.coarse.root[packed.symbol[roots]] > 0]
-    if not grammar.is_plain:
-        return _latent_forest(grammar, words, packed, chart, roots)
-    edges = _plain_edges(grammar, packed, chart, tags, alpha, tag_posterior >= threshold)
-    log_prob = sentence_log_prob(chart, total)
-    return ParseForest(packed, items, edges, chart.scale, roots, log_prob)
+    edges = np.empty(0)
+    if grammar.is_plain:
+        edges = _plain_edges(grammar, packed, chart, tags, alpha, tag_posterior >= threshold)
+    log_prob = sentence_log_prob(chart.scale, n, total)
+    return PrunedChart(words, packed, items, edges, chart.scale, roots, log_prob)
 
 
 def _plain_edges(
@@ -138,29 +178,28 @@ def _plain_edges(
     )  # fmt: skip
 
 
-def _latent_forest(
-    grammar: LatentGrammar,
-    words: list[str],
-    packed: Forest,
-    chart: Chart,
-    roots: npt.NDArray[np.int64],
-) -> ParseForest | None:
+def posteriors(grammar: LatentGrammar, chart: PrunedChart) -> ParseForest | None:
+    """Posteriors of a grammar over a chart that its plain grammar pruned; None for no parse."""
+    if grammar.is_plain:
+        return ParseForest(
+            chart.forest, chart.items, chart.edges, chart.scale, chart.roots, chart.log_prob
+        )
     from sapwood.kernels import latent
 
-    n = len(words)
-    start, beta, total = inside_vectors(grammar, words, packed, chart.scale)
+    packed, n = chart.forest, len(chart.words)
+    start, beta, total = inside_vectors(grammar, chart.words, packed, chart.scale)
     if total == 0.0 or not np.isfinite(total):
         return None
     alpha = np.zeros_like(beta)
-    for item in roots:
+    for item in chart.roots:
         vector = grammar.root_vector(int(packed.symbol[item]))
         alpha[int(start[item]) : int(start[item + 1])] = vector / total
     largest = int(grammar.n_states.max())
     edges = latent.outside(packed, n, chart.scale, start, *grammar.tensors, beta, alpha, largest)
     items = np.add.reduceat(alpha * beta, start[:-1].astype(np.int64))
     return ParseForest(
-        packed, items, edges, chart.scale, roots, sentence_log_prob(chart, total),
-        int((items < 0).sum()),
+        packed, items, edges, chart.scale, chart.roots,
+        sentence_log_prob(chart.scale, n, total), int((items < 0).sum()),
     )  # fmt: skip
 
 

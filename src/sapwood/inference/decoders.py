@@ -1,7 +1,8 @@
 """Decoders: which tree of a forest to return, and the next best ones.
 
-Goodman and max-rule score items and edges and share one dynamic program:
+The first three score items and edges and share one dynamic program:
 
+    f1         maximise expected F1: the sum over brackets of posterior minus half of F1
     goodman    maximise the sum of constituent posteriors (Goodman 1996)
     max-rule   maximise the product of rule posteriors (Petrov and Klein 2007)
 
@@ -22,13 +23,19 @@ from sapwood.errors import SapwoodError
 from sapwood.models.score import leaf_vectors, tag_weights
 
 if TYPE_CHECKING:
-    from sapwood.inference.charts import ParseForest
+    from sapwood.inference.brackets import ItemLabels
+    from sapwood.inference.charts import ParseForest, PrunedChart
+    from sapwood.inference.mixture import MixedForest
     from sapwood.kernels.forest import Forest
     from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
 Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, start), children first
-DECODERS = ("goodman", "max-rule", "viterbi")
+DECODERS = ("f1", "goodman", "max-rule", "viterbi")
+# F1 = 2 correct / (gold + given) is largest for the tree that maximises correct - (F1 / 2) given:
+# half of an F1 of 88 %, and dev F1 is flat from 0.4 to 0.5.
+BRACKET_COST = 0.44
+TAG_GAIN = 0.1  # tags are no brackets: they only decide between trees that are equal otherwise
 FLOOR = 1e-12  # below this a posterior of a spectral model is noise
 
 
@@ -38,6 +45,19 @@ class Gains(NamedTuple):
     items: FloatArray
     edges: FloatArray
     roots: FloatArray
+
+
+def f1_gains(mixed: MixedForest) -> Gains:
+    """What each item adds to expected F1; edges and roots add nothing."""
+    parsed, rows = mixed.parsed, mixed.rows
+    items = bracket_gains(rows, mixed.brackets.of(rows.code), len(parsed.items))
+    return Gains(items, np.zeros(len(parsed.edges)), np.zeros(len(parsed.roots)))
+
+
+def bracket_gains(rows: ItemLabels, p: FloatArray, n_items: int) -> FloatArray:
+    """Posteriors p of the brackets of each item, less their cost; intermediate items add 0."""
+    gain = np.where(rows.is_tag, TAG_GAIN * p, p - BRACKET_COST)
+    return np.asarray(np.bincount(rows.item, gain, n_items), float)
 
 
 def goodman_gains(parsed: ParseForest) -> Gains:
@@ -70,7 +90,7 @@ def derivation_gains(grammar: LatentGrammar, words: list[str], parsed: ParseFore
     return Gains(items, edges, roots)
 
 
-def best_tree(parsed: ParseForest, gains: Gains) -> Nodes | None:
+def best_tree(parsed: ParseForest | PrunedChart, gains: Gains) -> Nodes | None:
     """The tree of highest total gain; None when pruning left no whole tree."""
     from sapwood.kernels.forest import best_derivations, follow
 

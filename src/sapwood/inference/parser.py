@@ -10,29 +10,37 @@ from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from sapwood.corpus.clean import ROOT
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.execute import ordered_map
-from sapwood.inference.charts import ParseForest, one_word_forest, parse_forest
+from sapwood.inference.brackets import decoded
+from sapwood.inference.charts import PrunedChart, one_word_forest
 from sapwood.inference.decoders import (
     DECODERS,
     Gains,
     Nodes,
     best_tree,
     derivation_gains,
+    f1_gains,
     goodman_gains,
     k_best_trees,
     max_rule_gains,
     viterbi_tree,
 )
+from sapwood.inference.mixture import MixedForest, Mixer, Pruning, combined
+from sapwood.models.score import SMALLEST
 
 if TYPE_CHECKING:
+    from sapwood.models.ensemble import Model
     from sapwood.models.latent_grammar import LatentGrammar
 
 BEAM = 1e-3  # as for the threshold: dev F1 stays the same, and the chart is filled twice as fast
 THRESHOLD = 1e-3  # dev F1 is flat from 1e-5 to 1e-3 and falls behind that
+MIDDLE = 1e-4  # what the smallest member of an ensemble finds less probable, the others skip
 MEMORY_LIMIT_MB = 2000.0
 MAX_DUPLICATES = 1000  # derivations of trees already listed that k_best looks past before it stops
 
@@ -94,30 +102,30 @@ class Parse:
     tree: Tree
     sentence_log_prob: float
     is_fallback: bool
-    _grammar: LatentGrammar = field(repr=False)
+    _mixer: Mixer = field(repr=False)
     _decoder: str = field(repr=False)
-    _forest: ParseForest | None = field(repr=False)
+    _forest: MixedForest | None = field(repr=False)
 
     @cached_property
     def log_prob(self) -> float:
         """Log-probability of the tree together with its words; -inf for a fallback tree."""
-        return -inf if self.is_fallback else self._grammar.log_prob(self.tree)
+        return -inf if self.is_fallback else self._mixer.ensemble.log_prob(self.tree)
 
     @cached_property
     def marginals(self) -> list[Constituent]:
         """Posteriors of the constituents and tags that survived pruning, left to right."""
         if self._forest is None:
             return []
-        total: dict[tuple[str, int, int], float] = {}
-        forest = self._forest.forest
-        columns = (forest.symbol, forest.start, forest.end, self._forest.items)
-        for number, start, end, p in zip(*(column.tolist() for column in columns), strict=True):
-            symbol = self._grammar.symbols[number]
-            if not symbol.is_intermediate:
-                for label in set(symbol.chain):
-                    total[label, start, end] = total.get((label, start, end), 0.0) + p
-        found = (Constituent(*key, min(max(p, 0.0), 1.0)) for key, p in total.items())
-        return sorted(found, key=lambda c: (c.start, -c.end, -c.probability, c.label))
+        brackets, names = self._forest.brackets, self._mixer.labels
+        label, start, end, _ = decoded(brackets.code, len(self.words))
+        columns = (label, start, end, np.clip(brackets.p, 0.0, 1.0))
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        found: dict[tuple[str, int, int], float] = {}
+        for number, i, j, p in rows:  # a tag may be named like a phrase
+            key = (names[number], i, j)
+            found[key] = min(found.get(key, 0.0) + p, 1.0)
+        constituents = (Constituent(*key, p) for key, p in found.items())
+        return sorted(constituents, key=lambda c: (c.start, -c.end, -c.probability, c.label))
 
     def k_best(self, k: int) -> list[ScoredTree]:
         """The k best different trees, best first; fewer when the pruned forest holds fewer.
@@ -125,13 +133,14 @@ class Parse:
         Scored as the parse was decoded; for `viterbi`, by the probability of the derivation under
         the plain grammar, or under a latent one by its rule posteriors.
         """
+        model = self._mixer.ensemble
         if self._forest is None:
             return [ScoredTree(self.tree, 0.0, self.log_prob)] if k > 0 else []
-        gains = _gains(self._grammar, self._decoder, self.words, self._forest)
+        gains = _gains(model.first, self._decoder, self.words, self._forest)
         out: dict[Tree, float] = {}
         duplicates = 0
-        for score, nodes in k_best_trees(self._forest, gains):
-            tree = _restored(self._grammar, self.words, nodes)
+        for score, nodes in k_best_trees(self._forest.parsed, gains):
+            tree = _restored(model.first, self.words, nodes)
             if tree in out:
                 duplicates += 1
             else:
@@ -139,8 +148,7 @@ class Parse:
             if len(out) >= k or duplicates > MAX_DUPLICATES:
                 break
         return [
-            ScoredTree(tree, score, self._grammar.log_prob(tree))
-            for tree, score in islice(out.items(), k)
+            ScoredTree(tree, score, model.log_prob(tree)) for tree, score in islice(out.items(), k)
         ]
 
 
@@ -150,15 +158,19 @@ class Parser:
     Parameters
     ----------
     model
-        Any latent grammar, plain or spectral.
+        Any latent grammar, plain or spectral, or an ensemble of some.
     decoder
-        `goodman` maximises expected correct constituents, `max-rule` the product of rule
-        posteriors, `viterbi` the probability of one derivation.
+        `f1` maximises expected F1, `goodman` expected correct constituents of the binary tree,
+        `max-rule` the product of rule posteriors, `viterbi` the probability of one derivation. For
+        an ensemble, only `f1` listens to members whose trees were made binary in another way.
     threshold
         Labelled spans with a lower posterior under the plain grammar are dropped.
     beam
         While the chart is filled, phrases much less probable than the best over their span are
         dropped; 0 fills the full chart, for exact sentence probabilities.
+    middle
+        In an ensemble, labelled spans with a lower posterior under the smallest member of a group
+        are dropped for the others.
     memory_limit_mb
         A sentence whose charts would need more memory gets a flat tree; with several threads each
         may need this much.
@@ -173,29 +185,33 @@ class Parser:
 
     def __init__(
         self,
-        model: LatentGrammar,
+        model: Model,
         *,
-        decoder: str = "goodman",
+        decoder: str = "f1",
         threshold: float = THRESHOLD,
         beam: float = BEAM,
+        middle: float = MIDDLE,
         memory_limit_mb: float = MEMORY_LIMIT_MB,
     ) -> None:
         if decoder not in DECODERS:
             msg = f"decoder must be one of {', '.join(DECODERS)}, not {decoder!r}"
             raise SapwoodError(msg)
-        if not 0.0 <= threshold < 1.0:
-            msg = f"threshold must be at least 0 and below 1, not {threshold}"
-            raise SapwoodError(msg)
-        if not 0.0 <= beam < 1.0:
-            msg = f"beam must be at least 0 and below 1, not {beam}"
-            raise SapwoodError(msg)
+        for name, value in (("threshold", threshold), ("beam", beam), ("middle", middle)):
+            if not 0.0 <= value < 1.0:
+                msg = f"{name} must be at least 0 and below 1, not {value}"
+                raise SapwoodError(msg)
         self.model = model
         self.decoder = decoder
-        self.threshold = max(
-            threshold, 5e-324
-        )  # an item of posterior 0 can never be part of a tree
-        self.beam = beam
         self.memory_limit_mb = memory_limit_mb
+        self._mixer = Mixer(model)
+        self._first = self._mixer.ensemble.first  # whose symbols the trees are made of
+        if decoder == "viterbi" and len(self._mixer.ensemble.members) > 1:
+            msg = (
+                "the viterbi decoder follows one grammar, and this model is an ensemble of several"
+            )
+            raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
+        # an item of posterior 0 can never be part of a tree
+        self._pruning = Pruning(max(threshold, SMALLEST), beam, middle)
         self.stats = ParserStats()
 
     def parse(self, words: Sequence[str]) -> Parse:
@@ -208,14 +224,14 @@ class Parser:
             msg = "an empty sentence has no tree"
             raise SapwoodError(msg, hint="give at least one word")
         n = len(words)
-        too_long = n > 1 and chart_megabytes(self.model, n) > self.memory_limit_mb
+        too_long = n > 1 and self._megabytes(n) > self.memory_limit_mb
         if n == 1:
             result = self._one_word(words)
         elif too_long:
             result = self._fallback(words)
         else:
             result = self._by_chart(words)
-        negative = result._forest.n_negative if result._forest else 0
+        negative = result._forest.parsed.n_negative if result._forest else 0
         self.stats.add(fallback=result.is_fallback, too_long=too_long, negative_items=negative)
         return result
 
@@ -228,50 +244,83 @@ class Parser:
 
     def _prepare(self) -> None:
         """Arrange the rules before threads start, so that it happens once."""
-        _ = (self.model.coarse_rules, self.model.pair_table, self.model.entry_share)
+        self._mixer.prepare()
+
+    def _megabytes(self, n: int) -> float:
+        """Memory of the largest chart of a sentence; groups are charted one after the other."""
+        return max(chart_megabytes(group.members[0], n) for group in self._mixer.groups)
+
+    def parse_pruned(self, charts: Sequence[PrunedChart]) -> Parse:
+        """Parse a sentence whose charts, one for each group of members, were pruned before.
+
+        Where nothing is found in them, the sentence is charted anew.
+        """
+        words, (first, *others) = charts[0].words, self._mixer.groups
+        parsed = first.over(charts[0], 0.0)
+        result = None
+        if parsed is not None:
+            rest = [g.over(chart, 0.0) for g, chart in zip(others, charts[1:], strict=True)]
+            result = self._decoded(words, self._mixer.join(words, parsed, rest))
+        return result or self.parse(words)
 
     def _by_chart(self, words: list[str]) -> Parse:
-        parsed = parse_forest(self.model, words, self.threshold, self.beam)
-        if parsed is None:
-            return self._fallback(words)
+        # Once more without the middle pruning where that has left no whole tree.
+        for pruning in dict.fromkeys((self._pruning, self._pruning._replace(middle=0.0))):
+            forest = self._mixer.forest(words, pruning)
+            result = self._decoded(words, forest) if forest is not None else None
+            if result is not None:
+                return result
+        return self._fallback(words)
+
+    def _decoded(self, words: list[str], forest: MixedForest) -> Parse | None:
+        """The decoder's tree; None when pruning left no whole tree."""
         if self.decoder == "viterbi":
-            nodes = viterbi_tree(self.model, words, parsed)
+            nodes = viterbi_tree(self._first, words, forest.parsed)
         else:
-            nodes = best_tree(parsed, _gains(self.model, self.decoder, words, parsed))
+            nodes = best_tree(forest.parsed, _gains(self._first, self.decoder, words, forest))
         if nodes is None:
-            return self._fallback(words)
-        tree = _restored(self.model, words, nodes)
-        return Parse(words, tree, parsed.log_prob, False, self.model, self.decoder, parsed)
+            return None
+        tree = _restored(self._first, words, nodes)
+        log_prob = forest.parsed.log_prob
+        return Parse(words, tree, log_prob, False, self._mixer, self.decoder, forest)
 
     def _one_word(self, words: list[str]) -> Parse:
-        parsed = one_word_forest(self.model, words[0])
-        if parsed is None:
+        """The likeliest tag of a word that is a whole sentence, by the first one's group."""
+        group = self._mixer.groups[0]
+        found = [one_word_forest(member, words[0]) for member in group.members]
+        pairs = [(part, w) for part, w in zip(found, group.weights, strict=True) if part]
+        if not pairs:
             return self._fallback(words)
+        parts, weights = zip(*pairs, strict=True)
+        # Members that give a tag no weight at all leave it out; then only the first is heard.
+        is_same = all(len(part.items) == len(parts[0].items) for part in parts)
+        parsed = combined(parts, weights, "mean") if len(parts) > 1 and is_same else parts[0]
+        forest = self._mixer.join(words, parsed, [None] * (len(self._mixer.groups) - 1))
         best = int(parsed.forest.symbol[int(parsed.items.argmax())])
-        tree = _restored(self.model, words, [(best, -1, -1, 0)])
-        return Parse(words, tree, parsed.log_prob, False, self.model, self.decoder, parsed)
+        tree = _restored(self._first, words, [(best, -1, -1, 0)])
+        return Parse(words, tree, parsed.log_prob, False, self._mixer, self.decoder, forest)
 
     def _fallback(self, words: list[str]) -> Parse:
         """A flat tree over the most probable tag of each word."""
         tags = [self._likeliest_tag(word, place == 0) for place, word in enumerate(words)]
         leaves = [Tree(tag, word) for tag, word in zip(tags, words, strict=True)]
         kids = [Tree(self._root_label, leaves)] if len(words) > 1 else leaves
-        return Parse(words, Tree(ROOT, kids), -inf, True, self.model, self.decoder, None)
+        return Parse(words, Tree(ROOT, kids), -inf, True, self._mixer, self.decoder, None)
 
     def _likeliest_tag(self, word: str, is_first: bool) -> str:
-        lexicon = self.model.lexicon
+        lexicon = self._first.lexicon
         entries = lexicon.entries(lexicon.row(word, is_first=is_first))
         if entries.start == entries.stop:
-            return self.model.tags[0].chain[-1]
-        best = entries.start + int(self.model.entry_share[entries].argmax())
-        return self.model.tags[int(lexicon.entry_tag[best])].chain[-1]
+            return self._first.tags[0].chain[-1]
+        best = entries.start + int(self._first.entry_share[entries].argmax())
+        return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
 
     @cached_property
     def _root_label(self) -> str:
-        roots = self.model.coarse.root[: self.model.n_phrases]
+        roots = self._first.coarse.root[: self._first.n_phrases]
         if not len(roots):
             return "X"
-        return self.model.phrases[int(roots.argmax())].chain[-1]
+        return self._first.phrases[int(roots.argmax())].chain[-1]
 
 
 def chart_megabytes(model: LatentGrammar, n: int) -> float:
@@ -284,12 +333,14 @@ def chart_megabytes(model: LatentGrammar, n: int) -> float:
     return (8 * numbers + 4 * cells * model.n_phrases) / 1e6
 
 
-def _gains(model: LatentGrammar, decoder: str, words: list[str], parsed: ParseForest) -> Gains:
+def _gains(model: LatentGrammar, decoder: str, words: list[str], forest: MixedForest) -> Gains:
+    if decoder == "f1":
+        return f1_gains(forest)
     if decoder == "goodman":
-        return goodman_gains(parsed)
+        return goodman_gains(forest.parsed)
     if decoder == "viterbi" and model.is_plain and len(words) > 1:
-        return derivation_gains(model, words, parsed)
-    return max_rule_gains(parsed)
+        return derivation_gains(model, words, forest.parsed)
+    return max_rule_gains(forest.parsed)
 
 
 def _restored(model: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:

@@ -21,21 +21,51 @@ import numpy as np
 
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
 from sapwood.models.lexicon import Lexicon
 
 FORMAT = 1
-KIND = "LatentGrammar"
+GRAMMAR, ENSEMBLE = "LatentGrammar", "Ensemble"
 _TENSORS = (
     "n_states", "root", "rules", "rule_weights", "lexicon_row_start", "lexicon_entry_tag",
     "lexicon_weights", "coarse_root", "coarse_rules", "coarse_lexical",
 )  # fmt: skip
+# what members of an ensemble that share a chart have in common
+_SHARED = (
+    "rules", "lexicon_row_start", "lexicon_entry_tag", "coarse_root", "coarse_rules",
+    "coarse_lexical",
+)  # fmt: skip
+_SHARED_WORDS = ("phrases", "tags", "words", "classes", "style", "transform")
 
 
 def save_grammar(grammar: LatentGrammar, path: str | Path) -> None:
     """Write a grammar atomically."""
-    tensors = _tensors(grammar)
+    _save(path, GRAMMAR, _tensors(grammar), _description(grammar))
+
+
+def save_ensemble(ensemble: Ensemble, path: str | Path) -> None:
+    """Write an ensemble atomically; what members have in common is written once."""
+    tensors: dict[str, np.ndarray] = {"weights": ensemble.weights}
+    members = []
+    for place, member in enumerate(ensemble.members):
+        like = next(g[0] for g in ensemble.groups if place in g)
+        own, description = _tensors(member), _description(member)
+        if like != place:
+            shared = _tensors(ensemble.members[like])
+            own = {k: v for k, v in own.items() if k not in _SHARED or k not in shared}
+            description = {k: v for k, v in description.items() if k not in _SHARED_WORDS}
+        tensors |= {f"{place}.{name}": array for name, array in own.items()}
+        members.append({"like": like} | description)
     model = {
+        "members": members, "combine": ensemble.combine, "record": dict(ensemble.record),
+    }  # fmt: skip
+    _save(path, ENSEMBLE, tensors, model)
+
+
+def _description(grammar: LatentGrammar) -> dict[str, Any]:
+    """Everything about a grammar that is not an array."""
+    return {
         "phrases": [list(symbol) for symbol in grammar.phrases],
         "tags": [list(symbol) for symbol in grammar.tags],
         "words": list(grammar.lexicon.words),
@@ -45,7 +75,12 @@ def save_grammar(grammar: LatentGrammar, path: str | Path) -> None:
         "is_probabilistic": grammar.is_probabilistic,
         "record": dict(grammar.record),
     }
-    header = {"format": FORMAT, "kind": KIND, "sha256": _digest(tensors, model), "model": model}
+
+
+def _save(
+    path: str | Path, kind: str, tensors: dict[str, np.ndarray], model: dict[str, Any]
+) -> None:
+    header = {"format": FORMAT, "kind": kind, "sha256": _digest(tensors, model), "model": model}
     write_atomically(Path(path), tensors, header)
 
 
@@ -74,8 +109,8 @@ def _replace(path: Path, data: bytes) -> None:
         raise
 
 
-def load(path: str | Path) -> LatentGrammar:
-    """Read a model file and check it.
+def load(path: str | Path) -> LatentGrammar | Ensemble:
+    """Read a model file, of a grammar or of an ensemble, and check it.
 
     Raises
     ------
@@ -88,15 +123,16 @@ def load(path: str | Path) -> LatentGrammar:
         found = header.get("format")
         msg = f"{name}: model format {found!r}; this version of Sapwood reads format {FORMAT}"
         raise ModelFormatError(msg, hint="upgrade Sapwood, or train the model again")
-    if header.get("kind") != KIND:
-        msg = f"{name}: holds a {header.get('kind')!r}, expected a {KIND}"
+    kind = header.get("kind")
+    if kind not in (GRAMMAR, ENSEMBLE):
+        msg = f"{name}: holds a {kind!r}, expected a {GRAMMAR} or an {ENSEMBLE}"
         raise ModelFormatError(msg)
     model = header.get("model")
     if not isinstance(model, dict) or header.get("sha256") != _digest(tensors, model):
         msg = f"{name}: its contents do not match its checksum: it was changed after it was saved"
         raise ModelFormatError(msg, hint="copy it again from where it came, or train it again")
     try:
-        return _grammar(tensors, model)
+        return _grammar(tensors, model) if kind == GRAMMAR else _ensemble(tensors, model)
     except (LookupError, TypeError, ValueError, SapwoodError) as error:
         msg = f"{name}: not a valid model: {error}"
         raise ModelFormatError(msg, hint="train the model again") from error
@@ -176,3 +212,18 @@ def _grammar(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> LatentGra
         lexicon, coarse, Transform(**model["transform"]), model["is_probabilistic"],
         model["record"], tensors.get("rule_rank", np.empty(0, np.int64)),
     )  # fmt: skip
+
+
+def _ensemble(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> Ensemble:
+    members: list[LatentGrammar] = []
+    for place, description in enumerate(model["members"]):
+        start = f"{place}."
+        own = {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
+        like = description["like"]
+        if like != place:
+            first = f"{like}."
+            shared = {k: tensors[first + k] for k in _SHARED if first + k in tensors}
+            own, words = shared | own, model["members"][like]
+            description = {k: words[k] for k in _SHARED_WORDS} | description  # noqa: PLW2901
+        members.append(_grammar(own, description))
+    return Ensemble(tuple(members), tensors["weights"], model["combine"], model["record"])

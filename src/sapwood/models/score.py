@@ -145,24 +145,24 @@ def sentence_log_weight(grammar: LatentGrammar, words: list[str]) -> float:
     chart = coarse_inside(grammar, tags)
     root = grammar.coarse.root[: grammar.n_phrases]
     if grammar.is_plain:
-        return sentence_log_prob(chart, coarse.partition(chart, root))
+        return sentence_log_prob(chart.scale, chart.n, coarse.partition(chart, root))
     alpha, tag_alpha = coarse_outside(grammar, tags, chart)
     packed, _ = forest.build(
         grammar.pair_table, grammar.n_symbols, len(words), chart.beta * alpha,
         tags.start, tags.tag, tags.weight * tag_alpha, SMALLEST,
     )  # fmt: skip
     _, _, total = inside_vectors(grammar, words, packed, chart.scale)
-    return sentence_log_prob(chart, total)
+    return sentence_log_prob(chart.scale, chart.n, total)
 
 
 def _log_abs(value: float) -> float:
     return log(abs(value)) if value else -np.inf
 
 
-def sentence_log_prob(chart: Chart, total: float) -> float:
-    """Undo the scaling of a sentence's weight."""
-    scale = chart.scale[chart.n - 1]  # the cell of the whole sentence: start 0, length n
-    return _log_abs(total) + float(scale) * log(2.0)
+def sentence_log_prob(scale: npt.NDArray[np.int64], n: int, total: float) -> float:
+    """Undo the scaling of the weight of a sentence of n words."""
+    # the cell of the whole sentence: start 0, length n
+    return _log_abs(total) + float(scale[n - 1]) * log(2.0)
 
 
 def tag_weights(grammar: LatentGrammar, words: list[str], least_share: float = 0.0) -> Tags:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.treebank import Treebank
+from sapwood.errors import SapwoodError
 from sapwood.features.nodes import NodeTable
 from sapwood.models.latent_parameters import LatentParameters
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+
+class Groups(NamedTuple):
+    """Phrases in an order, with where each group of nodes of one rule starts, and the end.
+
+    No node of a group lies below another, unless the groups are whole rules.
+    """
+
+    nodes: IntArray
+    starts: IntArray
 
 
 class TreeShard:
@@ -35,10 +47,13 @@ class TreeShard:
         is_leaf = table.word >= 0
         self.leaves = np.flatnonzero(is_leaf)
         height, depth = heights_and_depths(bank.offsets, table.left, table.right, table.parent)
-        self.up = np.lexsort((self.rule, height))
         phrases = np.flatnonzero(~is_leaf)
-        self.down = phrases[np.lexsort((self.rule[phrases], depth[phrases]))]
-        self.by_rule = phrases[np.argsort(self.rule[phrases], kind="stable")]
+        self.up = _grouped(phrases, self.rule[phrases], height[phrases])
+        self.down = _grouped(phrases, self.rule[phrases], depth[phrases])
+        self.by_rule = Groups(
+            phrases[np.argsort(self.rule[phrases], kind="stable")],
+            _starts(np.bincount(self.rule[phrases], minlength=len(bank.inventory.rules))),
+        )
         n_words, n_phrases = len(bank.inventory.words), len(bank.inventory.phrases)
         codes = (self.label[self.leaves] - n_phrases) * n_words + table.word[self.leaves]
         self.pair = np.full(len(self.label), -1)
@@ -77,15 +92,28 @@ class ExpectedCounts:
 
         g, t = parameters, shard
         beta, alpha, down, log_likelihood, root = vectors(shard, parameters)
-        sums = np.zeros_like(g.rules)
-        kernel.rule_sums(
-            t.by_rule, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start,
-            beta, down, alpha, sums,
+        rules = np.empty_like(g.rules)
+        kernel.rule_counts(
+            *t.by_rule, t.label, t.left, t.right, g.n_states, g.rule_start, g.rules,
+            beta, down, alpha, rules,
         )  # fmt: skip
         words = np.zeros_like(g.words)
         leaf = _leaf_starts(shard, parameters)
         kernel.leaf_sums(t.leaves, t.label, g.n_states, leaf, beta, alpha, words)
-        return cls(sums * g.rules, words, root, log_likelihood)
+        return cls(rules, words, root, log_likelihood)
+
+
+def _grouped(nodes: IntArray, rule: IntArray, level: IntArray) -> Groups:
+    """Nodes by level and rule."""
+    order = np.lexsort((rule, level))
+    rule, level = rule[order], level[order]
+    is_first = np.ones(len(nodes), bool)
+    is_first[1:] = (rule[1:] != rule[:-1]) | (level[1:] != level[:-1])
+    return Groups(nodes[order], np.append(np.flatnonzero(is_first), len(nodes)))
+
+
+def _starts(sizes: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def _leaf_starts(shard: TreeShard, parameters: LatentParameters) -> IntArray:
@@ -100,25 +128,22 @@ def vectors(
 
     g, t = parameters, shard
     m = int(g.n_states.max())
+    if m > kernel.MAX_STATES:
+        msg = f"a symbol has {m} states, and EM takes at most {kernel.MAX_STATES}"
+        raise SapwoodError(msg, hint="train with fewer states")
     beta, alpha = np.empty((len(t.label), m)), np.empty((len(t.label), m))
     down = np.empty(len(t.label))
     leaf = _leaf_starts(shard, parameters)
+    kernel.inside_leaves(t.leaves, t.label, g.n_states, leaf, g.words, beta, down)
     kernel.inside(
-        t.up, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start, g.rules,
-        leaf, g.words, beta, down,
-    )  # fmt: skip
-    root_count = np.zeros_like(g.root)
-    log_likelihood = float(np.log(down).sum())
-    for x in t.roots.tolist():
-        a = int(t.label[x])
-        size = int(g.n_states[a])
-        states = slice(int(g.state_start[a]), int(g.state_start[a]) + size)
-        total = float(g.root[states] @ beta[x, :size])
-        alpha[x, :size] = g.root[states] / total
-        root_count[states] += alpha[x, :size] * beta[x, :size]
-        log_likelihood += float(np.log(total))
+        *t.up, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start, g.rules, beta, down
+    )
+    root = np.zeros_like(g.root)
+    log_likelihood = float(np.log(down).sum()) + kernel.outside_roots(
+        t.roots, t.label, g.n_states, g.state_start, g.root, beta, alpha, root
+    )
     kernel.outside(
-        t.down, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start, g.rules,
+        *t.down, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start, g.rules,
         beta, down, alpha,
     )  # fmt: skip
-    return beta, alpha, down, log_likelihood, root_count
+    return beta, alpha, down, log_likelihood, root

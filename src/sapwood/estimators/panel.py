@@ -1,0 +1,197 @@
+"""`Panel`: members of an ensemble to be, graded together on dev trees.
+
+Expected F1 needs no more of a member than the posteriors of brackets, so each member is run over
+the dev sentences once, and any mix of members is then decoded from what was noted.
+
+Notation
+--------
+    P[k, c]    posterior of bracket c of a sentence under member k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.clean import clean
+from sapwood.corpus.transform import restore
+from sapwood.corpus.tree import Tree
+from sapwood.errors import SapwoodError
+from sapwood.evaluate.bracketing import bracketing
+from sapwood.execute import ordered_map
+from sapwood.inference.brackets import (
+    ItemLabels,
+    LabelTable,
+    brackets_of,
+    item_labels,
+    label_table,
+)
+from sapwood.inference.charts import PrunedChart, posteriors, pruned_charts
+from sapwood.inference.decoders import Gains, best_tree, bracket_gains
+from sapwood.inference.parser import BEAM, THRESHOLD, Parser
+from sapwood.models.ensemble import shares_chart
+
+if TYPE_CHECKING:
+    from sapwood.models.latent_grammar import LatentGrammar
+
+FloatArray = npt.NDArray[np.float64]
+WEIGHT_STEPS, WEIGHT_RATE = 300, 5.0  # of the search for weights: converged to the third digit
+LEAST = 1e-4  # probabilities closer to 0 or 1 count as this: one surprise is not the end
+
+
+@dataclass(eq=False)
+class _Sentence:
+    """A dev sentence in the chart of the first member.
+
+    Attributes
+    ----------
+    chart
+        None for a sentence of one word, or without a parse.
+    rows
+        The labels of its items.
+    """
+
+    words: list[str]
+    chart: PrunedChart | None
+    rows: ItemLabels | None
+    posteriors: list[FloatArray] = field(default_factory=list)  # P[k], of the rows' brackets
+
+
+class Panel:
+    """Dev trees, and what every member thinks of their sentences.
+
+    Parameters
+    ----------
+    gold
+        Trees that are not in the training data.
+    first
+        The member whose symbols and chart the trees are made of; add it like any other.
+    jobs
+        Threads; 0 means all cores.
+    """
+
+    def __init__(self, gold: Sequence[Tree], first: LatentGrammar, jobs: int = 1) -> None:
+        self.gold = [tree for tree in map(clean, gold) if tree is not None]
+        if not self.gold:
+            msg = "no dev tree is left after cleaning"
+            raise SapwoodError(msg, hint="give trees with words, in Penn brackets")
+        self.jobs = jobs
+        self.first = first
+        self.numbers: dict[str, int] = {}
+        self.n_members = 0
+        self._charts: list[tuple[LatentGrammar, list[PrunedChart | None]]] = []
+        table = self._table(first)
+
+        def sentence(words: list[str], chart: PrunedChart | None) -> _Sentence:
+            rows = item_labels(chart.forest, len(words), table) if chart else None
+            return _Sentence(words, chart, rows)
+
+        words = [tree.words() for tree in self.gold]
+        charts = self._charts_of(first)
+        self.sentences = [sentence(w, c) for w, c in zip(words, charts, strict=True)]
+
+    def _table(self, grammar: LatentGrammar) -> LabelTable:
+        for symbol in grammar.symbols:
+            for name in symbol.chain:
+                self.numbers.setdefault(name, len(self.numbers))
+        return label_table(grammar.symbols, grammar.n_phrases, self.numbers)
+
+    def _charts_of(self, grammar: LatentGrammar) -> list[PrunedChart | None]:
+        """Charts pruned by a grammar's plain grammar; members of a group share them."""
+        for owner, charts in self._charts:
+            if shares_chart(owner, grammar):
+                return charts
+        _ = (grammar.coarse_rules, grammar.pair_table, grammar.entry_share)  # before threads start
+
+        def chart(tree: Tree) -> PrunedChart | None:
+            words = tree.words()
+            if len(words) == 1:
+                return None
+            return next(pruned_charts(grammar, words, THRESHOLD, BEAM), None)
+
+        charts = list(ordered_map(chart, self.gold, jobs=self.jobs))
+        self._charts.append((grammar, charts))
+        return charts
+
+    def add(self, member: LatentGrammar) -> None:
+        """Note a member's posteriors of all brackets."""
+        charts, table = self._charts_of(member), self._table(member)
+
+        def look(pair: tuple[_Sentence, PrunedChart | None]) -> FloatArray:
+            sentence, chart = pair
+            parsed = posteriors(member, chart) if chart is not None else None
+            if sentence.rows is None:
+                return np.empty(0)
+            if parsed is None or chart is None:
+                return np.zeros(len(sentence.rows.code))
+            rows = item_labels(chart.forest, len(chart.words), table)
+            brackets = brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
+            return brackets.of(sentence.rows.code)
+
+        pairs = zip(self.sentences, charts, strict=True)
+        for sentence, p in zip(
+            self.sentences, ordered_map(look, pairs, jobs=self.jobs), strict=True
+        ):
+            sentence.posteriors.append(p)
+        self.n_members += 1
+
+    def drop_last(self) -> None:
+        """Forget the member that was added last."""
+        for sentence in self.sentences:
+            sentence.posteriors.pop()
+        self.n_members -= 1
+
+    def likely_weights(self) -> FloatArray:
+        """Weights that sum to 1 and make right brackets probable and wrong ones improbable.
+
+        Minimises the log-loss of all brackets of all dev sentences, a convex function of the
+        weights, by exponentiated gradient steps.
+        """
+        posterior, is_right = self._all_brackets()
+        w = np.full(self.n_members, 1.0 / self.n_members)
+        for _ in range(WEIGHT_STEPS):
+            p = np.clip(w @ posterior, LEAST, 1.0 - LEAST)
+            slope = np.where(is_right, -1.0 / p, 1.0 / (1.0 - p))
+            gradient = posterior @ slope / len(p)
+            w = w * np.exp(-WEIGHT_RATE * (gradient - w @ gradient))
+            w /= w.sum()
+        return w
+
+    def _all_brackets(self) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """P of all brackets, [n_members, n_brackets], and which of them the gold trees have."""
+        columns, right = [], []
+        for sentence, tree in zip(self.sentences, self.gold, strict=True):
+            if sentence.rows is None:
+                continue
+            code, at = np.unique(sentence.rows.code[~sentence.rows.is_tag], return_index=True)
+            columns.append(np.array(sentence.posteriors)[:, ~sentence.rows.is_tag][:, at])
+            right.append(np.isin(code, self._gold_codes(tree, len(sentence.words))))
+        return np.concatenate(columns, axis=1), np.concatenate(right)
+
+    def _gold_codes(self, tree: Tree, n: int) -> list[int]:
+        known = ((self.numbers.get(x), i, j) for x, i, j in tree.spans())
+        return [(2 * x * (n + 1) + i) * (n + 1) + j for x, i, j in known if x is not None]
+
+    def f1(self, weights: Sequence[float] | FloatArray) -> float:
+        """EVALB's F1, in percent, of the members mixed with these weights."""
+        share = np.asarray(weights, float) / np.sum(weights)
+        parser = Parser(self.first)
+
+        def tree(sentence: _Sentence) -> Tree:
+            chart, rows = sentence.chart, sentence.rows
+            if chart is None or rows is None:
+                return parser.parse(sentence.words).tree
+            p = share @ np.array(sentence.posteriors)
+            gains = bracket_gains(rows, p, len(chart.items))
+            none = np.zeros(len(chart.forest.head))
+            nodes = best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))
+            if nodes is None:
+                return parser.parse(sentence.words).tree
+            spelled = [(a, b, c, chart.words[i] if b < 0 else None) for a, b, c, i in nodes]
+            return restore(self.first.symbols, spelled)
+
+        return bracketing(self.gold, list(ordered_map(tree, self.sentences, jobs=self.jobs))).f1

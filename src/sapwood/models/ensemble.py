@@ -1,0 +1,192 @@
+"""`Ensemble`: several latent grammars that parse together.
+
+Each member gives every labelled span a posterior; the ensemble's is their weighted mean. Members
+with the same symbols, rules and plain grammar form a *group* and share one pruned chart. Groups may
+differ in how trees were made binary: between groups only brackets are compared, which are the
+treebank's own labels over words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.transform import Symbol, Transform
+from sapwood.corpus.tree import Tree
+from sapwood.errors import SapwoodError
+from sapwood.models.latent_grammar import LatentGrammar
+
+if TYPE_CHECKING:
+    from sapwood.corpus.treebank import Treebank
+
+FloatArray = npt.NDArray[np.float64]
+COMBINATIONS = ("mean", "product")
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Latent grammars with weights.
+
+    Attributes
+    ----------
+    members
+        The grammars. Trees are looked for in the chart of the first one's group.
+    weights : [n_members]
+        How much each counts; they sum to 1.
+    combine
+        `mean` averages posteriors; `product` takes their geometric mean within a group.
+    record
+        How the ensemble was made.
+    """
+
+    members: tuple[LatentGrammar, ...]
+    weights: FloatArray
+    combine: str = "mean"
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def of(
+        cls, members: Sequence[LatentGrammar], weights: Sequence[float] | None = None
+    ) -> Ensemble:
+        """An ensemble of grammars, equal in weight unless weights are given.
+
+        Examples
+        --------
+        >>> import sapwood as sw
+        >>> bank = sw.bundled_treebank("dev")
+        >>> two = sw.Ensemble.of([sw.PCFG().fit(bank).model_, sw.SpectralLPCFG(4).fit(bank).model_])
+        >>> two.weights
+        array([0.5, 0.5])
+        """
+        given = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=float)
+        total = given.sum()
+        return cls(tuple(members), given / total if total > 0 else given)
+
+    @property
+    def first(self) -> LatentGrammar:
+        """The grammar whose symbols and chart the ensemble's trees are made of."""
+        return self.members[0]
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Symbols of the first grammar."""
+        return self.first.symbols
+
+    @property
+    def transform(self) -> Transform:
+        """How treebank trees become trees of the first grammar."""
+        return self.first.transform
+
+    @property
+    def is_probabilistic(self) -> bool:
+        """Whether all members hold probabilities."""
+        return all(member.is_probabilistic for member in self.members)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Members that share a chart, as places in `members`; the first one's group first."""
+        groups: list[list[int]] = []
+        for place, member in enumerate(self.members):
+            for group in groups:
+                if shares_chart(self.members[group[0]], member):
+                    group.append(place)
+                    break
+            else:
+                groups.append([place])
+        return tuple(tuple(group) for group in groups)
+
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """Numbers of all labels and tags of all members."""
+        chains = (symbol.chain for member in self.members for symbol in member.symbols)
+        return {name: n for n, name in enumerate(dict.fromkeys(x for c in chains for x in c))}
+
+    # -- probabilities, samples, files --------------------------------------------------------
+
+    def log_prob(self, item: Tree | Sequence[str]) -> float:
+        """Log of the weighted mean of the members' weights of a tree or of a sentence."""
+        logs = np.array([[member.log_prob(item)] for member in self.members])
+        return float(_log_mean(logs, self.weights)[0])
+
+    def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
+        """Log-probabilities of many trees at once, shape [n_trees]."""
+        logs = np.array([member.log_probs(trees) for member in self.members])
+        return _log_mean(logs, self.weights)
+
+    def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
+        """Draw trees, each from a member picked by its weight."""
+        if not self.is_probabilistic:
+            wrong = next(m for m in self.members if not m.is_probabilistic)
+            msg = f"a member ({wrong.record.get('method', 'unnamed')}) holds weights of either sign"
+            raise SapwoodError(msg, hint="sample from an ensemble of em, cluster or pivot models")
+        rng = np.random.default_rng(seed)
+        picked = rng.choice(len(self.members), size=n, p=self.weights)
+        drawn = [
+            iter(member.sample(int((picked == k).sum()), seed=rng))
+            for k, member in enumerate(self.members)
+        ]
+        return [next(drawn[k]) for k in picked]
+
+    def save(self, path: str | Path) -> None:
+        """Write one safetensors file, whole or not at all."""
+        from sapwood.models.files import save_ensemble
+
+        save_ensemble(self, path)
+
+
+Model = LatentGrammar | Ensemble
+
+
+def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
+    """Whether two grammars prune alike: same symbols, rules, words and plain grammar."""
+    if one.coarse is other.coarse and one.lexicon.words is other.lexicon.words:
+        return True
+    arrays = (
+        (one.rules, other.rules),
+        (one.coarse.root, other.coarse.root),
+        (one.coarse.rules, other.coarse.rules),
+        (one.coarse.lexical, other.coarse.lexical),
+        (one.lexicon.row_start, other.lexicon.row_start),
+        (one.lexicon.entry_tag, other.lexicon.entry_tag),
+    )
+    return (
+        one.phrases == other.phrases
+        and one.tags == other.tags
+        and one.lexicon.words == other.lexicon.words
+        and one.lexicon.classes == other.lexicon.classes
+        and all(np.array_equal(a, b) for a, b in arrays)
+    )
+
+
+def _log_mean(logs: FloatArray, weights: FloatArray) -> FloatArray:
+    """Log of sum over k of weights[k] exp(logs[k]); -inf where all are."""
+    top = logs.max(axis=0)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(weights @ np.exp(logs - safe)) + safe)
+
+
+def _check(ensemble: Ensemble) -> None:
+    n = len(ensemble.members)
+    if n == 0:
+        msg = "an ensemble needs at least one grammar"
+        raise SapwoodError(msg)
+    weights = ensemble.weights
+    if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
+        msg = f"an ensemble of {n} grammars needs {n} weights of 0 or more, not {weights.tolist()}"
+        raise SapwoodError(msg)
+    if abs(weights.sum() - 1.0) > 1e-6:
+        msg = f"the weights of an ensemble sum to 1, not to {weights.sum():g}"
+        raise SapwoodError(msg, hint="Ensemble.of(members, weights) divides them by their sum")
+    if ensemble.combine not in COMBINATIONS:
+        msg = f"combine must be one of {', '.join(COMBINATIONS)}, not {ensemble.combine!r}"
+        raise SapwoodError(msg)

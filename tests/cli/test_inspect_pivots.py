@@ -1,0 +1,121 @@
+"""`sapwood inspect` on models of method pivot: the feature that each state was made from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sapwood as sw
+from sapwood.cli.pivots import pivot_of
+
+NOTE = "pivot: the feature that a state was made from"
+EM_NOTE = "EM has changed the states since (3 iterations)"
+
+
+@pytest.fixture(scope="session")
+def pivot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grammar of some bundled trees by pivots."""
+    path = tmp_path_factory.mktemp("models") / "pivot.sapwood"
+    sw.PivotLPCFG(4).fit(sw.bundled_treebank("train")[:1000]).model_.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def refined(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with EM iterations."""
+    path = tmp_path_factory.mktemp("models") / "pivot-em.sapwood"
+    sw.PivotLPCFG(4, iterations=3).fit(sw.bundled_treebank("train")[:1000]).model_.save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "is_phrase", "feature"),
+    [
+        ("word: did", False, "word did"),
+        ("word: :", False, "word :"),
+        ("word: NP -> DT NN", True, "any rule"),
+        ("left_label: .", False, "any word"),
+        ("length: .", False, "any word"),
+        ("rule: VP -> TO VP", True, "rule VP -> TO VP"),
+        ("left_label: S -> NP|NN @S:<,", True, "left child NP|NN"),
+        ("right_label: S -> NP|NN @S:<,", True, "right child @S:<,"),
+        ("left_rule: NP -> NP NP", True, "rule below the left child, as in NP -> NP NP"),
+        ("right_rule: NP -> NP NP", True, "rule below the right child, as in NP -> NP NP"),
+        ("head: S -> NP VP", True, "head tag, as in S -> NP VP"),
+        ("length: PP -> TO NP", True, "number of words, as in PP -> TO NP"),
+        ("shape: PP -> TO NP", True, "shape, as in PP -> TO NP"),
+        ("shape: to", False, "shape, as in to"),
+    ],
+)
+def test_pivots_in_words(name: str, is_phrase: bool, feature: str) -> None:
+    found = pivot_of(name, is_phrase=is_phrase)
+    assert found["feature"] == feature
+    assert f"{found['template']}: {found['example']}" == name
+
+
+@pytest.mark.parametrize("label", ["NP", "NN"])
+def test_every_state_of_a_label_has_its_pivot(cli, pivot: Path, label: str) -> None:
+    record = sw.load(pivot).record["pivots"][label]
+    report = json.loads(cli("inspect", pivot, "--label", label, "--json").out)
+    symbol = report["symbols"][0]
+    assert len(symbol["pivots"]) == symbol["states"] > 1
+    assert [f"{p['template']}: {p['example']}" for p in symbol["pivots"]] == record
+    text = cli("inspect", pivot, "--label", label, "--top", 1).out
+    assert NOTE in text
+    for state, p in enumerate(symbol["pivots"]):
+        head, _, rest = text.partition(f"  state {state}")[2].partition("\n")
+        assert "state" not in head
+        assert rest.splitlines()[0] == f"    pivot: {p['feature']}"
+
+
+def test_the_overview_lists_pivots_by_state(cli, pivot: Path) -> None:
+    report = json.loads(cli("inspect", pivot, "--json").out)
+    kept = {row["symbol"]: row["pivots"] for row in report["symbols"] if "pivots" in row}
+    assert set(kept) <= set(report["record"]["pivots"])
+    text = cli("inspect", pivot, "--top", 2).out
+    assert f"pivots of the states of {len(kept):,} symbols" in text
+    assert text.count(NOTE) == 1
+    first = list(kept)[:2]
+    for name, pivots in kept.items():
+        block = "\n".join(
+            [f"  {name}", *(f"    state {h:<3} {p['feature']}" for h, p in enumerate(pivots))]
+        )
+        assert (block in text) == (name in first)
+    assert f"... and {len(kept) - 2:,} more (--top, --label, --json)" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("record")]
+    assert "pivots" not in line
+
+
+def test_rare_words_are_explained_where_words_are_pivots(cli, pivot: Path) -> None:
+    assert "class of unknown words" in cli("inspect", pivot, "--label", "NN", "--top", 1).out
+    assert "class of unknown words" not in cli("inspect", pivot, "--label", "NP", "--top", 1).out
+
+
+def test_pivots_are_said_to_be_older_than_em(cli, pivot: Path, refined: Path) -> None:
+    for arguments in ([], ["--label", "NP"]):
+        assert EM_NOTE in cli("inspect", refined, *arguments).out
+        assert NOTE in cli("inspect", refined, *arguments).out
+        assert "EM has changed" not in cli("inspect", pivot, *arguments).out
+
+
+def test_labels_of_one_state_have_no_pivot(cli, pivot: Path) -> None:
+    rows = json.loads(cli("inspect", pivot, "--json").out)["symbols"]
+    assert all(("pivots" in row) == (row["states"] > 1) for row in rows)
+    single = next(row["symbol"] for row in rows if row["states"] == 1)
+    assert "pivot" not in cli("inspect", pivot, "--label", single).out.replace(str(pivot), "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--label", "NP"]])
+def test_other_methods_show_no_pivots(cli, model: Path, spectral: Path, arguments) -> None:
+    for path in (model, spectral, "bundled"):
+        assert "pivot" not in cli("inspect", path, *arguments).out
+        assert "pivot" not in cli("inspect", path, *arguments, "--json").out
+
+
+def test_a_wrong_label_is_refused(fails, pivot: Path) -> None:
+    result = fails("inspect", pivot, "--label", "NPP")
+    assert "no label 'NPP'" in result.err
+    assert "NP" in result.err
+    assert result.out == ""
