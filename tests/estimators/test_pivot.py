@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
+from sapwood.estimators.pivot import SIDES, _Views
+from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.features.templates import INSIDE
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,68 @@ def test_pivots_are_named_once_for_every_state(pivot: sw.PivotLPCFG) -> None:
     assert pivot.info_.pivots
     for label, names in pivot.info_.pivots.items():
         assert len(names) == states[label]
-    assert any("word: " in name for names in pivot.info_.pivots.values() for name in names)
+        # a pivot outside is shown by rules above, the place of the label in brackets
+        assert all(f"[{label}]" in name or name.endswith("root") for name in names)
+    assert pivot.model_.record["side"] == "outside"
+
+
+def test_pivots_inside_are_named_by_words_and_rules(train: Treebank) -> None:
+    names = sw.PivotLPCFG(4, side="inside").fit(train[:500]).info_.pivots
+    assert any(name.startswith("word: ") for name in names["NN"])
+    assert any(" -> " in name for name in names["NP"])
+
+
+# -- sides ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_features_of_a_state_have_probabilities(train: Treebank, side: str) -> None:
+    projection = SpectralLPCFG(4).project(train[:500])
+    views = _Views(projection, 4, side)
+    for a in np.flatnonzero(projection.count).tolist():
+        m = int(views.m[a])
+        assert views.pi[a].sum() == pytest.approx(1.0)
+        for table, block in ((views.r, views.inside.block(a)), (views.s, views.outside.block(a))):
+            assert (table[block] >= 0).all()
+            used = views.pi[a, :m] > 0  # a corner always has its pivot
+            np.testing.assert_allclose(table[block, :m].sum(axis=0)[used], 1.0, rtol=1e-9)
+            assert not table[block, m:].any()
+
+
+def places_decide() -> Treebank:
+    """Subjects and objects share their words: 7 : 3 dogs in front, 2 : 8 behind."""
+    nouns = [("dogs", "dogs")] * 14 + [("dogs", "cats")] * 56
+    nouns += [("cats", "dogs")] * 6 + [("cats", "cats")] * 24
+    texts = [f"(S (N {subject}) (VP (V see) (N {thing})))" for subject, thing in nouns]
+    return Treebank.from_trees([sw.Tree.parse(text) for text in texts])
+
+
+def words_given_states(side: str) -> list[float]:
+    """P(dogs | state of N), rising."""
+    bank = places_decide()
+    views = _Views(SpectralLPCFG(2).project(bank), 2, side)
+    place = list(INSIDE).index("word")
+    noun = [str(symbol) for symbol in bank.inventory.symbols].index("N")
+    nodes = np.flatnonzero(bank.label == noun)
+    features, first = np.unique(views.inside.ids[nodes, place], return_index=True)
+    dogs = bank.word[nodes[first]] == list(bank.inventory.words).index("dogs")
+    shares = views.r[features]
+    return sorted((shares[dogs].sum(axis=0) / shares.sum(axis=0)).tolist())
+
+
+def test_pivots_outside_find_states_whose_words_are_shared() -> None:
+    """No word belongs to one state, every place does; pivots inside are the mutant."""
+    np.testing.assert_allclose(words_given_states("outside"), [0.2, 0.7], rtol=1e-6)
+    np.testing.assert_allclose(words_given_states("inside"), [0.0, 1.0], atol=1e-6)
+
+
+def test_pivots_outside_fit_the_trees_better(train: Treebank) -> None:
+    """Tags have only their words inside: most of their nodes end up in one state."""
+    first = [
+        sw.PivotLPCFG(6, side=side, iterations=1).fit(train[:500]).info_.em.log_likelihoods[0]
+        for side in ("inside", "outside")
+    ]
+    assert first[1] > first[0] + 500  # one nat a tree
 
 
 def test_em_from_pivots_raises_the_likelihood(train: Treebank) -> None:
@@ -68,7 +134,9 @@ def test_the_same_seed_gives_the_same_model(train: Treebank) -> None:
     np.testing.assert_array_equal(one.lexicon.weights, two.lexicon.weights)
 
 
-@pytest.mark.parametrize("wrong", [{"n_states": 0}, {"iterations": -1}, {"sharpness": 0.0}])
-def test_wrong_parameters_are_named(train: Treebank, wrong: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"n_states": 0}, {"iterations": -1}, {"sharpness": 0.0}, {"side": "up"}]
+)
+def test_wrong_parameters_are_named(train: Treebank, wrong: dict[str, Any]) -> None:
     with pytest.raises(SapwoodError, match=next(iter(wrong))):
         sw.PivotLPCFG(**wrong).fit(train[:10])

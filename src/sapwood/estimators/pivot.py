@@ -6,9 +6,10 @@ Notation
     r(f | h, a)  p(f | state h of label a)       s(g | h, a)   likewise outside
     pi(h | a)    share of the states             t(h1, h2, h3 | a -> b c)
 
-A *pivot* is a feature that occurs in one state only. In a picture in which every inside feature f
-is the point E[outside vector | f], pivots are the corners and every other feature lies between
-them: its weights are p(h | f).
+A *pivot* is a feature that occurs in one state only. In a picture in which every outside feature g
+is the point E[inside vector | g], pivots are the corners and every other feature lies between
+them: its weights are p(h | g). The same holds with inside and outside swapped. One side with pivots
+is enough (remark below Theorem 2): the other follows from it by least squares.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.execute import resolve_jobs
 from sapwood.features.nodes import NodeTable
+from sapwood.features.space import FeatureSpace
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.projected import group_rows
 
@@ -41,6 +43,9 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 LEAST_COUNT = 20.0  # rarer features are extreme points by chance
 LEAST_SHARE = 1e-3  # of the label's nodes, likewise
+SIDES = ("outside", "inside")
+# Outside templates that look at more than one rule: so many are shown where pivots are named.
+RULES_SHOWN = {"two_rules_above": 2, "three_rules_above": 3, "grandparent": 2}
 FLOOR = 1e-6  # of a state's feature distribution: no feature excludes a state for good
 
 
@@ -77,6 +82,9 @@ class PivotLPCFG(Estimator):
         Hidden states of a label with enough data and pivots.
     iterations
         EM iterations from the pivot estimate (Pivot+EM); 0 for none.
+    side
+        Where pivots are looked for: among `outside` or `inside` features. Inside, a tag has only
+        its word, and most words are too rare to be pivots: its states come out very uneven.
     sharpness
         Exponent of the product of a node's feature probabilities; 1 would treat the templates as
         independent, which they are not.
@@ -97,6 +105,7 @@ class PivotLPCFG(Estimator):
             "a whole number from 1 to 256",
         ),
         "iterations": (lambda v: isinstance(v, int) and v >= 0, "a whole number from 0 up"),
+        "side": (lambda v: v in SIDES, f"one of {', '.join(SIDES)}"),
         "sharpness": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
         "rule_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
         "word_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
@@ -108,6 +117,7 @@ class PivotLPCFG(Estimator):
         n_states: int = 16,
         *,
         iterations: int = 0,
+        side: str = "outside",
         sharpness: float = 0.5,
         rule_smoothing: float = 0.03,
         word_smoothing: float = 0.1,
@@ -120,6 +130,7 @@ class PivotLPCFG(Estimator):
     ) -> None:
         self.n_states = n_states
         self.iterations = iterations
+        self.side = side
         self.sharpness = sharpness
         self.rule_smoothing = rule_smoothing
         self.word_smoothing = word_smoothing
@@ -144,7 +155,7 @@ class PivotLPCFG(Estimator):
             self.n_states, plain=self.plain, seed=self.seed, n_jobs=self.n_jobs
         )
         projection = spectral.project(bank)  # step 0
-        views = _Views(projection, self.n_states)  # step 1
+        views = _Views(projection, self.n_states, self.side)  # step 1
         trees = TrainingTrees(projection.bank, resolve_jobs(self.n_jobs))
         start = _parameters(views, trees, self.sharpness)  # steps 2 and 3, and section 6.1
         start = start.smoothed(self.rule_smoothing, self.word_smoothing)
@@ -163,6 +174,7 @@ class PivotLPCFG(Estimator):
         record = {
             "method": "pivot-em" if self.iterations else "pivot", "n_states": self.n_states,
             "trees": trees.bank.n_trees, "tokens": trees.bank.n_tokens, "seed": self.seed,
+            "side": self.side,
             "pivots": pivots,
         }  # fmt: skip
         em = EMLPCFG(
@@ -176,40 +188,47 @@ class PivotLPCFG(Estimator):
 
 
 class _Views:
-    """Step 1: r, s and pi of every label, from points of inside features.
+    """Step 1: r, s and pi of every label, from points of the features that have the pivots.
 
     Attributes
     ----------
     m : [n_symbols]
         States (pivots found) of each label.
-    posterior : [n_inside, n_states]
-        p(h | f); columns beyond a label's states are zero.
+    posterior : [n_features, n_states]
+        p(h | f), or p(h | g) for pivots outside; columns beyond a label's states are zero.
     r, s
         r(f | h), s(g | h) in the rows of their features.
     pi : [n_symbols, n_states]
     """
 
-    def __init__(self, projection: Projection, n_states: int) -> None:
+    def __init__(self, projection: Projection, n_states: int, side: str) -> None:
         self.projection = projection
         self.n_states = n_states
-        self.inside_ids = np.concatenate([shard.inside for shard in projection.shards])
-        self.outside_ids = np.concatenate([shard.outside for shard in projection.shards])
-        space = projection.inside
-        points = self._scatter(self.inside_ids, projection.nodes.Z, space.n_features)
-        points /= np.maximum(space.count, 1.0)[:, None]
+        inside = _Side(
+            projection.inside, np.concatenate([shard.inside for shard in projection.shards])
+        )
+        outside = _Side(
+            projection.outside, np.concatenate([shard.outside for shard in projection.shards])
+        )
+        self.inside, self.outside, self.side = inside, outside, side
+        is_inside = side == "inside"
+        self.own, self.other = (inside, outside) if is_inside else (outside, inside)
+        vectors = projection.nodes.Z if is_inside else projection.nodes.Y  # those of the other side
+        points = self.own.sums(vectors) / np.maximum(self.own.space.count, 1.0)[:, None]
         n_symbols = len(projection.count)
         self.m = np.ones(n_symbols, np.int64)
-        self.posterior = np.zeros((space.n_features, n_states))
+        self.posterior = np.zeros((self.own.space.n_features, n_states))
         self.pivots: dict[int, IntArray] = {}
         for a in range(n_symbols):
-            block = slice(int(space.start[a]), int(space.start[a + 1]))
+            block = self.own.block(a)
             if block.start < block.stop:
                 self._label(a, block, points[block])
-        self._distributions()
+        own, other = self._distributions()
+        self.r, self.s = (own, other) if is_inside else (other, own)
 
     def _label(self, a: int, block: slice, points: FloatArray) -> None:
         """Pivots of one label, and p(h | f) of all its features."""
-        count, n = self.projection.inside.count[block], self.projection.count[a]
+        count, n = self.own.space.count[block], self.projection.count[a]
         wanted = int(min(self.n_states, max(1, n // NODES_PER_STATE), self.projection.m[a]))
         candidates = count >= max(LEAST_COUNT, LEAST_SHARE * n)
         if wanted == 1 or candidates.sum() < 2:
@@ -221,45 +240,32 @@ class _Views:
         self.pivots[a] = block.start + np.asarray(found)
         self.posterior[block, : len(found)] = simplex_least_squares(points[found], points)
 
-    def _distributions(self) -> None:
-        """Find r and pi by Bayes' rule, s by least squares: p(g | f) = sum of p(h | f) s(g | h)."""
-        from sapwood.kernels.features import gather
+    def _distributions(self) -> tuple[FloatArray, FloatArray]:
+        """Bayes' rule on the side of the pivots, least squares on the other.
 
-        inside, outside = self.projection.inside, self.projection.outside
-        weighted = self.posterior * inside.count[:, None]
-        owner = np.repeat(np.arange(len(self.m)), np.diff(inside.start))
+        With pivots inside, r(f | h) = p(h | f) p(f) / pi(h), and s solves
+        p(g | f) = sum of p(h | f) s(g | h); pivots outside swap the two.
+        """
+        own, other = self.own, self.other
+        weighted = self.posterior * own.space.count[:, None]
+        owner = np.repeat(np.arange(len(self.m)), np.diff(own.space.start))
         total = np.zeros((len(self.m), self.n_states))
         np.add.at(total, owner, weighted)
         self.pi = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
-        self.r = weighted / np.where(total > 0, total, 1.0)[owner]
-        rows = np.empty((len(self.inside_ids), self.n_states))
-        gather(self.inside_ids, np.ones(inside.n_features), self.posterior, rows)
-        joint = self._scatter(self.outside_ids, rows, outside.n_features)
-        self.s = np.zeros_like(joint)
+        joint = other.sums(own.of_nodes(self.posterior))
+        solution = np.zeros_like(joint)
         for a, m in enumerate(self.m.tolist()):
-            own = slice(int(inside.start[a]), int(inside.start[a + 1]))
-            block = slice(int(outside.start[a]), int(outside.start[a + 1]))
-            gram = self.posterior[own, :m].T @ weighted[own, :m]
+            mine, block = own.block(a), other.block(a)
+            gram = self.posterior[mine, :m].T @ weighted[mine, :m]
             solved = np.linalg.lstsq(gram, joint[block, :m].T, rcond=1e-10)[0].T
             clipped = np.maximum(solved, 0.0)  # sampling noise makes some negative
-            self.s[block, :m] = clipped / np.maximum(clipped.sum(axis=0), 1e-300)
-
-    @staticmethod
-    def _scatter(ids: npt.NDArray[np.uint32], rows: FloatArray, n: int) -> FloatArray:
-        from sapwood.kernels.features import scatter
-
-        out = np.zeros((n, rows.shape[1]))
-        scatter(ids, np.ones(n), np.ascontiguousarray(rows), out)
-        return out
+            solution[block, :m] = clipped / np.maximum(clipped.sum(axis=0), 1e-300)
+        return weighted / np.where(total > 0, total, 1.0)[owner], solution
 
     def likelihoods(self, which: str, sharpness: float) -> FloatArray:
         """Product over templates of r or s of each node's features, to a power; largest 1."""
-        from sapwood.kernels.features import gather
-
-        ids, table = (self.inside_ids, self.r) if which == "r" else (self.outside_ids, self.s)
-        logs = np.log(table + FLOOR)
-        rows = np.empty((len(ids), self.n_states))
-        gather(ids, np.ones(len(logs)), logs, rows)
+        side, table = (self.inside, self.r) if which == "r" else (self.outside, self.s)
+        rows = side.of_nodes(np.log(table + FLOOR))
         label = self.projection.bank.label
         kept = np.arange(self.n_states) < self.m[label][:, None]
         rows = np.where(kept, rows * sharpness, -np.inf)
@@ -267,29 +273,73 @@ class _Views:
 
     def pivot_names(self) -> dict[str, list[str]]:
         """The pivots of each label in words, each by an example node."""
-        bank, symbols = self.projection.bank, self.projection.bank.inventory.symbols
-        templates = [f.__name__ for f in self.projection.inside.templates]
-        node_of = np.full(self.projection.inside.n_features, -1, np.int64)
+        table, symbols = NodeTable(self.projection.bank), self.projection.bank.inventory.symbols
+        templates = [f.__name__ for f in self.own.space.templates]
+        node_of = np.full(self.own.space.n_features, -1, np.int64)
         template_of = np.zeros_like(node_of)
-        for place in range(self.inside_ids.shape[1]):
-            node_of[self.inside_ids[:, place]] = np.arange(len(self.inside_ids))
-            template_of[self.inside_ids[:, place]] = place
+        for place in range(self.own.ids.shape[1]):
+            node_of[self.own.ids[:, place]] = np.arange(len(self.own.ids))
+            template_of[self.own.ids[:, place]] = place
         names = {}
         for a, features in self.pivots.items():
             names[str(symbols[a])] = [
-                f"{templates[template_of[f]]}: {_describe(bank, int(node_of[f]))}"
+                f"{templates[template_of[f]]}: "
+                + self._describe(table, int(node_of[f]), templates[template_of[f]])
                 for f in features.tolist()
             ]
         return names
 
+    def _describe(self, table: NodeTable, node: int, template: str) -> str:
+        if self.side == "inside":
+            return _below(table, node)
+        return _above(table, node, RULES_SHOWN.get(template, 1))
 
-def _describe(bank: Treebank, node: int) -> str:
+
+class _Side:
+    """The features of one side, and which each node has."""
+
+    def __init__(self, space: FeatureSpace, ids: npt.NDArray[np.uint32]) -> None:
+        self.space = space
+        self.ids = ids
+
+    def block(self, a: int) -> slice:
+        """Rows of a label's features."""
+        return slice(int(self.space.start[a]), int(self.space.start[a + 1]))
+
+    def sums(self, rows: FloatArray) -> FloatArray:
+        """For each feature, the sum of the rows of its nodes."""
+        from sapwood.kernels.features import scatter
+
+        out = np.zeros((self.space.n_features, rows.shape[1]))
+        scatter(self.ids, np.ones(len(out)), np.ascontiguousarray(rows), out)
+        return out
+
+    def of_nodes(self, table: FloatArray) -> FloatArray:
+        """For each node, the sum of its features' rows of a table."""
+        from sapwood.kernels.features import gather
+
+        out = np.empty((len(self.ids), table.shape[1]))
+        gather(self.ids, np.ones(len(table)), table, out)
+        return out
+
+
+def _below(table: NodeTable, node: int) -> str:
     """A node by its word or its rule."""
-    inventory = bank.inventory
-    if bank.word[node] >= 0:
-        return str(inventory.words[bank.word[node]])
-    a, b, c = (str(inventory.symbols[x]) for x in inventory.rules[bank.rule[node]])
+    inventory = table.inventory
+    if table.word[node] >= 0:
+        return str(inventory.words[table.word[node]])
+    a, b, c = (str(inventory.symbols[x]) for x in inventory.rules[table.rule[node]])
     return f"{a} -> {b} {c}"
+
+
+def _above(table: NodeTable, node: int, n_rules: int) -> str:
+    """A node by the rules above it, its own place in brackets."""
+    inventory, rules = table.inventory, list[str]()
+    while len(rules) < n_rules and table.parent[node] >= 0:
+        node, is_left = int(table.parent[node]), node == table.left[table.parent[node]]
+        a, b, c = (str(inventory.symbols[x]) for x in inventory.rules[table.rule[node]])
+        rules.append(f"{a} -> [{b}] {c}" if is_left else f"{a} -> {b} [{c}]")
+    return ", ".join(rules) if len(rules) == n_rules else ", ".join([*rules, "root"])
 
 
 def _parameters(views: _Views, trees: TrainingTrees, sharpness: float) -> LatentParameters:

@@ -1,0 +1,238 @@
+"""Pivots as a start of EM beside other starts, and why the side of the pivots matters.
+
+Every method is trained twice: on the first 85 % of train and graded on the rest ("held"), and on
+all of train and graded on dev. Settings were chosen on the held part. Without options: pivots of
+either side and clusters. `--em` is EM by itself, `--variants` tries other settings of the pivots.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import machine
+import numpy as np
+
+import sapwood as sw
+from sapwood.corpus.treebank import Treebank
+from sapwood.estimators import pivot
+from sapwood.estimators.cluster import cluster_nodes, counted
+from sapwood.estimators.em import NODES_PER_STATE, TrainingTrees, _matsuzaki
+from sapwood.estimators.latent_lexicon import latent_grammar
+from sapwood.estimators.spectral import Projection, SpectralLPCFG
+from sapwood.models.latent_parameters import LatentParameters
+
+HELD = 0.15  # of train
+SMOOTHING = (0.03, 0.1)  # the defaults of all estimators here
+NO_SMOOTHING = (0.0, 0.0)
+STEPS = (0, 2, 10)
+LONG_STEPS = (2, 5, 10, 20, 50)
+SPLIT_SEEDS = (0, 1, 2)
+
+
+class Part(NamedTuple):
+    """Trees to train on, and trees to grade on."""
+
+    name: str
+    bank: Treebank
+    gold: list[Any]
+
+
+def parts() -> list[Part]:
+    """The two ways of training and grading."""
+    bank = sw.read_treebank(machine.corpus_file("ptb", "train"))
+    trees = list(bank.trees())
+    n = int(len(trees) * (1 - HELD))
+    return [
+        Part("held", Treebank.from_trees(trees[:n]), trees[n:]),
+        Part("dev", bank, machine.gold_trees("ptb", "dev")),
+    ]
+
+
+def grade(model: sw.LatentGrammar, gold: list[Any]) -> float:
+    """F1 of the model's parses."""
+    parses = sw.Parser(model).parse_many([tree.words() for tree in gold])
+    return float(sw.evaluate.bracketing(gold, [parse.tree for parse in parses]).f1)
+
+
+# -- starts ---------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A projected treebank, from which every start is made."""
+
+    def __init__(self, part: Part, n_states: int) -> None:
+        self.part, self.n_states = part, n_states
+        self.projection: Projection = SpectralLPCFG(n_states).project(part.bank)
+        self.trees = TrainingTrees(self.projection.bank, 1)
+        limit = np.maximum(1, self.projection.count // NODES_PER_STATE)
+        self.limit = np.minimum(limit, n_states).astype(np.int64)
+
+    def pivots(self, side: str, sharpness: float = 0.5) -> LatentParameters:
+        """Figure 1 of the paper."""
+        views = pivot._Views(self.projection, self.n_states, side)
+        return pivot._parameters(views, self.trees, sharpness)
+
+    def hard_pivots(self, side: str) -> LatentParameters:
+        """Every node in its likeliest state, and relative frequencies."""
+        views = pivot._Views(self.projection, self.n_states, side)
+        weight = views.likelihoods("r", 0.5) * views.likelihoods("s", 0.5)
+        states = (weight * views.pi[self.projection.bank.label]).argmax(axis=1)
+        return counted(self.projection.bank, self.trees, states, views.m)
+
+    def clusters(self) -> LatentParameters:
+        """k-means."""
+        states = cluster_nodes(self.projection, self.limit, np.random.default_rng(0))
+        return counted(self.projection.bank, self.trees, states, self.limit)
+
+    def random(self) -> LatentParameters:
+        """The start of Matsuzaki et al."""
+        return _matsuzaki(self.trees.plain_parameters(), self.limit, np.random.default_rng(0))
+
+    def curve(
+        self,
+        start: LatentParameters,
+        steps: tuple[int, ...] = STEPS,
+        smoothing: tuple[float, float] = SMOOTHING,
+    ) -> tuple[list[float], LatentParameters]:
+        """F1 after so many EM iterations, and where EM got."""
+        now, done, found = start.smoothed(*SMOOTHING), 0, []
+        for target in steps:
+            for _ in range(target - done):
+                counts = self.trees.expect(now, 1)
+                now = replace(now, root=counts.root, rules=counts.rules, words=counts.words)
+                now = now.normalised().smoothed(*smoothing)
+            done = target
+            found.append(grade(self.model(now), self.part.gold))
+        return found, now
+
+    def model(self, now: LatentParameters) -> sw.LatentGrammar:
+        """The grammar of some probabilities."""
+        counts = self.trees.expect(now, 1)
+        return latent_grammar(now, counts, self.projection.plain, self.trees.pairs, {})
+
+    def likelihood(self, now: LatentParameters) -> float:
+        """Mean log-likelihood of a training tree."""
+        return self.trees.expect(now, 1).log_likelihood / self.trees.bank.n_trees
+
+    def used_states(self, now: LatentParameters) -> tuple[float, float]:
+        """Perplexity of the states of phrases and of tags, geometric mean over nodes."""
+        counts = self.trees.expect(now, 1)
+        expected = replace(now, root=counts.root, rules=counts.rules, words=counts.words)
+        begin, _, state = expected._rule_rows
+        total = np.bincount(state, np.add.reduceat(expected.rules, begin), int(now.state_start[-1]))
+        total += np.bincount(expected._word_states, expected.words, len(total))
+        count = np.add.reduceat(total, now.state_start[:-1])
+        owner = np.repeat(np.arange(len(count)), now.n_states)
+        share = np.maximum(total, 1e-300) / count[owner]
+        bits = np.bincount(owner, -total * np.log2(share))
+        n = len(self.trees.bank.inventory.phrases)
+        phrases, tags = bits[:n].sum() / count[:n].sum(), bits[n:].sum() / count[n:].sum()
+        return float(2**phrases), float(2**tags)
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def start_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
+    """F1 after 0, 2 and 10 iterations from each start, and what its states are like."""
+    bench = Bench(part, n_states)
+    starts: dict[str, Callable[[], LatentParameters]] = {
+        "pivots inside": lambda: bench.pivots("inside"),
+        "pivots outside": lambda: bench.pivots("outside"),
+        "clusters": bench.clusters,
+    }
+    for name, make in starts.items():
+        found, now = bench.curve(make())
+        used = bench.used_states(now)
+        yield (
+            part.name, n_states, name, *(f"{x:.2f}" for x in found),
+            f"{bench.likelihood(now):.1f}", *(f"{x:.1f}" for x in used),
+        )  # fmt: skip
+
+
+def em_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
+    """EM by itself: from a random start after some iterations, and with splitting."""
+    bench = Bench(part, n_states)
+    found, now = bench.curve(bench.random(), LONG_STEPS)
+    yield (
+        part.name, n_states, "random start", *(f"{x:.2f}" for x in found),
+        f"{bench.likelihood(now):.1f}",
+    )  # fmt: skip
+    fits = [sw.EMLPCFG(n_states, seed=seed).fit(part.bank) for seed in SPLIT_SEEDS]
+    scores = [grade(fit.model_, part.gold) for fit in fits]
+    values = [fit.info_.log_likelihoods[-1] / part.bank.n_trees for fit in fits]
+    yield (
+        part.name, n_states, f"splitting, seeds {SPLIT_SEEDS}, {fits[0].info_.iterations} in all",
+        *[""] * (len(LONG_STEPS) - 1),
+        f"mean {np.mean(scores):.2f}: " + " ".join(f"{x:.2f}" for x in scores),
+        f"{np.mean(values):.1f}",
+    )  # fmt: skip
+
+
+@contextmanager
+def thresholds(least_count: float, least_share: float) -> Iterator[None]:
+    """Let other features be pivots."""
+    old = pivot.LEAST_COUNT, pivot.LEAST_SHARE
+    pivot.LEAST_COUNT, pivot.LEAST_SHARE = least_count, least_share
+    try:
+        yield
+    finally:
+        pivot.LEAST_COUNT, pivot.LEAST_SHARE = old
+
+
+def variant_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
+    """Other settings of pivots outside."""
+    bench = Bench(part, n_states)
+    base = bench.pivots("outside")
+
+    def row(
+        name: str, start: LatentParameters, smoothing: tuple[float, float] = SMOOTHING
+    ) -> tuple[Any, ...]:
+        found, now = bench.curve(start, STEPS, smoothing)
+        shown = (f"{x:.2f}" for x in found)
+        return (part.name, n_states, name, *shown, f"{bench.likelihood(now):.1f}")
+
+    yield row("pivots outside, as they are", base)
+    yield row("EM without smoothing", base, NO_SMOOTHING)
+    for sharpness in (0.25, 1.0):
+        yield row(f"sharpness {sharpness}", bench.pivots("outside", sharpness))
+    for count, share in ((10, 0.0), (50, 1e-3), (20, 1e-2)):
+        with thresholds(count, share):
+            start = bench.pivots("outside")
+        yield row(f"pivots seen {count} times, {100 * share:g} % of the nodes", start)
+    yield row("likeliest state of each node", bench.hard_pivots("outside"))
+    yield row("likeliest state, pivots inside", bench.hard_pivots("inside"))
+
+
+def main() -> None:
+    """Print the tables that were asked for."""
+    options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    options.add_argument("--states", default="8,16")
+    options.add_argument("--variants", action="store_true", help="other settings of the pivots")
+    options.add_argument("--em", action="store_true", help="EM from a random start; splitting")
+    options.add_argument("--part", choices=("held", "dev"), help="one part only")
+    given = options.parse_args()
+    machine.print_facts("Pivots as a start of EM")
+    chosen = [part for part in parts() if given.part in (None, part.name)]
+    sizes = [int(size) for size in given.states.split(",")]
+    jobs = [(part, size) for size in sizes for part in chosen]
+    steps = [f"F1 after {n}" for n in STEPS]
+    start = ("graded on", "states", "start")
+    if given.variants:
+        header = (*start, *steps, "train log-likelihood")
+        machine.print_table(header, (row for job in jobs for row in variant_rows(*job)))
+    elif given.em:
+        header = (*start, *(f"F1 after {n}" for n in LONG_STEPS), "train log-likelihood")
+        machine.print_table(header, (row for job in jobs for row in em_rows(*job)))
+    else:
+        used = ("states used, phrases", "states used, tags")
+        header = (*start, *steps, "train log-likelihood", *used)
+        machine.print_table(header, (row for job in jobs for row in start_rows(*job)))
+
+
+if __name__ == "__main__":
+    main()
