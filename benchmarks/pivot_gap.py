@@ -76,6 +76,16 @@ class Bench:
         views = pivot._Views(self.projection, self.n_states, side)
         return pivot._parameters(views, self.trees, sharpness)
 
+    def mixed_pivots(self, *, phrases: str, tags: str) -> LatentParameters:
+        """Pivots of one side for phrases, of another for tags."""
+        views = pivot._Views(self.projection, self.n_states, phrases)
+        others = pivot._Views(self.projection, self.n_states, tags)
+        for a in range(len(self.trees.bank.inventory.phrases), len(views.m)):
+            below, above = views.inside.block(a), views.outside.block(a)
+            views.m[a], views.pi[a] = others.m[a], others.pi[a]
+            views.r[below], views.s[above] = others.r[below], others.s[above]
+        return pivot._parameters(views, self.trees, 0.5)
+
     def hard_pivots(self, side: str) -> LatentParameters:
         """Every node in its likeliest state, and relative frequencies."""
         views = pivot._Views(self.projection, self.n_states, side)
@@ -196,16 +206,21 @@ def variant_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
         shown = (f"{x:.2f}" for x in found)
         return (part.name, n_states, name, *shown, f"{bench.likelihood(now):.1f}")
 
-    yield row("pivots outside, as they are", base)
+    yield row(
+        "pivots outside, of tags inside", bench.mixed_pivots(phrases="outside", tags="inside")
+    )
+    yield row(
+        "pivots inside, of tags outside", bench.mixed_pivots(phrases="inside", tags="outside")
+    )
     yield row("EM without smoothing", base, NO_SMOOTHING)
+    yield row("likeliest state of each node", bench.hard_pivots("outside"))
+    yield row("likeliest state, pivots inside", bench.hard_pivots("inside"))
     for sharpness in (0.25, 1.0):
         yield row(f"sharpness {sharpness}", bench.pivots("outside", sharpness))
     for count, share in ((10, 0.0), (50, 1e-3), (20, 1e-2)):
         with thresholds(count, share):
             start = bench.pivots("outside")
         yield row(f"pivots seen {count} times, {100 * share:g} % of the nodes", start)
-    yield row("likeliest state of each node", bench.hard_pivots("outside"))
-    yield row("likeliest state, pivots inside", bench.hard_pivots("inside"))
 
 
 def main() -> None:

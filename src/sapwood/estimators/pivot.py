@@ -84,7 +84,7 @@ class PivotLPCFG(Estimator):
         EM iterations from the pivot estimate (Pivot+EM); 0 for none.
     side
         Where pivots are looked for: among `outside` or `inside` features. Inside, a tag has only
-        its word, and most words are too rare to be pivots: its states come out very uneven.
+        its word, and nearly all of its nodes end up in a few states.
     sharpness
         Exponent of the product of a node's feature probabilities; 1 would treat the templates as
         independent, which they are not.
