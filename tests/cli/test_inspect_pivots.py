@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
-from sapwood.cli.pivots import pivot_of
+from sapwood.cli.pivots import OUTSIDE, WORDS, pivot_of
 
 NOTE = "pivot: the feature that a state was made from"
 EM_NOTE = "EM has changed the states since (3 iterations)"
@@ -19,6 +19,14 @@ def pivot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A grammar of some bundled trees by pivots."""
     path = tmp_path_factory.mktemp("models") / "pivot.sapwood"
     sw.PivotLPCFG(4).fit(sw.bundled_treebank("train")[:1000]).model_.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One whose pivots are inside features: words of tags, rules of phrases."""
+    path = tmp_path_factory.mktemp("models") / "inside.sapwood"
+    sw.PivotLPCFG(4, side="inside").fit(sw.bundled_treebank("train")[:1000]).model_.save(path)
     return path
 
 
@@ -45,6 +53,10 @@ def refined(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("right_rule: NP -> NP NP", True, "rule below the right child, as in NP -> NP NP"),
         ("head: S -> NP VP", True, "head tag, as in S -> NP VP"),
         ("length: PP -> TO NP", True, "number of words, as in PP -> TO NP"),
+        ("rule_above: NP -> DT [NN]", False, "rule above NP -> DT [NN]"),
+        ("two_rules_above: A -> [B] C, D -> A [E]", True, "rules above A -> [B] C, D -> A [E]"),
+        ("parent: PP -> IN [NP]", True, "parent, as in PP -> IN [NP]"),
+        ("words_behind: PP -> IN [NP]", True, "number of words behind, as in PP -> IN [NP]"),
         ("shape: PP -> TO NP", True, "shape, as in PP -> TO NP"),
         ("shape: to", False, "shape, as in to"),
     ],
@@ -88,9 +100,19 @@ def test_the_overview_lists_pivots_by_state(cli, pivot: Path) -> None:
     assert "pivots" not in line
 
 
-def test_rare_words_are_explained_where_words_are_pivots(cli, pivot: Path) -> None:
-    assert "class of unknown words" in cli("inspect", pivot, "--label", "NN", "--top", 1).out
-    assert "class of unknown words" not in cli("inspect", pivot, "--label", "NP", "--top", 1).out
+def test_rare_words_are_explained_where_words_are_pivots(cli, inside: Path, pivot: Path) -> None:
+    note = "class of unknown words"
+    assert note in cli("inspect", inside, "--label", "NN", "--top", 1).out
+    assert note not in cli("inspect", inside, "--label", "NP", "--top", 1).out
+    assert note not in cli("inspect", pivot, "--label", "NN", "--top", 1).out
+
+
+def test_every_template_has_words_for_it(inside: Path, pivot: Path) -> None:
+    for path, known in ((inside, WORDS), (pivot, OUTSIDE)):
+        for pivots in sw.load(path).record["pivots"].values():
+            assert {name.partition(": ")[0] for name in pivots} <= set(known)
+    assert {f.__name__ for f in INSIDE_TEMPLATES} == set(WORDS)
+    assert {f.__name__ for f in OUTSIDE_TEMPLATES} == set(OUTSIDE)
 
 
 def test_pivots_are_said_to_be_older_than_em(cli, pivot: Path, refined: Path) -> None:

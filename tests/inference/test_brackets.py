@@ -43,7 +43,7 @@ def forest_of(items: list[tuple[int, int, int]]) -> Forest:
 def posteriors_by_name(
     items: list[tuple[int, int, int]], p: list[float], *, mutant: bool = False
 ) -> dict[Any, float]:
-    """The slow twin: one dictionary, one label at a time. The mutant counts intermediate symbols."""
+    """The slow twin, one label at a time; the mutant counts intermediate symbols."""
     out: dict[Any, float] = defaultdict(float)
     for (a, i, j), weight in zip(items, p, strict=True):
         symbol = SYMBOLS[a]

@@ -23,7 +23,7 @@ from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
 
 WORDS = ["w0", "w1", "w2", "w0"]
-SENTENCE = "the girl saw a dog in the garden .".split()
+SENTENCE = ["the", "girl", "saw", "a", "dog", "in", "the", "garden", "."]
 
 
 def toys(n: int = 3, n_states: int = 2) -> list[Toy]:

@@ -6,12 +6,19 @@ import difflib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from sapwood.cli.console import print_json
 from sapwood.cli.inputs import JsonOption, ModelArgument, load_model
+from sapwood.cli.members import (
+    MemberOption,
+    ask_for_member,
+    ensemble_report,
+    ensemble_text,
+    member_of,
+)
 from sapwood.cli.pivots import pivot_note, pivot_of, pivots_text
 from sapwood.cli.plots import PlotOption, check_plot
 from sapwood.cli.spectrum import draw_spectrum, spectrum_rows, spectrum_text
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from sapwood.cli.directions import Pull, StateVectors
+    from sapwood.models.ensemble import Ensemble
     from sapwood.models.latent_grammar import LatentGrammar
 
 EPILOG = """\b
@@ -30,6 +38,7 @@ Examples:
   sapwood inspect bundled --label NP --top 5
   sapwood inspect model.sapwood --spectrum --plot spectrum.png
   sapwood inspect model.sapwood --json | jq .sizes
+  sapwood inspect ensemble.sapwood --member 2 --label NP
 """
 
 
@@ -53,6 +62,7 @@ def inspect(
         ),
     ] = False,
     plot: PlotOption = None,
+    member: MemberOption = None,
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rows of each list; JSON lists all symbols.")
     ] = 10,
@@ -62,19 +72,26 @@ def inspect(
 
     Probabilities are conditional: of a rule or word given its symbol (and state), of a tag given
     its class of unknown words. Share is the part of all nodes of a random tree. States of the
-    methods pivot and pivot-em come with the feature that each was made from.
+    methods pivot and pivot-em come with the feature that each was made from. An ensemble is shown
+    as the list of its members; --member looks into one.
     """
     if plot and not spectrum:
         msg = "--plot draws singular values: it needs --spectrum"
         raise typer.BadParameter(msg)
     if plot:
         check_plot(plot)
-    view = View(load_model(model), top)
+    loaded = load_model(model)
+    grammar = member_of(loaded, member, model)
+    if grammar is None:
+        _show_ensemble(cast("Ensemble", loaded), model, label, spectrum=spectrum, as_json=as_json)
+        return
+    view = View(grammar, top)
     if spectrum:
         rows = spectrum_rows(view.model, view.of_spectrum(label), model)
         _show_spectrum(rows, model, top, plot, as_json=as_json)
         return
-    report: dict[str, Any] = {"model": model} | view.overview()
+    report: dict[str, Any] = {"model": model} | ({"member": member} if member else {})
+    report |= view.overview()
     if label is None:
         report |= {"symbols": view.symbols(), "unknown_words": view.unknown_words()}
     else:
@@ -83,6 +100,18 @@ def inspect(
         print_json(report)
     else:
         print("\n".join(_label_text(report, top) if label else _overview_text(report, top)))
+
+
+def _show_ensemble(
+    ensemble: Ensemble, model: str, label: str | None, *, spectrum: bool, as_json: bool
+) -> None:
+    if label is not None or spectrum:
+        raise ask_for_member(ensemble, model, "--spectrum" if spectrum else "--label")
+    report = {"model": model} | ensemble_report(ensemble)
+    if as_json:
+        print_json(report)
+    else:
+        print("\n".join(ensemble_text(report)))
 
 
 def _show_spectrum(
@@ -315,7 +344,7 @@ def _facts_text(report: dict[str, Any]) -> Iterator[str]:
     sizes, states = report["sizes"], report["states"]
     transform = (f"{key}={value}" for key, value in report["transform"].items())
     facts = {
-        "model": report["model"],
+        "model": report["model"] + (f", member {report['member']}" if "member" in report else ""),
         "method": report["method"] or "unknown",
         "weights": "probabilities" if report["probabilistic"] else "not probabilities (spectral)",
         "sizes": ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in sizes.items()),

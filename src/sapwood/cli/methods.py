@@ -12,14 +12,18 @@ import typer
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
+    from sapwood.estimators.ensemble import Trial
     from sapwood.estimators.pcfg import PCFG
-    from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.models.ensemble import Model
 
 
 class Learner(Protocol):
     """What an estimator of trees must offer."""
 
-    model_: LatentGrammar
+    @property
+    def model_(self) -> Model:
+        """What was learnt."""
+        ...
 
     def fit(self, bank: Treebank) -> Self:
         """Learn from a treebank."""
@@ -27,7 +31,7 @@ class Learner(Protocol):
 
 
 class GradedLearner(Learner, Protocol):
-    """An estimator that can choose between its iterations on dev trees."""
+    """An estimator that can choose, between iterations or members, on dev trees."""
 
     def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
         """Learn from a treebank."""
@@ -56,6 +60,10 @@ class Settings:
         A file that EM writes after every iteration and goes on from.
     on_iteration
         Told (iteration, states, log-likelihood) after every EM iteration.
+    budget
+        Seconds on the clock for `best`; None for as long as it takes.
+    on_trial
+        Told what became of every candidate of `best`.
     """
 
     rare_count: int = 5
@@ -67,6 +75,8 @@ class Settings:
     patience: int | None = None
     checkpoint: Path | None = None
     on_iteration: Callable[[int, int, float], None] | None = None
+    budget: float | None = 60.0
+    on_trial: Callable[[Trial], None] | None = None
 
     def of_em(self, iterations: int | None = None) -> dict[str, Any]:
         """Arguments that all estimators with EM iterations share."""
@@ -85,11 +95,12 @@ class Method(NamedTuple):
     make: Callable[[Settings], Learner]
     has_states: bool = True
     has_iterations: bool = False
+    has_candidates: bool = False
 
     def fit(self, settings: Settings, bank: Treebank, dev: Sequence[Tree] | None = None) -> Learner:
-        """A fitted estimator; dev trees choose between iterations where there are any."""
+        """A fitted estimator; dev trees choose between iterations or candidates, if any."""
         learner = self.make(settings)
-        if dev and self.has_iterations:
+        if dev and (self.has_iterations or self.has_candidates):
             return cast("GradedLearner", learner).fit(bank, dev)
         return learner.fit(bank)
 
@@ -132,8 +143,18 @@ def _pivot_em(settings: Settings) -> Learner:
     return PivotLPCFG(settings.states, **settings.of_em(10))
 
 
+def _best(settings: Settings) -> Learner:
+    from sapwood.estimators.ensemble import EnsembleLPCFG
+
+    return EnsembleLPCFG(
+        settings.budget, n_states=settings.states, plain=_pcfg(settings), seed=settings.seed,
+        n_jobs=settings.jobs, on_trial=settings.on_trial,
+    )  # fmt: skip
+
+
 MAX_STATES = 256  # of any method: beyond, a single tensor holds more numbers than a treebank words
 METHODS: dict[str, Method] = {
+    "best": Method("a mix of the others within --budget", _best, has_candidates=True),
     "pcfg": Method("relative frequencies, no hidden states", _pcfg, has_states=False),
     "spectral": Method("hidden states by singular value decomposition, no iterations", _spectral),
     "em": Method(

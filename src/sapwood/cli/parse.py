@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sapwood import __version__
 from sapwood.cli.console import (
     Meter,
     check_output,
@@ -23,6 +25,7 @@ from sapwood.cli.console import (
     wipe,
 )
 from sapwood.cli.inputs import (
+    BUNDLED,
     STDIN,
     JobsOption,
     JsonOption,
@@ -31,6 +34,7 @@ from sapwood.cli.inputs import (
     read_lines,
     split_words,
 )
+from sapwood.cli.resume import open_part, sha256
 
 if TYPE_CHECKING:
     from sapwood.inference.parser import Parse, Parser, ParserStats
@@ -38,30 +42,38 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Layouts (TAB between columns):
   (default)     TREE
-  --scores      TREE  LOGPROB  SENTENCE_LOGPROB
+  --scores      TREE  LOGPROB  SENTENCE_LOGPROB  CONSTITUENTS
   --k-best K    RANK  SCORE  LOGPROB  TREE
                 best first, and a blank line after each sentence
   --json        one object a line: tree, log_prob, sentence_log_prob,
-                fallback, constituents with their posterior probability (null
-                without a chart: one word, or a flat tree), and k_best where
-                asked for
+                fallback, constituents with their posterior probability, and
+                k_best where asked for
+
+\b
+CONSTITUENTS are the phrases of the tree, LABEL:START:END:PROBABILITY with
+blanks between them. START and END count words from 0, END is behind the
+last; a label may hold colons, the three fields behind it never do.
+PROBABILITY is the posterior of the phrase, from 0 to 1: - (null in JSON)
+in a flat tree, and where pruning dropped the phrase.
 
 \b
 Logarithms are natural. SENTENCE_LOGPROB sums over the trees that survive
-pruning; `sapwood score` sums over all. An empty line in gives an empty line out, so lines
-stay aligned (under --json, an object whose tree is null).
+pruning; `sapwood score` sums over all. An empty line in gives an empty line
+out, so lines stay aligned (under --json, an object whose tree is null).
 
 \b
 Examples:
   sapwood parse model.sapwood sentences.txt > trees.mrg
   echo 'the dog sleeps .' | sapwood parse bundled
   sapwood parse model.sapwood sentences.txt --k-best 5 -o five-best.tsv
+  sapwood parse model.sapwood corpus.txt -o corpus.mrg --resume
 """
 
 
 class Decoder(StrEnum):
     """Values of `--decoder`."""
 
+    f1 = "f1"
     goodman = "goodman"
     max_rule = "max-rule"
     viterbi = "viterbi"
@@ -83,31 +95,53 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             "the next program should start at once.",
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Write OUT.part line by line, and go on there if a run was interrupted; the same "
+            "command continues. Needs FILE and -o. Not for short runs.",
+        ),
+    ] = False,
     k_best: Annotated[
         int | None,
         typer.Option(min=1, metavar="K", help="The K best trees of each sentence, with scores."),
     ] = None,
     scores: Annotated[
         bool,
-        typer.Option("--scores", help="Add the log-probabilities of the tree and of the sentence."),
+        typer.Option(
+            "--scores",
+            help="Add the log-probabilities of the tree and of the sentence, and the posterior of "
+            "each phrase.",
+        ),
     ] = False,
     decoder: Annotated[
         Decoder,
         typer.Option(
-            help="goodman: most expected correct constituents; max-rule: largest product of rule "
-            "posteriors; viterbi: the likeliest derivation. Not viterbi for F1 with hidden states."
+            help="f1: highest expected F1; goodman: most expected correct nodes of the binary "
+            "tree; max-rule: largest product of rule posteriors; viterbi: the likeliest "
+            "derivation. Not viterbi for F1 with hidden states, nor for an ensemble."
         ),
-    ] = Decoder.goodman,
+    ] = Decoder.f1,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Prune more, and of an ensemble ask only the first grammars that hold half of its "
+            "weight. Not where every point of F1 counts: it may cost up to one.",
+        ),
+    ] = False,
     threshold: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0.0,
             max=1.0,
             metavar="T",
             help="Drop spans with a lower posterior under the plain grammar. Not above 0.001: it "
             "costs accuracy.",
+            show_default="0.001; 0.005 with --fast",
         ),
-    ] = 1e-3,
+    ] = None,
     jobs: JobsOption = 0,
     memory_limit: Annotated[
         float,
@@ -124,33 +158,85 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     Every sentence gets a tree; one that the grammar has no parse for gets a flat one and is counted
     on stderr. Words are separated by blanks; tokenise and escape brackets as the treebank does.
     """
-    if threshold >= 1:
-        msg = f"{threshold:g} would drop every span; it must be below 1"
-        raise typer.BadParameter(msg, param_hint="--threshold")
-    if out is not None:
-        check_output(out, [file])
-    from sapwood.inference.parser import Parser
-
-    parser = Parser(
-        load_model(model),
-        decoder=decoder.value,
-        threshold=threshold,
-        memory_limit_mb=memory_limit,
-    )
-    run = _Run(parser, _Layout(k_best, scores, as_json), jobs)
+    layout = _Layout(k_best, scores, as_json)
+    settings = _Settings(decoder.value, fast, threshold, memory_limit)
+    _check(settings, resume, out, file)
+    parser = settings.parser(model)
+    origin = _origin(model, file, layout, settings) if resume else None
+    run = _Run(parser, layout, jobs)
     meter = Meter()
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
-    with open_output(out) as target, closing(run.answers(read_lines(file))) as answers:
-        for number, answer in enumerate(answers, 1):
-            target.write(answer)
-            if out is None:
-                target.flush()  # whoever reads a pipe may be waiting for this very line
-            show(number)
+    with _opened(out, origin, layout) as (write, n_done):
+        lines = islice(read_lines(file), n_done, None)
+        with closing(run.answers(lines)) as answers:
+            for number, answer in enumerate(answers, 1):
+                write(answer)
+                show(number)
     if sys.stderr.isatty() and is_piped:
         wipe()
     for line in _summary(parser.stats, run.n_empty, memory_limit, meter.seconds):
         echo(line)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How to parse."""
+
+    decoder: str
+    fast: bool
+    threshold: float | None
+    memory_limit: float
+
+    def parser(self, model: str) -> Parser:
+        from sapwood.inference.parser import Parser
+
+        make = Parser.fast if self.fast else Parser
+        given = {} if self.threshold is None else {"threshold": self.threshold}
+        loaded = load_model(model)
+        return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
+
+
+def _check(settings: _Settings, resume: bool, out: Path | None, file: str) -> None:
+    """Refuse misuse before anything is loaded."""
+    if settings.threshold is not None and settings.threshold >= 1:
+        msg = f"{settings.threshold:g} would drop every span; it must be below 1"
+        raise typer.BadParameter(msg, param_hint="--threshold")
+    if resume and (out is None or not Path(file).is_file()):
+        msg = "needs -o OUT and an ordinary input FILE, which can be read again"
+        raise typer.BadParameter(msg, param_hint="--resume")
+    if out is not None:
+        check_output(out, [file])
+
+
+def _origin(model: str, file: str, layout: _Layout, settings: _Settings) -> dict[str, Any]:
+    """All that the output depends on; not on the number of threads."""
+    return {
+        "Sapwood": __version__,
+        "model": BUNDLED if model == BUNDLED else sha256(Path(model).expanduser()),
+        "input": sha256(Path(file)),
+        **asdict(layout),
+        **asdict(settings),
+    }
+
+
+@contextmanager
+def _opened(
+    out: Path | None, origin: dict[str, Any] | None, layout: _Layout
+) -> Iterator[tuple[Callable[[str], object], int]]:
+    """A function that writes the next answer, and how many are there already."""
+    if origin is not None and out is not None:
+        with open_part(out, origin, is_block=layout.is_block) as part:
+            yield part.write, part.n_done
+        return
+    with open_output(out) as target:
+
+        def write(answer: str) -> None:
+            target.write(answer)
+            if out is None:
+                target.flush()  # whoever reads a pipe may be waiting for this very line
+
+        yield write, 0
 
 
 @dataclass(frozen=True)
@@ -160,6 +246,11 @@ class _Layout:
     k_best: int | None
     scores: bool
     as_json: bool
+
+    @property
+    def is_block(self) -> bool:
+        """Whether several lines, ended by an empty one, are written for a sentence."""
+        return bool(self.k_best) and not self.as_json
 
     def text(self, parse: Parse) -> str:
         if self.as_json:
@@ -171,7 +262,8 @@ class _Layout:
             )
             return "".join(rows) + "\n"
         if self.scores:
-            return f"{parse.tree}\t{parse.log_prob:.6f}\t{parse.sentence_log_prob:.6f}\n"
+            logs = f"{parse.log_prob:.6f}\t{parse.sentence_log_prob:.6f}"
+            return f"{parse.tree}\t{logs}\t{_phrases(parse)}\n"
         return f"{parse.tree}\n"
 
     def empty(self) -> str:
@@ -199,16 +291,24 @@ class _Layout:
 
 def _constituents(parse: Parse) -> list[dict[str, Any]]:
     """Phrases and tags of the tree below its root, each with its posterior."""
+    names = ("label", "start", "end", "probability")
+    return [dict(zip(names, row, strict=True)) for row in _rows(parse)]
+
+
+def _phrases(parse: Parse) -> str:
+    """The phrases alone, for one column."""
+    below = islice(parse.tree.nodes(), 1, None)
+    return " ".join(
+        f"{label}:{start}:{end}:" + ("-" if p is None else f"{p:.4f}")
+        for node, (label, start, end, p) in zip(below, _rows(parse), strict=True)
+        if not node.is_preterminal
+    )
+
+
+def _rows(parse: Parse) -> Iterator[tuple[str, int, int, float | None]]:
     posterior = {(c.label, c.start, c.end): c.probability for c in parse.marginals}
-    return [
-        {
-            "label": label,
-            "start": start,
-            "end": end,
-            "probability": posterior.get((label, start, end)),
-        }
-        for label, start, end in parse.tree.spans()[1:]
-    ]
+    for span in parse.tree.spans()[1:]:
+        yield (*span, posterior.get(span))
 
 
 class _Run:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-# What a template of inside features says about a node. The training record keeps an example with
-# each pivot; "as in" marks templates that an example does not tell in full.
+# What a template says about a node: inside features about what stands below it, outside ones about
+# what stands above and around it, its own place in brackets. The training record keeps an example
+# with each pivot; "as in" marks templates that an example does not tell in full.
 WORDS = {
     "word": "word {}",
     "rule": "rule {}",
@@ -16,6 +17,16 @@ WORDS = {
     "right_rule": "rule below the right child, as in {}",
     "head": "head tag, as in {}",
     "length": "number of words, as in {}",
+}
+OUTSIDE = {
+    "rule_above": "rule above {}",
+    "two_rules_above": "rules above {}",
+    "three_rules_above": "rules above {}",
+    "parent": "parent, as in {}",
+    "grandparent": "parent and grandparent, as in {}",
+    "head_above": "head tag above, as in {}",
+    "words_before": "number of words before, as in {}",
+    "words_behind": "number of words behind, as in {}",
 }
 
 
@@ -28,7 +39,7 @@ def pivot_of(name: str, *, is_phrase: bool) -> dict[str, str]:
     'right child VP|VBZ'
     """
     template, _, example = name.partition(": ")
-    text = WORDS.get(template, template + ", as in {}")
+    text = (WORDS | OUTSIDE).get(template, template + ", as in {}")
     _, _, right_side = example.partition(" -> ")
     left, _, right = right_side.partition(" ")
     if template in WORDS and is_phrase == (template == "word"):

@@ -1,4 +1,4 @@
-"""Figures of `compare` and `inspect`; Matplotlib, an extra, is imported only when one is drawn."""
+"""Figures of several commands; Matplotlib, an extra, is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from sapwood.errors import SapwoodError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from sapwood.evaluate.reliability import Reliability
 
 SUFFIXES = (".png", ".svg", ".pdf")
 MARKERS = "osD^vPX*<>"
@@ -84,6 +86,38 @@ def plot_spectrum(path: Path, curves: Mapping[str, Curve]) -> None:
     axes.set_xlim(left=0.5)
     axes.legend(frameon=False, bbox_to_anchor=(1.01, 1.0), loc="upper left")
     axes.set_title("circles: m(a), the last of the singular values that is a state", fontsize=10)
+    _save(figure, path)
+
+
+def plot_reliability(path: Path, found: Reliability) -> None:
+    """Share of right phrases against their probability, and below how many there are."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.5, 6.5), dpi=150, layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    full = [b for b in found.bins if b.count]
+    p, correct = [b.probability or 0.0 for b in full], [b.correct or 0.0 for b in full]
+    # Two standard errors of a share that is as large as the probability says.
+    spread = [2 * (x * (1 - x) / b.count) ** 0.5 for x, b in zip(p, full, strict=True)]
+    upper.plot([0, 1], [0, 1], "--", color="0.35", label="calibrated")
+    label = "correct, with two standard errors"
+    upper.errorbar(p, correct, yerr=spread, marker="o", capsize=3, label=label)
+    upper.set_ylabel("share of phrases that are correct")
+    upper.set_title(
+        f"{found.count:,} phrases: ECE {found.ece:.3f}, Brier score {found.brier:.3f}", fontsize=10
+    )
+    upper.legend(frameon=False, loc="upper left")
+    edges = [b.low for b in found.bins]
+    width = found.bins[0].high
+    bars = lower.bar(edges, [b.count for b in found.bins], width, align="edge", edgecolor="white")
+    lower.bar_label(bars, [f"{b.count:,}" for b in found.bins], fontsize=7, padding=1)
+    lower.margins(y=0.2)
+    lower.set_ylabel("phrases")
+    lower.set_xlabel("probability of the phrase")
+    for axes in (upper, lower):
+        axes.set_xlim(0, 1)
+        axes.grid(alpha=0.3)
+    upper.set_ylim(0, 1.02)
     _save(figure, path)
 
 

@@ -29,13 +29,14 @@ def sample(
 ) -> None:
     """Draw trees from a model, one a line.
 
-    The same seed draws the same trees. Unknown words are not drawn. Not for spectral models, which
+    The same seed and N draw the same trees; an ensemble draws each from a member picked by its
+    weight. Unknown words are not drawn. Not for spectral models, nor for ensembles with one, which
     hold weights and no probabilities.
     """
-    grammar = load_model(model)
+    loaded = load_model(model)
     import numpy as np
 
     rng = np.random.default_rng(seed)
     for first in range(0, n, CHUNK):
-        for tree in grammar.sample(min(CHUNK, n - first), seed=rng):
+        for tree in loaded.sample(min(CHUNK, n - first), seed=rng):
             print(" ".join(tree.words()) if words else tree)

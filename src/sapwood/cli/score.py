@@ -22,7 +22,7 @@ from sapwood.cli.inputs import (
 )
 
 if TYPE_CHECKING:
-    from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.models.ensemble import Model
 
 EPILOG = """\b
 Examples:
@@ -54,14 +54,14 @@ def score(
     """Print the natural logarithm of the probability of each tree or sentence, one a line.
 
     A tree's probability includes its words; a sentence's is summed over all its trees, without
-    pruning. -inf says that the model cannot build it. Totals and the perplexity per word go to
-    stderr and leave those out.
+    pruning. -inf says that the model cannot build it. For an ensemble, probabilities are weighted
+    means over its members. Totals and the perplexity per word go to stderr and leave -inf out.
     """
-    grammar = load_model(model)
+    loaded = load_model(model)
     text = "".join(read_lines(file))
     holds_trees = text.lstrip().startswith("(") if trees is None else trees
     tally = _Tally("trees" if holds_trees else "sentences")
-    items = _tree_scores(grammar, text, file) if holds_trees else _scores(grammar, text, jobs)
+    items = _tree_scores(loaded, text, file) if holds_trees else _scores(loaded, text, jobs)
     for log_prob, n_words in items:
         tally.add(log_prob, n_words)
         if not as_json:
@@ -71,7 +71,7 @@ def score(
     echo(tally.text())
 
 
-def _tree_scores(grammar: LatentGrammar, text: str, file: str) -> Iterator[tuple[float, int]]:
+def _tree_scores(model: Model, text: str, file: str) -> Iterator[tuple[float, int]]:
     from sapwood.corpus.clean import clean
     from sapwood.corpus.files import source_name
     from sapwood.corpus.penn import read_trees
@@ -79,19 +79,21 @@ def _tree_scores(grammar: LatentGrammar, text: str, file: str) -> Iterator[tuple
     source = io.StringIO(text)
     source.name = source_name(file)  # what error messages show
     trees = [clean(tree) or tree for tree in read_trees(source)]
-    log_probs = grammar.log_probs(trees).tolist() if trees else []
+    log_probs = model.log_probs(trees).tolist() if trees else []
     for tree, log_prob in zip(trees, log_probs, strict=True):
         yield log_prob, len(tree.words())
 
 
-def _scores(grammar: LatentGrammar, text: str, jobs: int) -> Iterator[tuple[float, int]]:
+def _scores(model: Model, text: str, jobs: int) -> Iterator[tuple[float, int]]:
     """Log-probability and length of each line; an empty line has neither."""
     from sapwood.execute import ordered_map
+    from sapwood.models.ensemble import Ensemble
 
-    _ = (grammar.coarse_rules, grammar.pair_table)  # arranged once, before threads start
+    for grammar in model.members if isinstance(model, Ensemble) else (model,):
+        _ = (grammar.coarse_rules, grammar.pair_table)  # arranged once, before threads start
 
     def one(words: list[str]) -> tuple[float, int]:
-        return (grammar.log_prob(words) if words else math.nan), len(words)
+        return (model.log_prob(words) if words else math.nan), len(words)
 
     lines = text.removesuffix("\n").split("\n") if text else []
     return ordered_map(one, (split_words(line) for line in lines), jobs=jobs)

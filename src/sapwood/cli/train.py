@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
     from sapwood.errors import CorpusError
-    from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.estimators.ensemble import Trial
+    from sapwood.models.ensemble import Model
 
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 EPILOG = """\b
 Examples:
-  sapwood train train.mrg -o model.sapwood
+  sapwood train train.mrg -o model.sapwood --dev dev.mrg
   sapwood train train.mrg -o model.sapwood --method spectral --states 16
-  sapwood train 'wsj/**/*.mrg' -o model.sapwood --dev dev.mrg.gz
+  sapwood train 'wsj/**/*.mrg' -o model.sapwood --dev dev.mrg.gz --budget 10m
   zcat trees.gz | sapwood train - -o model.sapwood --json > report.json
 """
 
@@ -63,6 +66,33 @@ class Signatures(StrEnum):
     generic = "generic"
 
 
+def seconds_text(text: str) -> str:
+    """A time as it was given; a usage error when it is none."""
+    seconds_of(text)
+    return text
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds of a time such as `90s`, `5m` or `1.5h`; None for `none`.
+
+    Examples
+    --------
+    >>> seconds_of("90s"), seconds_of("5m"), seconds_of("none")
+    (90.0, 300.0, None)
+    """
+    if text == "none":
+        return None
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "s")
+    try:
+        seconds = float(number) * UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < inf:
+        msg = f"{text!r} is no time: give a number with s, m or h, such as 90s, or none"
+        raise typer.BadParameter(msg)
+    return seconds
+
+
 def train(  # noqa: PLR0913 - every option of the command is an argument
     treebanks: Annotated[
         list[str],
@@ -81,7 +111,16 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     method: Annotated[
         str,
         typer.Option(callback=known_method, metavar="METHOD", help=f"{describe_methods()}."),
-    ] = "pcfg",
+    ] = "best",
+    budget: Annotated[
+        str,
+        typer.Option(
+            callback=seconds_text,
+            metavar="TIME",
+            help="How long best may train, as 90s, 5m, 1h, or none. Not below 30s for more than a "
+            "few thousand trees: little more than one grammar is trained then.",
+        ),
+    ] = "60s",
     states: Annotated[
         int | None,
         typer.Option(
@@ -97,8 +136,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Parse these trees' sentences with the new model and print its scores. Not for "
-            "trees that are also in the training data: the scores would flatter.",
+            help="Parse these trees' sentences with the new model and print its scores. For best, "
+            "these trees also choose members and weights, so that the scores flatter a little. Not "
+            "for trees that are also in the training data.",
         ),
     ] = None,
     binarise: Annotated[
@@ -228,6 +268,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             patience=patience,
             checkpoint=checkpoint,
             on_iteration=iteration_line(),
+            budget=seconds_of(budget),
+            on_trial=show_trial,
         ),
         skip_bad=skip_bad,
     )
@@ -286,14 +328,11 @@ class _Run:
         phases = Phases(4 if self.dev else 3)
         bank, gold = self._read(phases)
         with phases.phase("training") as notes:
-            dev = gold if self.settings.patience else None
-            learner = METHODS[self.method].fit(self.settings, bank, dev)
+            method = METHODS[self.method]
+            dev = gold if self.settings.patience or method.has_candidates else None
+            learner = method.fit(self.settings, bank, dev)
             model = self._signed(learner.model_)
-            notes += [
-                self.method,
-                count(model.n_symbols, "symbol"),
-                count(len(model.rules), "rule"),
-            ]
+            notes += [self.method, *_size_notes(model)]
         steps = step_seconds(learner)
         if steps:
             echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
@@ -318,7 +357,7 @@ class _Run:
             echo(f"skipped {count(len(skipped), 'broken tree')}; the first: {skipped[0]}")
         return bank, gold
 
-    def _signed(self, model: LatentGrammar) -> LatentGrammar:
+    def _signed(self, model: Model) -> Model:
         """The model with a record of where it comes from."""
         from sapwood import __version__
 
@@ -330,19 +369,43 @@ class _Run:
         }
         return replace(model, record=dict(model.record) | origin)
 
-    def _sizes(self, bank: Treebank, model: LatentGrammar) -> dict[str, Any]:
+    def _sizes(self, bank: Treebank, model: Model) -> dict[str, Any]:
+        from sapwood.models.ensemble import members_of
+
+        members = members_of(model)
+        first = members[0]
         return {
             "method": self.method,
             "states": self.settings.states if METHODS[self.method].has_states else 1,
-            "most_states": int(model.n_states.max()),
-            "iterations": int(model.record.get("iterations", 0)),
+            "most_states": max(int(member.n_states.max()) for member in members),
+            "members": len(members),
+            "iterations": sum(int(member.record.get("iterations", 0)) for member in members),
             "trees": bank.n_trees,
             "tokens": bank.n_tokens,
-            "symbols": model.n_symbols,
-            "rules": len(model.rules),
-            "words": len(model.lexicon.words),
+            "symbols": first.n_symbols,
+            "rules": len(first.rules),
+            "words": len(first.lexicon.words),
             "seed": self.settings.seed,
-        }
+        } | ({"trials": model.record["trials"]} if "trials" in model.record else {})
+
+
+def _size_notes(model: Model) -> list[str]:
+    from sapwood.models.ensemble import members_of
+
+    members = members_of(model)
+    if len(members) > 1:
+        return [count(len(members), "member")]
+    return [count(members[0].n_symbols, "symbol"), count(len(members[0].rules), "rule")]
+
+
+def show_trial(trial: Trial) -> None:
+    """Tell what became of a candidate of `best`."""
+    figures = [f"{trial.seconds:.1f} s"] if trial.seconds else []
+    figures += [f"F1 {trial.f1:.2f}"] if trial.f1 is not None else []
+    figures += [f"mix {trial.mix_f1:.2f}"] if trial.mix_f1 is not None else []
+    if sys.stderr.isatty():
+        wipe()
+    echo("    " + "  ".join([f"{trial.name:<36}", *figures, trial.verdict]))
 
 
 def step_seconds(learner: Learner) -> dict[str, float]:
@@ -383,7 +446,7 @@ def read_clean(source: str, skipped: list[CorpusError] | None = None) -> list[Tr
     return trees
 
 
-def score_on(model: LatentGrammar, gold: list[Tree], jobs: int) -> dict[str, Any]:
+def score_on(model: Model, gold: list[Tree], jobs: int) -> dict[str, Any]:
     """Parse the sentences of gold trees and compare.
 
     Returns

@@ -248,9 +248,8 @@ class _Views:
         """
         own, other = self.own, self.other
         weighted = self.posterior * own.space.count[:, None]
-        owner = np.repeat(np.arange(len(self.m)), np.diff(own.space.start))
         total = np.zeros((len(self.m), self.n_states))
-        np.add.at(total, owner, weighted)
+        np.add.at(total, own.owner, weighted)
         self.pi = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
         joint = other.sums(own.of_nodes(self.posterior))
         solution = np.zeros_like(joint)
@@ -258,9 +257,8 @@ class _Views:
             mine, block = own.block(a), other.block(a)
             gram = self.posterior[mine, :m].T @ weighted[mine, :m]
             solved = np.linalg.lstsq(gram, joint[block, :m].T, rcond=1e-10)[0].T
-            clipped = np.maximum(solved, 0.0)  # sampling noise makes some negative
-            solution[block, :m] = clipped / np.maximum(clipped.sum(axis=0), 1e-300)
-        return weighted / np.where(total > 0, total, 1.0)[owner], solution
+            solution[block, :m] = np.maximum(solved, 0.0)  # sampling noise makes some negative
+        return own.per_template(weighted), other.per_template(solution)
 
     def likelihoods(self, which: str, sharpness: float) -> FloatArray:
         """Product over templates of r or s of each node's features, to a power; largest 1."""
@@ -301,6 +299,7 @@ class _Side:
     def __init__(self, space: FeatureSpace, ids: npt.NDArray[np.uint32]) -> None:
         self.space = space
         self.ids = ids
+        self.owner = np.repeat(np.arange(len(space.start) - 1), np.diff(space.start))  # label
 
     def block(self, a: int) -> slice:
         """Rows of a label's features."""
@@ -312,6 +311,20 @@ class _Side:
 
         out = np.zeros((self.space.n_features, rows.shape[1]))
         scatter(self.ids, np.ones(len(out)), np.ascontiguousarray(rows), out)
+        return out
+
+    def per_template(self, weights: FloatArray) -> FloatArray:
+        """Probabilities of features given a label's state, for each template on its own.
+
+        A node has one feature of every template (section 6.2). A template whose only feature all
+        nodes of a label share says nothing about their states.
+        """
+        out, owner = np.zeros_like(weights), self.owner
+        for number in self.space.number:
+            total = np.zeros((len(self.space.start) - 1, weights.shape[1]))
+            np.add.at(total, owner[number], weights[number])
+            same = total[owner[number]]
+            out[number] = np.divide(weights[number], same, out=np.ones_like(same), where=same > 0)
         return out
 
     def of_nodes(self, table: FloatArray) -> FloatArray:

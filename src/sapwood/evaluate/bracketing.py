@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 from sapwood.corpus.clean import ROOT_LABELS, clean
 from sapwood.corpus.tree import Tree
@@ -99,6 +99,54 @@ def bracketing(
         sentences=rows,
         strict_sentences=strict_rows,
     )
+
+
+class ScoredBrackets(NamedTuple):
+    """What EVALB compares in one sentence: the words that are left, their tags, the brackets.
+
+    Attributes
+    ----------
+    words
+        The scored words; brackets count over them.
+    gold_tags, predicted_tags
+        One for each word.
+    gold, predicted
+        Brackets in pre-order: of two over the same words the outer one comes first.
+    """
+
+    words: list[str]
+    gold_tags: list[str]
+    predicted_tags: list[str]
+    gold: list[Bracket]
+    predicted: list[Bracket]
+
+
+def scored_brackets(
+    gold: Iterable[Tree | None], predicted: Iterable[Tree | None], *, raw: bool = False
+) -> Iterator[tuple[SentenceScore, ScoredBrackets | None]]:
+    """EVALB's row of every sentence with the brackets behind it, as `bracketing` counts them.
+
+    Yields
+    ------
+    The row, and None in place of brackets where EVALB drops the sentence.
+    """
+    for number, (left, right) in enumerate(_pairs(gold, predicted), 1):
+        a, b = _flatten(left, raw), _flatten(right, raw)
+        row = _score(number, a, b)
+        if a is None or b is None or row.status != OK:
+            yield row, None
+            continue
+        kept, kept_too = a.kept(), b.kept()
+        yield (
+            row,
+            ScoredBrackets(
+                words=_select(a.words, kept),
+                gold_tags=[_tag_class(tag) for tag in _select(a.tags, kept)],
+                predicted_tags=[_tag_class(tag) for tag in _select(b.tags, kept_too)],
+                gold=_project(a.brackets, kept),
+                predicted=_project(b.brackets, kept_too),
+            ),
+        )
 
 
 # -- reading trees --------------------------------------------------------------------------------

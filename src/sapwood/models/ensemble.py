@@ -146,6 +146,11 @@ class Ensemble:
 Model = LatentGrammar | Ensemble
 
 
+def members_of(model: Model) -> tuple[LatentGrammar, ...]:
+    """The grammars of an ensemble, or the one that a grammar is."""
+    return model.members if isinstance(model, Ensemble) else (model,)
+
+
 def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
     """Whether two grammars prune alike: same symbols, rules, words and plain grammar."""
     if one.coarse is other.coarse and one.lexicon.words is other.lexicon.words:

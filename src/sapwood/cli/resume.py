@@ -1,0 +1,134 @@
+"""Output that an interrupted run goes on with: `OUT.part`, and `OUT.part.json` on what made it.
+
+A record is what one line of input gives. Records are appended as they come; a restart keeps the
+complete ones, cuts a torn last one off, and skips as much of the input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import IO, Any
+
+from sapwood.cli.console import count, echo
+from sapwood.errors import SapwoodError
+
+EVERY = 0.5  # seconds between flushes: what a killed run may have to do again
+
+
+class Part:
+    """An unfinished output file.
+
+    Attributes
+    ----------
+    n_done
+        Records that were in it when it was opened.
+    n_records
+        Records that are in it now.
+    """
+
+    def __init__(self, file: IO[str], n_done: int) -> None:
+        self.n_done = self.n_records = n_done
+        self._file = file
+        self._flushed = perf_counter()
+
+    def write(self, record: str) -> None:
+        """Append one record."""
+        self._file.write(record)
+        self.n_records += 1
+        if perf_counter() - self._flushed > EVERY:
+            self._file.flush()
+            self._flushed = perf_counter()
+
+
+@contextmanager
+def open_part(path: Path, origin: Mapping[str, Any], *, is_block: bool) -> Iterator[Part]:
+    """Open `path.part` to go on with it; it becomes `path` when the block ends well.
+
+    Parameters
+    ----------
+    origin
+        What the records depend on, for JSON; a part with another origin is refused.
+    is_block
+        Whether a record is a block that ends with an empty line, rather than one line.
+    """
+    path = path.resolve()  # a link stays a link
+    part, note = (path.with_name(path.name + ending) for ending in (".part", ".part.json"))
+    _check_origin(part, note, origin)
+    with part.open("a", encoding="utf-8", newline="\n") as file:
+        _lock(file, part)
+        n_done, size = complete_records(part, is_block=is_block)
+        file.truncate(size)
+        opened = Part(file, n_done)
+        if n_done:
+            echo(f"going on after {count(n_done, 'line')}, which are in {part}")
+        try:
+            yield opened
+        except BaseException:
+            echo(
+                f"{count(opened.n_records, 'line')} done, in {part}; the same command goes on there"
+            )
+            raise
+    part.replace(path)
+    note.unlink(missing_ok=True)
+
+
+def complete_records(part: Path, *, is_block: bool) -> tuple[int, int]:
+    """How many records a file holds, and where the last complete one ends."""
+    n = size = place = 0
+    with part.open("rb") as file:
+        for line in file:
+            place += len(line)
+            if line == b"\n" or (line.endswith(b"\n") and not is_block):
+                n, size = n + 1, place
+    return n, size
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_origin(part: Path, note: Path, origin: Mapping[str, Any]) -> None:
+    """Refuse a part of other origin; note the origin of a new one."""
+    begin = f"delete {part} and {note.name} to begin anew, or choose another -o"
+    if not part.exists():
+        fresh = note.with_name(f".{note.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
+        fresh.replace(note)
+        return
+    try:
+        before = json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        msg = f"{part}: nothing says what made it ({note.name} is missing or not readable)"
+        raise SapwoodError(msg, hint=begin) from None
+    before = before if isinstance(before, dict) else {}
+    for key in {**before, **origin}:
+        if before.get(key) != origin.get(key):
+            msg = f"{part}: begun with another {key}: {_change(before.get(key), origin.get(key))}"
+            raise SapwoodError(msg, hint=f"use what it was begun with; or {begin}")
+
+
+def _change(before: object, now: object) -> str:
+    if isinstance(before, str) and isinstance(now, str) and len(before) == len(now) == 64:
+        return "its contents have changed"
+    return f"then {before}, now {now}"
+
+
+def _lock(file: IO[str], part: Path) -> None:
+    """Keep a second run away for as long as this one lives, where the system can do that."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        msg = f"{part}: another run is writing it"
+        raise SapwoodError(msg, hint="wait for it, or choose another -o") from None
