@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,6 +113,18 @@ def spectral(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A spectral grammar of the bundled dev trees."""
     path = tmp_path_factory.mktemp("models") / "spectral.sapwood"
     sw.SpectralLPCFG(4).fit(sw.bundled_treebank("dev")).model_.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three grammars of the bundled dev trees; one was made from other binary trees."""
+    path, bank = tmp_path_factory.mktemp("models") / "ensemble.sapwood", sw.bundled_treebank("dev")
+    right = sw.ClusterLPCFG(4, plain=sw.PCFG(binarise="right")).fit(bank).model_
+    members = [sw.SpectralLPCFG(4).fit(bank).model_, sw.PCFG().fit(bank).model_, right]
+    members[1] = replace(members[1], record=dict(members[1].record) | {"dev_f1": 91.25})
+    record = {"method": "best", "dev_f1": 93.5, "trees": 300, "trials": [{"name": "em"}]}
+    replace(sw.Ensemble.of(members, [3, 2, 1]), record=record).save(path)
     return path
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.cli.pivots import OUTSIDE, WORDS, pivot_of
+from sapwood.features import templates
 
 NOTE = "pivot: the feature that a state was made from"
 EM_NOTE = "EM has changed the states since (3 iterations)"
@@ -111,8 +112,7 @@ def test_every_template_has_words_for_it(inside: Path, pivot: Path) -> None:
     for path, known in ((inside, WORDS), (pivot, OUTSIDE)):
         for pivots in sw.load(path).record["pivots"].values():
             assert {name.partition(": ")[0] for name in pivots} <= set(known)
-    assert {f.__name__ for f in INSIDE_TEMPLATES} == set(WORDS)
-    assert {f.__name__ for f in OUTSIDE_TEMPLATES} == set(OUTSIDE)
+    assert (set(WORDS), set(OUTSIDE)) == (set(templates.INSIDE), set(templates.OUTSIDE))
 
 
 def test_pivots_are_said_to_be_older_than_em(cli, pivot: Path, refined: Path) -> None:

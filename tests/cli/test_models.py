@@ -75,6 +75,13 @@ def test_score_fails(fails, model: Path, tmp_path: Path) -> None:
     fails("score", tmp_path / "none", stdin=TREE)
 
 
+def test_score_of_an_ensemble(cli, ensemble: Path) -> None:
+    model = sw.load(ensemble)
+    found = [float(cli("score", ensemble, "-j", 2, stdin=s).out) for s in (TREE, SENTENCE)]
+    expected = [model.log_prob(sw.Tree.parse(TREE)), model.log_prob(SENTENCE.split())]
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
 # -- sample ---------------------------------------------------------------------------------------
 
 
@@ -110,6 +117,15 @@ def test_sample_misuse(misused, fails, empty: Path) -> None:
     misused("sample", "bundled", "-n", "-1")
     misused("sample")
     fails("sample", empty)
+
+
+def test_sample_of_an_ensemble(cli, fails, ensemble: Path, model: Path, tmp_path: Path) -> None:
+    assert "(spectral) holds weights of either sign" in fails("sample", ensemble).err
+    path = tmp_path / "two.sapwood"
+    two = sw.Ensemble.of([sw.load(model), sw.bundled_grammar()])
+    two.save(path)
+    lines = cli("sample", path, "-n", 20, "--seed", 5).out.splitlines()
+    assert [sw.Tree.parse(line) for line in lines] == two.sample(20, seed=5)
 
 
 # -- inspect --------------------------------------------------------------------------------------
@@ -308,3 +324,56 @@ def test_plot_misuse(fails, misused, spectral: Path, tmp_path: Path) -> None:
 def test_plot_without_matplotlib(fails, spectral: Path, tmp_path: Path) -> None:
     error = fails("inspect", spectral, "--spectrum", "--plot", tmp_path / "p.png").err
     assert "pip install 'sapwood[plot]'" in error
+
+
+# -- inspect an ensemble --------------------------------------------------------------------------
+
+
+def test_an_ensemble_is_shown_by_its_members(cli, ensemble: Path) -> None:
+    text = cli("inspect", ensemble).out
+    assert "best, 3 grammars that parse together" in text
+    rows = [line.split() for line in text.splitlines() if re.match(r"\d ", line)]
+    model = sw.load(ensemble)
+    totals = [f"{int(m.n_states.sum()):,}" for m in model.members]
+    assert [row[:3] for row in rows] == [
+        ["1", "spectral", totals[0]], ["2", "pcfg", totals[1]], ["3", "cluster", totals[2]],
+    ]  # fmt: skip
+    assert [row[4:] for row in rows] == [
+        ["0.500", "1", "head"], ["0.333", "1", "head", "91.25"], ["0.167", "2", "right"],
+    ]  # fmt: skip
+    assert "record      dev_f1 93.50, trees 300\n" in text
+    assert "--member K" in text
+
+
+def test_an_ensemble_as_json(cli, ensemble: Path) -> None:
+    report = json.loads(cli("inspect", ensemble, "--json").out)
+    assert (report["method"], report["ensemble"], report["combine"]) == ("best", True, "mean")
+    assert [row["weight"] for row in report["members"]] == pytest.approx([1 / 2, 1 / 3, 1 / 6])
+    assert [row["chart"] for row in report["members"]] == [1, 1, 2]
+    assert [row["dev_f1"] for row in report["members"]] == [None, 91.25, None]
+    assert [row["transform"]["binarise"] for row in report["members"]] == ["head", "head", "right"]
+    assert report["record"]["trials"] == [{"name": "em"}]
+
+
+@pytest.mark.parametrize("options", [[], ["--label", "NP"], ["--spectrum"]])
+def test_a_member_is_shown_like_a_model(cli, ensemble: Path, tmp_path: Path, options) -> None:
+    alone = tmp_path / "alone.sapwood"
+    for number in [1] if "--spectrum" in options else [1, 2, 3]:
+        sw.load(ensemble).members[number - 1].save(alone)
+        expected = json.loads(cli("inspect", alone, "--json", *options).out)
+        report = json.loads(cli("inspect", ensemble, "--member", number, "--json", *options).out)
+        assert report.pop("member", number) == number
+        assert (report.pop("model"), expected.pop("model")) == (str(ensemble), str(alone))
+        assert report == expected
+    text = cli("inspect", ensemble, "--member", 1, *options).out
+    assert options or text.startswith(f"model      {ensemble}, member 1\n")
+
+
+def test_members_are_asked_for(fails, misused, ensemble: Path, model: Path) -> None:
+    for option in (["--label", "NP"], ["--spectrum"]):
+        error = fails("inspect", ensemble, *option).err
+        assert f"an ensemble of 3 grammars, and {option[0]} looks into one" in error
+        assert "--member 1 to --member 3" in error
+    assert "which has no member 4" in fails("inspect", ensemble, "--member", 4).err
+    assert "a single grammar" in fails("inspect", model, "--member", 1).err
+    misused("inspect", ensemble, "--member", 0)

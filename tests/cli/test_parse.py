@@ -7,13 +7,14 @@ import inspect
 import json
 import math
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import sapwood as sw
 from sapwood.cli import parse as command
 from sapwood.inference.decoders import DECODERS
-from sapwood.inference.parser import MEMORY_LIMIT_MB, THRESHOLD
+from sapwood.inference.parser import FAST, MEMORY_LIMIT_MB, THRESHOLD, Parser
 
 SENTENCES = "the dog sleeps .\nthese men saw a woman with a hat .\ndog\n"
 
@@ -85,10 +86,32 @@ def test_no_input_no_output(cli, model: Path, empty: Path) -> None:
 
 def test_scores(cli, model: Path, sentences: Path) -> None:
     for line in cli("parse", model, sentences, "--scores").out.splitlines():
-        tree, log_prob, sentence_log_prob = line.split("\t")
+        tree, log_prob, sentence_log_prob, _ = line.split("\t")
         expected = sw.load(model).log_prob(sw.Tree.parse(tree))
         assert math.isclose(float(log_prob), expected, abs_tol=1e-6)
         assert float(sentence_log_prob) >= float(log_prob)
+
+
+def test_scores_list_the_phrases_with_their_posteriors(cli, model: Path, sentences: Path) -> None:
+    lines = cli("parse", model, sentences, "--scores").out.splitlines()
+    objects = map(json.loads, cli("parse", model, sentences, "--json").out.splitlines())
+    for line, report in zip(lines, objects, strict=True):
+        tree, *_, column = line.split("\t")
+        listed = [part.rsplit(":", 3) for part in column.split(" ")] if column else []
+        every = zip(list(sw.Tree.parse(tree).nodes())[1:], report["constituents"], strict=True)
+        phrases = [c for node, c in every if not node.is_preterminal]
+        assert [(label, int(i), int(j)) for label, i, j, _ in listed] == [
+            (c["label"], c["start"], c["end"]) for c in phrases
+        ]
+        assert [float(row[3]) for row in listed] == pytest.approx(
+            [c["probability"] for c in phrases], abs=5e-5
+        )
+    assert {line.count("\t") for line in lines} == {3}
+
+
+def test_a_flat_tree_has_no_posteriors(cli, model: Path) -> None:
+    line = cli("parse", model, "--scores", "--memory-limit", 0, stdin="the dog sleeps .").out
+    assert line.rstrip("\n").split("\t")[1:] == ["-inf", "-inf", "S:0:4:-"]
 
 
 def test_k_best(cli, model: Path) -> None:
@@ -146,7 +169,9 @@ def test_decoders(cli, model: Path, decoder: str, grammar: str) -> None:
 def test_choices_and_defaults_are_those_of_the_library() -> None:
     assert tuple(command.Decoder) == tuple(DECODERS)
     defaults = inspect.signature(command.parse).parameters
-    assert defaults["threshold"].default == THRESHOLD
+    assert defaults["decoder"].default == Parser(sw.bundled_grammar()).decoder
+    (option,) = get_type_hints(command.parse, include_extras=True)["threshold"].__metadata__
+    assert option.show_default == f"{THRESHOLD:g}; {FAST['threshold']:g} with --fast"
     assert defaults["memory_limit"].default == MEMORY_LIMIT_MB
 
 
@@ -164,6 +189,38 @@ def test_output_file(cli, model: Path, sentences: Path, tmp_path: Path) -> None:
     assert result.out == ""
     assert out.read_text() == cli("parse", model, sentences).out
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sentences.txt", "trees.mrg"]
+
+
+# -- ensembles and --fast -------------------------------------------------------------------------
+
+
+def test_an_ensemble(cli, ensemble: Path, sentences: Path) -> None:
+    result = cli("parse", ensemble, sentences)
+    assert words_of(result.out.splitlines()) == SENTENCES.splitlines()
+    parser = Parser(sw.load(ensemble))
+    expected = [str(parser.parse(line.split()).tree) for line in SENTENCES.splitlines()]
+    assert result.out.splitlines() == expected
+
+
+def test_viterbi_is_not_for_ensembles(fails, ensemble: Path) -> None:
+    result = fails("parse", ensemble, "--decoder", "viterbi", stdin="the dog sleeps .")
+    assert "follows one grammar" in result.err
+
+
+@pytest.mark.parametrize("kind", ["model", "ensemble", "spectral"])
+def test_fast_parses_everything(request, cli, dev: Path, kind: str) -> None:
+    path = request.getfixturevalue(kind)
+    words = [" ".join(tree.words()) for tree in sw.read_trees(dev)][:60]
+    result = cli("parse", path, "--fast", stdin="\n".join(words))
+    assert words_of(result.out.splitlines()) == [w.replace("(", "-LRB-") for w in words]
+    fast = Parser.fast(sw.load(path))
+    assert result.out.splitlines() == [str(fast.parse(w.split()).tree) for w in words]
+
+
+def test_fast_with_a_threshold_of_its_own(cli, spectral: Path, dev: Path) -> None:
+    text = "\n".join(" ".join(tree.words()) for tree in sw.read_trees(dev))
+    as_given = cli("parse", spectral, "--fast", "--threshold", 0.3, "--scores", stdin=text).out
+    assert as_given != cli("parse", spectral, "--fast", "--scores", stdin=text).out
 
 
 # -- what goes wrong ------------------------------------------------------------------------------
@@ -199,7 +256,7 @@ def test_output_is_checked_before_reading(fails, tmp_path: Path, sentences: Path
     "options",
     [
         ["--decoder", "best"], ["--k-best", "0"], ["--threshold", "1"], ["--threshold", "x"],
-        ["--jobs", "-1"], ["--memory-limit", "-1"], ["a", "b"],
+        ["--jobs", "-1"], ["--memory-limit", "-1"], ["a", "b"], ["--resume"],
     ],
 )  # fmt: skip
 def test_misuse(misused, model: Path, options: list[str]) -> None:

@@ -9,7 +9,7 @@ grammars, so that trees differ in how many brackets they have.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -165,7 +165,10 @@ def test_an_ensemble_is_decoded_from_the_mean() -> None:
 
 def _like(toy: Toy, seed: int) -> Toy:
     rng = np.random.default_rng(100 + seed)
-    change: Callable[[np.ndarray], np.ndarray] = lambda a: a * rng.uniform(0.05, 3.0, a.shape)  # noqa: E731
+
+    def change(array: np.ndarray) -> np.ndarray:
+        return array * rng.uniform(0.05, 3.0, array.shape)
+
     return Toy(
         toy.n_phrases,
         toy.n_states,
@@ -187,5 +190,5 @@ def test_viterbi_follows_one_grammar() -> None:
     assert one.tree == other.tree
 
 
-def test_f1_is_the_default(tmp_path: object) -> None:
+def test_f1_is_the_default() -> None:
     assert Parser(sw.bundled_grammar()).decoder == "f1"

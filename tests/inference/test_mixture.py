@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from math import exp, inf, log
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.toys import Toy, random_bases, random_toy
 import sapwood as sw
 from sapwood.inference.brackets import decoded
 from sapwood.inference.mixture import FLOOR, Mixer, Pruning
-from sapwood.inference.parser import Parse, Parser
+from sapwood.inference.parser import FAST, Parse, Parser
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
@@ -195,8 +196,6 @@ def test_one_member_alone_cannot_rule_anything_out() -> None:
     second.rules = first.rules | {dead: np.zeros_like(first.rules[dead])}
     # Equal coarse weights, or they would be two groups.
     one, other = first.grammar(), second.grammar()
-    from dataclasses import replace
-
     other = replace(other, coarse=one.coarse)
     ensemble = Ensemble((one, other), np.array([0.5, 0.5]), "product")
     assert ensemble.groups == ((0, 1),)
@@ -407,3 +406,103 @@ def test_threads_change_nothing(
     together = list(Parser(model).parse_many(many, jobs=2))
     assert [p.tree for p in alone] == [p.tree for p in together]
     assert [p.marginals for p in alone] == [p.marginals for p in together]
+
+
+# -- the fast parser --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("weights", "kept"),
+    [
+        ([0.3, 0.3, 0.2, 0.2], [0, 2, 1, 3]),  # the first group alone has exactly half
+        ([0.3, 0.2, 0.3, 0.2], [0, 2]),
+        ([0.1, 0.6, 0.1, 0.2], [0, 2, 1, 3]),
+        ([1.0, 0.0, 0.0, 0.0], [0, 2]),
+    ],
+)
+def test_the_fast_parser_asks_the_first_groups(
+    weights: list[float],
+    kept: list[int],
+    family: list[LatentGrammar],
+    strangers: list[LatentGrammar],
+) -> None:
+    members = [family[0], strangers[0], family[1], strangers[1]]
+    parser = Parser.fast(Ensemble.of(members, weights))
+    asked = parser.model
+    assert isinstance(asked, Ensemble)
+    assert list(map(id, asked.members)) == [id(members[k]) for k in kept]
+    share = np.array(weights)[kept]
+    np.testing.assert_allclose(asked.weights, share / share.sum(), rtol=1e-12)
+
+
+def test_settings_of_the_fast_parser_can_be_changed(family: list[LatentGrammar]) -> None:
+    assert Parser.fast(family[0])._pruning == tuple(FAST[k] for k in Pruning._fields)
+    changed = Parser.fast(family[0], threshold=0.25, decoder="goodman")
+    assert changed._pruning == (0.25, FAST["beam"], FAST["middle"])
+    assert changed.decoder == "goodman"
+    assert Parser.fast(family[0]).model is family[0]
+
+
+def test_the_fast_parser_prunes_more_and_parses_everything(
+    family: list[LatentGrammar], sentences: list[list[str]]
+) -> None:
+    model = Ensemble.of(family)
+    n_items = [0, 0]
+    for words in [*sentences, ["hello"], ["Blorf", "(", "blorfs"]]:
+        for k, parser in enumerate((Parser(model), Parser.fast(model))):
+            parse = parser.parse(words)
+            assert parse.tree.words() == words
+            n_items[k] += len(parse.marginals)
+    assert n_items[1] < n_items[0]
+
+
+# -- members that count little or nothing -----------------------------------------------------
+
+
+def test_members_without_weight_are_not_asked(
+    family: list[LatentGrammar], strangers: list[LatentGrammar], sentences: list[list[str]]
+) -> None:
+    alone = Parser(family[0])
+    mute = Parser(Ensemble.of([family[0], *strangers, family[2]], [1, 0, 0, 0]))
+    for words in [*sentences, ["hello"]]:
+        one, other = alone.parse(words), mute.parse(words)
+        assert one.tree == other.tree
+        assert one.marginals == other.marginals
+
+
+def test_a_first_group_without_weight_still_makes_the_trees(
+    family: list[LatentGrammar], strangers: list[LatentGrammar], sentences: list[list[str]]
+) -> None:
+    parser = exact(Ensemble.of([*family, strangers[0]], [0, 0, 0, 1]))
+    theirs = exact(strangers[0])
+    for words in sentences:
+        expected = {k: p for k, p in brackets(theirs.parse(words)).items() if p}
+        assert distance(brackets(parser.parse(words)), expected) < 1e-9
+    assert parser.parse(["hello"]).tree.words() == ["hello"]
+
+
+@pytest.mark.parametrize("middle", [0.0, 1e-4, 0.05])
+def test_several_plain_members(middle: float) -> None:
+    """A plain grammar has its posteriors from the chart itself, also from a narrowed one."""
+    several = toys(2, 1)
+    members = [toy.grammar() for toy in several]
+    twice = Ensemble.of([members[0]] * 2)
+    assert twice.groups == ((0, 1),)
+    settings = {"threshold": 0.0, "beam": 0.0, "middle": middle}
+    for decoder in ("f1", "goodman", "max-rule"):
+        one, other = (Parser(m, decoder=decoder, **settings) for m in (members[0], twice))
+        assert one.parse(WORDS).tree == other.parse(WORDS).tree
+
+
+def test_one_word_tags_are_matched_by_name() -> None:
+    """Members that leave out different tags have lists of equal length that do not match."""
+    one, other = one_word_toys()
+    one.root = {1: one.root[1], 2: np.zeros(2)}
+    other.root = {1: np.zeros(2), 2: other.root[2]}
+    a, b = one.grammar(), other.grammar()
+    both = replace(b, coarse=a.coarse)
+    ensemble = Ensemble.of([a, both])
+    assert ensemble.groups == ((0, 1),)
+    parse = exact(ensemble).parse(["w0"])
+    assert said(parse) == {("T1", 0, 1): 1.0}  # the first alone, not both under its name
+    assert parse.sentence_log_prob == pytest.approx(a.log_prob(["w0"]))

@@ -156,6 +156,8 @@ CHANGES: dict[str, Callable[[LatentGrammar], LatentGrammar]] = {
         g, lexicon=replace(g.lexicon, words=(*g.lexicon.words[:-1], "another"))
     ),
     "symbols": lambda g: replace(g, phrases=g.phrases[::-1]),
+    "transform": lambda g: replace(g, transform=replace(g.transform, binarise="left")),
+    "signatures": lambda g: replace(g, lexicon=replace(g.lexicon, style="english")),
 }
 
 

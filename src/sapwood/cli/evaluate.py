@@ -71,7 +71,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         bool,
         typer.Option(
             "--errors",
-            help="Also say which labels, attachments and tags are wrong, how often, with examples. "
+            help="Also say which labels, attachments and tags are wrong, how often, and where. "
             "Not for test data that must stay unseen.",
         ),
     ] = False,
@@ -80,7 +80,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         typer.Option(
             min=0,
             metavar="N",
-            help="Examples of each common kind of error. Not without --errors.",
+            help="Show N errors of each common kind. Not without --errors.",
             show_default=str(N_EXAMPLES),
         ),
     ] = None,
@@ -335,9 +335,9 @@ def _reliability(gold: list[Tree], items: list[Predicted], name: str, *, raw: bo
         n_unknown += len(item.phrases or ()) - len(known)
         grades += graded(right, known, raw=raw)
     if n_other:
-        echo(f"reliability: without {count(n_other, 'sentence')} of other or no words")
+        echo(f"reliability: without {count(n_other, 'sentence')} whose words differ or are missing")
     if n_unknown:
-        echo(f"reliability: {count(n_unknown, 'phrase')} of one-word or flat trees unknown")
+        echo(f"reliability: without {count(n_unknown, 'phrase')} of no known probability")
     if not grades:
         msg = "no phrase with a probability in the sentences of the gold trees"
         raise CorpusError(msg, file=name, hint="are both files of the same sentences?")

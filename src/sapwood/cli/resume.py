@@ -18,7 +18,7 @@ from typing import IO, Any
 from sapwood.cli.console import count, echo
 from sapwood.errors import SapwoodError
 
-EVERY = 0.5  # seconds between flushes: what a killed run may have to do again
+EVERY = 0.25  # seconds between flushes: what a killed run may have to do again
 
 
 class Part:

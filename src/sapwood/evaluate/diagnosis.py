@@ -9,18 +9,19 @@ Notation
 The kinds, in the order in which they are tried:
 
 1. **wrong label**: a missing and an extra bracket over the same words.
-2. **unary level**: the words of the bracket are a unit of the other tree too (some bracket spans
-   exactly them, or it is one word, or the whole sentence), but the other tree has a level less.
+2. **unary level**: the other tree has brackets over exactly the same words, but one fewer.
 3. **shifted edge**: a missing and an extra bracket with the same label share one edge and differ at
    the other by the words D. The pairs with the shortest D are made first.
-4. **misplaced bracket**: all others. D is what the bracket's parts are: its children.
+4. **unary level** again: of those left, a bracket over one word or over the whole sentence.
+5. **misplaced bracket**: all others. D is what the bracket's parts are: its children.
 
-For 3 and 4 the cause is looked for in D. A conjunction in D makes it *coordination*. Else a phrase
-(or adverb) of D that is right, and whose parents in the two trees span different words, names the
-kind: *PP attachment*, *clause attachment* and so on. For 3 it must lie next to the shorter bracket.
-For 4 it is the first such child besides the head, roughly; one that the other tree has parted from
-the head goes before others. Without such a phrase, 3 is *span boundary*, and 4 is *NP structure* in
-or as a noun phrase, else *other structure*.
+For 3 and 5 the cause is looked for in D. A conjunction in D makes it *coordination*, and for 5 also
+one next to the bracket that the other tree joins with a part of it. Else a phrase (or adverb) of D
+that is right, and whose parents in the two trees span different words, names the kind: *PP
+attachment*, *clause attachment* and so on. For 3 it must lie next to the shorter bracket. For 5 it
+is the first such child besides the head, roughly; one that the other tree has parted from the head
+goes before others. Without such a phrase, 3 is *span boundary*, and 5 is *NP structure* in or as a
+noun phrase, else *other structure*.
 
 So an attachment is only blamed on a phrase that both trees have. Kummerfeld et al. (2012) also
 type errors by what moved, but search for edits that turn one tree into the other; here no edit is
@@ -30,7 +31,7 @@ made, and each bracket is explained by the two trees as they are. Words go by th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, NamedTuple
@@ -82,7 +83,8 @@ class BracketError:
     phrase
         What the error is about: the phrase that moved, else the wrong bracket itself.
     gold_parent, predicted_parent
-        The smallest bracket around the phrase in each tree, `TOP` for the whole sentence.
+        The bracket above the phrase in each tree, or above each tree's own wrong bracket where two
+        are paired; `TOP` for the whole sentence.
     """
 
     kind: str
@@ -100,7 +102,7 @@ def explain(number: int, pair: ScoredBrackets) -> list[BracketError]:
     Notes
     -----
     Cost: O(n d) for n words and depth d, and O(e^2) for e wrong brackets.
-    Reference: Kummerfeld, Hall, Curran and Klein (2012), section 3, for the idea of the kinds.
+    Reference: Kummerfeld, Hall, Curran and Klein (2012), for the idea of the kinds.
     """
     return list(_Sentence(number, pair).errors())
 
@@ -139,9 +141,13 @@ class _View:
         node = self.word_parent[part.start] if part.node is None else self.parent[part.node]
         return self.bracket(node)
 
+    def has_span(self, i: int, j: int) -> bool:
+        """Whether some bracket has exactly these words."""
+        return (i, j) in self.spans
+
     def has_unit(self, i: int, j: int) -> bool:
-        """Whether exactly these words are a constituent, a word or the sentence."""
-        return (i, j) in self.spans or j - i == 1 or (i, j) == self.root[1:]
+        """Whether these are one word or the sentence, which every tree has."""
+        return j - i == 1 or (i, j) == self.root[1:]
 
     def around(self, i: int, j: int) -> Bracket:
         """The smallest bracket that contains these words."""
@@ -149,6 +155,15 @@ class _View:
         while node >= 0 and self.brackets[node][2] < j:
             node = self.parent[node]
         return self.bracket(node)
+
+    def cuts_conjunct(self, i: int, j: int) -> bool:
+        """Whether a conjunction next to these words is joined with some of them, but not all."""
+        for k in (i - 1, j):
+            if 0 <= k < len(self.tags) and self.tags[k] in _CONJUNCTIONS:
+                _, start, end = self.around(k, k + 1)
+                if i < start < j or i < end < j:
+                    return True
+        return False
 
     def parts(self, node: int) -> list[_Part]:
         """The children of a bracket from left to right; a chain over the same words has one set."""
@@ -218,8 +233,9 @@ class _Sentence:
         if not self.missing and not self.extra:
             return
         yield from self._wrong_labels()
-        yield from self._unary_levels()
+        yield from self._unary_levels(_View.has_span)
         yield from self._shifted_edges()
+        yield from self._unary_levels(_View.has_unit)
         for node in self.missing:
             yield self._misplaced(node, self.gold, self.predicted)
         for node in self.extra:
@@ -233,13 +249,13 @@ class _Sentence:
             if others := found[self.gold.brackets[node][1:]]:
                 yield self._paired(node, others.pop(), _Blame(WRONG_LABEL))
 
-    def _unary_levels(self) -> Iterator[BracketError]:
+    def _unary_levels(self, is_there: Callable[[_View, int, int], bool]) -> Iterator[BracketError]:
         for wrong, side, other in (
             (self.missing, self.gold, self.predicted),
             (self.extra, self.predicted, self.gold),
         ):
             for node in list(wrong):
-                if other.has_unit(*side.brackets[node][1:]):
+                if is_there(other, *side.brackets[node][1:]):
                     wrong.remove(node)
                     yield self._single(node, side, other, _Blame(UNARY))
 
@@ -297,7 +313,7 @@ class _Sentence:
     def _misplacement(self, node: int, side: _View, other: _View) -> _Blame:
         label, i, j = side.brackets[node]
         parts = side.parts(node)
-        if any(part.label in _CONJUNCTIONS for part in parts):
+        if any(part.label in _CONJUNCTIONS for part in parts) or other.cuts_conjunct(i, j):
             return _Blame(COORDINATION)
         head = _head(label, parts)
         # The bracket is not in the other tree, so each part has a parent over other words there.

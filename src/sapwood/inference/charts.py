@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.score import (
     SMALLEST,
     coarse_inside,
@@ -25,6 +26,7 @@ from sapwood.models.score import (
 )
 
 if TYPE_CHECKING:
+    from sapwood.corpus.treebank import Treebank
     from sapwood.kernels.coarse import Chart, Tags
     from sapwood.kernels.forest import Forest
     from sapwood.models.latent_grammar import LatentGrammar
@@ -34,6 +36,7 @@ FloatArray = npt.NDArray[np.float64]
 TAG_SHARE = 1e-3
 # Where that finds no parse, everything is tried again with no beam and this threshold.
 LAST_THRESHOLD = 1e-10
+RIGHT = 2.0  # marks the items of a given tree: no posterior is so large
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +181,68 @@ def _plain_edges(
     )  # fmt: skip
 
 
+def right_chart(
+    grammar: LatentGrammar, words: list[str], bank: Treebank, nodes: slice, threshold: float
+) -> tuple[PrunedChart, FloatArray, FloatArray]:
+    """The pruned chart of a training sentence, with the right tree in it whatever its posterior.
+
+    Parameters
+    ----------
+    bank, nodes
+        Where the right tree lies; the treebank numbers symbols as the grammar does.
+
+    Returns
+    -------
+    The chart, and which of its items and of its edges are right: 1 or 0.
+    """
+    from sapwood.kernels import forest
+
+    n, n_phrases = len(words), grammar.n_phrases
+    label, start, end = (x[nodes].astype(np.int64) for x in (bank.label, bank.start, bank.end))
+    tags = tag_weights(grammar, words)
+    chart = coarse_inside(grammar, tags, threshold)
+    alpha, tag_alpha = coarse_outside(grammar, tags, chart)
+    posterior, tag_posterior = chart.beta * alpha, tags.weight * tag_alpha
+    is_phrase = label < n_phrases
+    i, j = start[is_phrase], end[is_phrase]
+    posterior[i * (2 * n - i + 1) // 2 + (j - i - 1), label[is_phrase]] = RIGHT
+    tag_of = np.empty(n, np.int64)
+    tag_of[start[~is_phrase]] = label[~is_phrase] - n_phrases
+    first = tags.start.astype(np.int64)
+    position = np.repeat(np.arange(n), first[1:] - first[:-1])
+    tag_posterior[tags.tag == tag_of[position]] = RIGHT
+    packed, items = forest.build(
+        grammar.pair_table, grammar.n_symbols, n, posterior, tags.start, tags.tag, tag_posterior,
+        threshold,
+    )  # fmt: skip
+    right = items == RIGHT
+    edges = _right_edges(packed, right, bank, nodes)
+    roots = np.flatnonzero((packed.start == 0) & (packed.end == n))
+    pruned = PrunedChart(words, packed, items, np.empty(0), chart.scale, roots, 0.0)
+    return pruned, right.astype(float), edges
+
+
+def _right_edges(
+    packed: Forest, right: npt.NDArray[np.bool_], bank: Treebank, nodes: slice
+) -> FloatArray:
+    """Edges between right items that are those of the tree: the split tells them apart."""
+    children = right[packed.head] & right[packed.left] & right[packed.right]
+    rule = bank.rule[nodes].astype(np.int64)
+    inner = rule >= 0
+    n = int(bank.end[nodes].max())
+    left = bank.left[nodes][inner].astype(np.int64)
+    split = bank.end[nodes][left].astype(np.int64)
+    code = (bank.start[nodes][inner].astype(np.int64) * (n + 1) + bank.end[nodes][inner]) * (n + 1)
+    found = (packed.start[packed.head].astype(np.int64) * (n + 1) + packed.end[packed.head]) * (
+        n + 1
+    ) + packed.end[packed.left]
+    return np.asarray((children & np.isin(found, code + split)).astype(float))
+
+
 def posteriors(grammar: LatentGrammar, chart: PrunedChart) -> ParseForest | None:
     """Posteriors of a grammar over a chart that its plain grammar pruned; None for no parse."""
+    if isinstance(grammar, FeatureGrammar):
+        return _feature_posteriors(grammar, chart)
     if grammar.is_plain:
         return ParseForest(
             chart.forest, chart.items, chart.edges, chart.scale, chart.roots, chart.log_prob
@@ -201,6 +264,24 @@ def posteriors(grammar: LatentGrammar, chart: PrunedChart) -> ParseForest | None
         packed, items, edges, chart.scale, chart.roots,
         sentence_log_prob(chart.scale, n, total), int((items < 0).sum()),
     )  # fmt: skip
+
+
+def _feature_posteriors(grammar: FeatureGrammar, chart: PrunedChart) -> ParseForest | None:
+    from sapwood.kernels import span_features as kernel
+
+    forest, seen, weights = (
+        chart.forest,
+        grammar.word_properties(chart.words),
+        grammar.feature_weights,
+    )
+    of_items = kernel.item_features(forest.symbol, forest.start, forest.end, seen, grammar.mask)
+    of_edges = kernel.edge_features(forest, seen, grammar.mask)
+    total, items, edges = kernel.log_linear_posteriors(
+        forest, chart.roots, kernel.scores(of_items, weights), kernel.scores(of_edges, weights)
+    )
+    if total == -np.inf:
+        return None
+    return ParseForest(forest, items, edges, chart.scale, chart.roots, chart.log_prob)
 
 
 def one_word_forest(grammar: LatentGrammar, word: str) -> ParseForest | None:

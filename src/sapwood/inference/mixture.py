@@ -73,7 +73,9 @@ class Mixer:
         self.ensemble = model if isinstance(model, Ensemble) else Ensemble.of([model])
         numbers = self.ensemble.labels
         self.labels = tuple(numbers)
-        self.groups = [_Group(self.ensemble, places, numbers) for places in self.ensemble.groups]
+        groups = [_Group(self.ensemble, places, numbers) for places in self.ensemble.groups]
+        # Whoever has no weight is not asked; trees are made of the first group's symbols even so.
+        self.groups = [group for k, group in enumerate(groups) if group.weight > 0 or k == 0]
 
     def prepare(self) -> None:
         """Arrange the rules of all groups, before threads start."""
@@ -110,7 +112,8 @@ class _Group:
     """Members that share a chart."""
 
     def __init__(self, ensemble: Ensemble, places: Sequence[int], numbers: dict[str, int]) -> None:
-        by_size = sorted(places, key=lambda k: int(ensemble.members[k].n_states.sum()))
+        heard = [k for k in places if ensemble.weights[k] > 0] or places[:1]
+        by_size = sorted(heard, key=lambda k: int(ensemble.members[k].n_states.sum()))
         self.members = [ensemble.members[k] for k in by_size]
         self.weights = ensemble.weights[by_size]
         self.weight = float(self.weights.sum())
@@ -158,7 +161,10 @@ def _narrowed(
         right=number[forest.right[edges]], rule=forest.rule[edges],
     )  # fmt: skip
     roots = number[chart.roots[items[chart.roots]]].astype(np.int64)
-    smaller = replace(chart, forest=kept, items=chart.items[items], edges=np.empty(0), roots=roots)
+    plain_edges = chart.edges[edges] if len(chart.edges) else chart.edges
+    smaller = replace(
+        chart, forest=kept, items=chart.items[items], edges=plain_edges, roots=roots
+    )  # fmt: skip
     return smaller, items, edges
 
 

@@ -307,7 +307,8 @@ class Parser:
             return self._fallback(words)
         parts, weights = zip(*pairs, strict=True)
         # Members that give a tag no weight at all leave it out; then only the first is heard.
-        is_same = all(len(part.items) == len(parts[0].items) for part in parts)
+        first = parts[0].forest.symbol
+        is_same = all(np.array_equal(part.forest.symbol, first) for part in parts)
         parsed = combined(parts, weights, "mean") if len(parts) > 1 and is_same else parts[0]
         forest = self._mixer.join(words, parsed, [None] * (len(self._mixer.groups) - 1))
         best = int(parsed.forest.symbol[int(parsed.items.argmax())])

@@ -152,7 +152,9 @@ def members_of(model: Model) -> tuple[LatentGrammar, ...]:
 
 
 def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
-    """Whether two grammars prune alike: same symbols, rules, words and plain grammar."""
+    """Whether two grammars prune alike: same transform, symbols, rules, words, plain grammar."""
+    if one.transform != other.transform or one.lexicon.style != other.lexicon.style:
+        return False
     if one.coarse is other.coarse and one.lexicon.words is other.lexicon.words:
         return True
     arrays = (

@@ -1,0 +1,234 @@
+"""`SpanCRF`: a log-linear model of trees given their sentences.
+
+1. The plain grammar prunes the chart of every training sentence; the right tree is always kept.
+2. AdaGrad follows the gradient of log p(right tree | sentence, chart), sentence by sentence.
+3. The weights are averaged over the last half of the passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.estimators.pcfg import PCFG
+from sapwood.execute import ordered_map
+from sapwood.inference.charts import right_chart
+from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.latent_grammar import LatentGrammar
+
+if TYPE_CHECKING:
+    from sapwood.inference.charts import PrunedChart
+
+FloatArray = npt.NDArray[np.float64]
+TABLE_BITS = 22  # four million weights: at 2^20 collisions already cost accuracy
+FIRST_SQUARE = 1e-2  # AdaGrad's sums start here, so that first steps are not the largest
+FAMILIAR = 2  # words seen so often are features themselves
+PRUNING = 1e-3
+
+
+@dataclass
+class CRFInfo:
+    """What happened in a training.
+
+    Attributes
+    ----------
+    log_likelihoods
+        Of the right trees given their sentences, summed, during each pass.
+    seconds
+        Wall-clock seconds by phase.
+    """
+
+    log_likelihoods: list[float] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def iterations(self) -> int:
+        """Passes over the trees."""
+        return len(self.log_likelihoods)
+
+
+class SpanCRF(Estimator):
+    """A conditional model: features of spans in the plain grammar's pruned charts.
+
+    Parameters
+    ----------
+    passes
+        Over the training trees.
+    rate
+        Of AdaGrad.
+    decay
+        Strength of L2 regularisation.
+    plain
+        The estimator of the plain grammar and lexicon behind it.
+    seed
+        Of the order of the trees.
+    n_jobs
+        Threads that prune charts; learning itself runs on one. 0 means all cores.
+    on_iteration
+        Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1.
+
+    Attributes
+    ----------
+    model_ : FeatureGrammar
+    info_ : CRFInfo
+    """
+
+    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
+        "passes": (lambda v: isinstance(v, int) and v >= 1, "a whole number from 1 up"),
+        "rate": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
+        "decay": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
+        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
+    }
+
+    def __init__(
+        self,
+        *,
+        passes: int = 10,
+        rate: float = 0.1,
+        decay: float = 0.0,
+        plain: PCFG | None = None,
+        seed: int = 0,
+        n_jobs: int = 1,
+        on_iteration: Callable[[int, int, float], None] | None = None,
+    ) -> None:
+        self.passes = passes
+        self.rate = rate
+        self.decay = decay
+        self.plain = plain
+        self.seed = seed
+        self.n_jobs = n_jobs
+        self.on_iteration = on_iteration
+
+    def fit(self, bank: Treebank) -> Self:
+        """Learn the weights from a treebank."""
+        self._check_parameters()
+        check_treebank(bank)
+        began = perf_counter()
+        plain = (self.plain or PCFG()).fit(bank)
+        model = _untrained(plain.model_, plain.bank_)
+        examples = self._examples(model, plain.bank_)
+        charted = perf_counter()
+        self.info_ = CRFInfo()
+        weights = self._learnt(examples, len(model.feature_weights))
+        self.info_.seconds = {
+            "charts": round(charted - began, 3), "passes": round(perf_counter() - charted, 3)
+        }  # fmt: skip
+        self.model_ = _with_weights(model, weights, self._record(bank))
+        return self
+
+    def _examples(self, model: FeatureGrammar, bank: Treebank) -> list[_Example]:
+        _ = (model.coarse_rules, model.pair_table, model.entry_share)  # before threads start
+        made = ordered_map(
+            lambda tree: _example(model, bank, tree), range(bank.n_trees), jobs=self.n_jobs
+        )
+        return [example for example in made if example is not None]
+
+    def _learnt(self, examples: list[_Example], size: int) -> FloatArray:
+        """Averaged weights."""
+        weights, squares = np.zeros(size), np.full(size, FIRST_SQUARE)
+        total, n_averaged = np.zeros(size), 0
+        rng = np.random.default_rng(self.seed)
+        for done in range(1, self.passes + 1):
+            likelihood = 0.0
+            for place in rng.permutation(len(examples)).tolist():
+                likelihood += _step(examples[place], weights, squares, self.rate, self.decay)
+            self.info_.log_likelihoods.append(likelihood)
+            if self.on_iteration:
+                self.on_iteration(done, 1, likelihood)
+            if done > self.passes // 2:
+                total += weights
+                n_averaged += 1
+        return total / n_averaged
+
+    def _record(self, bank: Treebank) -> dict[str, Any]:
+        return {
+            "method": "crf", "iterations": self.info_.iterations, "trees": bank.n_trees,
+            "tokens": bank.n_tokens, "seed": self.seed,
+            "log_likelihood": self.info_.log_likelihoods[-1],
+        }  # fmt: skip
+
+
+class _Example(NamedTuple):
+    """A training sentence: its chart, its features, and which items and edges are right."""
+
+    chart: PrunedChart
+    item_features: npt.NDArray[np.uint32]
+    edge_features: npt.NDArray[np.uint32]
+    right_items: FloatArray
+    right_edges: FloatArray
+
+
+def _example(model: FeatureGrammar, bank: Treebank, tree: int) -> _Example | None:
+    """None for one-word sentences, and where a rare tag of a word is not in the lexicon."""
+    from sapwood.kernels import span_features
+
+    words = bank.words(tree)
+    if len(words) == 1:
+        return None
+    nodes = slice(int(bank.offsets[tree]), int(bank.offsets[tree + 1]))
+    chart, items, edges = right_chart(model, words, bank, nodes, PRUNING)
+    if items.sum() != nodes.stop - nodes.start:
+        return None
+    forest, seen = chart.forest, model.word_properties(words)
+    return _Example(
+        chart,
+        span_features.item_features(forest.symbol, forest.start, forest.end, seen, model.mask),
+        span_features.edge_features(forest, seen, model.mask),
+        items,
+        edges,
+    )
+
+
+def _step(
+    example: _Example, weights: FloatArray, squares: FloatArray, rate: float, decay: float
+) -> float:
+    """One gradient step; the log-likelihood of the right tree before it."""
+    from sapwood.kernels import span_features as kernel
+
+    chart = example.chart
+    item_score = kernel.scores(example.item_features, weights)
+    edge_score = kernel.scores(example.edge_features, weights)
+    total, items, edges = kernel.log_linear_posteriors(
+        chart.forest, chart.roots, item_score, edge_score
+    )
+    right = item_score @ example.right_items + edge_score @ example.right_edges
+    kernel.adagrad(
+        example.item_features, example.right_items - items, weights, squares, rate, decay
+    )
+    kernel.adagrad(
+        example.edge_features, example.right_edges - edges, weights, squares, rate, decay
+    )
+    return float(right - total)
+
+
+def _untrained(plain: LatentGrammar, bank: Treebank) -> FeatureGrammar:
+    count = np.bincount(bank.word[bank.word >= 0], minlength=len(bank.inventory.words))
+    seen = {bank.inventory.words[x] for x in np.flatnonzero(count >= FAMILIAR).tolist()}
+    familiar = np.array([word in seen for word in plain.lexicon.words], np.bool_)
+    return _with(plain, np.zeros(1 << TABLE_BITS, np.float32), familiar, dict(plain.record))
+
+
+def _with_weights(
+    model: FeatureGrammar, weights: FloatArray, record: dict[str, Any]
+) -> FeatureGrammar:
+    return _with(model, weights.astype(np.float32), model.is_familiar, record)
+
+
+def _with(
+    plain: LatentGrammar,
+    weights: npt.NDArray[np.float32],
+    familiar: npt.NDArray[np.bool_],
+    record: dict[str, Any],
+) -> FeatureGrammar:
+    return FeatureGrammar(
+        plain.phrases, plain.tags, plain.n_states, plain.root, plain.rules, plain.rule_weights,
+        plain.lexicon, plain.coarse, plain.transform, record=record,
+        feature_weights=weights, is_familiar=familiar,
+    )  # fmt: skip

@@ -1,0 +1,77 @@
+"""`FeatureGrammar`: a plain grammar whose pruned charts are scored by features of spans.
+
+A log-linear model after Hall, Durrett and Klein (2014): which tree of the chart is right is read
+off the words at and around the ends and splits of spans. It knows how probable a tree is *given*
+the sentence; probabilities of trees and sentences together are those of the plain grammar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.tree import escape
+from sapwood.corpus.words import signatures
+from sapwood.models.latent_grammar import LatentGrammar
+
+_BORDER = tuple(range(1, 7))  # properties of what is before and behind a sentence
+_OF_CLASS = 1 << 40  # rows of classes are numbered from here, apart from those of words
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureGrammar(LatentGrammar):
+    """A plain grammar with weights of features; see `sapwood.kernels.span_features`.
+
+    Attributes
+    ----------
+    feature_weights
+        The table of weights; its size is a power of two.
+    is_familiar : [n_words]
+        Words of the lexicon that are features themselves; the others stand for their class.
+    """
+
+    feature_weights: npt.NDArray[np.float32] = field(
+        default_factory=lambda: np.zeros(1, np.float32)
+    )
+    is_familiar: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    @property
+    def mask(self) -> np.uint64:
+        """Size of the table less 1."""
+        return np.uint64(len(self.feature_weights) - 1)
+
+    @cached_property
+    def _familiar(self) -> dict[str, int]:
+        words = self.lexicon.words
+        return {words[row]: row for row in np.flatnonzero(self.is_familiar).tolist()}
+
+    @cached_property
+    def _seen(self) -> dict[tuple[str, bool], tuple[int, ...]]:
+        return {}
+
+    def word_properties(self, words: list[str]) -> npt.NDArray[np.uint64]:
+        """What features see of each word, shape [n + 2, N_PROPERTIES]; borders included."""
+        rows = [self._properties(word, place == 0) for place, word in enumerate(words)]
+        return np.array([_BORDER, *rows, _BORDER], np.uint64)
+
+    def _properties(self, word: str, is_first: bool) -> tuple[int, ...]:
+        key = (word, is_first)
+        if key not in self._seen:
+            self._seen[key] = self._looked_up(escape(word), is_first)
+        return self._seen[key]
+
+    def _looked_up(self, word: str, is_first: bool) -> tuple[int, ...]:
+        chain = signatures(word, is_first=is_first, style=self.lexicon.style)
+        lower = word.lower()
+        row = self._familiar.get(word)
+        if row is None and is_first:
+            row = self._familiar.get(word[:1].lower() + word[1:])
+        if row is None:
+            row = _OF_CLASS + self.lexicon.class_row(chain)
+        case = chain[-2]  # its capitals, digits or signs
+        texts = (f"{lower[-3:]} {case}", lower[-2:], case, lower, lower[:2])
+        return (row, *(crc32(text.encode()) for text in texts))
