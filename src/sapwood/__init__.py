@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sapwood.errors import NotIdentifiableError as NotIdentifiableError
     from sapwood.errors import SapwoodError as SapwoodError
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
+    from sapwood.estimators.crf import SpanCRF as SpanCRF
     from sapwood.estimators.em import EMLPCFG as EMLPCFG
     from sapwood.estimators.ensemble import Candidate as Candidate
     from sapwood.estimators.ensemble import EnsembleLPCFG as EnsembleLPCFG
@@ -56,6 +57,7 @@ _HOMES = {
     "Parser": "sapwood.inference.parser",
     "PivotLPCFG": "sapwood.estimators.pivot",
     "SapwoodError": "sapwood.errors",
+    "SpanCRF": "sapwood.estimators.crf",
     "SpectralLPCFG": "sapwood.estimators.spectral",
     "Transform": "sapwood.corpus.transform",
     "Tree": "sapwood.corpus.tree",

@@ -160,7 +160,7 @@ class _Contest:
 
     def row(self, run: _Run) -> dict[str, Any]:
         reset_peak_memory()
-        settings = replace(self.settings, states=run.states)
+        settings = replace(self.settings, states=run.states, most_states=run.states)
         meter = Meter()
         learner = METHODS[run.method].fit(settings, self.bank, self.gold)
         model, training = learner.model_, meter.as_dict()

@@ -60,6 +60,8 @@ class Settings:
         A file that EM writes after every iteration and goes on from.
     on_iteration
         Told (iteration, states, log-likelihood) after every EM iteration.
+    most_states
+        The most states of a candidate of `best`.
     budget
         Seconds on the clock for `best`; None for as long as it takes.
     on_trial
@@ -75,6 +77,7 @@ class Settings:
     patience: int | None = None
     checkpoint: Path | None = None
     on_iteration: Callable[[int, int, float], None] | None = None
+    most_states: int = 32
     budget: float | None = 60.0
     on_trial: Callable[[Trial], None] | None = None
 
@@ -143,11 +146,21 @@ def _pivot_em(settings: Settings) -> Learner:
     return PivotLPCFG(settings.states, **settings.of_em(10))
 
 
+def _crf(settings: Settings) -> Learner:
+    from sapwood.estimators.crf import SpanCRF
+
+    passes = {} if settings.iterations is None else {"passes": settings.iterations}
+    return SpanCRF(
+        plain=_pcfg(settings), seed=settings.seed, n_jobs=settings.jobs,
+        on_iteration=settings.on_iteration, **passes,
+    )  # fmt: skip
+
+
 def _best(settings: Settings) -> Learner:
     from sapwood.estimators.ensemble import EnsembleLPCFG
 
     return EnsembleLPCFG(
-        settings.budget, n_states=settings.states, plain=_pcfg(settings), seed=settings.seed,
+        settings.budget, n_states=settings.most_states, plain=_pcfg(settings), seed=settings.seed,
         n_jobs=settings.jobs, on_trial=settings.on_trial,
     )  # fmt: skip
 
@@ -163,6 +176,7 @@ METHODS: dict[str, Method] = {
     "cluster": Method("states are clusters of tree nodes, counted", _cluster, has_iterations=True),
     "pivot": Method("probabilities by pivot features and convex EM", _pivot),
     "pivot-em": Method("ten EM iterations from the pivot estimate", _pivot_em, has_iterations=True),
+    "crf": Method("features of spans, scored discriminatively", _crf, has_states=False),
 }
 
 

@@ -127,9 +127,10 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             min=1,
             max=MAX_STATES,
             metavar="M",
-            help="Hidden states of a label with enough data; rare labels get fewer. More than 32 "
-            "only for tens of thousands of trees. Without effect on pcfg.",
-            show_default=str(Settings.states),
+            help="Hidden states of a label with enough data; rare labels get fewer. For best, the "
+            "most of any member. More than 32 only for tens of thousands of trees. Without effect "
+            "on pcfg and crf.",
+            show_default=f"{Settings.states}, or for best {Settings.most_states}",
         ),
     ] = None,
     dev: Annotated[
@@ -264,6 +265,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             seed=seed,
             jobs=jobs,
             states=states or Settings.states,
+            most_states=states or Settings.most_states,
             iterations=iterations,
             patience=patience,
             checkpoint=checkpoint,

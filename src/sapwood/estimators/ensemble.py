@@ -2,8 +2,8 @@
 
 Grammars of different kinds, and grammars of trees that were made binary in different ways, make
 different mistakes; the mean of their posteriors is better than any of them. Candidates are trained
-in the order of what they usually bring. With dev trees, a candidate that does not help is dropped,
-and the weights are those under which dev brackets are most probable.
+in the order of what they usually bring. With dev trees, members are then chosen one after the
+other, each time the one that raises F1 most, and their weights are tuned.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators.base import Estimator, check_treebank
 from sapwood.estimators.cluster import ClusterLPCFG
+from sapwood.estimators.crf import SpanCRF
 from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.panel import Panel
 from sapwood.estimators.pcfg import PCFG
@@ -31,7 +32,8 @@ from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
 MOST_DEV = 1000  # dev sentences that choose: more only take longer
-TOLERANCE = 0.05  # F1 below the best mix so far at which a candidate still counts as no worse
+MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
+TUNED_GAIN = 0.1  # F1 that tuned weights must win over equal ones: less is noise
 
 
 class Candidate(NamedTuple):
@@ -40,40 +42,46 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     method
-        `spectral`, `em`, `cluster` or `pivot`.
+        `spectral`, `em`, `cluster`, `pivot` or `crf`.
     states
-        Hidden states of a label.
-    binarise
+        Hidden states of a label; without meaning for `crf`.
+    binarise, horizontal
         How its trees are made binary; None for the treebank's own way.
     seed
         Added to that of the ensemble.
     """
 
     method: str
-    states: int
+    states: int = 1
     binarise: str | None = None
+    horizontal: int | None = None
     seed: int = 0
 
     def __str__(self) -> str:
-        parts = [self.method, f"{self.states} states"]
-        parts += [f"{self.binarise}-binarised"] if self.binarise else []
-        return ", ".join(parts + ([f"seed {self.seed}"] if self.seed else []))
+        parts = [self.method if self.method == "crf" else f"{self.method} {self.states}"]
+        parts += [self.binarise] if self.binarise else []
+        parts += [f"h{self.horizontal}"] if self.horizontal is not None else []
+        return " ".join(parts + ([f"seed {self.seed}"] if self.seed else []))
 
 
-# In the order of what each brings to the ones before it; chosen on dev trees, see the docs.
+# Kinds before seeds, and other ways to make trees binary before more of the same; the order is that
+# in which members were chosen most often on dev trees.
 PLAN = (
     Candidate("spectral", 16),
     Candidate("em", 16),
+    Candidate("crf"),
     Candidate("cluster", 16),
     Candidate("em", 16, "right"),
+    Candidate("em", 16, None, 0, 1),
+    Candidate("cluster", 16, "left"),
+    Candidate("em", 8),
+    Candidate("cluster", 16, None, 0),
     Candidate("spectral", 16, "right"),
     Candidate("cluster", 16, "right"),
     Candidate("em", 16, "left"),
-    Candidate("spectral", 16, "left"),
     Candidate("pivot", 16),
-    Candidate("em", 16, None, 1),
-    Candidate("cluster", 16, "left"),
-    Candidate("em", 16, "right", 1),
+    Candidate("crf", 1, "right"),
+    Candidate("em", 24, "right", None, 2),
 )
 
 
@@ -88,16 +96,16 @@ class Trial:
     seconds
         Of training; 0 for one that was skipped.
     f1, mix_f1
-        On dev trees, alone and with those kept before; None without dev trees.
+        On dev trees, alone and together with all trained before; None without dev trees.
     verdict
-        `kept`, `dropped` or `skipped`, with the reason.
+        `member`, `trained` (but not chosen), or `skipped` with the reason.
     """
 
     name: str
     seconds: float = 0.0
     f1: float | None = None
     mix_f1: float | None = None
-    verdict: str = "kept"
+    verdict: str = "trained"
 
 
 @dataclass
@@ -166,7 +174,7 @@ class EnsembleLPCFG(Estimator):
         budget: float | None = None,
         *,
         plan: Sequence[Candidate] | None = None,
-        n_states: int = 16,
+        n_states: int = 32,
         plain: PCFG | None = None,
         seed: int = 0,
         n_jobs: int = 1,
@@ -201,20 +209,24 @@ class EnsembleLPCFG(Estimator):
             if self.on_trial:
                 self.on_trial(trial)
         began = perf_counter()
-        weights = mix.tuned_weights()
-        self.info_.f1 = mix.f1(weights)
+        chosen, weights, self.info_.f1 = mix.choose()
+        trained = [trial for trial in self.info_.trials if trial.seconds]
+        for place in chosen:
+            trained[place].verdict = "member"
         self.info_.seconds["choosing"] += perf_counter() - began
         self.info_.seconds = {k: round(v, 3) for k, v in self.info_.seconds.items()}
-        self.model_ = Ensemble(tuple(mix.members), weights, record=self._record(bank, dev))
+        members = tuple(mix.members[place] for place in chosen)
+        self.model_ = Ensemble(members, weights, record=self._record(bank, dev))
         return self
 
     def _plan(self, bank: Treebank) -> list[Candidate]:
         """The candidates without those that would be the same, for this treebank, as another."""
-        own = bank.inventory.transform.binarise
+        own = bank.inventory.transform
         plan = [
             c._replace(
                 states=min(c.states, self.n_states),
-                binarise=None if c.binarise == own else c.binarise,
+                binarise=None if c.binarise == own.binarise else c.binarise,
+                horizontal=None if c.horizontal == own.horizontal else c.horizontal,
             )
             for c in (PLAN if self.plan is None else self.plan)
         ]
@@ -224,7 +236,7 @@ class EnsembleLPCFG(Estimator):
         return list(dict.fromkeys(plan))
 
     def _tried(self, candidate: Candidate, bank: Treebank, mix: _Mix, clock: _Clock) -> Trial:
-        """Train a candidate if there is time, and keep it if it helps."""
+        """Train a candidate if there is time."""
         trial = Trial(str(candidate))
         expected = clock.expected(candidate)
         if mix.members and expected > clock.left:
@@ -237,20 +249,21 @@ class EnsembleLPCFG(Estimator):
         clock.learn(candidate, trial.seconds)
         self.info_.seconds["training"] += trial.seconds
         began = perf_counter()
-        mix.consider(member, trial)
+        mix.add(member, trial)
         self.info_.seconds["choosing"] += perf_counter() - began
         return trial
 
     def _estimator(self, c: Candidate) -> Any:
         plain = PCFG(**(self.plain or PCFG()).get_params())
-        if c.binarise:
-            plain.set_params(binarise=c.binarise)
+        ways = {"binarise": c.binarise, "horizontal": c.horizontal}
+        plain.set_params(**{name: way for name, way in ways.items() if way is not None})
         shared: dict[str, Any] = {"plain": plain, "seed": self.seed + c.seed, "n_jobs": self.n_jobs}
         kinds: dict[str, Callable[[], Any]] = {
             "spectral": lambda: SpectralLPCFG(c.states, **shared),
             "em": lambda: EMLPCFG(c.states, **shared),
             "cluster": lambda: ClusterLPCFG(c.states, **shared),
             "pivot": lambda: PivotLPCFG(c.states, **shared),
+            "crf": lambda: SpanCRF(**shared),
         }
         if c.method not in kinds:
             msg = f"{c.method!r} is no kind of candidate; there are: {', '.join(kinds)}"
@@ -266,17 +279,16 @@ class EnsembleLPCFG(Estimator):
 
 
 class _Mix:
-    """The members kept so far, and how good they are together."""
+    """All grammars trained so far, and how good they are together."""
 
     def __init__(self, dev: Sequence[Tree] | None, jobs: int) -> None:
         self.dev = dev[:MOST_DEV] if dev is not None else None
         self.jobs = jobs
         self.members: list[LatentGrammar] = []
         self.panel: Panel | None = None
-        self.best = 0.0
 
-    def consider(self, member: LatentGrammar, trial: Trial) -> None:
-        """Keep a member, unless dev trees say that the mix is better without it."""
+    def add(self, member: LatentGrammar, trial: Trial) -> None:
+        """Grade a grammar on the dev trees, if there are any."""
         if self.dev is None:
             self.members.append(member)
             return
@@ -284,28 +296,40 @@ class _Mix:
             self.panel = Panel(self.dev, member, self.jobs)
         panel, n = self.panel, len(self.members)
         panel.add(member)
-        trial.f1 = panel.f1([0.0] * n + [1.0])
-        trial.mix_f1 = panel.f1([1.0] * (n + 1))
-        if n and trial.mix_f1 < self.best - TOLERANCE:
-            panel.drop_last()
-            trial.verdict = "dropped: the mix is better without it"
-            return
-        self.best = max(self.best, trial.mix_f1)
-        note = {"dev_f1": round(trial.f1, 2)}
-        self.members.append(replace(member, record=dict(member.record) | note))
+        trial.f1 = round(panel.f1([0.0] * n + [1.0]), 3)
+        trial.mix_f1 = round(panel.f1([1.0] * (n + 1)), 3)
+        self.members.append(replace(member, record=dict(member.record) | {"dev_f1": trial.f1}))
 
-    def tuned_weights(self) -> FloatArray:
-        """Weights under which dev brackets are most probable; equal ones where F1 is higher so."""
-        n = len(self.members)
-        equal = np.full(n, 1.0 / n)
-        if self.panel is None or n == 1:
-            return equal
-        tuned = self.panel.likely_weights()
-        return tuned if self.panel.f1(tuned) >= self.panel.f1(equal) else equal
+    def choose(self) -> tuple[list[int], FloatArray, float | None]:
+        """Members as places, their weights, and their F1; all with equal weights without dev."""
+        if self.panel is None:
+            everyone = list(range(len(self.members)))
+            return everyone, np.full(len(everyone), 1.0 / len(everyone)), None
+        chosen = self._chosen(self.panel)
+        weights, f1 = self._tuned(self.panel, chosen)
+        return chosen, weights, f1
 
-    def f1(self, weights: FloatArray) -> float | None:
-        """On the dev trees, if there are any."""
-        return self.panel.f1(weights) if self.panel is not None else None
+    def _chosen(self, panel: Panel) -> list[int]:
+        """The best of the mixes that grow by whichever grammar raises F1 most.
+
+        The first grammar leads, since trees are made of its symbols. Mixes grow on when F1 falls:
+        the next but one may raise it again.
+        """
+        path, rest = [0], list(range(1, len(self.members)))
+        scores = [panel.f1_of(path)]
+        while rest and len(path) < MOST_MEMBERS:
+            found = [panel.f1_of([*path, k]) for k in rest]
+            path.append(rest.pop(int(np.argmax(found))))
+            scores.append(max(found))
+        best = len(scores) - int(np.argmax(scores[::-1]))  # of equal ones the largest
+        return path[:best]
+
+    def _tuned(self, panel: Panel, chosen: list[int]) -> tuple[FloatArray, float]:
+        """Equal weights, unless those under which dev brackets are most probable are better."""
+        equal = np.full(len(chosen), 1.0 / len(chosen))
+        tuned = panel.likely_weights(chosen)
+        f1_equal, f1_tuned = panel.f1_of(chosen, equal), panel.f1_of(chosen, tuned)
+        return (tuned, f1_tuned) if f1_tuned > f1_equal + TUNED_GAIN else (equal, f1_equal)
 
 
 class _Clock:
@@ -343,6 +367,8 @@ class _Clock:
         self.factor[candidate.method] = seconds / self._guess(candidate)
 
     def _guess(self, candidate: Candidate) -> float:
+        if candidate.method == "crf":
+            return 1e-4 * self.n_nodes / (1 + (self.jobs - 1) / 2)  # only the charts are shared
         passes = 2e-6 * self.n_nodes * (4 + candidate.states / 4)  # features, projection, tensors
         if candidate.method == "em":
             levels = [2**k for k in range(1, 9) if 2**k < candidate.states] + [candidate.states]

@@ -139,20 +139,21 @@ class Panel:
             sentence.posteriors.append(p)
         self.n_members += 1
 
-    def drop_last(self) -> None:
-        """Forget the member that was added last."""
-        for sentence in self.sentences:
-            sentence.posteriors.pop()
-        self.n_members -= 1
+    def f1_of(self, members: Sequence[int], weights: FloatArray | None = None) -> float:
+        """F1 of some members, of equal weight unless weights are given."""
+        everyone = np.zeros(self.n_members)
+        everyone[list(members)] = 1.0 if weights is None else weights
+        return self.f1(everyone)
 
-    def likely_weights(self) -> FloatArray:
-        """Weights that sum to 1 and make right brackets probable and wrong ones improbable.
+    def likely_weights(self, members: Sequence[int]) -> FloatArray:
+        """Weights of members that make right brackets probable and wrong ones improbable.
 
         Minimises the log-loss of all brackets of all dev sentences, a convex function of the
         weights, by exponentiated gradient steps.
         """
-        posterior, is_right = self._all_brackets()
-        w = np.full(self.n_members, 1.0 / self.n_members)
+        everything, is_right = self._all_brackets()
+        posterior = everything[list(members)]
+        w = np.full(len(posterior), 1.0 / len(posterior))
         for _ in range(WEIGHT_STEPS):
             p = np.clip(w @ posterior, LEAST, 1.0 - LEAST)
             slope = np.where(is_right, -1.0 / p, 1.0 / (1.0 - p))

@@ -199,15 +199,15 @@ def right_chart(
 
     n, n_phrases = len(words), grammar.n_phrases
     label, start, end = (x[nodes].astype(np.int64) for x in (bank.label, bank.start, bank.end))
-    tags = tag_weights(grammar, words)
+    is_phrase = label < n_phrases
+    tag_of = np.empty(n, np.int64)
+    tag_of[start[~is_phrase]] = label[~is_phrase] - n_phrases
+    tags = tag_weights(grammar, words, TAG_SHARE, tag_of)
     chart = coarse_inside(grammar, tags, threshold)
     alpha, tag_alpha = coarse_outside(grammar, tags, chart)
     posterior, tag_posterior = chart.beta * alpha, tags.weight * tag_alpha
-    is_phrase = label < n_phrases
     i, j = start[is_phrase], end[is_phrase]
     posterior[i * (2 * n - i + 1) // 2 + (j - i - 1), label[is_phrase]] = RIGHT
-    tag_of = np.empty(n, np.int64)
-    tag_of[start[~is_phrase]] = label[~is_phrase] - n_phrases
     first = tags.start.astype(np.int64)
     position = np.repeat(np.arange(n), first[1:] - first[:-1])
     tag_posterior[tags.tag == tag_of[position]] = RIGHT

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.errors import SapwoodError
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.score import leaf_vectors, tag_weights
 
 if TYPE_CHECKING:
@@ -123,6 +124,9 @@ def viterbi_tree(grammar: LatentGrammar, words: list[str], parsed: ParseForest) 
 
     For a latent grammar, the best tree together with its hidden states, over the pruned forest.
     """
+    if isinstance(grammar, FeatureGrammar):
+        msg = "the viterbi decoder follows derivations of a grammar, and this model scores spans"
+        raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
     if grammar.is_plain:
         return _viterbi_plain(grammar, words)
     if not grammar.is_probabilistic:

@@ -193,17 +193,13 @@ def log_linear_posteriors(forest, roots, item_score, edge_score):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def adagrad(features, residue, weights, squares, rate, decay):
-    """One step along `residue` (gold less expected) for all features of all rows.
-
-    Weights that are touched also shrink by `decay`, each at its own rate, as L2 would have it.
-    """
+def adagrad(features, residue, weights, squares, rate):
+    """One step along `residue` (gold less expected) for all features of all rows."""
     for x in range(features.shape[0]):
-        g = residue[x]
-        if g == 0.0:
+        slope = residue[x]
+        if slope == 0.0:
             continue
         for k in range(features.shape[1]):
             f = features[x, k]
-            slope = g - decay * weights[f]
             squares[f] += slope * slope
             weights[f] += rate * slope / np.sqrt(squares[f])

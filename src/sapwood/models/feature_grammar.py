@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from sapwood.corpus.tree import escape
 from sapwood.corpus.words import signatures
+from sapwood.errors import SapwoodError
 from sapwood.models.latent_grammar import LatentGrammar
 
 _BORDER = tuple(range(1, 7))  # properties of what is before and behind a sentence
@@ -38,6 +39,16 @@ class FeatureGrammar(LatentGrammar):
         default_factory=lambda: np.zeros(1, np.float32)
     )
     is_familiar: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = len(self.feature_weights)
+        if size < 1 or size & (size - 1) or self.feature_weights.dtype != np.float32:
+            msg = f"the table of feature weights has {size} numbers, expected a power of two"
+            raise SapwoodError(msg)
+        if self.is_familiar.shape != (len(self.lexicon.words),):
+            msg = f"{len(self.is_familiar)} marks of words, expected {len(self.lexicon.words)}"
+            raise SapwoodError(msg)
 
     @property
     def mask(self) -> np.uint64:

@@ -22,6 +22,7 @@ import numpy as np
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.ensemble import Ensemble
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
 from sapwood.models.lexicon import Lexicon
 
@@ -182,6 +183,9 @@ def _tensors(grammar: LatentGrammar) -> dict[str, np.ndarray]:
     }
     if grammar.rule_rank.any():
         tensors["rule_rank"] = grammar.rule_rank
+    if isinstance(grammar, FeatureGrammar):
+        tensors["feature_weights"] = grammar.feature_weights
+        tensors["is_familiar"] = grammar.is_familiar
     # A plain grammar is its own coarse grammar: do not store it twice. A spectral one of single
     # states is not: its weights may have any sign.
     if grammar.is_plain and grammar.is_probabilistic:
@@ -207,11 +211,14 @@ def _grammar(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> LatentGra
         *(tensors.get(f"coarse_{part}", alternative)
           for part, alternative in zip(("root", "rules", "lexical"), own, strict=True))
     )  # fmt: skip
-    return LatentGrammar(
+    parts = (
         phrases, tags, n_states, tensors["root"], tensors["rules"], tensors["rule_weights"],
         lexicon, coarse, Transform(**model["transform"]), model["is_probabilistic"],
         model["record"], tensors.get("rule_rank", np.empty(0, np.int64)),
     )  # fmt: skip
+    if "feature_weights" in tensors:
+        return FeatureGrammar(*parts, tensors["feature_weights"], tensors["is_familiar"])
+    return LatentGrammar(*parts)
 
 
 def _ensemble(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> Ensemble:

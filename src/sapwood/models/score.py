@@ -165,13 +165,20 @@ def sentence_log_prob(scale: npt.NDArray[np.int64], n: int, total: float) -> flo
     return _log_abs(total) + float(scale[n - 1]) * log(2.0)
 
 
-def tag_weights(grammar: LatentGrammar, words: list[str], least_share: float = 0.0) -> Tags:
+def tag_weights(
+    grammar: LatentGrammar,
+    words: list[str],
+    least_share: float = 0.0,
+    right: npt.NDArray[np.int64] | None = None,
+) -> Tags:
     """Coarse weights of the tags of each word, scaled to at most 1.
 
     Parameters
     ----------
     least_share
         Tags less probable than this, relative to the word's best tag, are left out.
+    right : [n]
+        Tags of the words that are kept however improbable.
     """
     from sapwood.kernels.coarse import Tags
 
@@ -184,6 +191,8 @@ def tag_weights(grammar: LatentGrammar, words: list[str], least_share: float = 0
     position = np.repeat(np.arange(len(words)), size)
     if least_share > 0.0:
         kept = grammar.entry_share[entry] >= least_share
+        if right is not None:
+            kept |= lexicon.entry_tag[entry] == right[position]
         entry, position = entry[kept], position[kept]
     weight = grammar.coarse.lexical[entry]
     peak = np.zeros(len(words))
