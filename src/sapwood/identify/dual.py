@@ -129,7 +129,10 @@ class Residues:
 
 
 class Dual:
-    """An array and its derivatives; supports +, -, *, / by an integer, indexing and `einsum`.
+    """An array and its derivatives.
+
+    Supports +, -, * and @, / by an integer, indexing, `sum` over an axis, `reshape`, `T`, and the
+    functions `einsum` and `solve` of this module.
 
     Examples
     --------
@@ -197,6 +200,13 @@ class Dual:
         factor = self.field.inverse(self.field.array([[number]]))[0, 0]
         return self._made(self.value * factor, self.tangent * factor)
 
+    def __matmul__(self, other: Array) -> Dual:
+        left, right = "ab"[-self.ndim :], "bc"[: other.ndim]
+        return cast(Dual, einsum(f"{left},{right}->{left[:-1]}{right[1:]}", self, other))
+
+    def __rmatmul__(self, other: AnyArray) -> Dual:
+        return self.lifted(other) @ self
+
     def __getitem__(self, key: Any) -> Dual:
         at = key if isinstance(key, tuple) else (key,)
         return Dual(self.value[at], self.tangent[(slice(None), *at)], self.field)
@@ -257,6 +267,9 @@ def einsum(subscripts: str, *operands: Array) -> Array:
         return np.asarray(np.einsum(subscripts, *cast(tuple[AnyArray, ...], operands)))
     inputs, output = subscripts.replace(" ", "").split("->")
     letters = inputs.split(",")
+    if any(len(set(names)) < len(names) for names in letters):
+        msg = f"einsum {subscripts!r}: a letter stands twice in one operand"
+        raise SapwoodError(msg, hint="multiply with an identity matrix to take a diagonal")
     first, last = operands[0], letters[0]
     dual = next(each for each in operands if isinstance(each, Dual))
     result = dual.lifted(first)

@@ -50,7 +50,7 @@ class Table:
     shape
         Of the whole table.
     n_outcome_axes
-        How many of the axes, from the front, sum to 1 together.
+        How many of the axes, from the front, sum to 1 together; 0 for numbers that are free.
 
     Examples
     --------
@@ -74,7 +74,14 @@ class Table:
     @property
     def n_free(self) -> int:
         """Non-redundant parameters: the last outcome of each column is one less the others."""
-        return (self.n_outcomes - 1) * self.n_columns
+        return (self.n_outcomes - 1) * self.n_columns if self.n_outcome_axes else self.n_columns
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """A table with every column uniform on the simplex; free numbers are normal."""
+        if not self.n_outcome_axes:
+            return np.asarray(rng.standard_normal(self.shape))
+        columns = rng.dirichlet(np.ones(self.n_outcomes), self.n_columns)
+        return np.asarray(columns.T.reshape(self.shape))
 
 
 class Sums(Protocol):
@@ -128,10 +135,7 @@ def random_parameters(
 ) -> dict[str, FloatArray]:
     """Tables with every column uniform on the simplex."""
     tables = family.tables(n_words, n_states)
-    return {
-        name: rng.dirichlet(np.ones(table.n_outcomes), table.n_columns).T.reshape(table.shape)
-        for name, table in tables.items()
-    }
+    return {name: table.draw(rng) for name, table in tables.items()}
 
 
 def moment(
