@@ -12,7 +12,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from sapwood import __version__
-from sapwood.cli import compare, data, demo, doctor, evaluate, inspect, parse, sample, score, train
+from sapwood.cli import (
+    compare,
+    data,
+    demo,
+    doctor,
+    evaluate,
+    identify,
+    inspect,
+    parse,
+    sample,
+    score,
+    train,
+)
 from sapwood.cli.console import (
     FAILED,
     INTERRUPTED,
@@ -81,6 +93,7 @@ _COMMANDS = (
     (score.score, score.EPILOG, "Print log-probabilities of trees or sentences."),
     (inspect.inspect, inspect.EPILOG, "Show what is in a model."),
     (sample.sample, sample.EPILOG, "Draw trees from a model."),
+    (identify.identify, identify.EPILOG, "Tell whether a model can be learnt at all."),
     (doctor.doctor, doctor.EPILOG, "Show versions and folders; compile the kernels."),
 )
 for _run, _epilog, _summary in _COMMANDS:

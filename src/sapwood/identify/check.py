@@ -252,7 +252,7 @@ def _check_sizes(family: Family, words: int, states: int | None, length: int) ->
             raise SapwoodError(msg, hint=f"give a larger --{name}")
     if length > LONGEST:
         msg = f"length {length}: sentences of at most {LONGEST} words can be checked"
-        raise SapwoodError(msg, hint="answers for length 10 have held for every longer one tried")
+        raise SapwoodError(msg, hint=f"give a --length of at most {LONGEST}")
     if family.has_states and states is None:
         msg = f"{family.name} has hidden states, and their number is missing"
         raise SapwoodError(msg, hint="say how many: --states 2")
@@ -274,7 +274,8 @@ def _check_memory(
 ) -> None:
     needed = memory_bytes(tables, seen, sizes)
     if needed > MAX_BYTES:
-        msg = f"the Jacobian would take about {needed / 2**30:,.0f} GB, more than {MAX_BYTES >> 30}"
+        size = f"about {needed >> 30:,}" if needed < 10**6 << 30 else "over a million"
+        msg = f"this check would take {size} GB of memory, more than {MAX_BYTES >> 30}"
         raise SapwoodError(msg, hint="use fewer words or states, shorter sentences, or pairs")
 
 

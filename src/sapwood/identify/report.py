@@ -125,6 +125,8 @@ class Report:
             yield f"  unseen       {text}"
         if self.conditioning is not None and self.parameters:
             yield from _conditioning_lines(self.conditioning)
+        if self.hint:
+            yield f"  hint         {self.hint}"
 
     def _question(self) -> Iterator[str]:
         yield self.family
