@@ -168,5 +168,5 @@ def _text(cells: list[Cell], sizes: tuple[int, int, int]) -> Iterator[str]:
         yield f"{cell.family:<9}{cell.moments:<12}{cell.answer:<42}{paper}{mark}".rstrip()
     yield ""
     yield f"Exact ranks for words 2 to {words}, states 2 to {min(words, states)} (at most as many"
-    yield f"as words), and every length L from 2 to {length}. The paper: Hsu, Kakade and Liang (2012),"
+    yield f"as words), and every length L from 2 to {length}. Paper: Hsu, Kakade and Liang (2012),"
     yield "Figure 2, as far as the columns of our copy can be told apart."
