@@ -24,6 +24,7 @@ from sapwood.cli import (
     sample,
     score,
     train,
+    unmix,
 )
 from sapwood.cli.console import (
     FAILED,
@@ -94,6 +95,7 @@ _COMMANDS = (
     (inspect.inspect, inspect.EPILOG, "Show what is in a model."),
     (sample.sample, sample.EPILOG, "Draw trees from a model."),
     (identify.identify, identify.EPILOG, "Tell whether a model can be learnt at all."),
+    (unmix.unmix, unmix.EPILOG, "Learn a model with hidden trees from plain sentences."),
     (doctor.doctor, doctor.EPILOG, "Show versions and folders; compile the kernels."),
 )
 for _run, _epilog, _summary in _COMMANDS:

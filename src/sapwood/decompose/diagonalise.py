@@ -102,7 +102,8 @@ def decompose(
     Examples
     --------
     >>> M1, M2 = np.array([[0.9, 0.2], [0.1, 0.3], [0.0, 0.5]]), np.eye(3)[:, :2]
-    >>> found = decompose(M1 @ M2.T, lambda t: (M1 * (M1.T @ t)) @ M2.T, 2, np.random.default_rng(0))
+    >>> rng = np.random.default_rng(0)
+    >>> found = decompose(M1 @ M2.T, lambda tau: (M1 * (M1.T @ tau)) @ M2.T, 2, rng)
     >>> np.sort((found.M1 / found.M1.sum(axis=0)).round(12), axis=1)
     array([[0.2, 0.9],
            [0.1, 0.3],
@@ -222,7 +223,7 @@ def stochastic_root(C: FloatArray, mismatch: Callable[[FloatArray], float]) -> R
 def _principal(c: ComplexArray) -> tuple[ComplexArray, list[list[int]]]:
     """Principal roots of lam^2 + lam = c, and which of them go together."""
     c = c.astype(complex)
-    lam: ComplexArray = -0.5 + np.sqrt(c + 0.25)
+    lam = np.asarray(np.sqrt(c + 0.25) - 0.5, dtype=complex)
     # Below -1/4 a real c would need a complex root without its partner: only noise gets there.
     is_lonely = (c.imag == 0) & (c.real < -0.25)
     lam[is_lonely] = -0.5
@@ -256,7 +257,7 @@ def _climb(
     flips = (False,) * n
     tried = [(candidate(flips), flips)]
     while True:
-        around = [flips[:at] + (not flips[at],) + flips[at + 1 :] for at in range(n)]
+        around = [(*flips[:at], not flips[at], *flips[at + 1 :]) for at in range(n)]
         steps = [(candidate(each), each) for each in around]
         best = min(steps, key=lambda item: item[0][0])
         tried += steps

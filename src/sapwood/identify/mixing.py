@@ -48,8 +48,9 @@ BoolArray = npt.NDArray[np.bool_]
 # Shares of topologies are ratios of small whole numbers: the singular values of M that are not 0
 # are above 1e-5 at L_max = 10, those that are come out below 1e-15.
 RANK_TOLERANCE = 1e-9
-# Counts of topologies must stay whole in 64 bits.
-LONGEST = 14
+# Longest sentences, by the number of words in a moment: triples beyond 12 take gigabytes, and the
+# counts of dependency trees must stay whole in 64 bits.
+LONGEST = {3: 12, 2: 20}
 
 
 class TripleRow(NamedTuple):
@@ -148,8 +149,7 @@ class MixingMatrix:
             raise SapwoodError(msg, hint="`is_recoverable` lists those that they do")
         target = np.zeros(len(self.columns))
         target[c] = 1.0
-        y: FloatArray = np.linalg.lstsq(self.matrix.T, target, rcond=RANK_TOLERANCE)[0]
-        return y
+        return np.asarray(np.linalg.lstsq(self.matrix.T, target, rcond=RANK_TOLERANCE)[0])
 
     @cached_property
     def _svd(self) -> tuple[FloatArray, FloatArray]:
@@ -157,7 +157,7 @@ class MixingMatrix:
         return s, basis
 
 
-# -- power series in several marks, cut off ---------------------------------------------------------
+# -- power series in several marks, cut off -------------------------------------------------------
 
 
 def _marked(coefficients: list[int], axis: int, n_axes: int) -> IntArray:
@@ -314,7 +314,7 @@ def triple_compound(
 
     Psi_c[x_out, x_1, x_2] = sum over h, g of
         (T^root pi)[h] (O T^out)[x_out, h] (T^inner)[g, h] (O T^first)[x_1, g] (O T^second)[x_2, g]
-    """  # noqa: E501 - a formula
+    """
     step = np.linalg.matrix_power
     tensor = np.einsum(
         "h,oh,gh,ag,bg->oab",
@@ -425,6 +425,7 @@ def pair_compound(root: FloatArray, arguments: FloatArray, paths: PairPaths) -> 
 
 
 def _check_length(max_length: int, least: int) -> None:
-    if not least <= max_length <= LONGEST:
-        msg = f"the mixing matrix needs a longest sentence of {least} to {LONGEST} words"
-        raise SapwoodError(f"{msg}, not {max_length}")
+    longest = LONGEST[least]
+    if not least <= max_length <= longest:
+        msg = f"a mixing matrix needs a longest sentence of {least} to {longest}, not {max_length}"
+        raise SapwoodError(msg)

@@ -198,7 +198,8 @@ class _Spans(NamedTuple):
     is_right: npt.NDArray[np.bool_]
 
     def where(self, keep: npt.NDArray[np.bool_]) -> _Spans:
-        return _Spans(*(part[keep] for part in self))
+        row, start, size, head, is_right = self
+        return _Spans(row[keep], start[keep], size[keep], head[keep], is_right[keep])
 
 
 def _sample_dependents(
@@ -256,4 +257,6 @@ def _dependents(first: _Columns, spans: _Spans, rng: np.random.Generator) -> _Sp
         found.append(spans._replace(size=m))
         rest = spans._replace(start=spans.start + m, size=spans.size - m)
         spans = rest.where(rest.size > 0)
-    return _Spans(*(np.concatenate(parts) for parts in zip(*found, strict=True))) if found else spans
+    return (
+        _Spans(*(np.concatenate(parts) for parts in zip(*found, strict=True))) if found else spans
+    )

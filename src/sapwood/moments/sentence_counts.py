@@ -56,7 +56,7 @@ class SentenceCounts:
         """Count sentences of one length, [n, length]; `counts` where rows stand for several."""
         given = np.ones(len(rows)) if counts is None else counts
         distinct, inverse = _distinct(np.asarray(rows, dtype=np.int64), n_words)
-        total = np.bincount(inverse, given, len(distinct))
+        total = np.bincount(inverse, given, len(distinct)).astype(float)
         return cls(n_words, {rows.shape[1]: distinct}, {rows.shape[1]: total})
 
     def __add__(self, other: SentenceCounts) -> SentenceCounts:
@@ -71,7 +71,9 @@ class SentenceCounts:
                 np.concatenate([counts[n], other.counts[n]]),
             )
             rows[n], counts[n] = both.rows[n], both.counts[n]
-        return SentenceCounts(self.n_words, dict(sorted(rows.items())), dict(sorted(counts.items())))
+        return SentenceCounts(
+            self.n_words, dict(sorted(rows.items())), dict(sorted(counts.items()))
+        )
 
     @property
     def lengths(self) -> list[int]:
@@ -146,5 +148,5 @@ def _distinct(rows: IntArray, n_words: int) -> tuple[IntArray, IntArray]:
         distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
         return distinct, inverse.ravel()
     code = rows @ (n_words ** np.arange(length - 1, -1, -1))
-    codes, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     return rows[first], inverse
