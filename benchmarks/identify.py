@@ -1,8 +1,8 @@
 """Identifiability: Figure 2 by exact ranks, how long it takes, and where floating point misleads.
 
 The first table holds every family, every kind of moments, words up to 5, states up to the words and
-length up to 5. `--long` adds sentences of 10 words; `--wide` more words and states; `--floats` compares exact ranks with those of
-the usual tolerance in floating point, at one random point each.
+length up to 5. `--long` adds sentences of 10 words, `--wide` more words and states. `--floats`
+compares exact ranks with those of tolerances in floating point, at one random point each.
 """
 
 from __future__ import annotations

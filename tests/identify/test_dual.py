@@ -64,6 +64,14 @@ def test_floats_have_no_residues() -> None:
     assert "x / 3" in (error.value.hint or "")
 
 
+def test_integers_of_any_size_have_residues() -> None:
+    x = Dual(np.array([1]), np.array([[0]]), FIELD)
+    assert (x * 3**100).value.item() == 3**100 % PRIME
+    assert (x / 3**100 * 3**100).value.item() == 1
+    with pytest.raises(SapwoodError, match="object"):
+        FIELD.array(np.array([2**70, 0.5], dtype=object))
+
+
 def test_third_of_a_residue() -> None:
     x = Dual(np.array([5]), np.array([[1]]), FIELD) / 3
     assert ((x * 3).value.item(), (x * 3).tangent.item()) == (5, 1)

@@ -84,10 +84,13 @@ class Residues:
     def array(self, values: npt.ArrayLike) -> AnyArray:
         """Residues of integers."""
         given = np.asarray(values)
+        if given.dtype.kind == "O":  # integers of more than 63 bits
+            given = np.asarray(given % self.prime)
+            given = given.astype(np.int64) if _are_integers(given) else given
         if given.dtype.kind not in "iub":
             msg = f"an array of {given.dtype} has no residues modulo {self.prime}"
             raise SapwoodError(msg, hint="use integers: write x / 3 for a third of x")
-        return np.asarray(given.astype(np.int64) % self.prime)
+        return np.asarray((given % self.prime).astype(np.int64))
 
     def reduced(self, values: AnyArray) -> AnyArray:
         """Residues in [0, p)."""
@@ -126,6 +129,10 @@ class Residues:
     def reciprocal(self, number: int) -> int:
         """1 / number."""
         return pow(number, -1, self.prime)
+
+
+def _are_integers(values: AnyArray) -> bool:
+    return all(isinstance(each, int) for each in values.flat)
 
 
 class Dual:
