@@ -12,21 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.errors import SapwoodError
-from sapwood.identify import families
+from sapwood.identify import families, tree_sums
 from sapwood.identify.dual import PRIME, Dual, Residues
 from sapwood.identify.families import (
     FAMILIES,
     Table,
-    catalan,
-    dependency_trees,
     family_of,
-    half_trees,
     moment,
     moments,
     random_parameters,
     stationary,
 )
 from sapwood.identify.jacobian import draw_residues
+from sapwood.identify.tree_sums import catalan, dependency_trees, half_trees
 from sapwood.reference import topologies
 
 FIELD = Residues()
@@ -101,7 +99,7 @@ def test_moments_are_exact_modulo_a_prime(name: str) -> None:
 def test_a_wrong_count_of_unseen_trees_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str, target: str, mutant: Any
 ) -> None:
-    monkeypatch.setattr(families, target, mutant)
+    monkeypatch.setattr(tree_sums, target, mutant)
     assert disagreement(name, 2, 4, seed=0) > 1e-3
 
 
@@ -111,14 +109,14 @@ def test_swapped_sides_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         "dep-i",
         families.Family(
             "dep-i", False, FAMILIES["dep-i"].tables,
-            lambda given: families._Dependents(given["root"], given["right"], given["left"]),
+            lambda given: tree_sums.Dependents(given["root"], given["right"], given["left"]),
         ),
     )  # fmt: skip
     assert disagreement("dep-i", 2, 3, seed=0) > 1e-3
 
 
 def test_a_dropped_split_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = families._Constituents._split
+    whole = tree_sums.Constituents._split
 
     def without_last(self: Any, seen: tuple[bool, ...]) -> Any:
         last = len(seen) - 1
@@ -127,7 +125,7 @@ def test_a_dropped_split_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         pair = self.children.pair(self._span(seen[:last]), self._span(seen[last:]))
         return whole(self, seen) - pair.reshape(pair.shape[0], -1)
 
-    monkeypatch.setattr(families._Constituents, "_split", without_last)
+    monkeypatch.setattr(tree_sums.Constituents, "_split", without_last)
     assert disagreement("pcfg-i", 2, 3, seed=0) > 1e-3
 
 
