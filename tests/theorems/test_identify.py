@@ -109,8 +109,8 @@ def without_last_term(point: Any) -> Any:
 
 def test_a_wrong_symmetry_is_not_believed() -> None:
     model = family_map("pcfg", words=3, states=2, length=3, moments="triples")
-    right = check_map(model, symmetry=SYMMETRIES["pcfg"], n_points=0)
-    wrong = check_map(model, symmetry=Symmetry("nonsense", without_last_term), n_points=0)
+    right = check_map(model, symmetries=SYMMETRIES["pcfg"], n_points=0)
+    wrong = check_map(model, symmetries=[Symmetry("nonsense", without_last_term)], n_points=0)
     assert right.explanation
     assert wrong.explanation == ()
 
@@ -122,8 +122,24 @@ def test_too_few_directions_do_not_explain_a_deficit() -> None:
         yield next(iter(basis_changes(point)))
 
     model = family_map("pcfg", words=3, states=3, length=3, moments="triples")
-    report = check_map(model, symmetry=Symmetry("one change", some), n_points=0)
-    assert report.explanation == ("1 of 6 are one change; the others have no name",)
+    report = check_map(model, symmetries=[Symmetry("one change", some)], n_points=0)
+    assert report.explanation == ("1 of 6 are one change",)
+
+
+@pytest.mark.parametrize(("family", "length"), [("pcfg-i", 3), ("pcfg-ie", 3), ("pcfg", 3)])
+def test_pairs_leave_words_in_the_space_of_the_states(family: str, length: int) -> None:
+    """Pairs are O M O': they determine the space of O's columns, not the columns."""
+    report = check(family, words=5, states=3, length=length, moments="pairs", n_points=0)
+    text = f"words move only by changes of basis of the hidden states, in {report.movable['words']}"
+    assert report.explanation[-1] == f"{text} dimensions"
+
+
+def test_words_that_leave_the_space_are_noticed() -> None:
+    """One slice of two words sees too little of the space, and with d = k there is no other."""
+    for d, moments in ((5, "triples-e1"), (3, "pairs")):
+        report = check("pcfg-ie", words=d, states=3, length=2, moments=moments, n_points=0)
+        assert report.movable["words"] > 0
+        assert report.explanation == ()
 
 
 # -- section 4.4: the restricted families -----------------------------------------------------
@@ -193,7 +209,7 @@ def test_three_words_see_what_two_do_not(family: str, length: int) -> None:
     """The same directions are seen as soon as there are three words: the check can say no."""
     model = family_map(family, words=4, length=length, moments="pairs")
     point = draw_residues(model.tables, FIELD, np.random.default_rng(0))
-    known = symmetry_directions(SYMMETRIES[family], point, FIELD)
+    known = symmetry_directions(SYMMETRIES[family][0], point, FIELD)
     basis = np.stack([direction_of(model.tables, change) for change in known], axis=1)
     assert rank(FIELD.matmul(jacobian(model, point, FIELD), basis), FIELD) == len(known)
 

@@ -12,7 +12,7 @@ one thing only: to say how large or small the singular values are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
 
@@ -84,12 +84,12 @@ def check(
     ('all 6 are changes of basis of the hidden states',)
     """
     model = family_map(family, words=words, states=states, length=length, moments=moments)
-    found = check_map(model, symmetry=SYMMETRIES.get(family), n_points=n_points, seed=seed)
+    found = check_map(model, symmetries=SYMMETRIES[family], n_points=n_points, seed=seed)
     return replace(found, words=words, states=states, length=length, moments=moments)
 
 
 def check_map(
-    model: MomentMap, *, symmetry: Symmetry | None = None, n_points: int = 3, seed: int = 0
+    model: MomentMap, *, symmetries: Sequence[Symmetry] = (), n_points: int = 3, seed: int = 0
 ) -> Report:
     """Whether a family given by its moments can be learnt from them.
 
@@ -97,7 +97,7 @@ def check_map(
     ----------
     model
         The tables and the moments as a function of them.
-    symmetry
+    symmetries
         Directions that are known in advance; named in the report if they are indeed unseen.
     n_points, seed
         As in `check`.
@@ -114,7 +114,7 @@ def check_map(
         numbers=len(matrix),
         prime=field.prime,
         movable=_movable(model.tables, unseen, field),
-        explanation=_explanation(model, symmetry, point, matrix, unseen),
+        explanation=_explanation(model, symmetries, point, matrix, unseen),
     )
     del matrix
     return _with_floats(report, model, n_points, rng) if n_points else report
@@ -145,35 +145,78 @@ def family_map(
 
 def _movable(tables: Mapping[str, Table], unseen: NullSpace, field: Residues) -> dict[str, int]:
     """Rank of the null space within each table."""
-    out, start = {}, 0
-    for name, table in tables.items():
-        out[name] = rank(unseen.basis[start : start + table.n_free], field)
-        start += table.n_free
-    return out
+    return {name: rank(unseen.basis[_rows(tables, name)], field) for name in tables}
 
 
 def _explanation(
     model: MomentMap,
-    symmetry: Symmetry | None,
+    symmetries: Sequence[Symmetry],
     point: Mapping[str, AnyArray],
     matrix: AnyArray,
     unseen: NullSpace,
 ) -> tuple[str, ...]:
-    """The symmetry in words, if every one of its directions is unseen."""
-    deficit = unseen.basis.shape[1]
-    if symmetry is None or not deficit:
-        return ()
+    """What is unseen in words, up to the first symmetry that accounts for all of it."""
+    found: list[str] = []
+    for symmetry in symmetries:
+        known = symmetry_directions(symmetry, point, Residues())
+        if not known or not unseen.basis.shape[1]:
+            continue
+        if symmetry.within:
+            text = _text_within(symmetry, known, model.tables, unseen)
+        else:
+            text = _text_of_all(symmetry, known, model.tables, matrix, unseen)
+        if text:
+            found.append(text)
+        if text.startswith("all "):
+            break
+    return tuple(found)
+
+
+def _text_of_all(
+    symmetry: Symmetry,
+    known: list[dict[str, AnyArray]],
+    tables: Mapping[str, Table],
+    matrix: AnyArray,
+    unseen: NullSpace,
+) -> str:
+    """Named if every direction is unseen; all of what is unseen if it has no more dimensions."""
     field = Residues()
-    known = symmetry_directions(symmetry, point, field)
-    if not known:
-        return ()
-    basis = np.stack([direction_of(model.tables, change) for change in known], axis=1)
+    basis = np.stack([direction_of(tables, change) for change in known], axis=1)
     if field.matmul(matrix, basis).any():
-        return ()
-    n_known = rank(basis, field)
-    if n_known == deficit:
-        return (f"all {deficit} are {symmetry.text}",)
-    return (f"{n_known} of {deficit} are {symmetry.text}; the others have no name",)
+        return ""
+    n_known, deficit = rank(basis, field), unseen.basis.shape[1]
+    many = "all" if n_known == deficit else f"{n_known} of"
+    return f"{many} {deficit} are {symmetry.text}"
+
+
+def _text_within(
+    symmetry: Symmetry,
+    known: list[dict[str, AnyArray]],
+    tables: Mapping[str, Table],
+    unseen: NullSpace,
+) -> str:
+    """Named if what is unseen moves the table within these directions, and not any table could."""
+    field = Residues()
+    name = symmetry.within
+    assert name is not None
+    rows = unseen.basis[_rows(tables, name)]
+    basis = np.stack([direction_of({name: tables[name]}, change) for change in known], axis=1)
+    n_known, n_moves = rank(basis, field), rank(rows, field)
+    is_inside = rank(np.concatenate([basis, rows], axis=1), field) == n_known
+    if not n_moves or not is_inside or n_known == tables[name].n_free:
+        return ""
+    plural = "" if n_moves == 1 else "s"
+    return f"{name} move only by {symmetry.text}, in {n_moves} dimension{plural}"
+
+
+def _rows(tables: Mapping[str, Table], name: str) -> slice:
+    """Where the parameters of a table stand."""
+    start = 0
+    for other, table in tables.items():
+        if other == name:
+            break
+        start += table.n_free
+    return slice(start, start + tables[name].n_free)
 
 
 def _with_floats(

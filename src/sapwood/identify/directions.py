@@ -6,8 +6,10 @@ Notation (IDENT, section 3; see `families` for the tables)
     F       joint distribution of an argument and its head, A diag(root)                      [d, d]
     E       a change of F                                                                     [d, d]
 
-A symmetry is a set of directions that is known in advance. None is believed: a report names one
-only after every one of its directions was multiplied with the exact Jacobian and gave zero.
+A symmetry is a set of directions that is known in advance, for all tables or within one. None is
+believed. One for all tables is named in a report only after every one of its directions was
+multiplied with the exact Jacobian and gave zero; one within a table only after it was found to
+contain what every unseen direction does to that table.
 """
 
 from __future__ import annotations
@@ -34,10 +36,13 @@ class Symmetry:
         What moving along them does.
     changes
         The directions at a point, as changes of its tables.
+    within
+        The only table that the changes name, where what happens to the others is left open.
     """
 
     text: str
     changes: Callable[[Point], Iterator[Change]]
+    within: str | None = None
 
 
 def symmetry_directions(
@@ -67,6 +72,16 @@ def basis_changes(point: Point) -> Iterator[Change]:
                 "rules": moved - einsum("bce,ea->bca", rules, x),  # type: ignore[dict-item]
                 "words": -(point["words"] @ x),
             }
+
+
+def word_bases(point: Point) -> Iterator[Change]:
+    """Take words to words G^-1: what the states emit stays in the same space."""
+    k = point["root"].shape[0]
+    for row in range(k - 1):
+        for column in range(k):
+            x = np.zeros((k, k), dtype=np.int64)
+            x[row, column], x[-1, column] = 1, -1
+            yield {"words": point["words"] @ x}
 
 
 def order_of_pairs(point: Point) -> Iterator[Change]:
@@ -122,12 +137,18 @@ def _conditional(table: Dual, root: Dual, joint: AnyArray, margin: AnyArray) -> 
     return Dual(field.matmul(change, inverse), np.zeros((0, *table.shape), np.int64), field)
 
 
-SYMMETRIES = {
-    "pcfg": Symmetry("changes of basis of the hidden states", basis_changes),
-    "dep-i": Symmetry(
-        "trades between a left argument of one word and a right argument of the other",
-        side_of_pairs,
+_WORDS = Symmetry("changes of basis of the hidden states", word_bases, within="words")
+# In the order in which a report tries them.
+SYMMETRIES: dict[str, tuple[Symmetry, ...]] = {
+    "pcfg": (Symmetry("changes of basis of the hidden states", basis_changes), _WORDS),
+    "pcfg-i": (_WORDS,),
+    "pcfg-ie": (_WORDS,),
+    "dep-i": (
+        Symmetry(
+            "trades between a left argument of one word and a right argument of the other",
+            side_of_pairs,
+        ),
     ),
-    "dep-ie": Symmetry("exchanges of head and argument in a pair of words", order_of_pairs),
-    "dep-ies": Symmetry("circulations of heads and arguments in a cycle of words", circulations),
+    "dep-ie": (Symmetry("exchanges of head and argument in a pair of words", order_of_pairs),),
+    "dep-ies": (Symmetry("circulations of heads and arguments in a cycle of words", circulations),),
 }

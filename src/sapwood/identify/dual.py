@@ -239,6 +239,8 @@ Array: TypeAlias = "AnyArray | Dual"
 
 def _aligned(x: Dual, y: Dual) -> tuple[Dual, Dual]:
     """Both with the same number of axes, so that the directions stay in front of all of them."""
+    if x.ndim == y.ndim:
+        return x, y
     ndim = max(x.ndim, y.ndim)
     wide = [each.reshape(*(1,) * (ndim - each.ndim), *each.shape) for each in (x, y)]
     return wide[0], wide[1]

@@ -151,7 +151,7 @@ def _lists(tables: Mapping[str, FloatArray]) -> dict[str, Any]:
 def _movable_text(movable: Mapping[str, int]) -> str:
     moving = [f"{name} in {n}" for name, n in movable.items() if n]
     fixed = [name for name, n in movable.items() if not n]
-    text = f"{', '.join(moving)} dimensions"
+    text = f"{', '.join(moving)} {'dimensions' if max(movable.values()) > 1 else 'dimension'}"
     return f"{text}; determined: {', '.join(fixed)}" if fixed else text
 
 

@@ -186,12 +186,15 @@ class Dependents:
     def _body(self, seen: Seen, c: int) -> Array:
         """Weight[y, u, v] of both halves of a head at c with word y."""
         left, right = seen[:c], seen[c + 1 :]
-        u = self._half("left", left) if any(left) else self._blank(half_trees(len(left)))
-        v = self._half("right", right) if any(right) else self._blank(half_trees(len(right)))
-        return einsum("yu,yv->yuv", u, v)
-
-    def _blank(self, count: int) -> Array:
-        ones = np.full((self.root.shape[0], 1), count)
+        n_left, n_right = half_trees(len(left)), half_trees(len(right))
+        d = self.root.shape[0]
+        if any(left) and any(right):
+            return einsum("yu,yv->yuv", self._half("left", left), self._half("right", right))
+        if any(left):
+            return (self._half("left", left) * n_right).reshape(d, -1, 1)
+        if any(right):
+            return (self._half("right", right) * n_left).reshape(d, 1, -1)
+        ones = np.full((d, 1, 1), n_left * n_right)
         return self.root.lifted(ones) if isinstance(self.root, Dual) else ones.astype(float)
 
 
