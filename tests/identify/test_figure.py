@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sapwood.errors import SapwoodError
 from sapwood.identify.figure import Cell, Size, as_row, figure, paper_answer
+from sapwood.identify.observations import NAMED
+
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "identifiability.md"
 
 
 def cell(deficits: dict[tuple[int, int | None, int], int | None]) -> Cell:
@@ -55,3 +60,35 @@ def test_a_figure_that_is_too_large_or_empty() -> None:
         figure(100, 4, 6)
     with pytest.raises(SapwoodError, match="starts at 2 states"):
         figure(3, 1, 3)
+
+
+def test_the_page_shows_the_figure() -> None:
+    """Every cell of the table in the docs is what is computed; bold where the paper differs."""
+    text = PAGE.read_text(encoding="utf-8").split("## Figure 2, cell by cell")[1]
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| ")]
+    rows = [[part.strip() for part in row] for row in rows if len(row) == 1 + len(NAMED)]
+    assert rows[0][1:] == list(NAMED)
+    cells = {(each.family, each.moments): each for each in figure(3, 3, 4)}
+    ours, theirs = rows[1::2], rows[2::2]
+    for (name, *row), (paper, *claims) in zip(ours, theirs, strict=True):
+        family = name.strip("*")
+        assert paper == "paper"
+        for moments, shown, claim in zip(NAMED, row, claims, strict=True):
+            cell = cells[family, moments]
+            bold = f"**{_short(cell.answer)}**"
+            assert shown == (bold if cell.differences() else bold.strip("*"))
+            assert claim.split(",")[0] == _short(paper_answer(family, moments))
+    assert len(ours) == 6
+
+
+def _short(answer: str) -> str:
+    """As in the docs.
+
+    Examples
+    --------
+    >>> _short("yes for L >= 4, at L = 3 with 2 states")
+    'L >= 4; L = 3 if k = 2'
+    """
+    text = answer.removeprefix("yes iff ").removeprefix("yes for ")
+    text = text.replace(", at", ";").replace("with 2 states", "if k = 2")
+    return text.replace("with 2 words", "if d = 2")
