@@ -113,7 +113,7 @@ def decompose(
     rank = int((s > RANK_TOLERANCE * max(s[0], np.finfo(float).tiny)).sum())
     if rank < k:
         msg = f"{k} states were asked for, but the unmixed moment has rank {rank}"
-        hint = f"ask for at most {rank} states, or check that the states have different words"
+        hint = f"ask for fewer states, at most {rank}; states must differ in their words"
         raise NotIdentifiableError(msg, report=RankReport(k, rank, s), hint=hint)
     U1, U2 = U1[:, :k], U2t[:k].T
     best: Decomposition | None = None

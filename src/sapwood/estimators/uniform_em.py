@@ -58,6 +58,7 @@ def em(
     *,
     iterations: int,
     tolerance: float = 1e-7,
+    floor: float = FLOOR,
     n_jobs: int = 1,
 ) -> EMRun:
     """Climb the likelihood of sentences.
@@ -65,18 +66,20 @@ def em(
     Parameters
     ----------
     start
-        Where to begin; zeros are raised a little, since EM could not leave them.
+        Where to begin.
     iterations
         The most M-steps to take.
     tolerance
         EM ends when a step gains less than this, in nats a sentence.
+    floor
+        Share of the uniform distribution that is mixed into the start, since EM never leaves 0.
     n_jobs
         Threads over sentences; 0 means all cores.
 
     Cost: an iteration takes O(length^3 k) for every distinct sentence.
     """
     begun = process_time()
-    run = EMRun(smoothed(start))
+    run = EMRun(smoothed(start, floor))
     jobs = resolve_jobs(n_jobs)
     shards = sentences.shards(jobs)
     n = max(sentences.total, 1.0)
@@ -93,7 +96,7 @@ def em(
     return run
 
 
-def smoothed(model: UniformTreeModel, share: float = FLOOR) -> UniformTreeModel:
+def smoothed(model: UniformTreeModel, share: float) -> UniformTreeModel:
     """A little of the uniform distribution mixed into every column."""
     tables = {name: (1 - share) * t + share / len(t) for name, t in model.tables.items()}
     if model.family == "dep-ies":

@@ -128,21 +128,17 @@ class _Columns:
     """Columns of a table, to draw one outcome from each of many of them."""
 
     def __init__(self, table: FloatArray) -> None:
-        self.cumulative = np.cumsum(table, axis=0)
-        self.cumulative /= self.cumulative[-1:]
+        cumulative = np.cumsum(table, axis=0)
+        self.n_outcomes, n_columns = table.shape
+        # One rising list: the cumulative sums of column x lie between x and x + 1.
+        self.steps = (cumulative / cumulative[-1] + np.arange(n_columns)).T.ravel()
 
     def draw(self, given: IntArray, rng: np.random.Generator) -> IntArray:
         """An outcome for each column that is asked for."""
-        out = np.empty(len(given), dtype=np.int64)
-        if not len(given):
-            return out
-        u = rng.random(len(given))
-        order = np.argsort(given, kind="stable")
-        columns, first = np.unique(given[order], return_index=True)
-        for column, places in zip(columns.tolist(), np.split(order, first[1:]), strict=True):
-            out[places] = np.searchsorted(self.cumulative[:, column], u[places], side="right")
-        # Rounding may leave the last cumulative sum below a draw of nearly 1.
-        return np.minimum(out, len(self.cumulative) - 1)
+        u = rng.random(len(given)) + given
+        out = np.searchsorted(self.steps, u, side="right") - given * self.n_outcomes
+        # Rounding may take a draw of nearly 1 over the last step.
+        return np.minimum(out, self.n_outcomes - 1)
 
 
 def _splits(first: list[int], second: list[int], length: int, *, least: int) -> _Columns:
