@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from sapwood.decompose import diagonalise
 from sapwood.errors import SapwoodError, SapwoodWarning
-from sapwood.estimators import unmix_dep_ies, unmix_pcfg_ie
+from sapwood.estimators import uniform_em, unmix_dep_ies, unmix_pcfg_ie
 from sapwood.estimators.moment_fit import fit_moments
 from sapwood.estimators.uniform_em import em, random_start
 from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
@@ -33,6 +33,7 @@ from sapwood.identify.mixing import (
 from sapwood.models.topologies import sample_words
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
+from sapwood.moments.uniform_counts import UniformCounts
 
 Array = np.ndarray
 Tables = dict[str, Array]
@@ -394,17 +395,37 @@ def test_a_fit_of_exact_moments_ends_at_the_truth(family: str) -> None:
     assert error(fit.model, true) < 1e-6
 
 
+@pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("family", ["pcfg-ie", "dep-ies"])
-def test_em_never_lowers_the_likelihood(family: str) -> None:
+def test_em_never_lowers_the_likelihood(family: str, accelerate: bool) -> None:
     rng = np.random.default_rng(6)
     true = clear_pcfg_ie(rng, 4, 2) if family == "pcfg-ie" else dep_ies(rng, 4)
     counts = sampled(family, true, 2_000, (1, 2, 3, 5), 7)
     names = tuple(map(str, range(4)))
     for seed in range(4):
         start = random_start(family, names, 2, np.random.default_rng(seed))
-        steps = np.diff(em(start, counts, iterations=30, tolerance=0.0).log_likelihoods)
+        run = em(start, counts, iterations=30, tolerance=-1.0, accelerate=accelerate)
+        steps = np.diff(run.log_likelihoods)
+        assert run.n_steps in (30, 31)
         assert steps.min() > -1e-6
         assert steps[0] > 1
+
+
+def test_a_wrong_m_step_lowers_the_likelihood(monkeypatch) -> None:
+    """Counts of parents given their children, instead of children given their parents."""
+    real = uniform_em.maximised
+
+    def wrong(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
+        tables = dict(counts.tables) | {"child": counts.tables["child"].T}
+        return real(model, UniformCounts(tables, 0.0, 0.0))
+
+    monkeypatch.setattr(uniform_em, "maximised", wrong)
+    true = clear_pcfg_ie(np.random.default_rng(6), 4, 2)
+    true["child"] = np.array([[0.7, 0.9], [0.3, 0.1]])
+    counts = sampled("pcfg-ie", true, 2_000, (1, 2, 3, 5), 7)
+    start = UniformTreeModel("pcfg-ie", tuple("abcd"), true)
+    run = em(start, counts, iterations=10, tolerance=-np.inf, accelerate=False)
+    assert np.diff(run.log_likelihoods).min() < -1
 
 
 @pytest.mark.parametrize("family", ["pcfg-ie", "dep-ies"])
@@ -413,7 +434,7 @@ def test_the_truth_is_a_fixed_point_of_em(family: str) -> None:
     true = clear_pcfg_ie(rng, 3, 2) if family == "pcfg-ie" else dep_ies(rng, 3)
     counts = exact_counts(family, true, (2, 3, 4))
     start = UniformTreeModel(family, ("a", "b", "c"), true)
-    run = em(start, counts, iterations=1, tolerance=-1.0, floor=0.0)
+    run = em(start, counts, iterations=4, tolerance=-1.0, floor=0.0)
     assert error(run.model, true) < 1e-6
 
 

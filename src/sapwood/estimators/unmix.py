@@ -189,7 +189,7 @@ def refine(
             model, counts.up_to(longest), iterations=settings["iterations"],
             n_jobs=settings["n_jobs"],
         )  # fmt: skip
-        info.iterations = len(run.log_likelihoods) - 1
+        info.iterations = run.n_steps
         info.log_likelihood = run.log_likelihoods[-1]
         if not run.has_converged:
             info.warn(f"EM was still climbing after {info.iterations} iterations")

@@ -138,7 +138,7 @@ class _Columns:
         u = rng.random(len(given)) + given
         out = np.searchsorted(self.steps, u, side="right") - given * self.n_outcomes
         # Rounding may take a draw of nearly 1 over the last step.
-        return np.minimum(out, self.n_outcomes - 1)
+        return np.asarray(np.minimum(out, self.n_outcomes - 1))
 
 
 def _splits(first: list[int], second: list[int], length: int, *, least: int) -> _Columns:
