@@ -161,7 +161,7 @@ def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) 
         for pair, found in zip(pairs, moments(family, model.tables, length, pairs), strict=True):
             mu = np.asarray(found)
             errors.append(float(np.abs(counts.joint(length, pair) - mu).sum()))
-            noises.append(float(np.sqrt(2 * mu * (1 - mu) / (np.pi * n)).sum()))
+            noises.append(float(np.sqrt(2 * np.maximum(mu * (1 - mu), 0.0) / (np.pi * n)).sum()))
     info.moment_error, info.moment_noise = float(np.mean(errors)), float(np.mean(noises))
     multiple = 1 if info.refined != "none" else UNMIXED_NOISE[model.family]
     if info.moment_error > 3 * multiple * info.moment_noise:

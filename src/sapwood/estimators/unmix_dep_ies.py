@@ -43,6 +43,7 @@ from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 
 FloatArray = npt.NDArray[np.float64]
+TINY = 1e-13
 MAX_WORDS = 300  # every eigenvalue of words x words has a root to choose
 # Roots nearer than that move with the square root of the noise, not with its slope.
 NEAR_ROOTS = 1e-2
@@ -152,6 +153,8 @@ class UnmixDEPIES(Estimator):
         info.gap = self.roots_.gap
         info.noise_gain = _noise_gain(self.roots_, pi)
         argument, info.clipped = proper(_with_pairs(self.roots_.A, pairs, pi))
+        # Words that never lead to others have no single stationary vector, but for this.
+        argument = (1 - TINY) * argument + TINY / len(argument)
         root, _ = proper(np.asarray(stationary(argument))[:, None])
         return {"root": root[:, 0], "argument": argument}
 

@@ -91,7 +91,7 @@ def sample_words(
     Examples
     --------
     >>> tables = {"root": np.array([1.0, 0.0]), "argument": np.array([[0.0, 1.0], [1.0, 0.0]])}
-    >>> rows = sample_words("dep-ie", tables, 4, 2, np.random.default_rng(0))
+    >>> rows = sample_words("dep-ie", tables, 20, 2, np.random.default_rng(0))
     >>> sorted({tuple(row) for row in rows.tolist()})  # the root is word 0, its dependent word 1
     [(0, 1), (1, 0)]
     """
