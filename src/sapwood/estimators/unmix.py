@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
 from sapwood.estimators.moment_fit import fit_moments
-from sapwood.estimators.uniform_em import em
+from sapwood.estimators.uniform_em import FLOOR, em, smoothed
 from sapwood.identify.check import check
 from sapwood.identify.families import family_of, moments
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
+from sapwood.moments.uniform_counts import UniformCounts
 
 FloatArray = npt.NDArray[np.float64]
 REFINEMENTS = ("none", "moments", "em")
@@ -186,15 +187,31 @@ def refine(
         return fit.model
     if how == "em":
         run = em(
-            model, counts.up_to(longest), iterations=settings["iterations"],
+            _better_start(model, counts, longest),
+            counts.up_to(longest),
+            iterations=settings["iterations"],
             n_jobs=settings["n_jobs"],
-        )  # fmt: skip
+        )
         info.iterations = run.n_steps
         info.log_likelihood = run.log_likelihoods[-1]
         if not run.has_converged:
             info.warn(f"EM was still climbing after {info.iterations} iterations")
         return run.model
     return model
+
+
+def _better_start(
+    model: UniformTreeModel, counts: SentenceCounts, max_length: int
+) -> UniformTreeModel:
+    """The unmixed estimate or the moment fit from there, whichever is the likelier."""
+    try:
+        fitted = fit_moments(model, counts, max_length).model
+    except SapwoodError:  # too many words for that
+        return model
+    read = counts.up_to(max_length)
+    found = [UniformCounts.of(read, smoothed(one, FLOOR)) for one in (model, fitted)]
+    gains = found[1].log_likelihood > found[0].log_likelihood
+    return fitted if gains else model
 
 
 def refuse_family(family: str, n_states: int | None) -> None:

@@ -47,9 +47,10 @@ def expected_counts(rows, weight, root, argument, root_sum, argument_sum, log_to
     bars = np.zeros((4, size, size))
     for n in range(len(rows)):
         total = _inside(rows[n], root, argument, spans)
-        log_totals[n] = np.log(total)
         if not total > 0.0:
+            log_totals[n] = -np.inf
             continue
+        log_totals[n] = np.log(total)
         share = weight[n] / total
         _outside(rows[n], root, argument, spans, bars)
         for r in range(size):

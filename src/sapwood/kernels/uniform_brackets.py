@@ -47,9 +47,10 @@ def expected_counts(rows, weight, root, child, words, root_sum, child_sum, word_
     down = np.zeros((length, length + 1, k))
     for n in range(len(rows)):
         total = _inside(rows[n], root, child, words, beta, up)
-        log_totals[n] = np.log(total)
         if not total > 0.0:
+            log_totals[n] = -np.inf
             continue
+        log_totals[n] = np.log(total)
         share = weight[n] / total
         _outside(length, root, child, up, alpha, down)
         for a in range(k):
