@@ -402,7 +402,7 @@ def _draw_losses(axes, contests: dict[str, list[Contest]]) -> None:
             label = None if place else labels[shift]
             axes.plot(x, [max(-value, 0.01) for value in values], ".", color=colour, label=label)
     axes.axhline(WORSE, color="0.4", linewidth=0.8)
-    axes.text(len(contests) - 1.4, WORSE * 1.2, "worse optimum above", fontsize=7, color="0.3")
+    axes.text(len(contests) - 0.55, WORSE * 1.2, "worse optimum above", fontsize=7, ha="right")
     axes.set_yscale("log")
     axes.set_xticks(range(len(contests)), [name.replace(", ", "\n") for name in contests])
     axes.set_ylabel("nats below the best known likelihood")
