@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from sapwood.errors import SapwoodError
+from sapwood.identify.dual import PRIME, Residues
+from sapwood.identify.elimination import rank as exact_rank
 from sapwood.identify.mixing import (
     PairPaths,
     PairRow,
@@ -18,6 +20,7 @@ from sapwood.identify.mixing import (
     pair_mixing,
     triple_mixing,
 )
+from sapwood.models.topologies import n_binary_trees, n_dependency_trees
 from sapwood.reference.topologies import binary_trees, projective_trees
 
 
@@ -73,6 +76,18 @@ def test_pairs_are_mixed_as_all_trees_say() -> None:
         found = Counter(pair_paths(heads, row) for heads in trees[row.length])
         expected = [found[column] / len(trees[row.length]) for column in mixing.columns]
         np.testing.assert_allclose(shares, expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("mixing", "n_trees"),
+    [(triple_mixing(7), n_binary_trees), (pair_mixing(13), n_dependency_trees)],
+    ids=["triples", "pairs"],
+)
+def test_the_rank_is_exact(mixing, n_trees) -> None:
+    """Whole numbers of trees, eliminated modulo a prime, where nothing is rounded."""
+    trees = np.array([n_trees(row.length) for row in mixing.rows])[:, None]
+    counts = np.rint(mixing.matrix * trees).astype(np.int64)
+    assert mixing.rank == exact_rank(counts % PRIME, Residues())
 
 
 @pytest.mark.parametrize("longest", [3, 5, 8])

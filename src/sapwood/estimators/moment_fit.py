@@ -34,7 +34,7 @@ FLOOR = 1e-3  # share of the uniform distribution in the start: logarithms need 
 LARGEST = 4e6  # entries of the Jacobian: about a second an evaluation
 EVALUATIONS = 60
 ORDER = {"pcfg-ie": 3, "dep-ies": 2}  # words in a moment
-LONGEST = {"pcfg-ie": 10, "dep-ies": 14}  # mixing matrices beyond take long to make
+LONGEST = {"pcfg-ie": 10, "dep-ies": 13}  # mixing matrices beyond take long to make
 
 
 @dataclass(frozen=True)

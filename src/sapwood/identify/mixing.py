@@ -7,8 +7,8 @@ moment o is Psi_c,
 
     mu_o = sum over c of  M[o, c] Psi_c          (IDENT, section 5.1)
 
-M does not depend on the data. Psi_c can be read off the moments, linearly and without noise
-amplified by chance, exactly when the unit vector e_c is in the row space of M.
+M does not depend on the data. Psi_c is a weighted sum of moments, whatever the parameters are,
+exactly when the unit vector e_c is in the row space of M.
 
 Notation
 --------
@@ -45,12 +45,11 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-# Shares of topologies are ratios of small whole numbers: the singular values of M that are not 0
-# are above 1e-5 at L_max = 10, those that are come out below 1e-15.
+# Relative to the largest singular value of M. Those that should be 0 come out below 1e-15.
 RANK_TOLERANCE = 1e-9
-# Longest sentences, by the number of words in a moment: triples beyond 12 take gigabytes, and the
-# counts of dependency trees must stay whole in 64 bits.
-LONGEST = {3: 12, 2: 20}
+# Longest sentences, by the number of words in a moment: triples beyond 12 take gigabytes; of pairs
+# beyond 13 some singular values fall below the tolerance though they are not 0.
+LONGEST = {3: 12, 2: 13}
 
 
 class TripleRow(NamedTuple):
