@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sapwood.estimators.pcfg import PCFG as PCFG
     from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
     from sapwood.estimators.spectral import SpectralLPCFG as SpectralLPCFG
+    from sapwood.estimators.unmix_dep_ies import UnmixDEPIES as UnmixDEPIES
+    from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.inference.parser import Parser as Parser
     from sapwood.models.ensemble import Ensemble as Ensemble
     from sapwood.models.files import load as load
@@ -62,6 +64,8 @@ _HOMES = {
     "Transform": "sapwood.corpus.transform",
     "Tree": "sapwood.corpus.tree",
     "Treebank": "sapwood.corpus.treebank",
+    "UnmixDEPIES": "sapwood.estimators.unmix_dep_ies",
+    "UnmixPCFGIE": "sapwood.estimators.unmix_pcfg_ie",
     "bundled_grammar": "sapwood.models.from_text",
     "bundled_treebank": "sapwood.corpus.treebank",
     "clean": "sapwood.corpus.clean",

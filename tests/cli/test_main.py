@@ -13,7 +13,7 @@ import sapwood as sw
 
 COMMANDS = (
     ["demo"], ["train"], ["parse"], ["evaluate"], ["compare"], ["score"], ["inspect"], ["sample"],
-    ["doctor"], ["data"], ["data", "list"], ["data", "fetch"],
+    ["identify"], ["doctor"], ["data"], ["data", "list"], ["data", "fetch"],
 )  # fmt: skip
 HELP_SECONDS = 0.5
 

@@ -12,7 +12,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from sapwood import __version__
-from sapwood.cli import compare, data, demo, doctor, evaluate, inspect, parse, sample, score, train
+from sapwood.cli import (
+    compare,
+    data,
+    demo,
+    doctor,
+    evaluate,
+    identify,
+    inspect,
+    parse,
+    sample,
+    score,
+    train,
+    unmix,
+)
 from sapwood.cli.console import (
     FAILED,
     INTERRUPTED,
@@ -81,6 +94,8 @@ _COMMANDS = (
     (score.score, score.EPILOG, "Print log-probabilities of trees or sentences."),
     (inspect.inspect, inspect.EPILOG, "Show what is in a model."),
     (sample.sample, sample.EPILOG, "Draw trees from a model."),
+    (identify.identify, identify.EPILOG, "Tell whether a model can be learnt at all."),
+    (unmix.unmix, unmix.EPILOG, "Learn a model with hidden trees from plain sentences."),
     (doctor.doctor, doctor.EPILOG, "Show versions and folders; compile the kernels."),
 )
 for _run, _epilog, _summary in _COMMANDS:

@@ -1,0 +1,247 @@
+"""EM over plain sentences whose hidden trees are uniform: PCFG-IE and DEP-IES.
+
+The E-step sums over all trees of every distinct sentence. The M-step divides counts by their
+totals; for DEP-IES, whose root must stay the stationary vector of A, it climbs
+
+    Q(A) = sum of N[y, x] log A[y, x]  +  sum of r[x] log pi(A)[x],      pi = A pi
+    dQ/dA = N / A  +  Z' (r / pi) pi',                                   Z = (I - A + pi 1')^-1
+
+from the better of the old A and the counts divided by their totals, so that the likelihood never
+falls (generalised EM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from time import process_time
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.execute import map_reduce, resolve_jobs
+from sapwood.identify.families import stationary
+from sapwood.models.uniform_trees import UniformTreeModel
+from sapwood.moments.sentence_counts import SentenceCounts
+from sapwood.moments.uniform_counts import UniformCounts
+
+FloatArray = npt.NDArray[np.float64]
+FLOOR = 1e-3  # share of the uniform distribution in a start: EM never leaves a probability of 0
+TINY = 1e-12  # below that a probability is 0 for the logarithms of Q
+SHORTEST = 0.1  # what a jump leaves of a probability at least
+CLIMB = {"maxiter": 20, "ftol": 1e-14, "gtol": 1e-10}  # of the M-step of DEP-IES
+
+
+@dataclass
+class EMRun:
+    """Where EM ended.
+
+    Attributes
+    ----------
+    model
+        The last one; its likelihood is the last of the list.
+    log_likelihoods
+        After every E-step that was kept, rising.
+    n_steps
+        E-steps taken.
+    has_converged
+        Whether the gain fell below the tolerance.
+    """
+
+    model: UniformTreeModel
+    log_likelihoods: list[float] = field(default_factory=list)
+    n_steps: int = 0
+    has_converged: bool = False
+    cpu_seconds: float = 0.0
+
+
+def em(
+    start: UniformTreeModel,
+    sentences: SentenceCounts,
+    *,
+    iterations: int,
+    tolerance: float = 1e-8,
+    floor: float = FLOOR,
+    accelerate: bool = True,
+    n_jobs: int = 1,
+) -> EMRun:
+    """Climb the likelihood of sentences.
+
+    Parameters
+    ----------
+    start
+        Where to begin.
+    iterations
+        The most E-steps to take; the last jump may add one.
+    tolerance
+        EM ends when a step gains less than this, in nats a sentence.
+    floor
+        Share of the uniform distribution that is mixed into the start, since EM never leaves 0.
+    accelerate
+        Whether to try, after every two steps, the point that they seem to go to.
+    n_jobs
+        Threads over sentences; 0 means all cores.
+
+    Cost: an E-step takes O(length^3 k) for every distinct sentence.
+
+    Reference: Varadhan and Roland (2008) for the acceleration.
+    """
+    begun = process_time()
+    climb = _Climb(sentences, n_jobs)
+    first = climb.expect(smoothed(start, floor))
+    least = tolerance * max(sentences.total, 1.0)
+    while climb.n_steps < iterations:
+        second = climb.expect(maximised(first.model, first.counts))
+        climb.has_converged = second.gain_over(first) < least
+        if climb.has_converged or climb.n_steps >= iterations:
+            first = max(first, second, key=_Point.key)
+            break
+        third = maximised(second.model, second.counts)
+        jump = climb.jump(first.model, second, third) if accelerate else None
+        first = jump or climb.expect(third)
+    kept = [point.counts.log_likelihood for point in climb.path]
+    return EMRun(first.model, kept, climb.n_steps, climb.has_converged, process_time() - begun)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A model and what was expected under it."""
+
+    model: UniformTreeModel
+    counts: UniformCounts
+
+    def key(self) -> tuple[float, float]:
+        """Larger is better: first of all, no sentence may be impossible."""
+        return -self.counts.n_impossible, self.counts.log_likelihood
+
+    def gain_over(self, other: _Point) -> float:
+        return self.counts.log_likelihood - other.counts.log_likelihood
+
+
+class _Climb:
+    """E-steps over the same sentences, and the path that they took."""
+
+    def __init__(self, sentences: SentenceCounts, n_jobs: int) -> None:
+        self.jobs = resolve_jobs(n_jobs)
+        self.shards = sentences.shards(self.jobs)
+        self.n_steps = 0
+        self.has_converged = False
+        self.path: list[_Point] = []
+
+    def expect(self, model: UniformTreeModel, least: _Point | None = None) -> _Point:
+        task = partial(UniformCounts.of, model=model)
+        counts: UniformCounts = map_reduce(task, self.shards, jobs=self.jobs)
+        self.n_steps += 1
+        point = _Point(model, counts)
+        if least is None or point.key() >= least.key():
+            self.path.append(point)
+        return point
+
+    def jump(
+        self, first: UniformTreeModel, second: _Point, third: UniformTreeModel
+    ) -> _Point | None:
+        """Where three models on the way to an optimum point to, if that is any better."""
+        ahead = extrapolated(first, second.model, third)
+        if ahead is None:
+            return None
+        point = self.expect(ahead, least=second)
+        return point if point.key() >= second.key() else None
+
+
+def extrapolated(
+    first: UniformTreeModel, second: UniformTreeModel, third: UniformTreeModel
+) -> UniformTreeModel | None:
+    """The limit of a geometric series of steps; None where they do not shrink.
+
+    r = second - first,  v = (third - second) - r,  a = |r| / |v|,  first + 2 a r + a^2 v
+    """
+    x, y, z = (model.tables for model in (first, second, third))
+    r = np.concatenate([(y[name] - x[name]).ravel() for name in x])
+    v = np.concatenate([(z[name] - 2 * y[name] + x[name]).ravel() for name in x])
+    length = float(np.linalg.norm(v))
+    a = float(np.linalg.norm(r)) / length if length > 0 else 0.0
+    if a <= 1:
+        return None
+    tables = {}
+    for name in x:
+        ahead = x[name] + 2 * a * (y[name] - x[name]) + a * a * (z[name] - 2 * y[name] + x[name])
+        # A jump may shorten a probability, but not below 0.
+        kept = np.maximum(ahead, SHORTEST * z[name])
+        tables[name] = kept / kept.sum(axis=0)
+    if first.family == "dep-ies":
+        tables["root"] = np.asarray(stationary(tables["argument"]))
+    return UniformTreeModel(first.family, first.vocabulary, tables)
+
+
+def smoothed(model: UniformTreeModel, share: float) -> UniformTreeModel:
+    """A little of the uniform distribution mixed into every column."""
+    tables = {name: (1 - share) * t + share / len(t) for name, t in model.tables.items()}
+    if model.family == "dep-ies":
+        tables["root"] = np.asarray(stationary(tables["argument"]))
+    return UniformTreeModel(model.family, model.vocabulary, tables)
+
+
+def random_start(
+    family: str, vocabulary: tuple[str, ...], n_states: int, rng: np.random.Generator
+) -> UniformTreeModel:
+    """Every column uniform on its simplex."""
+    d = len(vocabulary)
+    if family == "dep-ies":
+        argument = rng.dirichlet(np.ones(d), d).T
+        tables = {"root": np.asarray(stationary(argument)), "argument": argument}
+    else:
+        k = n_states
+        tables = {
+            "root": rng.dirichlet(np.ones(k)),
+            "child": rng.dirichlet(np.ones(k), k).T,
+            "words": rng.dirichlet(np.ones(d), k).T,
+        }
+    return UniformTreeModel(family, vocabulary, tables)
+
+
+def maximised(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
+    """The M-step."""
+    if model.family == "dep-ies":
+        argument = _stationary_maximum(model.tables["argument"], counts.tables)
+        tables = {"root": np.asarray(stationary(argument)), "argument": argument}
+    else:
+        tables = {n: _normalised(t, model.tables[n]) for n, t in counts.tables.items()}
+    return UniformTreeModel(model.family, model.vocabulary, tables)
+
+
+def _normalised(counts: FloatArray, old: FloatArray) -> FloatArray:
+    """Columns divided by their totals; what was never used stays as it was."""
+    total = counts.sum(axis=0)
+    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), old)
+
+
+def _stationary_maximum(old: FloatArray, counts: Mapping[str, FloatArray]) -> FloatArray:
+    from scipy.optimize import minimize
+
+    N, r = counts["argument"], counts["root"]  # noqa: N806 - as in the formula
+    plain = _normalised(N, old)
+    plain = (1 - TINY) * plain + TINY / len(plain)
+    starts = [np.log(np.maximum(table, TINY)).ravel() for table in (plain, old)]
+    logits = min(starts, key=lambda start: _loss(start, N, r)[0])
+    done = minimize(_loss, logits, (N, r), "L-BFGS-B", jac=True, options=CLIMB)
+    best = done.x if done.fun <= _loss(logits, N, r)[0] else logits
+    return _softmax(best.reshape(old.shape))
+
+
+def _softmax(logits: FloatArray) -> FloatArray:
+    weights = np.exp(logits - logits.max(axis=0))
+    return np.asarray(weights / weights.sum(axis=0))
+
+
+def _loss(logits: FloatArray, N: FloatArray, r: FloatArray) -> tuple[float, FloatArray]:  # noqa: N803
+    """-Q(A) and its gradient in the logits of A's columns, both a count."""
+    d = len(r)
+    A = np.maximum(_softmax(logits.reshape(d, d)), TINY)  # noqa: N806
+    pi = np.maximum(np.asarray(stationary(A / A.sum(axis=0))), TINY)
+    Q = float((N * np.log(A)).sum() + (r * np.log(pi)).sum())  # noqa: N806
+    solved = np.linalg.solve((np.eye(d) - A + pi[:, None]).T, r / pi)
+    gradient = N / A + np.outer(solved, pi)
+    inner = A * (gradient - (A * gradient).sum(axis=0))
+    n = float(r.sum() + N.sum())
+    return -Q / n, -inner.ravel() / n

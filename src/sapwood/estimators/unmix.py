@@ -1,0 +1,240 @@
+"""What unmixing estimators share: counted sentences, proper tables, diagnostics, refinement."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
+from sapwood.estimators.moment_fit import fit_moments
+from sapwood.estimators.uniform_em import FLOOR, em, smoothed
+from sapwood.identify.check import check
+from sapwood.identify.families import family_of, moments
+from sapwood.models.uniform_trees import UniformTreeModel
+from sapwood.moments.sentence_counts import SentenceCounts
+from sapwood.moments.uniform_counts import UniformCounts
+
+FloatArray = npt.NDArray[np.float64]
+REFINEMENTS = ("none", "moments", "em")
+# Relative error of the eigenvectors, to first order, above which they mean little.
+UNSURE = 0.3
+# Moments that a closed form adds up, with their factors.
+UNMIXED_NOISE = {"pcfg-ie": 3, "dep-ies": 7}
+CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
+
+REFINE_CONSTRAINTS: dict[str, tuple[Any, str]] = {
+    "refine": (lambda v: v in REFINEMENTS, f"one of {', '.join(REFINEMENTS)}"),
+    "max_length": (lambda v: isinstance(v, int) and 3 <= v <= 60, "a whole number from 3 to 60"),
+    "iterations": (lambda v: isinstance(v, int) and v >= 1, "a whole number from 1 up"),
+}
+
+
+@dataclass
+class UnmixInfo:
+    """What was found on the way, and how far it can be trusted.
+
+    Attributes
+    ----------
+    n_sentences
+        By length; infinite for exact moments.
+    gap
+        Smallest distance between two eigenvalues that had to be told apart.
+    noise_gain
+        How much noise in the moments is multiplied, to first order.
+    clipped
+        Largest share of a table that was negative and was set to 0.
+    moment_error, moment_noise
+        Mean L1 distance of the observed pair moments from the model's, at the lengths that were
+        unmixed, and what sampling noise alone would make of it.
+    refined
+        `moments` or `em`, where that was asked for.
+    iterations
+        Of the refinement.
+    log_likelihood
+        Of the sentences given their lengths, after EM.
+    warnings
+        Reasons to doubt the estimate.
+    """
+
+    n_sentences: dict[int, float] = field(default_factory=dict)
+    gap: float = np.nan
+    noise_gain: float = np.nan
+    clipped: float = 0.0
+    moment_error: float = np.nan
+    moment_noise: float = 0.0
+    refined: str = "none"
+    iterations: int = 0
+    log_likelihood: float | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Keep a reason for doubt, and show it."""
+        self.warnings.append(text)
+        warnings.warn(text, SapwoodWarning, stacklevel=2)
+
+
+class Corpus(NamedTuple):
+    """Distinct sentences with the words that their numbers stand for, commonest first."""
+
+    vocabulary: tuple[str, ...]
+    counts: SentenceCounts
+
+
+def count_sentences(sentences: Iterable[Sequence[str]], max_words: int) -> Corpus:
+    """Number the words of sentences, lists of strings, and count the sentences."""
+    kept = [words for words in sentences if len(words)]
+    if any(isinstance(words, str) for words in kept):
+        msg = "a sentence is a list of words, not a string"
+        raise SapwoodError(msg, hint="use [line.split() for line in lines]")
+    frequency = Counter(word for words in kept for word in words)
+    vocabulary = tuple(sorted(frequency, key=lambda word: (-frequency[word], word)))
+    if not vocabulary:
+        msg = "no sentences: nothing can be learnt"
+        raise SapwoodError(msg, hint="give one tokenised sentence a line")
+    if len(vocabulary) > max_words:
+        msg = f"{len(vocabulary):,} types of words; this family is unmixed with at most {max_words}"
+        raise SapwoodError(msg, hint="write one sign for all rare words, or their tags for words")
+    if len(vocabulary) == 1:
+        msg = f"all words are {vocabulary[0]!r}: one type of word tells nothing apart"
+        raise SapwoodError(msg, hint="check how the sentences were split into words")
+    number = {word: place for place, word in enumerate(vocabulary)}
+    ids = ([number[word] for word in words] for words in kept)
+    return Corpus(vocabulary, SentenceCounts.of(ids, len(vocabulary)))
+
+
+def require_lengths(counts: SentenceCounts, lengths: tuple[int, ...], family: str) -> None:
+    """Refuse sentences that the closed form cannot use."""
+    for length in lengths:
+        if not counts.n_sentences(length):
+            have = ", ".join(str(n) for n in counts.lengths[:12])
+            needed = " and ".join(str(n) for n in lengths)
+            msg = f"no sentence of {length} words; found lengths {have}"
+            hint = f"unmixing {family} starts from sentences of {needed} words: add some"
+            raise SapwoodError(msg, hint=hint)
+
+
+def proper(table: FloatArray) -> tuple[FloatArray, float]:
+    """Columns as distributions, negative entries set to 0; and the largest share so removed."""
+    clipped = np.maximum(table, 0.0)
+    total = clipped.sum(axis=0)
+    mass = np.abs(table).sum(axis=0)
+    removed = float(np.max(1 - total / np.where(mass > 0, mass, 1.0)))
+    # A column without any positive entry says nothing: every outcome is as likely.
+    safe = np.where(total > 0, clipped / np.where(total > 0, total, 1.0), 1.0 / len(table))
+    return safe, removed
+
+
+def check_conditioning(info: UnmixInfo, n: float) -> None:
+    """Warn where the noise of n sentences is multiplied to the size of what is looked for."""
+    if np.isfinite(n) and info.noise_gain / np.sqrt(n) > UNSURE:
+        needed = (info.noise_gain / UNSURE) ** 2
+        info.warn(
+            f"ill-conditioned: noise is multiplied by {info.noise_gain:.0f}, so {n:.0f} short "
+            f"sentences are too few for the closed form; about {needed:.1g} would do"
+        )
+    if info.clipped > CLIPPED:
+        info.warn(
+            f"{info.clipped:.0%} of a table was negative and was set to 0: too few sentences, "
+            "or sentences that this family cannot have made"
+        )
+
+
+def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) -> None:
+    """Compare pair moments of short sentences with the model's.
+
+    The closed forms add and subtract moments, so that their own errors come to a multiple of the
+    noise; after a refinement only the noise is left.
+    """
+    family = family_of(model.family)
+    errors, noises = [], []
+    for length in (2, 3):
+        n = counts.n_sentences(length)
+        if not n:
+            continue
+        pairs = list(combinations(range(1, length + 1), 2))
+        for pair, found in zip(pairs, moments(family, model.tables, length, pairs), strict=True):
+            mu = np.asarray(found)
+            errors.append(float(np.abs(counts.joint(length, pair) - mu).sum()))
+            noises.append(float(np.sqrt(2 * np.maximum(mu * (1 - mu), 0.0) / (np.pi * n)).sum()))
+    info.moment_error, info.moment_noise = float(np.mean(errors)), float(np.mean(noises))
+    multiple = 1 if info.refined != "none" else UNMIXED_NOISE[model.family]
+    if info.moment_error > 3 * multiple * info.moment_noise:
+        info.warn(
+            f"the model's pairs of words are {info.moment_error:.3f} (L1) away from those counted, "
+            f"where sampling alone would make it {info.moment_noise:.3f}: the estimate is poor, or "
+            "the sentences are not from this family"
+        )
+
+
+def refine(
+    model: UniformTreeModel, counts: SentenceCounts, info: UnmixInfo, settings: dict[str, Any]
+) -> UniformTreeModel:
+    """The unmixed estimate as the start of a fit to all sentences, if wanted."""
+    how, longest = settings["refine"], settings["max_length"]
+    info.refined = how
+    if how == "moments":
+        fit = fit_moments(model, counts, longest)
+        info.iterations = fit.evaluations
+        if fit.max_length < min(longest, counts.lengths[-1]):
+            info.warn(f"moments of sentences above {fit.max_length} words are too many: left out")
+        return fit.model
+    if how == "em":
+        run = em(
+            _better_start(model, counts, longest),
+            counts.up_to(longest),
+            iterations=settings["iterations"],
+            n_jobs=settings["n_jobs"],
+        )
+        info.iterations = run.n_steps
+        info.log_likelihood = run.log_likelihoods[-1]
+        if not run.has_converged:
+            info.warn(f"EM was still climbing after {info.iterations} iterations")
+        return run.model
+    return model
+
+
+def _better_start(
+    model: UniformTreeModel, counts: SentenceCounts, max_length: int
+) -> UniformTreeModel:
+    """The unmixed estimate or the moment fit from there, whichever is the likelier."""
+    try:
+        fitted = fit_moments(model, counts, max_length).model
+    except SapwoodError:  # too many words for that
+        return model
+    read = counts.up_to(max_length)
+    found = [UniformCounts.of(read, smoothed(one, FLOOR)) for one in (model, fitted)]
+    gains = found[1].log_likelihood > found[0].log_likelihood
+    return fitted if gains else model
+
+
+def refuse_family(family: str, n_states: int | None) -> None:
+    """Say why a family cannot be unmixed.
+
+    Raises
+    ------
+    NotIdentifiableError
+        Where no sentences determine the parameters; its report is that of `identify`.
+    SapwoodError
+        Where they do, but no closed form is known; or for a name that is no family.
+    """
+    found = family_of(family)
+    if family != "pcfg":
+        other = "pcfg-ie" if found.has_states else "dep-ies"
+        msg = f"no closed form is known for {family}, though sentences determine its parameters"
+        raise SapwoodError(msg, hint=f"unmix {other} instead, its restriction")
+    k = n_states or 2
+    size = min(k, 3)
+    report = check(family, words=size, states=size, length=3, moments="all", n_points=0)
+    msg = (
+        f"no sentences determine a pcfg with {k} states: a change of basis of its hidden states "
+        f"moves {k * (k - 1)} of its parameters and no probability"
+    )
+    hint = "unmix pcfg-ie, whose children are drawn apart and alike"
+    raise NotIdentifiableError(msg, report=report, hint=hint)

@@ -1,0 +1,342 @@
+"""Can a family of models be learnt from some moments? The check of IDENT, with exact ranks.
+
+Notation (IDENT, section 4.2)
+-----------------------------
+    J      Jacobian of the moments at a random point                                    [m, n]
+    N      basis of its null space: directions that no moment sees                      [n, deficit]
+
+A family is locally identifiable from its moments if and only if J has rank n at a random point
+(Theorem 1). The rank is taken modulo a prime, where nothing is rounded. Floating point is used for
+one thing only: to say how large or small the singular values are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import comb
+
+import numpy as np
+
+from sapwood.errors import SapwoodError
+from sapwood.identify.directions import SYMMETRIES, Symmetry, symmetry_directions
+from sapwood.identify.dual import AnyArray, Array, Reals, Residues
+from sapwood.identify.elimination import NullSpace, null_space, rank
+from sapwood.identify.families import Family, FloatArray, Parameters, Table, family_of
+from sapwood.identify.families import moments as moments_at
+from sapwood.identify.jacobian import (
+    CHUNK,
+    MomentMap,
+    changes,
+    direction_of,
+    draw_reals,
+    draw_residues,
+    jacobian,
+)
+from sapwood.identify.observations import Observation, observations
+from sapwood.identify.report import Conditioning, Report
+
+LONGEST = 60  # words; longer sentences would nest deeper than Python's stack
+MAX_BYTES = 4 * 2**30
+COPIES = 4  # of the Jacobian: its chunks, the whole, and two half-words while multiplying
+LONGEST_HINT = 6  # words of a sentence that a hint may ask for
+HINT_BYTES = 2**28  # larger questions take too long for a hint
+RICHER = ("pairs", "triples", "all")
+
+
+def check(
+    family: str,
+    *,
+    words: int,
+    length: int,
+    moments: str,
+    states: int | None = None,
+    n_points: int = 3,
+    seed: int = 0,
+) -> Report:
+    """Whether a family of parsing models can be learnt from moments of sentences of one length.
+
+    Parameters
+    ----------
+    family
+        One of pcfg, pcfg-i, pcfg-ie, dep-i, dep-ie, dep-ies.
+    words, states
+        Word types, and hidden states (pcfg families only).
+    length
+        Words of a sentence.
+    moments
+        A name of `observations`: 12, pairs, 123e1, 123, triples-e1, triples, all, or positions.
+    n_points
+        Random points for the conditioning in floating point; 0 leaves it and the directions out.
+    seed
+        Of all random points.
+
+    Raises
+    ------
+    SapwoodError
+        For names that do not exist, and for sizes that do not fit into memory.
+
+    Examples
+    --------
+    >>> check("pcfg-ie", words=4, states=2, length=4, moments="pairs").identifiable
+    True
+    >>> check("pcfg", words=3, states=3, length=3, moments="triples").explanation
+    ('all 6 are changes of basis of the hidden states',)
+    """
+    model = family_map(family, words=words, states=states, length=length, moments=moments)
+    found = check_map(model, symmetries=SYMMETRIES[family], n_points=n_points, seed=seed)
+    return replace(found, words=words, states=states, length=length, moments=moments)
+
+
+def check_map(
+    model: MomentMap, *, symmetries: Sequence[Symmetry] = (), n_points: int = 3, seed: int = 0
+) -> Report:
+    """Whether a family given by its moments can be learnt from them.
+
+    Parameters
+    ----------
+    model
+        The tables and the moments as a function of them.
+    symmetries
+        Directions that are known in advance; named in the report if they are indeed unseen.
+    n_points, seed
+        As in `check`.
+    """
+    rng = np.random.default_rng(seed)
+    field = Residues()
+    point = draw_residues(model.tables, field, rng)
+    matrix = jacobian(model, point, field)
+    unseen = null_space(matrix, field, rng)
+    report = Report(
+        family=model.name,
+        parameters=model.n_parameters,
+        rank=unseen.rank,
+        numbers=len(matrix),
+        prime=field.prime,
+        movable=_movable(model.tables, unseen, field),
+        explanation=_explanation(model, symmetries, point, matrix, unseen),
+    )
+    del matrix
+    return _with_floats(report, model, n_points, rng) if n_points else report
+
+
+def family_map(
+    family: str, *, words: int, length: int, moments: str, states: int | None = None
+) -> MomentMap:
+    """The moment map of one of the six families, after a check of all names and sizes."""
+    found = family_of(family)
+    k = _check_sizes(found, words, states, length)
+    seen = observations(moments, length)
+    _check_picked(seen, words)
+    _check_memory(found.tables(words, k), seen, (words, k, length))
+
+    def moment_map(parameters: Parameters) -> list[Array]:
+        arrays = moments_at(found, parameters, length, [each.positions for each in seen])
+        return [
+            array if each.picked is None else array[..., each.picked - 1]
+            for array, each in zip(arrays, seen, strict=True)
+        ]
+
+    return MomentMap(family, found.tables(words, k), moment_map)
+
+
+# -- what cannot be learnt --------------------------------------------------------------------
+
+
+def _movable(tables: Mapping[str, Table], unseen: NullSpace, field: Residues) -> dict[str, int]:
+    """Rank of the null space within each table."""
+    return {name: rank(unseen.basis[_rows(tables, name)], field) for name in tables}
+
+
+def _explanation(
+    model: MomentMap,
+    symmetries: Sequence[Symmetry],
+    point: Mapping[str, AnyArray],
+    matrix: AnyArray,
+    unseen: NullSpace,
+) -> tuple[str, ...]:
+    """What is unseen in words, up to the first symmetry that accounts for all of it."""
+    found: list[str] = []
+    for symmetry in symmetries:
+        known = symmetry_directions(symmetry, point, Residues())
+        if not known or not unseen.basis.shape[1]:
+            continue
+        if symmetry.within:
+            text = _text_within(symmetry, known, model.tables, unseen)
+        else:
+            text = _text_of_all(symmetry, known, model.tables, matrix, unseen)
+        if text:
+            found.append(text)
+        if text.startswith("all "):
+            break
+    return tuple(found)
+
+
+def _text_of_all(
+    symmetry: Symmetry,
+    known: list[dict[str, AnyArray]],
+    tables: Mapping[str, Table],
+    matrix: AnyArray,
+    unseen: NullSpace,
+) -> str:
+    """Named if every direction is unseen; all of what is unseen if it has no more dimensions."""
+    field = Residues()
+    basis = np.stack([direction_of(tables, change) for change in known], axis=1)
+    if field.matmul(matrix, basis).any():
+        return ""
+    n_known, deficit = rank(basis, field), unseen.basis.shape[1]
+    many = "all" if n_known == deficit else f"{n_known} of"
+    return f"{many} {deficit} are {symmetry.text}"
+
+
+def _text_within(
+    symmetry: Symmetry,
+    known: list[dict[str, AnyArray]],
+    tables: Mapping[str, Table],
+    unseen: NullSpace,
+) -> str:
+    """Named if what is unseen moves the table within these directions, and not any table could."""
+    field = Residues()
+    name = symmetry.within
+    assert name is not None
+    rows = unseen.basis[_rows(tables, name)]
+    basis = np.stack([direction_of({name: tables[name]}, change) for change in known], axis=1)
+    n_known, n_moves = rank(basis, field), rank(rows, field)
+    is_inside = rank(np.concatenate([basis, rows], axis=1), field) == n_known
+    if not n_moves or not is_inside or n_known == tables[name].n_free:
+        return ""
+    plural = "" if n_moves == 1 else "s"
+    return f"{name} move only by {symmetry.text}, in {n_moves} dimension{plural}"
+
+
+def _rows(tables: Mapping[str, Table], name: str) -> slice:
+    """Where the parameters of a table stand."""
+    start = 0
+    for other, table in tables.items():
+        if other == name:
+            break
+        start += table.n_free
+    return slice(start, start + tables[name].n_free)
+
+
+def _with_floats(
+    report: Report, model: MomentMap, n_points: int, rng: np.random.Generator
+) -> Report:
+    """The report with singular values at random points, and directions at the last of them."""
+    if not report.rank:  # nothing to compare singular values with
+        return report
+    spectra = []
+    for _ in range(n_points):
+        point = draw_reals(model.tables, rng)
+        triangle = np.linalg.qr(jacobian(model, point, Reals()), mode="r")
+        _, values, right = np.linalg.svd(triangle)
+        spectra.append(np.pad(values, (0, report.parameters - len(values))))
+    directions = tuple(changes(model.tables, row) for row in right[report.rank :])
+    found = _conditioning(np.array(spectra), report)
+    return replace(report, conditioning=found, point=point, directions=directions)
+
+
+def _conditioning(spectra: FloatArray, report: Report) -> Conditioning:
+    relative = spectra / spectra[:, :1]
+    tolerance = max(report.numbers, report.parameters) * np.finfo(float).eps  # as NumPy's rank
+    middle = np.median(relative, axis=0)
+    kept = float(middle[report.rank - 1])
+    return Conditioning(
+        condition=1 / kept if kept else float("inf"),
+        smallest_kept=kept,
+        largest_dropped=float(middle[report.rank]) if report.deficit else None,
+        float_rank=int((relative > tolerance).sum(axis=1).max()),
+        n_points=len(spectra),
+    )
+
+
+# -- what would help --------------------------------------------------------------------------
+
+
+def remedy(report: Report) -> str | None:
+    """The nearest question with the answer yes: richer moments first, then longer sentences."""
+    if report.identifiable or report.words is None or report.length is None:
+        return None
+    if report.family == "pcfg":
+        return (
+            "no moments identify a pcfg, since its states have no fixed basis; "
+            "use pcfg-i or pcfg-ie, whose children are independent"
+        )
+    for length in range(report.length, max(report.length, LONGEST_HINT) + 1):
+        for name in RICHER:
+            if _is_identifiable(report, length, name):
+                change = f"--moments {name}" + (
+                    f" --length {length}" if length > report.length else ""
+                )
+                return f"{report.family} of this size is identifiable with {change}"
+    return f"no moments of sentences of up to {LONGEST_HINT} words were found to be enough"
+
+
+def _is_identifiable(report: Report, length: int, name: str) -> bool:
+    assert report.words is not None
+    tables = family_of(report.family).tables(report.words, report.states or 1)
+    sizes = (report.words, report.states or 1, length)
+    if memory_bytes(tables, observations(name, length), sizes) > HINT_BYTES:
+        return False
+    found = check(
+        report.family, words=report.words, states=report.states, length=length, moments=name,
+        n_points=0,
+    )  # fmt: skip
+    return found.identifiable
+
+
+# -- sizes ------------------------------------------------------------------------------------
+
+
+def _check_sizes(family: Family, words: int, states: int | None, length: int) -> int:
+    for name, size in (("words", words), ("length", length), ("states", states)):
+        if size is not None and size < 1:
+            msg = f"{name} {size}: expected at least 1"
+            raise SapwoodError(msg, hint=f"give a larger --{name}")
+    if length > LONGEST:
+        msg = f"length {length}: sentences of at most {LONGEST} words can be checked"
+        raise SapwoodError(msg, hint=f"give a --length of at most {LONGEST}")
+    if family.has_states and states is None:
+        msg = f"{family.name} has hidden states, and their number is missing"
+        raise SapwoodError(msg, hint="say how many: --states 2")
+    if not family.has_states and states is not None:
+        msg = f"{family.name} has no hidden states, found states {states}"
+        raise SapwoodError(msg, hint="leave --states out: dependencies connect words directly")
+    return states or 1
+
+
+def _check_picked(seen: list[Observation], words: int) -> None:
+    for each in seen:
+        if each.picked is not None and not 1 <= each.picked <= words:
+            msg = f"moments pick word {each.picked} of {words}"
+            raise SapwoodError(msg, hint=f"pick a word from e1 to e{words}")
+
+
+def _check_memory(
+    tables: Mapping[str, Table], seen: list[Observation], sizes: tuple[int, int, int]
+) -> None:
+    needed = memory_bytes(tables, seen, sizes)
+    if needed > MAX_BYTES:
+        size = f"about {needed >> 30:,}" if needed < 10**6 << 30 else "over a million"
+        msg = f"this check would take {size} GB of memory, more than {MAX_BYTES >> 30}"
+        raise SapwoodError(msg, hint="use fewer words or states, shorter sentences, or pairs")
+
+
+def memory_bytes(
+    tables: Mapping[str, Table], seen: list[Observation], sizes: tuple[int, int, int]
+) -> int:
+    """About how much memory a check takes, from above: the Jacobian and all spans.
+
+    Spans with q positions seen are at most those of all choices of q, or those of each observation.
+    """
+    words, states, length = sizes
+    n = sum(table.n_free for table in tables.values())
+    rows = sum(each.size(words) for each in seen)
+    most = max(len(each.positions) for each in seen)
+    width = max(states, words)
+    n_spans = min(
+        len(seen) * length * (length + 1) // 2,
+        sum(comb(length + 1, q + 1) for q in range(most + 1)),
+    )
+    spans = n_spans * words**most * width * (min(CHUNK, n) + 1)
+    return int(8 * (COPIES * rows * n + spans))

@@ -1,0 +1,201 @@
+"""Figure 2 of IDENT, computed again: which family can be learnt from which moments.
+
+Notation (IDENT, Figure 2)
+--------------------------
+    d      words, from 2 on         k     states, from 2 to d         L     length, from 2 on
+
+A cell of the figure is one family and one kind of moments. It holds the deficit of every size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sapwood.errors import SapwoodError
+from sapwood.identify.check import check, family_map
+from sapwood.identify.families import FAMILIES
+from sapwood.identify.observations import NAMED, Observation, observations
+
+# The least length from which on the paper says yes; None where it says no for every length. Borders
+# of the merged columns are lost in the text that we have; this is how the section around it reads.
+_CONSTITUENTS = {"12": None, "pairs": 4, "123e1": 3, "123": 3, "triples-e1": 3, "triples": 3}
+_FROM_THREE = dict.fromkeys(_CONSTITUENTS, 3)
+PAPER: dict[str, dict[str, int | None]] = {
+    "pcfg": dict.fromkeys((*_CONSTITUENTS, "all")),
+    "pcfg-i": dict(_CONSTITUENTS),
+    "pcfg-ie": dict(_CONSTITUENTS),
+    "dep-i": _FROM_THREE | {"12": None},
+    "dep-ie": dict(_FROM_THREE),
+    "dep-ies": dict(_FROM_THREE),
+}
+
+
+class Size(NamedTuple):
+    """Sizes of one question; states is None for families without any."""
+
+    words: int
+    states: int | None
+    length: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One family and one kind of moments: the deficit for every size.
+
+    None where the moments do not exist, as for position 3 of two words.
+    """
+
+    family: str
+    moments: str
+    deficits: dict[Size, int | None]
+
+    def is_identifiable(self, size: Size) -> bool:
+        """Whether the family can be learnt at this size."""
+        return self.deficits[size] == 0
+
+    @property
+    def lengths(self) -> list[int]:
+        """All lengths that were tried."""
+        return sorted({size.length for size in self.deficits})
+
+    @property
+    def answer(self) -> str:
+        """The cell in words: no, yes, or from which length on.
+
+        Examples
+        --------
+        >>> Cell("dep-i", "pairs", {Size(2, None, 2): 2, Size(2, None, 3): 0}).answer
+        'yes iff L >= 3'
+        """
+        yes = {length: self._yes(length) for length in self.lengths}
+        whole = [length for length in self.lengths if yes[length] == self._all(length)]
+        if not any(yes.values()):
+            return "no"
+        first = self.lengths[0]
+        steady = [n for n in self.lengths if all(m in whole for m in self.lengths if m >= n)]
+        if steady[:1] == [first]:
+            return "yes"
+        before = [n for n in self.lengths if yes[n] and n not in steady]
+        parts = [f"at L = {n} with {self._which(yes[n], n)}" for n in before]
+        if not steady:
+            return f"yes {', '.join(parts)}"
+        return ", ".join([f"yes {'for' if parts else 'iff'} L >= {steady[0]}", *parts])
+
+    def differences(self) -> list[Size]:
+        """Sizes for which the paper says otherwise; none where it says nothing."""
+        claims = PAPER[self.family]
+        if self.moments not in claims:
+            return []
+        least = claims[self.moments]
+        return [
+            size
+            for size in self.deficits
+            if self.is_identifiable(size) != (least is not None and size.length >= least)
+        ]
+
+    def _all(self, length: int) -> set[Size]:
+        return {size for size in self.deficits if size.length == length}
+
+    def _yes(self, length: int) -> set[Size]:
+        return {size for size in self._all(length) if self.is_identifiable(size)}
+
+    def _which(self, yes: set[Size], length: int) -> str:
+        """What the sizes have in common that are identifiable at this length."""
+        everything = self._all(length)
+        if yes == everything:
+            return "all sizes"
+        for noun in ("states", "words"):
+            values = {getattr(size, noun) for size in yes}
+            if yes == {size for size in everything if getattr(size, noun) in values}:
+                return f"{' or '.join(map(str, sorted(values)))} {noun}"
+        return f"{len(yes)} of {len(everything)} sizes"
+
+
+def paper_answer(family: str, moments: str) -> str:
+    """What the paper's figure says in a cell; empty where it has none."""
+    claims = PAPER[family]
+    if moments not in claims:
+        return ""
+    return "no" if claims[moments] is None else f"yes iff L >= {claims[moments]}"
+
+
+def figure(
+    max_words: int,
+    max_states: int,
+    max_length: int,
+    *,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> list[Cell]:
+    """All cells for words up to max_words, states up to words and max_states, L up to max_length.
+
+    Cost: about 20 seconds for 5, 4 and 6 on one core; most of it for the longest sentences.
+    """
+    for name, value in (("words", max_words), ("states", max_states), ("length", max_length)):
+        if value < 2:
+            msg = f"the figure starts at 2 {name}, found {value}"
+            raise SapwoodError(msg, hint=f"give --max-{name} of 2 or more")
+    _check_largest(max_words, max_states, max_length)
+    cells, n_done = [], 0
+    for family, found in FAMILIES.items():
+        deficits: dict[tuple[Size, frozenset[Observation]], int] = {}
+        for moments in NAMED:
+            cell: dict[Size, int | None] = {}
+            for size in sizes(max_words, max_states if found.has_states else None, max_length):
+                seen = _seen(moments, size.length)
+                # Short sentences make several names the same: 12 is all there is of two words.
+                if seen and (size, seen) not in deficits:
+                    deficits[size, seen] = _deficit(family, size, moments, seed)
+                cell[size] = deficits[size, seen] if seen else None
+                n_done += 1
+                if progress:
+                    progress(n_done)
+            cells.append(Cell(family, moments, cell))
+    return cells
+
+
+def sizes(max_words: int, max_states: int | None, max_length: int) -> Iterator[Size]:
+    """All sizes of a family; without states where max_states is None."""
+    for length in range(2, max_length + 1):
+        for words in range(2, max_words + 1):
+            if max_states is None:
+                yield Size(words, None, length)
+            else:
+                for states in range(2, min(words, max_states) + 1):
+                    yield Size(words, states, length)
+
+
+def _check_largest(max_words: int, max_states: int, max_length: int) -> None:
+    """Refuse a figure that would not fit into memory before any of it is computed."""
+    for family, found in FAMILIES.items():
+        states = min(max_words, max_states) if found.has_states else None
+        for moments in ("triples", "all"):
+            family_map(family, words=max_words, states=states, length=max_length, moments=moments)
+
+
+def _seen(moments: str, length: int) -> frozenset[Observation]:
+    try:
+        return frozenset(observations(moments, length))
+    except SapwoodError:  # a position beyond the end
+        return frozenset()
+
+
+def _deficit(family: str, size: Size, moments: str, seed: int) -> int:
+    found = check(family, **size._asdict(), moments=moments, n_points=0, seed=seed)
+    return found.deficit
+
+
+def as_row(cell: Cell) -> dict[str, Any]:
+    """A cell as JSON data."""
+    return {
+        "family": cell.family,
+        "moments": cell.moments,
+        "answer": cell.answer,
+        "paper": paper_answer(cell.family, cell.moments) or None,
+        "agrees": not cell.differences(),
+        "deficits": [
+            size._asdict() | {"deficit": deficit} for size, deficit in cell.deficits.items()
+        ],
+    }

@@ -1,0 +1,163 @@
+"""What an identifiability check has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sapwood.identify.families import FloatArray
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """Singular values of the Jacobian in floating point, medians over random points.
+
+    Attributes
+    ----------
+    condition
+        Largest over smallest of the singular values that are not zero: by how much errors in the
+        moments may grow in the parameters.
+    smallest_kept, largest_dropped
+        The last singular value that counts for the exact rank and the first that does not, relative
+        to the largest. The second is rounding; None where nothing is dropped.
+    float_rank
+        The largest rank, over the points, that the usual floating-point tolerance would have given.
+    n_points
+        Random points.
+    """
+
+    condition: float
+    smallest_kept: float
+    largest_dropped: float | None
+    float_rank: int
+    n_points: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Whether a family of models can be learnt from some moments, and if not, what cannot.
+
+    Attributes
+    ----------
+    family, words, states, length, moments
+        The question; sizes are None where they do not apply.
+    parameters
+        Non-redundant ones.
+    numbers
+        Moments observed, redundant ones included.
+    rank
+        Of the Jacobian at a random point, exact modulo `prime`.
+    movable
+        For each table, in how many dimensions it can move with all moments unchanged.
+    explanation
+        The directions that cannot be learnt, in words; each was verified against the Jacobian.
+    conditioning
+        Floating-point singular values; None where they were not asked for.
+    point
+        A random point, and
+    directions
+        at that point a basis of what cannot be learnt: changes of the tables, orthonormal together
+        in the non-redundant parameters.
+    hint
+        What would make the model identifiable, as far as was searched.
+    """
+
+    family: str
+    parameters: int
+    rank: int
+    numbers: int
+    prime: int
+    words: int | None = None
+    states: int | None = None
+    length: int | None = None
+    moments: str | None = None
+    movable: Mapping[str, int] = field(default_factory=dict)
+    explanation: tuple[str, ...] = ()
+    conditioning: Conditioning | None = None
+    point: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
+    directions: tuple[Mapping[str, FloatArray], ...] = field(default=(), repr=False)
+    hint: str | None = None
+
+    @property
+    def deficit(self) -> int:
+        """Dimensions in which the parameters can move with all moments unchanged."""
+        return self.parameters - self.rank
+
+    @property
+    def identifiable(self) -> bool:
+        """Whether, at almost every point, only finitely many others have the same moments."""
+        return self.deficit == 0
+
+    def to_dict(self, *, with_directions: bool = False) -> dict[str, Any]:
+        """The report as flat JSON data.
+
+        Parameters
+        ----------
+        with_directions
+            Also the random point and the directions there, as nested lists.
+        """
+        keys = ("family", "words", "states", "length", "moments", "parameters", "rank", "deficit")
+        out: dict[str, Any] = {key: getattr(self, key) for key in keys}
+        out["identifiable"] = self.identifiable
+        out["numbers"] = self.numbers
+        out["prime"] = self.prime
+        out["movable"] = dict(self.movable)
+        out["explanation"] = list(self.explanation)
+        out["hint"] = self.hint
+        if self.conditioning is not None:
+            out |= vars(self.conditioning)
+        if with_directions:
+            out["point"] = _lists(self.point)
+            out["directions"] = [_lists(each) for each in self.directions]
+        return out
+
+    def lines(self) -> Iterator[str]:
+        """The report for people."""
+        answer = "identifiable" if self.identifiable else "not identifiable"
+        yield f"{answer}: {' '.join(self._question())}"
+        yield f"  parameters   {self.parameters}"
+        yield f"  rank         {self.rank} of {self.numbers:,} moments, exact modulo {self.prime}"
+        yield f"  deficit      {self.deficit}"
+        if self.movable and self.deficit:
+            yield f"  movable      {_movable_text(self.movable)}"
+        for text in self.explanation:
+            yield f"  unseen       {text}"
+        if self.conditioning is not None and self.parameters:
+            yield from _conditioning_lines(self.conditioning)
+        if self.hint:
+            yield f"  hint         {self.hint}"
+
+    def _question(self) -> Iterator[str]:
+        yield self.family
+        if self.words is not None:
+            yield f"with {_count(self.words, 'word')}"
+        if self.states is not None:
+            yield f"and {_count(self.states, 'state')}"
+        if self.moments is not None:
+            yield f"from {self.moments}"
+        if self.length is not None:
+            yield f"of sentences of length {self.length}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _lists(tables: Mapping[str, FloatArray]) -> dict[str, Any]:
+    return {name: table.tolist() for name, table in tables.items()}
+
+
+def _movable_text(movable: Mapping[str, int]) -> str:
+    moving = [f"{name} in {n}" for name, n in movable.items() if n]
+    fixed = [name for name, n in movable.items() if not n]
+    text = f"{', '.join(moving)} {'dimensions' if max(movable.values()) > 1 else 'dimension'}"
+    return f"{text}; determined: {', '.join(fixed)}" if fixed else text
+
+
+def _conditioning_lines(found: Conditioning) -> Iterator[str]:
+    yield f"  condition    {found.condition:.2g}, median of {found.n_points} random points"
+    dropped = found.largest_dropped
+    gap = f"{found.smallest_kept:.1g} of the largest kept"
+    gap += f", {dropped:.1g} dropped" if dropped is not None else ", none dropped"
+    yield f"  values       {gap}; in floating point the rank would be {found.float_rank}"

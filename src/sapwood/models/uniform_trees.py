@@ -1,0 +1,151 @@
+"""`UniformTreeModel`: a model of plain sentences whose hidden trees are uniform.
+
+Notation (IDENT, section 3)
+---------------------------
+    pi   root       distribution of the state (or word) at the root            [k] or [d]
+    T    child      state of a child given its parent's, left and right alike  [k, k]
+    O    words      word given its state                                       [d, k]
+    A    argument   word of a dependent given its head's; A pi = pi            [d, d]
+
+    pcfg-ie   root, child, words            dep-ies   root, argument
+
+In every table the outcome comes first and what it is given last: columns sum to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.errors import SapwoodError
+from sapwood.models.topologies import n_binary_trees, n_dependency_trees, sample_words
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+SUM_TOLERANCE = 1e-8
+TABLES = {"pcfg-ie": ("root", "child", "words"), "dep-ies": ("root", "argument")}
+
+
+@dataclass(frozen=True, eq=False)
+class UniformTreeModel:
+    """A PCFG-IE or a DEP-IES with its words.
+
+    Attributes
+    ----------
+    family
+        `pcfg-ie` or `dep-ies`.
+    vocabulary : [d]
+    tables
+        The parameters by name; see the notation of this module.
+
+    Examples
+    --------
+    >>> swap = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> model = UniformTreeModel("dep-ies", ("a", "b"), {"root": np.full(2, 0.5), "argument": swap})
+    >>> model.log_probs([["a", "b"], ["a", "a"]]).round(4).tolist()  # the two words always differ
+    [-0.6931, -inf]
+    """
+
+    family: str
+    vocabulary: tuple[str, ...]
+    tables: Mapping[str, FloatArray]
+
+    def __post_init__(self) -> None:
+        if tuple(self.tables) != TABLES.get(self.family):
+            msg = f"{self.family}: tables {', '.join(self.tables)}"
+            raise SapwoodError(msg, hint=f"expected one of {TABLES}")
+        for name, table in self.tables.items():
+            is_proper = (table >= 0).all() and np.allclose(
+                table.sum(axis=0), 1, rtol=0, atol=SUM_TOLERANCE
+            )
+            if not is_proper:
+                msg = f"{self.family}: the columns of {name} must be distributions"
+                raise SapwoodError(msg)
+        n_words = len(list(self.tables.values())[-1])
+        if len(self.vocabulary) != n_words:
+            msg = f"{self.family}: {len(self.vocabulary)} words named, {n_words} in its tables"
+            raise SapwoodError(msg)
+
+    @property
+    def n_states(self) -> int:
+        """Hidden states; words, where they are the states."""
+        return len(self.tables["root"])
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """The number of each word."""
+        return {word: place for place, word in enumerate(self.vocabulary)}
+
+    def log_probs(self, sentences: Iterable[Sequence[str]]) -> FloatArray:
+        """Log-probability of each sentence given its length; -inf with a word not known."""
+        return np.array([self._log_prob(words) for words in sentences])
+
+    def _log_prob(self, words: Sequence[str]) -> float:
+        ids = [self.number.get(word, -1) for word in words]
+        if not ids or min(ids) < 0:
+            return -np.inf
+        _, logs = self.expect(np.array([ids]), np.ones(1))
+        return float(logs[0])
+
+    def expect(
+        self, rows: IntArray, weight: FloatArray
+    ) -> tuple[dict[str, FloatArray], FloatArray]:
+        """Expected counts of all tables over sentences of one length, and log-probabilities.
+
+        Parameters
+        ----------
+        rows : [n, length]
+            Word numbers.
+        weight : [n]
+            How often each sentence counts.
+        """
+        run = _expect_brackets if self.family == "pcfg-ie" else _expect_arcs
+        return run(self.tables, np.ascontiguousarray(rows), weight)
+
+    def sample(
+        self, lengths: Iterable[int], *, seed: int | np.random.Generator = 0
+    ) -> list[list[str]]:
+        """Draw a sentence of each of the given lengths."""
+        rng = np.random.default_rng(seed)
+        wanted = np.fromiter(lengths, dtype=np.int64)
+        out: list[list[str]] = [[] for _ in wanted]
+        for length in np.unique(wanted).tolist():
+            places = np.flatnonzero(wanted == length)
+            rows = sample_words(self.family, self.tables, len(places), length, rng)
+            for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+                out[place] = [self.vocabulary[word] for word in row]
+        return out
+
+
+Expected = tuple[dict[str, FloatArray], FloatArray]
+
+
+def _expect_brackets(
+    tables: Mapping[str, FloatArray], rows: IntArray, weight: FloatArray
+) -> Expected:
+    from sapwood.kernels.uniform_brackets import expected_counts
+
+    root, child, words = (np.ascontiguousarray(tables[name]) for name in TABLES["pcfg-ie"])
+    sums = {name: np.zeros(table.shape) for name, table in tables.items()}
+    logs = np.empty(len(rows))
+    # Words of the mean probability 1, so that long sentences do not underflow.
+    length, d = rows.shape[1], len(words)
+    expected_counts(
+        rows, weight, root, child, words * d, sums["root"], sums["child"], sums["words"], logs
+    )
+    return sums, logs - length * np.log(d) - np.log(float(n_binary_trees(length)))
+
+
+def _expect_arcs(tables: Mapping[str, FloatArray], rows: IntArray, weight: FloatArray) -> Expected:
+    from sapwood.kernels.uniform_arcs import expected_counts
+
+    root, argument = (np.ascontiguousarray(tables[name]) for name in TABLES["dep-ies"])
+    sums = {name: np.zeros(table.shape) for name, table in tables.items()}
+    logs = np.empty(len(rows))
+    length, d = rows.shape[1], len(root)
+    expected_counts(rows, weight, root * d, argument * d, sums["root"], sums["argument"], logs)
+    return sums, logs - length * np.log(d) - np.log(float(n_dependency_trees(length)))

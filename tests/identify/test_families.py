@@ -1,0 +1,198 @@
+"""Moments by the dynamic program against an enumeration of all trees and sentences."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sapwood.errors import SapwoodError
+from sapwood.identify import families, tree_sums
+from sapwood.identify.dual import PRIME, Dual, Residues
+from sapwood.identify.families import (
+    FAMILIES,
+    Table,
+    family_of,
+    moment,
+    moments,
+    random_parameters,
+    stationary,
+)
+from sapwood.identify.jacobian import draw_residues
+from sapwood.identify.tree_sums import catalan, dependency_trees, half_trees
+from sapwood.reference import topologies
+
+FIELD = Residues()
+ROUNDING = 1e-13  # sums of at most some thousand products of probabilities
+
+
+def distribution(name: str, tables: dict[str, Any], length: int) -> dict[tuple[int, ...], Any]:
+    """Of all sentences, tree by tree."""
+    if name == "dep-ies":
+        tables = {"root": stationary(tables["argument"]), **tables}
+    if name.startswith("dep"):
+        left = tables.get("left", tables.get("argument"))
+        right = tables.get("right", tables.get("argument"))
+        return topologies.dependency_distribution(length, tables["root"], left, right)
+
+    def rules(a: int, b: int, c: int) -> Any:
+        if "rules" in tables:
+            return tables["rules"][b][c][a]
+        left, right = tables.get("left"), tables.get("right")
+        return (tables["child"] if left is None else left)[b][a] * (
+            tables["child"] if right is None else right
+        )[c][a]
+
+    return topologies.constituency_distribution(length, tables["root"], rules, tables["words"])
+
+
+def disagreement(name: str, n_words: int, length: int, seed: int) -> float:
+    """Largest difference between the two over all sets of positions, in all orders."""
+    family = family_of(name)
+    tables = random_parameters(family, n_words, 2, np.random.default_rng(seed))
+    whole = distribution(name, tables, length)
+    worst = 0.0
+    for size in range(1, length + 1):
+        for positions in permutations(range(1, length + 1), size):
+            found = moment(family, tables, length, positions)
+            expected = topologies.marginal(whole, positions)
+            worst = max(worst, *(abs(found[key] - value) for key, value in expected.items()))
+    return worst
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(("n_words", "length"), [(3, 1), (3, 2), (3, 3), (2, 4), (2, 5)])
+def test_moments_are_those_of_the_enumeration(name: str, n_words: int, length: int) -> None:
+    assert disagreement(name, n_words, length, seed=length) < ROUNDING
+
+
+@pytest.mark.parametrize("name", ["pcfg", "pcfg-i", "pcfg-ie", "dep-i", "dep-ie"])
+def test_moments_are_exact_modulo_a_prime(name: str) -> None:
+    family, length = family_of(name), 4
+    point = draw_residues(family.tables(2, 2), FIELD, np.random.default_rng(0))
+    exact = {key: np.vectorize(lambda x: Fraction(int(x)))(table) for key, table in point.items()}
+    whole = distribution(name, exact, length)
+    lifted = {
+        key: Dual(table, np.zeros((0, *table.shape), np.int64), FIELD)
+        for key, table in point.items()
+    }
+    for positions in ((1, 3), (2, 4, 1), (1, 2, 3, 4)):
+        found = moment(family, lifted, length, positions).value
+        for key, value in topologies.marginal(whole, positions).items():
+            assert found[key] == value.numerator * pow(value.denominator, -1, PRIME) % PRIME
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "mutant"),
+    [
+        ("pcfg", "catalan", lambda n: catalan(n) + (n == 2)),
+        ("pcfg-ie", "catalan", lambda n: catalan(n) + (n == 2)),
+        ("dep-i", "half_trees", lambda n: half_trees(n) + (n == 2)),
+        ("dep-ie", "dependency_trees", lambda n: dependency_trees(n) + (n == 2)),
+    ],
+)
+def test_a_wrong_count_of_unseen_trees_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str, target: str, mutant: Any
+) -> None:
+    monkeypatch.setattr(tree_sums, target, mutant)
+    assert disagreement(name, 2, 4, seed=0) > 1e-3
+
+
+def test_swapped_sides_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        FAMILIES,
+        "dep-i",
+        families.Family(
+            "dep-i", False, FAMILIES["dep-i"].tables,
+            lambda given: tree_sums.Dependents(given["root"], given["right"], given["left"]),
+        ),
+    )  # fmt: skip
+    assert disagreement("dep-i", 2, 3, seed=0) > 1e-3
+
+
+def test_a_dropped_split_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tree_sums.Constituents._split
+
+    def without_last(self: Any, seen: tuple[bool, ...]) -> Any:
+        last = len(seen) - 1
+        if last == 1 or not (any(seen[:last]) and any(seen[last:])):
+            return whole(self, seen)
+        pair = self.children.pair(self._span(seen[:last]), self._span(seen[last:]))
+        return whole(self, seen) - pair.reshape(pair.shape[0], -1)
+
+    monkeypatch.setattr(tree_sums.Constituents, "_split", without_last)
+    assert disagreement("pcfg-i", 2, 3, seed=0) > 1e-3
+
+
+def test_trees_are_counted_as_they_are_listed() -> None:
+    for n in range(1, 7):
+        assert catalan(n - 1) == len(topologies.binary_trees(0, n))
+        assert dependency_trees(n) == len(list(topologies.projective_trees(n)))
+    assert [dependency_trees(n) for n in range(1, 6)] == [1, 2, 7, 30, 143]
+
+
+def test_crossing_and_circular_heads_are_no_projective_trees() -> None:
+    assert topologies.is_projective((-1, 0, 1))
+    assert not topologies.is_projective((2, 3, -1, 2))  # 3 -> 1 crosses 2 -> 0
+    assert not topologies.is_projective((1, 0, -1))  # 0 and 1 are each other's heads
+    assert not topologies.is_projective((1, -1, 0))  # 0 -> 2 passes over the root 1
+
+
+@given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 8), st.data())
+def test_a_margin_of_a_moment_is_a_moment(name: str, length: int, data: st.DataObject) -> None:
+    family = family_of(name)
+    tables = random_parameters(family, 3, 2, np.random.default_rng(length))
+    places = data.draw(
+        st.lists(st.integers(1, length), min_size=1, max_size=min(3, length), unique=True)
+    )
+    joint = moment(family, tables, length, tuple(places))
+    assert joint.shape == (3,) * len(places)
+    assert joint.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (joint >= 0).all()
+    if len(places) > 1:
+        margin = moment(family, tables, length, tuple(places[:-1]))
+        np.testing.assert_allclose(joint.sum(axis=-1), margin, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", ["pcfg-ie", "dep-ie", "dep-ies"])
+def test_equal_sides_make_the_mirror_image_as_likely(name: str) -> None:
+    family = family_of(name)
+    tables = random_parameters(family, 3, 2, np.random.default_rng(5))
+    left = moment(family, tables, 6, (1, 2, 4))
+    np.testing.assert_allclose(left, moment(family, tables, 6, (6, 5, 3)), atol=ROUNDING)
+
+
+def test_a_stationary_root_is_the_margin_everywhere() -> None:
+    family = family_of("dep-ies")
+    tables = random_parameters(family, 4, 1, np.random.default_rng(6))
+    root = stationary(tables["argument"])
+    np.testing.assert_allclose(tables["argument"] @ root, root, atol=ROUNDING)
+    for place in range(1, 8):
+        np.testing.assert_allclose(moment(family, tables, 7, (place,)), root, atol=ROUNDING)
+
+
+def test_moments_share_spans_and_agree_with_single_ones() -> None:
+    family = family_of("pcfg")
+    tables = random_parameters(family, 3, 2, np.random.default_rng(7))
+    positions = list(combinations(range(1, 6), 2))
+    for found, places in zip(moments(family, tables, 5, positions), positions, strict=True):
+        np.testing.assert_allclose(found, moment(family, tables, 5, places), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("positions", [(), (1, 1), (0,), (4,)])
+def test_positions_that_do_not_exist(positions: tuple[int, ...]) -> None:
+    family = family_of("dep-i")
+    tables = random_parameters(family, 2, 1, np.random.default_rng(0))
+    with pytest.raises(SapwoodError, match="position"):
+        moment(family, tables, 3, positions)
+
+
+def test_tables_count_their_free_parameters() -> None:
+    assert [Table((3,)).n_free, Table((3, 2)).n_free, Table((2, 2, 2), 2).n_free] == [2, 4, 6]
+    assert Table((3, 2), 0).n_free == 6
+    assert Table((2, 3), 0).draw(np.random.default_rng(0)).shape == (2, 3)
