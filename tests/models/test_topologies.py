@@ -16,7 +16,7 @@ N = 40_000
 UNLIKELY = 1e-6  # of a correct sampler, with fixed seeds
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
 def test_topologies_are_counted_right(n: int) -> None:
     trees = list(projective_trees(n))
     assert n_binary_trees(n) == len(binary_trees(0, n))

@@ -82,6 +82,7 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
     number of non-redundant parameters; else the report says what cannot be learnt, and what would
     help. Both answers end with status 0.
     """
+    family = family.lower()  # papers write them in capitals
     question = {"--words": words, "--states": states, "--length": length, "--moments": moments}
     limits = {"--max-words": max_words, "--max-states": max_states, "--max-length": max_length}
     if family == TABLE:

@@ -9,7 +9,7 @@ import typer
 
 from sapwood.cli.console import Meter, count, echo, print_json, transient
 from sapwood.cli.inputs import STDIN, JsonOption, read_lines, split_words
-from sapwood.errors import SapwoodError
+from sapwood.errors import NotIdentifiableError, SapwoodError
 
 if TYPE_CHECKING:
     from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
@@ -75,7 +75,23 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
     optima. Warnings say where the counts are too few for that.
     """
     meter = Meter()
-    estimator = _estimator(family, states, refine, max_length, seed)
+    family = family.lower()  # papers write them in capitals
+    try:
+        estimator = _estimator(family, states, refine, max_length, seed)
+        _fit(estimator, file)
+    except NotIdentifiableError as error:
+        for line in error.report.lines():
+            echo(line)
+        raise
+    report = _report(estimator) | meter.as_dict()
+    if as_json:
+        print_json(report)
+        return
+    print("\n".join(_lines(estimator.model_, report, top)))
+    echo(f"{report['seconds']:.1f} s")
+
+
+def _fit(estimator: UnmixPCFGIE | UnmixDEPIES, file: str) -> None:
     with transient("reading ..."):
         sentences = [split_words(line) for line in read_lines(file)]
     if not any(sentences):
@@ -83,12 +99,6 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
         raise SapwoodError(msg, hint="give one tokenised sentence a line")
     with transient("unmixing ..."):
         estimator.fit(sentences)
-    report = _report(estimator) | meter.as_dict()
-    if as_json:
-        print_json(report)
-        return
-    print("\n".join(_lines(estimator.model_, report, top)))
-    echo(f"{report['seconds']:.1f} s")
 
 
 def _estimator(
@@ -157,7 +167,7 @@ def _lines(model: UniformTreeModel, report: dict[str, Any], top: int) -> Iterato
 def _state_lines(model: UniformTreeModel, top: int) -> Iterator[str]:
     """A row for each state: at the root, as a child of each state, and its words."""
     root, child, words = model.tables.values()
-    parents = "".join(f"  below {h:<2}" for h in range(len(root)))
+    parents = "".join(f"{f'below {h}':>10}" for h in range(len(root)))
     yield f"state    root{parents}  words"
     for h in range(len(root)):
         below = "".join(f"{p:>10.3f}" for p in child[h])

@@ -16,7 +16,7 @@ tau that may be chosen, so several are drawn and the one with the widest gap is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -69,6 +69,12 @@ class RankReport(NamedTuple):
     wanted: int
     rank: int
     singular_values: FloatArray
+
+    def lines(self) -> Iterator[str]:
+        """The report for people."""
+        yield f"not identifiable: {self.wanted} states from a moment of rank {self.rank}"
+        shown = "  ".join(f"{value:.2g}" for value in self.singular_values[: self.wanted])
+        yield f"  values       {shown}"
 
 
 def decompose(

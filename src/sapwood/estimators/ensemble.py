@@ -221,18 +221,22 @@ class EnsembleLPCFG(Estimator):
 
     def _plan(self, bank: Treebank) -> list[Candidate]:
         """The candidates without those that would be the same, for this treebank, as another."""
-        own = bank.inventory.transform
+        own, plain = bank.inventory.transform, self.plain or PCFG()
+        binarise = own.binarise if plain.binarise is None else plain.binarise
+        horizontal = own.horizontal if plain.horizontal is None else plain.horizontal
         plan = [
             c._replace(
-                states=min(c.states, self.n_states),
-                binarise=None if c.binarise == own.binarise else c.binarise,
-                horizontal=None if c.horizontal == own.horizontal else c.horizontal,
+                states=1 if c.method == "crf" else min(c.states, self.n_states),
+                binarise=None if c.binarise == binarise else c.binarise,
+                horizontal=None if c.horizontal == horizontal else c.horizontal,
             )
             for c in (PLAN if self.plan is None else self.plan)
         ]
         if not plan:
             msg = "the plan of an ensemble has no candidate"
             raise SapwoodError(msg, hint="give some, or leave it out")
+        for candidate in plan:
+            estimator_of(candidate)  # an unknown kind is named before the first is trained
         return list(dict.fromkeys(plan))
 
     def _tried(self, candidate: Candidate, bank: Treebank, mix: _Mix, clock: _Clock) -> Trial:
@@ -244,7 +248,7 @@ class EnsembleLPCFG(Estimator):
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
         began = perf_counter()
-        member = self._estimator(candidate).fit(bank).model_
+        member = self._trained(candidate, bank)
         trial.seconds = perf_counter() - began
         clock.learn(candidate, trial.seconds)
         self.info_.seconds["training"] += trial.seconds
@@ -253,22 +257,10 @@ class EnsembleLPCFG(Estimator):
         self.info_.seconds["choosing"] += perf_counter() - began
         return trial
 
-    def _estimator(self, c: Candidate) -> Any:
-        plain = PCFG(**(self.plain or PCFG()).get_params())
-        ways = {"binarise": c.binarise, "horizontal": c.horizontal}
-        plain.set_params(**{name: way for name, way in ways.items() if way is not None})
-        shared: dict[str, Any] = {"plain": plain, "seed": self.seed + c.seed, "n_jobs": self.n_jobs}
-        kinds: dict[str, Callable[[], Any]] = {
-            "spectral": lambda: SpectralLPCFG(c.states, **shared),
-            "em": lambda: EMLPCFG(c.states, **shared),
-            "cluster": lambda: ClusterLPCFG(c.states, **shared),
-            "pivot": lambda: PivotLPCFG(c.states, **shared),
-            "crf": lambda: SpanCRF(**shared),
-        }
-        if c.method not in kinds:
-            msg = f"{c.method!r} is no kind of candidate; there are: {', '.join(kinds)}"
-            raise SapwoodError(msg)
-        return kinds[c.method]()
+    def _trained(self, candidate: Candidate, bank: Treebank) -> LatentGrammar:
+        estimator = estimator_of(candidate, self.plain, self.seed, self.n_jobs)
+        model: LatentGrammar = estimator.fit(bank).model_
+        return model
 
     def _record(self, bank: Treebank, dev: Sequence[Tree] | None) -> dict[str, Any]:
         return {
@@ -276,6 +268,34 @@ class EnsembleLPCFG(Estimator):
             "tokens": bank.n_tokens, "seed": self.seed, "dev_trees": len(dev or ()),
             "dev_f1": self.info_.f1, "trials": [asdict(trial) for trial in self.info_.trials],
         }  # fmt: skip
+
+
+def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs: int = 1) -> Any:
+    """The estimator that a candidate stands for.
+
+    Parameters
+    ----------
+    plain
+        The estimator of the plain grammar behind it; the candidate's way to make trees binary
+        comes on top.
+    seed
+        The candidate's own is added to it.
+    """
+    behind = PCFG(**(plain or PCFG()).get_params())
+    ways = {"binarise": c.binarise, "horizontal": c.horizontal}
+    behind.set_params(**{name: way for name, way in ways.items() if way is not None})
+    shared: dict[str, Any] = {"plain": behind, "seed": seed + c.seed, "n_jobs": n_jobs}
+    kinds: dict[str, Callable[[], Any]] = {
+        "spectral": lambda: SpectralLPCFG(c.states, **shared),
+        "em": lambda: EMLPCFG(c.states, **shared),
+        "cluster": lambda: ClusterLPCFG(c.states, **shared),
+        "pivot": lambda: PivotLPCFG(c.states, **shared),
+        "crf": lambda: SpanCRF(**shared),
+    }
+    if c.method not in kinds:
+        msg = f"{c.method!r} is no kind of candidate; there are: {', '.join(kinds)}"
+        raise SapwoodError(msg)
+    return kinds[c.method]()
 
 
 class _Mix:
@@ -348,9 +368,8 @@ class _Clock:
         rules = bank.rule[bank.rule >= 0]
         self.rule_count = np.bincount(rules, minlength=len(bank.inventory.rules))
         self.rules = bank.inventory.rules
-        self.limit = np.maximum(
-            1, np.bincount(bank.label, minlength=int(self.rules.max()) + 1) // 20
-        )
+        n_nodes = np.bincount(bank.label, minlength=len(bank.inventory.symbols))
+        self.limit = np.maximum(1, n_nodes // 20)
         self.factor: dict[str, float] = {}
 
     @property

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.errors import SapwoodError
+from sapwood.estimators.uniform_em import FLOOR, smoothed
 from sapwood.identify.families import stationary
 from sapwood.identify.mixing import PairRow, TripleRow, pair_mixing, triple_mixing
 from sapwood.models.uniform_trees import UniformTreeModel
@@ -30,7 +31,6 @@ from sapwood.moments.sentence_counts import SentenceCounts
 FloatArray = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 STEP = 1e-30  # of the imaginary part: nothing is subtracted, so it may be tiny
-FLOOR = 1e-3  # share of the uniform distribution in the start: logarithms need it
 LARGEST = 4e6  # entries of the Jacobian: about a second an evaluation
 EVALUATIONS = 60
 ORDER = {"pcfg-ie": 3, "dep-ies": 2}  # words in a moment
@@ -90,10 +90,8 @@ class _Columns:
         self.is_pcfg = model.family == "pcfg-ie"
         names = list(model.tables) if self.is_pcfg else ["argument"]
         self.shapes = {name: np.atleast_2d(model.tables[name].T).T.shape for name in names}
-        mixed = {
-            name: (1 - FLOOR) * model.tables[name].reshape(shape) + FLOOR / shape[0]
-            for name, shape in self.shapes.items()
-        }
+        positive = smoothed(model, FLOOR).tables  # logarithms need it
+        mixed = {name: positive[name].reshape(shape) for name, shape in self.shapes.items()}
         self.fixed = {name: table.argmax(axis=0) for name, table in mixed.items()}
         parts = []
         for name, table in mixed.items():

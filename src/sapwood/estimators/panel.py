@@ -154,7 +154,7 @@ class Panel:
         everything, is_right = self._all_brackets()
         posterior = everything[list(members)]
         w = np.full(len(posterior), 1.0 / len(posterior))
-        for _ in range(WEIGHT_STEPS):
+        for _ in range(WEIGHT_STEPS if len(is_right) else 0):
             p = np.clip(w @ posterior, LEAST, 1.0 - LEAST)
             slope = np.where(is_right, -1.0 / p, 1.0 / (1.0 - p))
             gradient = posterior @ slope / len(p)
@@ -164,7 +164,7 @@ class Panel:
 
     def _all_brackets(self) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         """P of all brackets, [n_members, n_brackets], and which of them the gold trees have."""
-        columns, right = [], []
+        columns, right = [np.empty((self.n_members, 0))], [np.empty(0, np.bool_)]
         for sentence, tree in zip(self.sentences, self.gold, strict=True):
             if sentence.rows is None:
                 continue
@@ -174,7 +174,9 @@ class Panel:
         return np.concatenate(columns, axis=1), np.concatenate(right)
 
     def _gold_codes(self, tree: Tree, n: int) -> list[int]:
-        known = ((self.numbers.get(x), i, j) for x, i, j in tree.spans())
+        nodes = zip(tree.nodes(), tree.spans(), strict=True)
+        spans = (span for node, span in nodes if not node.is_preterminal)
+        known = ((self.numbers.get(x), i, j) for x, i, j in spans)
         return [(2 * x * (n + 1) + i) * (n + 1) + j for x, i, j in known if x is not None]
 
     def f1(self, weights: Sequence[float] | FloatArray) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.execute import map_reduce, resolve_jobs
-from sapwood.identify.families import stationary
+from sapwood.identify.families import family_of, random_parameters, stationary
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 from sapwood.moments.uniform_counts import UniformCounts
@@ -169,45 +169,40 @@ def extrapolated(
         # A jump may shorten a probability, but not below 0.
         kept = np.maximum(ahead, SHORTEST * z[name])
         tables[name] = kept / kept.sum(axis=0)
-    if first.family == "dep-ies":
-        tables["root"] = np.asarray(stationary(tables["argument"]))
-    return UniformTreeModel(first.family, first.vocabulary, tables)
+    return _model(first.family, first.vocabulary, tables)
 
 
 def smoothed(model: UniformTreeModel, share: float) -> UniformTreeModel:
     """A little of the uniform distribution mixed into every column."""
     tables = {name: (1 - share) * t + share / len(t) for name, t in model.tables.items()}
-    if model.family == "dep-ies":
-        tables["root"] = np.asarray(stationary(tables["argument"]))
-    return UniformTreeModel(model.family, model.vocabulary, tables)
+    return _model(model.family, model.vocabulary, tables)
 
 
 def random_start(
     family: str, vocabulary: tuple[str, ...], n_states: int, rng: np.random.Generator
 ) -> UniformTreeModel:
     """Every column uniform on its simplex."""
-    d = len(vocabulary)
+    drawn = random_parameters(family_of(family), len(vocabulary), n_states, rng)
+    return _model(family, vocabulary, drawn)
+
+
+def _model(
+    family: str, vocabulary: tuple[str, ...], tables: Mapping[str, FloatArray]
+) -> UniformTreeModel:
+    """A model of its tables; the root of DEP-IES follows from its arguments."""
     if family == "dep-ies":
-        argument = rng.dirichlet(np.ones(d), d).T
+        argument = tables["argument"]
         tables = {"root": np.asarray(stationary(argument)), "argument": argument}
-    else:
-        k = n_states
-        tables = {
-            "root": rng.dirichlet(np.ones(k)),
-            "child": rng.dirichlet(np.ones(k), k).T,
-            "words": rng.dirichlet(np.ones(d), k).T,
-        }
     return UniformTreeModel(family, vocabulary, tables)
 
 
 def maximised(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
     """The M-step."""
     if model.family == "dep-ies":
-        argument = _stationary_maximum(model.tables["argument"], counts.tables)
-        tables = {"root": np.asarray(stationary(argument)), "argument": argument}
+        tables = {"argument": _stationary_maximum(model.tables["argument"], counts.tables)}
     else:
         tables = {n: _normalised(t, model.tables[n]) for n, t in counts.tables.items()}
-    return UniformTreeModel(model.family, model.vocabulary, tables)
+    return _model(model.family, model.vocabulary, tables)
 
 
 def _normalised(counts: FloatArray, old: FloatArray) -> FloatArray:

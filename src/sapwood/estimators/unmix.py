@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
 from sapwood.estimators.moment_fit import fit_moments
 from sapwood.estimators.uniform_em import FLOOR, em, smoothed
-from sapwood.identify.check import check
+from sapwood.identify.check import check, remedy
 from sapwood.identify.families import family_of, moments
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
@@ -27,6 +27,7 @@ REFINEMENTS = ("none", "moments", "em")
 UNSURE = 0.3
 # Moments that a closed form adds up, with their factors.
 UNMIXED_NOISE = {"pcfg-ie": 3, "dep-ies": 7}
+LARGEST_REPORT = 8  # states of the report on a pcfg: a second, and more states look the same
 CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
 
 REFINE_CONSTRAINTS: dict[str, tuple[Any, str]] = {
@@ -136,14 +137,19 @@ def check_conditioning(info: UnmixInfo, n: float) -> None:
     if np.isfinite(n) and info.noise_gain / np.sqrt(n) > UNSURE:
         needed = (info.noise_gain / UNSURE) ** 2
         info.warn(
-            f"ill-conditioned: noise is multiplied by {info.noise_gain:.0f}, so {n:.0f} short "
-            f"sentences are too few for the closed form; about {needed:.1g} would do"
+            f"ill-conditioned: noise is multiplied by {info.noise_gain:.0f}, and the closed form "
+            f"has {n:,.0f} short sentences, too few; about {_one_digit(needed):,} would do"
         )
     if info.clipped > CLIPPED:
         info.warn(
             f"{info.clipped:.0%} of a table was negative and was set to 0: too few sentences, "
             "or sentences that this family cannot have made"
         )
+
+
+def _one_digit(x: float) -> int:
+    """A number of which only the first digit is known."""
+    return round(x, -int(np.floor(np.log10(x))))
 
 
 def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) -> None:
@@ -225,16 +231,20 @@ def refuse_family(family: str, n_states: int | None) -> None:
         Where they do, but no closed form is known; or for a name that is no family.
     """
     found = family_of(family)
+    k = 2 if n_states is None else n_states
     if family != "pcfg":
         other = "pcfg-ie" if found.has_states else "dep-ies"
         msg = f"no closed form is known for {family}, though sentences determine its parameters"
         raise SapwoodError(msg, hint=f"unmix {other} instead, its restriction")
-    k = n_states or 2
-    size = min(k, 3)
+    if k == 1:
+        msg = "a pcfg with 1 state is unmixed as the pcfg-ie that it is"
+        raise SapwoodError(msg, hint="unmix pcfg-ie with 1 state instead")
+    # As many words as states: the fewest that show what any number of words does.
+    size = min(k, LARGEST_REPORT)
     report = check(family, words=size, states=size, length=3, moments="all", n_points=0)
     msg = (
         f"no sentences determine a pcfg with {k} states: a change of basis of its hidden states "
-        f"moves {k * (k - 1)} of its parameters and no probability"
+        f"moves its parameters in {k * (k - 1)} dimensions and changes no probability"
     )
-    hint = "unmix pcfg-ie, whose children are drawn apart and alike"
-    raise NotIdentifiableError(msg, report=report, hint=hint)
+    hint = "unmix pcfg-ie instead: its children are independent and drawn alike, which fixes them"
+    raise NotIdentifiableError(msg, report=replace(report, hint=remedy(report)), hint=hint)

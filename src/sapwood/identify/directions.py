@@ -60,28 +60,29 @@ def symmetry_directions(
 
 def basis_changes(point: Point) -> Iterator[Change]:
     """Take root to G root, rules to (G x G) rules G^-1, words to words G^-1."""
-    k = point["root"].shape[0]
-    for row in range(k - 1):
-        for column in range(k):
-            x = np.zeros((k, k), dtype=np.int64)
-            x[row, column], x[-1, column] = 1, -1
-            rules = point["rules"]
-            moved = einsum("de,eca->dca", x, rules) + einsum("de,bea->bda", x, rules)
-            yield {
-                "root": x @ point["root"],
-                "rules": moved - einsum("bce,ea->bca", rules, x),  # type: ignore[dict-item]
-                "words": -(point["words"] @ x),
-            }
+    rules = point["rules"]
+    for x in _generators(point["root"].shape[0]):
+        moved = einsum("de,eca->dca", x, rules) + einsum("de,bea->bda", x, rules)
+        yield {
+            "root": x @ point["root"],
+            "rules": moved - einsum("bce,ea->bca", rules, x),  # type: ignore[dict-item]
+            "words": -(point["words"] @ x),
+        }
 
 
 def word_bases(point: Point) -> Iterator[Change]:
     """Take words to words G^-1: what the states emit stays in the same space."""
-    k = point["root"].shape[0]
+    for x in _generators(point["root"].shape[0]):
+        yield {"words": point["words"] @ x}
+
+
+def _generators(k: int) -> Iterator[AnyArray]:
+    """A basis of the matrices X whose columns sum to 0."""
     for row in range(k - 1):
         for column in range(k):
             x = np.zeros((k, k), dtype=np.int64)
             x[row, column], x[-1, column] = 1, -1
-            yield {"words": point["words"] @ x}
+            yield x
 
 
 def order_of_pairs(point: Point) -> Iterator[Change]:

@@ -134,10 +134,12 @@ class Report:
             yield f"with {_count(self.words, 'word')}"
         if self.states is not None:
             yield f"and {_count(self.states, 'state')}"
-        if self.moments is not None:
-            yield f"from {self.moments}"
+        if self.moments == "all":
+            yield "from whole sentences"
+        elif self.moments is not None:
+            yield f"from {self.moments} of sentences"
         if self.length is not None:
-            yield f"of sentences of length {self.length}"
+            yield f"of length {self.length}"
 
 
 def _count(n: int, noun: str) -> str:

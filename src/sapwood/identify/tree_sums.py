@@ -14,13 +14,13 @@ once. One without any contributes only its number of trees, as columns of tables
 
 from __future__ import annotations
 
-from functools import cache, reduce
-from math import comb
+from functools import reduce
 from typing import Any, Protocol, cast
 
 import numpy as np
 
 from sapwood.identify.dual import Array, Dual, einsum
+from sapwood.models.topologies import n_binary_trees, n_dependency_trees, n_sides
 
 Seen = tuple[bool, ...]
 
@@ -36,11 +36,6 @@ class Sums(Protocol):
 
 
 # -- constituency -----------------------------------------------------------------------------
-
-
-def catalan(n: int) -> int:
-    """Binary trees with n + 1 leaves."""
-    return comb(2 * n, n) // (n + 1)
 
 
 class Joint:
@@ -76,7 +71,7 @@ class Constituents:
 
     def count(self, length: int) -> int:
         """Number of binary trees."""
-        return catalan(length - 1)
+        return n_binary_trees(length)
 
     def total(self, seen: Seen) -> Array:
         """Weight[x] of all trees over a sentence."""
@@ -109,24 +104,6 @@ class Constituents:
 # -- dependencies -----------------------------------------------------------------------------
 
 
-@cache
-def half_trees(n: int) -> int:
-    """Ways in which n words on one side of a head can hang below it."""
-    return 1 if n == 0 else sum(half_trees(m) * dependency_trees(n - m) for m in range(n))
-
-
-@cache
-def dependency_trees(n: int) -> int:
-    """Projective dependency trees over n words.
-
-    Examples
-    --------
-    >>> [dependency_trees(n) for n in range(1, 6)]
-    [1, 2, 7, 30, 143]
-    """
-    return sum(half_trees(left) * half_trees(n - 1 - left) for left in range(n))
-
-
 class Dependents:
     """Projective trees: weights by the word of the head, then the words seen below it."""
 
@@ -138,7 +115,7 @@ class Dependents:
 
     def count(self, length: int) -> int:
         """Number of projective trees."""
-        return dependency_trees(length)
+        return n_dependency_trees(length)
 
     def total(self, seen: Seen) -> Array:
         """Weight[x] of all trees over a sentence."""
@@ -157,10 +134,10 @@ class Dependents:
         """The half by its farthest argument, whose subtree lies outside the cut m."""
         far, near = (seen[m:], seen[:m]) if side == "right" else (seen[:m], seen[m:])
         if not any(far):
-            return self._half(side, near) * dependency_trees(len(far))
+            return self._half(side, near) * n_dependency_trees(len(far))
         subtree = self._subtree(side, far)
         if not any(near):
-            return subtree * half_trees(len(near))
+            return subtree * n_sides(len(near))
         inner = self._half(side, near)
         first, last = (inner, subtree) if side == "right" else (subtree, inner)
         return _beside(first, last)
@@ -186,7 +163,7 @@ class Dependents:
     def _body(self, seen: Seen, c: int) -> Array:
         """Weight[y, u, v] of both halves of a head at c with word y."""
         left, right = seen[:c], seen[c + 1 :]
-        n_left, n_right = half_trees(len(left)), half_trees(len(right))
+        n_left, n_right = n_sides(len(left)), n_sides(len(right))
         d = self.root.shape[0]
         if any(left) and any(right):
             return einsum("yu,yv->yuv", self._half("left", left), self._half("right", right))

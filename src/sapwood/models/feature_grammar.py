@@ -19,8 +19,8 @@ from sapwood.corpus.words import signatures
 from sapwood.errors import SapwoodError
 from sapwood.models.latent_grammar import LatentGrammar
 
-_BORDER = tuple(range(1, 7))  # properties of what is before and behind a sentence
 _OF_CLASS = 1 << 40  # rows of classes are numbered from here, apart from those of words
+_BORDER = tuple(range(1 << 41, (1 << 41) + 6))  # what is before and behind a sentence: no word
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,280 @@
+"""Ensembles: F1 against training time and number of members, cross-validation, parsing speed.
+
+Without options: every candidate of the plan is trained on the train part and graded on dev, alone
+and mixed with all before it; then the mix that `EnsembleLPCFG` would choose. Choosing flatters dev
+scores, so `--folds 5` grades fixed mixes by cross-validation over the train part instead.
+`--scaling` times parsing by sentence length and number of states. CPU seconds over all threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from statistics import mean, stdev
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import machine
+import numpy as np
+
+import sapwood as sw
+from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.ensemble import PLAN, EnsembleLPCFG, estimator_of
+from sapwood.estimators.panel import Panel
+from sapwood.models.ensemble import Model
+from sapwood.models.latent_grammar import LatentGrammar
+
+THREE = ("spectral 16", "em 16", "crf")
+CLASSIC = ("spectral 16", "em 16", "cluster 16")
+EIGHT = tuple(str(candidate) for candidate in PLAN[:8])
+SPEED_SENTENCES = 300
+LENGTHS = (10, 20, 30, 40, 60, 80, 100, 120)
+T_95 = {5: 2.776, 10: 2.262}  # Student's t for the interval of a mean of so many
+
+
+class Grade(NamedTuple):
+    """F1 with and without EVALB's dropping of sentences, tags, and sentences a CPU second."""
+
+    f1: float
+    strict: float
+    tags: float
+    speed: float
+    fallbacks: int
+
+
+def grade(model: Model, gold: list[Any], jobs: int, *, fast: bool = False) -> Grade:
+    """Parse gold sentences with a model."""
+    parser = sw.Parser.fast(model) if fast else sw.Parser(model)
+    sentences = [tree.words() for tree in gold]
+    parser.parse(sentences[0])
+    with machine.Clock() as clock:
+        trees = [parse.tree for parse in parser.parse_many(sentences, jobs=jobs)]
+    report = sw.evaluate.bracketing(gold, trees)
+    return Grade(
+        report.f1, report.strict.f1, report.all.tagging_accuracy, len(gold) / clock.cpu,
+        parser.stats.fallbacks,
+    )  # fmt: skip
+
+
+def megabytes(model: Model) -> float:
+    """Size of the model's file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        model.save(path)
+        return path.stat().st_size / 1e6
+
+
+# -- the plan -------------------------------------------------------------------------------------
+
+
+class Trained(NamedTuple):
+    """A candidate with what it took."""
+
+    name: str
+    model: LatentGrammar
+    cpu: float
+    wall: float
+
+
+def train(bank: Treebank, names: list[str] | None, given: argparse.Namespace) -> list[Trained]:
+    """Candidates of the plan, until the minutes are over."""
+    began, out = perf_counter(), []
+    for candidate in PLAN:
+        if names is not None and str(candidate) not in names:
+            continue
+        if given.minutes and perf_counter() - began > 60 * given.minutes:
+            break
+        estimator = estimator_of(candidate, seed=given.seed, n_jobs=given.jobs)
+        with machine.Clock() as clock:
+            model = estimator.fit(bank).model_
+        out.append(Trained(str(candidate), model, clock.cpu, clock.wall))
+        print(f"  trained {candidate} in {clock.cpu:.1f} s", flush=True)
+    return out
+
+
+def plan_table(given: argparse.Namespace) -> None:
+    """Singles, growing mixes, and chosen mixes."""
+    with machine.Clock() as reading:
+        bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
+    gold = machine.gold_trees(given.corpus, "dev", given.limit)
+    trained = train(bank, None, given)
+    print(f"\n{given.corpus}: {bank.n_trees:,} trees; dev {len(gold):,} sentences; "
+          f"{given.jobs} threads; training peak {machine.peak_mb():,.0f} MB\n")  # fmt: skip
+    panel = Panel(gold, trained[0].model, given.jobs)
+    rows, cpu, wall = [], reading.cpu, reading.wall
+    for n, one in enumerate(trained):
+        panel.add(one.model)
+        cpu, wall = cpu + one.cpu, wall + one.wall
+        speed = grade(one.model, gold[:SPEED_SENTENCES], 1).speed
+        alone, together = panel.f1_of([n]), panel.f1_of(list(range(n + 1)))
+        rows.append((
+            one.name, f"{alone:.2f}", f"{one.cpu:.1f}", f"{megabytes(one.model):.0f}",
+            f"{speed:.0f}", n + 1, f"{together:.2f}", f"{cpu:.0f}", f"{wall:.0f}",
+        ))  # fmt: skip
+    header = (
+        "candidate", "F1", "train CPU s", "MB", "sent/s", "members", "mix F1", "CPU s so far",
+        "wall s so far",
+    )  # fmt: skip
+    machine.print_table(header, rows)
+    mixes_table(trained, gold, reading.cpu, given)
+
+
+def mixes_table(
+    trained: list[Trained], gold: list[Any], reading: float, given: argparse.Namespace
+) -> None:
+    """Mixes of equal weight, and the mix that is chosen on these dev trees."""
+    by_name = {one.name: one for one in trained}
+    mixes: dict[str, list[Trained]] = {}
+    for title, names in (("spectral + em + cluster", CLASSIC), ("spectral + em + crf", THREE),
+                         ("first eight", EIGHT)):  # fmt: skip
+        if all(name in by_name for name in names):
+            mixes[title] = [by_name[name] for name in names]
+    mixes["all"] = trained
+    rows = []
+    for title, members in mixes.items():
+        model = sw.Ensemble.of([one.model for one in members])
+        rows.append(mix_row(title, model, sum(one.cpu for one in members) + reading, gold, given))
+    chosen, seconds = choose(trained, gold, given)
+    cpu = sum(one.cpu for one in trained) + reading + seconds
+    rows.append(mix_row("chosen on dev", chosen, cpu, gold, given))
+    print()
+    header = (
+        "mix", "members", "F1", "strict F1", "tags", "CPU s in all", "MB", "sent/s", "fast F1",
+        "fast sent/s",
+    )  # fmt: skip
+    machine.print_table(header, rows)
+
+
+def mix_row(
+    title: str, model: sw.Ensemble, cpu: float, gold: list[Any], given: argparse.Namespace
+) -> tuple[Any, ...]:
+    """Grades of one mix."""
+    slow, fast = grade(model, gold, given.jobs), grade(model, gold, given.jobs, fast=True)
+    return (
+        title, len(model.members), f"{slow.f1:.2f}", f"{slow.strict:.2f}", f"{slow.tags:.2f}",
+        f"{cpu:.0f}", f"{megabytes(model):.0f}", f"{slow.speed:.0f}", f"{fast.f1:.2f}",
+        f"{fast.speed:.0f}",
+    )  # fmt: skip
+
+
+def choose(
+    trained: list[Trained], gold: list[Any], given: argparse.Namespace
+) -> tuple[sw.Ensemble, float]:
+    """What EnsembleLPCFG makes of grammars that are trained already, and its CPU seconds."""
+    models = iter([one.model for one in trained])
+    names = {one.name for one in trained}
+    plan = [candidate for candidate in PLAN if str(candidate) in names]
+    estimator = EnsembleLPCFG(plan=plan, seed=given.seed, n_jobs=given.jobs)
+    estimator._trained = lambda *_: next(models)  # type: ignore[method-assign]
+    bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
+    with machine.Clock() as clock:
+        estimator.fit(bank, gold)
+    return estimator.model_, clock.cpu
+
+
+# -- cross-validation -----------------------------------------------------------------------------
+
+
+def folds_table(given: argparse.Namespace) -> None:
+    """Singles and fixed mixes, each trained on all folds but one and graded on that one."""
+    bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
+    trees, n = list(bank.trees()), given.folds
+    scores: dict[str, list[float]] = {}
+    for fold in range(n):
+        gold = trees[fold::n]
+        rest = [tree for place, tree in enumerate(trees) if place % n != fold]
+        trained = train(Treebank.from_trees(rest, bank.inventory.transform), list(EIGHT), given)
+        panel = Panel(gold, trained[0].model, given.jobs)
+        for one in trained:
+            panel.add(one.model)
+        place = {one.name: k for k, one in enumerate(trained)}
+        mixes = {"mix: spectral + em + cluster": CLASSIC, "mix: spectral + em + crf": THREE,
+                 "mix: first eight": EIGHT}  # fmt: skip
+        for name, k in place.items():
+            scores.setdefault(name, []).append(panel.f1_of([k]))
+        for name, members in mixes.items():
+            scores.setdefault(name, []).append(panel.f1_of([place[m] for m in members]))
+        print(f"  fold {fold + 1} of {n}", flush=True)
+    print(f"\n{given.corpus} train, {len(trees):,} trees, {n} folds; F1, mean and 95 % interval:\n")
+    rows = [
+        (name, f"{mean(f1):.2f}", f"+- {T_95.get(n, 2.0) * stdev(f1) / np.sqrt(n):.2f}",
+         " ".join(f"{x:.2f}" for x in f1))
+        for name, f1 in scores.items()
+    ]  # fmt: skip
+    machine.print_table(("model", "F1", "interval", "folds"), rows)
+
+
+# -- speed ----------------------------------------------------------------------------------------
+
+
+def scaling_table(given: argparse.Namespace) -> None:
+    """CPU milliseconds a sentence by length and by number of states."""
+    bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
+    words = [word for tree in machine.gold_trees(given.corpus, "dev") for word in tree.words()]
+    models: dict[str, Model] = {"plain": sw.PCFG().fit(bank).model_}
+    for m in (8, 16, 32):
+        models[f"spectral {m}"] = sw.SpectralLPCFG(m).fit(bank).model_
+    models["em 16"] = sw.EMLPCFG(16, n_jobs=given.jobs).fit(bank).model_
+    crf = sw.SpanCRF(n_jobs=given.jobs).fit(bank).model_
+    models["spectral + em + crf"] = sw.Ensemble.of([models["spectral 16"], models["em 16"], crf])
+    rows = []
+    for name, model in models.items():
+        parser = sw.Parser(model)
+        cells = []
+        for length in LENGTHS:
+            sentences = [words[k : k + length] for k in range(0, min(len(words), 2400), length)]
+            parser.parse(sentences[0])
+            with machine.Clock() as clock:
+                for sentence in sentences:
+                    parser.parse(sentence)
+            cells.append(f"{1000 * clock.cpu / len(sentences):.1f}")
+        rows.append((name, *cells))
+    print("Running text of dev, cut to length; CPU ms a sentence, one thread:\n")
+    machine.print_table(("model", *(f"{n} words" for n in LENGTHS)), rows)
+    threads_table(models, given)
+
+
+def threads_table(models: dict[str, Model], given: argparse.Namespace) -> None:
+    """One thread against two, on the clock."""
+    sentences = [tree.words() for tree in machine.gold_trees(given.corpus, "dev", 600)]
+    rows = []
+    for name, model in models.items():
+        parser = sw.Parser(model)
+        parser.parse(sentences[0])
+        walls = []
+        for jobs in (1, 2):
+            with machine.Clock() as clock:
+                list(parser.parse_many(sentences, jobs=jobs))
+            walls.append(clock.wall)
+        rows.append(
+            (name, *(f"{len(sentences) / w:.0f}" for w in walls), f"{walls[0] / walls[1]:.2f}")
+        )
+    print("\nSentences a second on the clock:\n")
+    machine.print_table(("model", "1 thread", "2 threads", "ratio"), rows)
+
+
+def main() -> None:
+    """Print the tables that were asked for."""
+    options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    options.add_argument("--corpus", choices=("ptb", "craft", "icepahc"), default="ptb")
+    options.add_argument("--limit", type=int, help="first trees of train and dev only")
+    options.add_argument("--minutes", type=float, help="begin no candidate after so many")
+    options.add_argument("--folds", type=int, help="cross-validate over the train part")
+    options.add_argument("--scaling", action="store_true", help="parsing speed by length")
+    options.add_argument("--jobs", type=int, default=1)
+    options.add_argument("--seed", type=int, default=0)
+    given = options.parse_args()
+    machine.print_facts("Ensembles", threads=given.jobs)
+    print(json.dumps({k: v for k, v in vars(given).items() if v}), flush=True)
+    if given.folds:
+        folds_table(given)
+    elif given.scaling:
+        scaling_table(given)
+    else:
+        plan_table(given)
+
+
+if __name__ == "__main__":
+    main()
