@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sapwood import evaluate as evaluate
+    from sapwood import identify as identify
     from sapwood.corpus.clean import clean as clean
     from sapwood.corpus.penn import read_trees as read_trees
     from sapwood.corpus.penn import write_trees as write_trees
@@ -70,6 +71,7 @@ _HOMES = {
     "bundled_treebank": "sapwood.corpus.treebank",
     "clean": "sapwood.corpus.clean",
     "evaluate": "",
+    "identify": "",
     "load": "sapwood.models.files",
     "read_treebank": "sapwood.corpus.treebank",
     "read_trees": "sapwood.corpus.penn",

@@ -71,17 +71,42 @@ def test_pivots_inside_are_named_by_words_and_rules(train: Treebank) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_features_of_a_state_have_probabilities(train: Treebank, side: str) -> None:
+def test_each_template_is_a_distribution(train: Treebank, side: str) -> None:
+    """Section 6.2: a node has one feature of every template, so each sums to 1 for itself."""
     projection = SpectralLPCFG(4).project(train[:500])
     views = _Views(projection, 4, side)
-    for a in np.flatnonzero(projection.count).tolist():
-        m = int(views.m[a])
-        assert views.pi[a].sum() == pytest.approx(1.0)
-        for table, block in ((views.r, views.inside.block(a)), (views.s, views.outside.block(a))):
-            assert (table[block] >= 0).all()
-            used = views.pi[a, :m] > 0  # a corner always has its pivot
-            np.testing.assert_allclose(table[block, :m].sum(axis=0)[used], 1.0, rtol=1e-9)
-            assert not table[block, m:].any()
+    np.testing.assert_allclose(views.pi.sum(axis=1)[projection.count > 0], 1.0, rtol=1e-9)
+    for table, part in ((views.r, views.inside), (views.s, views.outside)):
+        assert (table >= 0).all()
+        exists = np.arange(4) < views.m[part.owner][:, None]
+        assert not table[~exists].any()
+        for number in part.space.number:
+            total = np.zeros((len(views.m), 4))
+            np.add.at(total, part.owner[number], table[number])
+            size = np.bincount(part.owner[number], minlength=len(views.m))[:, None]
+            occurs = (np.arange(4) < views.m[:, None]) & (size > 0)
+            # all ones where the state has no weight for the template: it says nothing then
+            is_one = np.isclose(total, 1.0, rtol=1e-9) | (total == size)
+            assert is_one[occurs].all()
+            assert np.isclose(total, 1.0, rtol=1e-9)[occurs].mean() > 0.9
+
+
+def test_a_template_that_all_nodes_share_kills_no_state(train: Treebank) -> None:
+    """Normalised over all templates together, constant features of tags left states unused."""
+    estimator = sw.PivotLPCFG(8, side="inside").fit(train)
+    model, n_phrases = estimator.model_, estimator.model_.n_phrases
+    shares = []
+    for tag in range(n_phrases, model.n_symbols):
+        states = int(model.n_states[tag])
+        if states > 1:
+            weights = np.zeros(states)
+            for r, abc in enumerate(model.rules.tolist()):
+                for axis in (1, 2):
+                    if abc[axis] == tag:
+                        weights += model.tensor(r).sum(axis=tuple({0, 1, 2} - {axis}))
+            shares.append(weights / weights.sum())
+    assert shares
+    assert min(share.min() for share in shares) > 1e-3
 
 
 def places_decide() -> Treebank:

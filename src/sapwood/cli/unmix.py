@@ -80,8 +80,7 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
         estimator = _estimator(family, states, refine, max_length, seed)
         _fit(estimator, file)
     except NotIdentifiableError as error:
-        for line in error.report.lines():
-            echo(line)
+        _show(error.report)
         raise
     report = _report(estimator) | meter.as_dict()
     if as_json:
@@ -89,6 +88,16 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
         return
     print("\n".join(_lines(estimator.model_, report, top)))
     echo(f"{report['seconds']:.1f} s")
+
+
+def _show(report: object) -> None:
+    """Why it cannot be learnt; the error's line and hint follow."""
+    from sapwood.decompose.diagonalise import RankReport
+    from sapwood.identify.report import Report
+
+    assert isinstance(report, (Report, RankReport))
+    for line in report.lines():
+        echo(line)
 
 
 def _fit(estimator: UnmixPCFGIE | UnmixDEPIES, file: str) -> None:

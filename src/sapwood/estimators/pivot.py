@@ -258,7 +258,7 @@ class _Views:
             gram = self.posterior[mine, :m].T @ weighted[mine, :m]
             solved = np.linalg.lstsq(gram, joint[block, :m].T, rcond=1e-10)[0].T
             solution[block, :m] = np.maximum(solved, 0.0)  # sampling noise makes some negative
-        return own.per_template(weighted), other.per_template(solution)
+        return own.per_template(weighted, self.m), other.per_template(solution, self.m)
 
     def likelihoods(self, which: str, sharpness: float) -> FloatArray:
         """Product over templates of r or s of each node's features, to a power; largest 1."""
@@ -313,11 +313,16 @@ class _Side:
         scatter(self.ids, np.ones(len(out)), np.ascontiguousarray(rows), out)
         return out
 
-    def per_template(self, weights: FloatArray) -> FloatArray:
+    def per_template(self, weights: FloatArray, m: IntArray) -> FloatArray:
         """Probabilities of features given a label's state, for each template on its own.
 
-        A node has one feature of every template (section 6.2). A template whose only feature all
-        nodes of a label share says nothing about their states.
+        A node has one feature of every template (section 6.2). Where a state has no weight for any
+        feature of a template, the template says nothing about it: all are 1.
+
+        Parameters
+        ----------
+        m : [n_symbols]
+            States of each label; columns beyond are 0.
         """
         out, owner = np.zeros_like(weights), self.owner
         for number in self.space.number:
@@ -325,7 +330,7 @@ class _Side:
             np.add.at(total, owner[number], weights[number])
             same = total[owner[number]]
             out[number] = np.divide(weights[number], same, out=np.ones_like(same), where=same > 0)
-        return out
+        return np.where(np.arange(weights.shape[1]) < m[owner][:, None], out, 0.0)
 
     def of_nodes(self, table: FloatArray) -> FloatArray:
         """For each node, the sum of its features' rows of a table."""

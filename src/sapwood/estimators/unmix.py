@@ -137,8 +137,8 @@ def check_conditioning(info: UnmixInfo, n: float) -> None:
     if np.isfinite(n) and info.noise_gain / np.sqrt(n) > UNSURE:
         needed = (info.noise_gain / UNSURE) ** 2
         info.warn(
-            f"ill-conditioned: noise is multiplied by {info.noise_gain:.0f}, and the closed form "
-            f"has {n:,.0f} short sentences, too few; about {_one_digit(needed):,} would do"
+            f"ill-conditioned: noise is multiplied by {info.noise_gain:.3g}; too few short "
+            f"sentences for the closed form: {n:,.0f}, where {_roughly(needed)} would do"
         )
     if info.clipped > CLIPPED:
         info.warn(
@@ -147,9 +147,17 @@ def check_conditioning(info: UnmixInfo, n: float) -> None:
         )
 
 
-def _one_digit(x: float) -> int:
-    """A number of which only the first digit is known."""
-    return round(x, -int(np.floor(np.log10(x))))
+def _roughly(n: float) -> str:
+    """A number of which only the first digit is known.
+
+    Examples
+    --------
+    >>> _roughly(5.81e7), _roughly(12.0), _roughly(np.inf)
+    ('about 60,000,000', 'about 10', 'over a billion')
+    """
+    if n > 1e9:
+        return "over a billion"
+    return f"about {int(float(f'{n:.0e}')):,}"
 
 
 def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) -> None:
