@@ -183,7 +183,7 @@ def measure(method: str, given: argparse.Namespace) -> dict[str, Any]:
     estimator = METHODS[method](given.seed).fit(bank)
     trained, peak = process_time() - started, machine.peak_mb()
     gold = machine.gold_trees(given.corpus, "dev", given.limit)
-    parser = sw.Parser(estimator.model_)
+    parser = sw.Parser(estimator.model_, decoder="goodman")  # as in the papers
     sentences = [tree.words() for tree in gold]
     parser.parse(sentences[0])
     with machine.Clock() as clock:

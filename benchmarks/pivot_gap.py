@@ -20,9 +20,10 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators import pivot
 from sapwood.estimators.cluster import cluster_nodes, counted
-from sapwood.estimators.em import NODES_PER_STATE, TrainingTrees, _matsuzaki
 from sapwood.estimators.latent_lexicon import latent_grammar
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
+from sapwood.estimators.states import matsuzaki
+from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.models.latent_parameters import LatentParameters
 
 HELD = 0.15  # of train
@@ -54,7 +55,7 @@ def parts() -> list[Part]:
 
 def grade(model: sw.LatentGrammar, gold: list[Any]) -> float:
     """F1 of the model's parses."""
-    parses = sw.Parser(model).parse_many([tree.words() for tree in gold])
+    parses = sw.Parser(model, decoder="goodman").parse_many([tree.words() for tree in gold])
     return float(sw.evaluate.bracketing(gold, [parse.tree for parse in parses]).f1)
 
 
@@ -100,7 +101,7 @@ class Bench:
 
     def random(self) -> LatentParameters:
         """The start of Matsuzaki et al."""
-        return _matsuzaki(self.trees.plain_parameters(), self.limit, np.random.default_rng(0))
+        return matsuzaki(self.trees.plain_parameters(), self.limit, np.random.default_rng(0))
 
     def curve(
         self,
@@ -114,7 +115,7 @@ class Bench:
             for _ in range(target - done):
                 counts = self.trees.expect(now, 1)
                 now = replace(now, root=counts.root, rules=counts.rules, words=counts.words)
-                now = now.normalised().smoothed(*smoothing)
+                now = now.maximised(*smoothing)
             done = target
             found.append(grade(self.model(now), self.part.gold))
         return found, now
@@ -132,9 +133,7 @@ class Bench:
         """Perplexity of the states of phrases and of tags, geometric mean over nodes."""
         counts = self.trees.expect(now, 1)
         expected = replace(now, root=counts.root, rules=counts.rules, words=counts.words)
-        begin, _, state = expected._rule_rows
-        total = np.bincount(state, np.add.reduceat(expected.rules, begin), int(now.state_start[-1]))
-        total += np.bincount(expected._word_states, expected.words, len(total))
+        total = expected.state_totals()
         count = np.add.reduceat(total, now.state_start[:-1])
         owner = np.repeat(np.arange(len(count)), now.n_states)
         share = np.maximum(total, 1e-300) / count[owner]
@@ -194,6 +193,22 @@ def thresholds(least_count: float, least_share: float) -> Iterator[None]:
         pivot.LEAST_COUNT, pivot.LEAST_SHARE = old
 
 
+@contextmanager
+def pooled_templates() -> Iterator[None]:
+    """Let the features of all templates share one distribution per state."""
+
+    def pooled(side: Any, weights: np.ndarray, m: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(m), weights.shape[1]))
+        np.add.at(total, side.owner, weights)
+        return weights / np.where(total > 0, total, 1.0)[side.owner]
+
+    old, pivot._Side.per_template = pivot._Side.per_template, pooled  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        pivot._Side.per_template = old  # type: ignore[method-assign]
+
+
 def variant_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
     """Other settings of pivots outside."""
     bench = Bench(part, n_states)
@@ -215,6 +230,10 @@ def variant_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
     yield row("EM without smoothing", base, NO_SMOOTHING)
     yield row("likeliest state of each node", bench.hard_pivots("outside"))
     yield row("likeliest state, pivots inside", bench.hard_pivots("inside"))
+    with pooled_templates():
+        starts = {side: bench.pivots(side) for side in pivot.SIDES}
+    for side, start in starts.items():
+        yield row(f"all templates one distribution, pivots {side}", start)
     for sharpness in (0.25, 1.0):
         yield row(f"sharpness {sharpness}", bench.pivots("outside", sharpness))
     for count, share in ((10, 0.0), (50, 1e-3), (20, 1e-2)):

@@ -29,8 +29,12 @@ def test_identifiable(cli) -> None:
 def test_not_identifiable_is_an_answer_with_a_hint(cli) -> None:
     result = cli("identify", "dep-i", "--words", 3, "--length", 2, "--moments", "all")
     assert result.status == 0
-    assert result.out.startswith("not identifiable: dep-i with 3 words from all")
+    assert result.out.startswith("not identifiable: dep-i with 3 words from whole sentences")
     assert "identifiable with --moments pairs --length 3" in result.out
+
+
+def test_families_may_be_written_in_capitals(cli) -> None:
+    assert ask(cli, "DEP-IES", "--words", 3, "--length", 3)["family"] == "dep-ies"
 
 
 def test_json(cli) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sapwood.cli import unmix
 from sapwood.errors import SapwoodWarning
+from sapwood.estimators import unmix as estimators
 from sapwood.models.uniform_trees import UniformTreeModel
 
 KEYS = {
@@ -109,6 +112,26 @@ def test_what_cannot_be_learnt_is_one_line_and_a_hint(fails, args, stdin, messag
     assert f"error: {message}" in result.err
     assert "\nhint: " in result.err
     assert result.out == ""
+
+
+def test_what_no_sentences_determine_is_refused_with_its_report(fails, file: Path) -> None:
+    result = fails("unmix", "PCFG", "--states", 3, file)
+    lines = result.err.splitlines()
+    assert lines[0].startswith("not identifiable: pcfg with 3 words and 3 states")
+    assert "all 6 are changes of basis of the hidden states" in result.err
+    assert "pcfg-ie" in lines[-1]
+
+
+def test_more_states_than_the_sentences_show_are_refused_with_the_rank(fails) -> None:
+    """Words that are independent of each other have one state."""
+    sentences = "".join(f"{' '.join(words)}\n" for words in product("ab", repeat=3))
+    result = fails("unmix", "pcfg-ie", "--states", 2, stdin=sentences)
+    assert result.err.startswith("not identifiable: 2 states from a moment of rank 1\n")
+    assert "at most 1" in result.err.splitlines()[-1]
+
+
+def test_refinements_are_those_of_the_estimators() -> None:
+    assert unmix.REFINEMENTS == estimators.REFINEMENTS
 
 
 def test_files_that_cannot_be_read_are_named(fails, empty: Path, tmp_path: Path) -> None:

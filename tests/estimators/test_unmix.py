@@ -10,7 +10,13 @@ import pytest
 import sapwood as sw
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
 from sapwood.estimators.moment_fit import fit_moments
-from sapwood.estimators.unmix import UnmixInfo, check_conditioning, proper, refuse_family
+from sapwood.estimators.unmix import (
+    LARGEST_REPORT,
+    UnmixInfo,
+    check_conditioning,
+    proper,
+    refuse_family,
+)
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 
@@ -112,7 +118,7 @@ def test_conditioning_is_judged_by_noise_and_sentences() -> None:
     check_conditioning(info, 1e6)
     check_conditioning(info, np.inf)
     assert info.warnings == []
-    with pytest.warns(SapwoodWarning, match="about 100,000 would do"):
+    with pytest.warns(SapwoodWarning, match="about 110,000 would do"):
         check_conditioning(info, 1e4)
 
 
@@ -157,7 +163,7 @@ def test_three_states_of_two_are_refused() -> None:
 @pytest.mark.parametrize(
     ("family", "kind", "message"),
     [
-        ("pcfg", NotIdentifiableError, "moves 6 of its parameters"),
+        ("pcfg", NotIdentifiableError, "moves its parameters in 6 dimensions"),
         ("pcfg-i", SapwoodError, "no closed form is known"),
         ("dep-i", SapwoodError, "no closed form is known"),
         ("hmm", SapwoodError, "unknown model family"),
@@ -168,7 +174,21 @@ def test_other_families_are_refused_with_a_reason(family, kind, message: str) ->
         refuse_family(family, 3)
     assert caught.value.hint
     if kind is NotIdentifiableError:
-        assert caught.value.report.deficit == 6
+        report = caught.value.report
+        assert (report.states, report.deficit, report.identifiable) == (3, 6, False)
+        assert "pcfg-ie" in report.hint
+
+
+def test_the_report_on_many_states_is_one_on_fewer() -> None:
+    with pytest.raises(NotIdentifiableError, match="a pcfg with 500 states") as caught:
+        refuse_family("pcfg", 500)
+    assert caught.value.report.states == LARGEST_REPORT
+
+
+def test_one_state_is_no_question_of_identifiability() -> None:
+    with pytest.raises(SapwoodError, match="a pcfg with 1 state") as caught:
+        refuse_family("pcfg", 1)
+    assert not isinstance(caught.value, NotIdentifiableError)
 
 
 def test_moments_of_too_many_words_are_not_fitted() -> None:

@@ -78,7 +78,9 @@ def test_a_capital_at_the_start_is_forgiven(model: FeatureGrammar) -> None:
     row = next(
         row
         for row, word in enumerate(model.lexicon.words)
-        if model.is_familiar[row] and word.islower() and word.capitalize() not in model.lexicon.words
+        if model.is_familiar[row]
+        and word.islower()
+        and word.capitalize() not in model.lexicon.words
     )
     word = model.lexicon.words[row].capitalize()
     first, later = columns(model, [word, word])[1:3]
@@ -174,7 +176,15 @@ BAD: dict[str, tuple[Callable[[FeatureGrammar], FeatureGrammar], str]] = {
     ),
     "double precision": (
         lambda m: replace(m, feature_weights=np.zeros(4)),
-        "float64",
+        "finite numbers of type float32, not float64",
+    ),
+    "no numbers": (
+        lambda m: replace(m, feature_weights=np.full(4, np.nan, np.float32)),
+        "finite numbers",
+    ),
+    "a table of two dimensions": (
+        lambda m: replace(m, feature_weights=np.zeros((2, 3), np.float32)),
+        "6 numbers, expected a power of two",
     ),
     "a mark too few": (
         lambda m: replace(m, is_familiar=m.is_familiar[1:]),
@@ -243,6 +253,7 @@ def spoilt(path: Path, change: Callable[[dict[str, Array]], object]) -> None:
 SPOILT: dict[str, Callable[[dict[str, Array]], object]] = {
     "not a power of two": lambda t: t.update(feature_weights=t["feature_weights"][:-1]),
     "empty": lambda t: t.update(feature_weights=t["feature_weights"][:0]),
+    "not finite": lambda t: t.update(feature_weights=t["feature_weights"] + np.float32(np.inf)),
     "of another type": lambda t: t.update(feature_weights=t["feature_weights"].astype(np.float64)),
     "without marks": lambda t: t.pop("is_familiar"),
     "marks too few": lambda t: t.update(is_familiar=t["is_familiar"][:-1]),

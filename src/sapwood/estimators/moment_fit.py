@@ -79,7 +79,7 @@ def _affordable(family: str, sentences: SentenceCounts, max_length: int, n_free:
         longest = length
     if not longest:
         msg = f"the moments of {sentences.n_words} words are too many to fit"
-        raise SapwoodError(msg, hint="refine with EM instead, or use fewer words")
+        raise SapwoodError(msg, hint="refine by em instead, or use fewer words")
     return longest
 
 

@@ -100,7 +100,9 @@ def count_sentences(sentences: Iterable[Sequence[str]], max_words: int) -> Corpu
         msg = "no sentences: nothing can be learnt"
         raise SapwoodError(msg, hint="give one tokenised sentence a line")
     if len(vocabulary) > max_words:
-        msg = f"{len(vocabulary):,} types of words; this family is unmixed with at most {max_words}"
+        msg = (
+            f"{len(vocabulary):,} types of words; this family is unmixed with at most {max_words:,}"
+        )
         raise SapwoodError(msg, hint="write one sign for all rare words, or their tags for words")
     if len(vocabulary) == 1:
         msg = f"all words are {vocabulary[0]!r}: one type of word tells nothing apart"
@@ -148,16 +150,16 @@ def check_conditioning(info: UnmixInfo, n: float) -> None:
 
 
 def _roughly(n: float) -> str:
-    """A number of which only the first digit is known.
+    """A number of which only the first digits are known.
 
     Examples
     --------
     >>> _roughly(5.81e7), _roughly(12.0), _roughly(np.inf)
-    ('about 60,000,000', 'about 10', 'over a billion')
+    ('about 58,000,000', 'about 12', 'over a billion')
     """
     if n > 1e9:
         return "over a billion"
-    return f"about {int(float(f'{n:.0e}')):,}"
+    return f"about {int(float(f'{n:.1e}')):,}"
 
 
 def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) -> None:

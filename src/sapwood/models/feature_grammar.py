@@ -42,9 +42,13 @@ class FeatureGrammar(LatentGrammar):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        size = len(self.feature_weights)
-        if size < 1 or size & (size - 1) or self.feature_weights.dtype != np.float32:
+        weights = self.feature_weights
+        size = weights.size
+        if weights.shape != (size,) or size < 1 or size & (size - 1):
             msg = f"the table of feature weights has {size} numbers, expected a power of two"
+            raise SapwoodError(msg)
+        if weights.dtype != np.float32 or not np.isfinite(weights).all():
+            msg = f"feature weights must be finite numbers of type float32, not {weights.dtype}"
             raise SapwoodError(msg)
         if self.is_familiar.shape != (len(self.lexicon.words),):
             msg = f"{len(self.is_familiar)} marks of words, expected {len(self.lexicon.words)}"
