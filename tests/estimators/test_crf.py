@@ -156,8 +156,8 @@ def test_other_ways_to_make_trees_binary() -> None:
                 assert_marked(fit.model_, fit.bank_, tree, 1e-3)
 
 
-def test_a_mutant_that_forgets_the_split_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All edges between right items: no such tree has two, so the mutant takes any children."""
+def test_a_mutant_that_forgets_the_children_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It marks every edge that builds a right item."""
 
     def careless(packed: object, right: Array, *_: object) -> Array:
         return right[packed.head].astype(float)  # type: ignore[attr-defined]
@@ -189,7 +189,8 @@ def features_by_place(model: FeatureGrammar, chart: PrunedChart) -> dict[tuple[i
 
 def test_features_are_the_same_in_training_and_parsing(fitted: sw.SpanCRF) -> None:
     model, bank = fitted.model_, plain().bank_
-    for tree in range(0, 200, 13):
+    long = [tree for tree in range(200) if len(bank.words(tree)) > 3]
+    for tree in long[::13]:
         words = bank.words(tree)
         example = crf._example(model, bank, tree)
         chart = next(pruned_charts(model, words, 1e-3, 1e-3), None)

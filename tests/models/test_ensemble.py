@@ -226,6 +226,14 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
+def in_single_precision(grammar: LatentGrammar) -> LatentGrammar:
+    """As the file has it: rules of latent members rounded."""
+    if grammar.is_plain:
+        return grammar
+    rounded = grammar.rule_weights.astype(np.float32).astype(np.float64)
+    return replace(grammar, rule_weights=rounded)
+
+
 def test_an_ensemble_comes_back_the_same(
     family: list[LatentGrammar], stranger: LatentGrammar, tmp_path: Path
 ) -> None:
@@ -242,11 +250,13 @@ def test_an_ensemble_comes_back_the_same(
     assert (after.combine, after.record) == ("product", {"method": "best", "dev_f1": 89.5})
     assert after.groups == before.groups == ((0, 2, 3), (1,))
     for one, other in zip(before.members, after.members, strict=True):
-        assert_same(one, other)
+        assert_same(in_single_precision(one), other)
         assert np.array_equal(one.rule_rank, other.rule_rank)
     one, other = (sw.Parser(e).parse(SENTENCE) for e in (before, after))
     assert one.tree == other.tree
-    assert one.marginals == other.marginals
+    assert [c[:3] for c in one.marginals] == [c[:3] for c in other.marginals]
+    p, q = (np.array([c.probability for c in parse.marginals]) for parse in (one, other))
+    np.testing.assert_allclose(p, q, atol=1e-6)  # rules are rounded to 24 bits
     after.save(tmp_path / "again.sapwood")
     assert (tmp_path / "again.sapwood").read_bytes() == path.read_bytes()
 
@@ -336,5 +346,5 @@ def test_rebased_members_come_back_too(seed: int, tmp_path_factory: pytest.TempP
     Ensemble.of(members).save(path)
     after = sw.load(path)
     assert isinstance(after, Ensemble)
-    for one, other in zip(members, after.members, strict=True):
+    for one, other in zip(map(in_single_precision, members), after.members, strict=True):
         assert [a.tobytes() for a in arrays(one)] == [b.tobytes() for b in arrays(other)]
