@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-import machine
-
 HERE = Path(__file__).resolve().parent
 # An argument METHOD.sapwood is a model of ptb's train part, trained with the method's defaults.
 MODEL = ".sapwood"
@@ -37,6 +35,9 @@ PLAN = (
 
 def trained(name: str, folder: Path) -> str:
     """A model file of the folder, made where it is not there yet."""
+    sys.path.insert(0, str(HERE))  # `python -m benchmarks` does not start in this folder
+    import machine
+
     path = folder / name
     if not path.exists():
         train, method = machine.corpus_file("ptb", "train"), name.removesuffix(MODEL)

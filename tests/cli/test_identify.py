@@ -79,6 +79,7 @@ def test_more_states_than_words_are_answered_with_a_note(cli) -> None:
         (("pcfg", "--words", 3, "--length", 3), "missing", "--states"),
         (("dep-i", "--words", 3, "--states", 2, "--length", 3), "no hidden states", "--states"),
         (("dep-i", "--words", 3, "--length", 3, "--moments", "x"), "moments 'x'", "triples-e1"),
+        (("dep-i", "--words", 3, "--length", 3, "--moments", ""), "moments ''", "triples-e1"),
         (("dep-i", "--words", 3, "--length", 3, "--moments", "14"), "position 4", "1 to 3"),
         (("dep-i", "--words", 3, "--length", 99), "99", "60"),
         (("dep-i", "--words", 999, "--length", 9), "GB of memory", "fewer words"),

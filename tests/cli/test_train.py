@@ -14,9 +14,11 @@ import pytest
 import sapwood as sw
 from sapwood.cli import train
 from sapwood.cli.methods import METHODS
-from sapwood.cli.train import Binarise, Heads, Signatures
+from sapwood.cli.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
 from sapwood.corpus.words import STYLES
+from sapwood.estimators import ensemble
+from sapwood.estimators.ensemble import PLAN, Candidate
 from sapwood.estimators.lexicon import LexiconSettings
 
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
@@ -33,9 +35,17 @@ def trees(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def short_plan(monkeypatch: pytest.MonkeyPatch) -> tuple[Candidate, ...]:
+    """Three candidates for `best`: all of them take long."""
+    plan = (Candidate("spectral", 4), Candidate("cluster", 3, "right"), Candidate("crf"))
+    monkeypatch.setattr(ensemble, "PLAN", plan)
+    return plan
+
+
 def test_writes_a_model_and_says_what_it_does(cli, dev: Path, tmp_path: Path) -> None:
     out = tmp_path / "m.sapwood"
-    result = cli("train", dev, "-o", out)
+    result = cli("train", dev, "-o", out, "--method", "pcfg")
     assert (result.status, result.out) == (0, "")
     shapes = (
         r"1/3 reading  300 trees  [\d,]+ words  [\d.]+ s",
@@ -49,7 +59,8 @@ def test_writes_a_model_and_says_what_it_does(cli, dev: Path, tmp_path: Path) ->
 
 
 def test_json_report_with_dev(cli, dev: Path, tmp_path: Path) -> None:
-    result = cli("train", dev, "-o", tmp_path / "m", "--dev", dev, "--json", "--jobs", 1)
+    options = ("--method", "pcfg", "--dev", dev, "--json", "--jobs", 1)
+    result = cli("train", dev, "-o", tmp_path / "m", *options)
     report = json.loads(result.out)
     assert report.keys() >= REPORT_KEYS | {"dev"}
     assert (report["method"], report["states"], report["trees"]) == ("pcfg", 1, 300)
@@ -70,7 +81,8 @@ def test_options_reach_the_model(cli, dev: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     options = "--binarise right --horizontal 2 --vertical 2 --tag-parents --heads generic"
     more = "--rare-count 2 --signatures generic --seed 7"
-    assert cli("train", dev, "-o", out, *options.split(), *more.split()).status == 0
+    command = ("train", dev, "-o", out, "--method", "pcfg")
+    assert cli(*command, *options.split(), *more.split()).status == 0
     model = sw.load(out)
     assert model.transform == Transform("right", 2, 2, True, "generic")
     assert model.lexicon.style == "generic"
@@ -79,7 +91,7 @@ def test_options_reach_the_model(cli, dev: Path, tmp_path: Path) -> None:
 
 def test_defaults_are_those_of_the_library(cli, dev: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
-    cli("train", dev, "-o", out)
+    cli("train", dev, "-o", out, "--method", "pcfg")
     model, ours = sw.load(out), sw.PCFG().fit(sw.read_treebank(dev)).model_
     assert model.transform == ours.transform
     assert (model.rule_weights == ours.rule_weights).all()
@@ -113,7 +125,7 @@ def test_spectral(cli, dev: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", list(METHODS))
 def test_every_method_trains_a_model_that_parses(
-    cli, dev: Path, tmp_path: Path, method: str
+    cli, dev: Path, tmp_path: Path, method: str, short_plan: tuple[Candidate, ...]
 ) -> None:
     out = tmp_path / "m"
     result = cli("train", dev, "-o", out, "--method", method, "--states", 2, "--dev", dev, "--json")
@@ -158,9 +170,113 @@ def test_spectral_models_of_hardly_any_data_can_be_used(
 
 
 def test_states_of_a_method_without_any(cli, trees: Path, tmp_path: Path) -> None:
-    result = cli("train", trees, "-o", tmp_path / "m", "--states", 8, "--json")
+    options = ("--method", "pcfg", "--states", 8, "--json")
+    result = cli("train", trees, "-o", tmp_path / "m", *options)
     assert "note: pcfg has no hidden states; --states 8 is without effect" in result.err
     assert json.loads(result.out)["states"] == 1
+
+
+# -- best -----------------------------------------------------------------------------------------
+
+
+def test_best_is_the_default(cli, trees: Path, tmp_path: Path) -> None:
+    """With the whole plan, which takes no time on five small trees."""
+    out = tmp_path / "m"
+    result = cli("train", trees, "-o", out, "--dev", trees, "--json")
+    report, model = json.loads(result.out), sw.load(out)
+    assert isinstance(model, sw.Ensemble)
+    assert report["method"] == model.record["method"] == "best"
+    assert [trial["name"] for trial in report["trials"]] == [str(c) for c in PLAN]
+    verdicts = [trial["verdict"] for trial in report["trials"]]
+    assert verdicts.count("member") == report["members"] == len(model.members)
+    assert set(verdicts) <= {"member", "trained"}
+    assert report["trials"] == model.record["trials"]
+    assert report["phases"].keys() == {"training", "choosing"}
+    assert report["dev"]["f1"] == 100
+    assert sw.Parser(model).parse(["the", "dog", "sleeps", "."]).tree == sw.clean(
+        sw.Tree.parse(TREE)
+    )
+
+
+def test_every_candidate_is_shown(
+    cli, dev: Path, tmp_path: Path, short_plan: tuple[Candidate, ...]
+) -> None:
+    """With the seconds and, where there are dev trees, F1 alone and in the mix."""
+    out = tmp_path / "m"
+    without = cli("train", dev, "-o", out)
+    assert sw.load(out).weights.tolist() == pytest.approx([1 / 3] * 3)
+    assert "2/3 training  best  3 members" in without.err
+    graded = cli("train", dev, "-o", out, "--dev", dev, "--json")
+    trials = json.loads(graded.out)["trials"]
+    for candidate, trial in zip(short_plan, trials, strict=True):
+        name = re.escape(str(candidate))
+        assert re.search(rf"^    {name} +[\d.]+ s$", without.err, re.MULTILINE)
+        line = rf"^    {name} +[\d.]+ s  F1 [\d.]+  mix [\d.]+$"
+        assert re.search(line, graded.err, re.MULTILINE)
+        assert f"F1 {trial['f1']:.2f}  mix {trial['mix_f1']:.2f}" in graded.err
+    assert f"\n    3 members: {', '.join(map(str, short_plan))}\n" in without.err
+    members = [trial["name"] for trial in trials if trial["verdict"] == "member"]
+    assert re.search(rf"^    \d members?: {', '.join(members)}$", graded.err, re.MULTILINE)
+
+
+def test_best_is_that_of_the_library(
+    cli, dev: Path, tmp_path: Path, short_plan: tuple[Candidate, ...]
+) -> None:
+    out = tmp_path / "m"
+    options = ("--seed", 5, "--states", 3, "--rare-count", 2, "--dev", dev, "--jobs", 1)
+    cli("train", dev, "-o", out, *options)
+    bank = sw.read_treebank(dev)
+    lexicon = LexiconSettings(rare_count=2)
+    learner = sw.EnsembleLPCFG(plan=short_plan, n_states=3, seed=5, plain=sw.PCFG(lexicon=lexicon))
+    ours, found = learner.fit(bank, list(bank.trees())).model_, sw.load(out)
+    assert found.weights.tolist() == ours.weights.tolist()
+    for one, other in zip(found.members, ours.members, strict=True):
+        np.testing.assert_allclose(one.rule_weights, other.rule_weights, rtol=1e-6)
+        assert one.n_states.max() <= 3
+    assert found.record["dev_f1"] == ours.record["dev_f1"]
+
+
+def test_a_budget_too_small_for_more_than_one(
+    cli, dev: Path, tmp_path: Path, short_plan: tuple[Candidate, ...]
+) -> None:
+    result = cli("train", dev, "-o", tmp_path / "m", "--budget", "0.001s", "--json")
+    report = json.loads(result.out)
+    first, *others = report["trials"]
+    assert (first["verdict"], report["members"]) == ("member", 1)
+    for trial in others:
+        assert re.fullmatch(r"skipped: about \d+ s, 0 s left", trial["verdict"])
+        assert re.search(rf"^    {trial['name']} +skipped: ", result.err, re.MULTILINE)
+    assert sw.load(tmp_path / "m").record["budget"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90.0), ("90s", 90.0), ("5m", 300.0), ("1.5h", 5400.0), ("none", None)],
+)
+def test_budgets(
+    text: str, seconds: float | None, cli, trees: Path, tmp_path: Path,
+    short_plan: tuple[Candidate, ...],
+) -> None:  # fmt: skip
+    assert seconds_of(text) == seconds
+    cli("train", trees, "-o", tmp_path / "m", "--budget", text)
+    assert sw.load(tmp_path / "m").record["budget"] == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "-5s", "soon", "5x", "s", "", "nan", "inf", "1e400h"])
+def test_budgets_that_are_no_time(misused, text: str, tmp_path: Path) -> None:
+    # The treebank does not exist: the option is what is complained about, before reading.
+    result = misused("train", "nowhere.mrg", "-o", tmp_path / "m", "--budget", text)
+    assert "is no time" in result.err
+    assert "90s" in result.err
+
+
+def test_crf_on_the_command_line(cli, dev: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    report = json.loads(cli("train", dev, "-o", out, "--method", "crf", "--json").out)
+    assert (report["method"], report["states"], report["iterations"]) == ("crf", 1, 5)
+    assert report["phases"].keys() == {"charts", "passes"}
+    ours = sw.SpanCRF().fit(sw.read_treebank(dev)).model_
+    assert sw.load(out).feature_weights.tobytes() == ours.feature_weights.tobytes()
 
 
 # -- EM on the command line -----------------------------------------------------------------------
@@ -292,8 +408,8 @@ def test_the_treebank_is_no_checkpoint(fails, trees: Path, tmp_path: Path) -> No
 
 def test_jobs_do_not_change_the_model(cli, dev: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "1", tmp_path / "2"
-    cli("train", dev, "-o", one, "--jobs", 1)
-    cli("train", dev, "-o", two, "--jobs", 2)
+    cli("train", dev, "-o", one, "--method", "pcfg", "--jobs", 1)
+    cli("train", dev, "-o", two, "--method", "pcfg", "--jobs", 2)
     assert (sw.load(one).rule_weights == sw.load(two).rule_weights).all()
 
 
@@ -308,7 +424,7 @@ def test_an_old_model_is_replaced(cli, trees: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     out.write_text("old")
     cli("train", trees, "-o", out)
-    assert sw.load(out).record["method"] == "pcfg"
+    assert sw.load(out).record["method"] == "best"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "trees.mrg"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -164,10 +165,9 @@ def test_a_mutant_that_forgets_the_children_is_noticed(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(charts, "_right_edges", careless)
     fit = plain()
+    ambiguous = next(tree for tree in range(100) if len(train().words(tree)) > 15)
     with pytest.raises(AssertionError):
-        for tree in range(50):
-            if len(train().words(tree)) > 1:
-                assert_marked(fit.model_, fit.bank_, tree, 1e-3)
+        assert_marked(fit.model_, fit.bank_, ambiguous, 1e-3)
 
 
 # -- features in training and parsing ---------------------------------------------------------
@@ -210,7 +210,7 @@ def test_features_are_the_same_in_training_and_parsing(fitted: sw.SpanCRF) -> No
 def test_the_likelihood_rises_from_pass_to_pass(fitted: sw.SpanCRF) -> None:
     logs = fitted.info_.log_likelihoods
     assert len(logs) == fitted.info_.iterations == 5
-    assert all(a < b < 0 for a, b in zip(logs, logs[1:], strict=False))
+    assert all(a < b < 0 for a, b in pairwise(logs))
     assert logs[-1] > 0.5 * logs[0]
     assert fitted.info_.seconds.keys() == {"charts", "passes"}
 
@@ -313,9 +313,7 @@ def test_progress_is_told(short: Treebank) -> None:
     [{"passes": 0}, {"passes": 1.5}, {"rate": 0}, {"rate": 2}, {"plain": "pcfg"}],
     ids=str,
 )
-def test_bad_parameters_are_named_when_fitting(
-    params: dict[str, object], short: Treebank
-) -> None:
+def test_bad_parameters_are_named_when_fitting(params: dict[str, object], short: Treebank) -> None:
     with pytest.raises(SapwoodError, match=f"SpanCRF: {next(iter(params))} must be"):
         sw.SpanCRF(**params).fit(short)  # type: ignore[arg-type]
 
@@ -355,7 +353,7 @@ def test_it_parses_the_same_from_its_file(fitted: sw.SpanCRF, tmp_path: Path) ->
     tensors["feature_weights"] = tensors["feature_weights"][:-1]
     header["sha256"] = files._digest(tensors, header["model"])
     files.write_atomically(path, tensors, header)
-    with pytest.raises(ModelFormatError, match="not a valid model: .* expected a power of two"):
+    with pytest.raises(ModelFormatError, match=r"not a valid model: .* expected a power of two"):
         sw.load(path)
 
 

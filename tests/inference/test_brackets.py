@@ -18,6 +18,7 @@ from sapwood.inference.brackets import (
     item_labels,
     label_table,
     mixed,
+    sharpened,
 )
 from sapwood.kernels.forest import Forest
 
@@ -131,3 +132,18 @@ def test_the_mean_takes_what_is_missing_as_0(parts: list[dict[int, float]], raw:
 def test_no_brackets_at_all() -> None:
     nothing = Brackets(np.empty(0, np.int64), np.empty(0))
     assert nothing.of(np.array([3, 5])).tolist() == [0.0, 0.0]
+
+
+@given(p=st.floats(0, 1), a=st.floats(0.5, 3))
+def test_sharpening_scales_log_odds(p: float, a: float) -> None:
+    sharp = float(sharpened(np.array([p]), a)[0])
+    assert 0.0 <= sharp <= 1.0
+    if 1e-3 < p < 1 - 1e-3:  # beyond, 1 - sharp has few digits left
+        odds = np.log(p / (1 - p))
+        assert np.log(sharp / (1 - sharp)) == pytest.approx(a * odds, rel=1e-6, abs=1e-9)
+    assert float(sharpened(np.array([1 - p]), a)[0]) == pytest.approx(1 - sharp, abs=1e-12)
+
+
+def test_sharpness_1_changes_nothing() -> None:
+    p = np.array([-0.1, 0.3, 1.2])  # not even what no probability can be
+    assert sharpened(p, 1.0) is p

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,7 +162,9 @@ def test_a_forest_without_a_whole_tree() -> None:
     parsed = charted(random_toy(np.random.default_rng(1)), WORDS)
     forest = parsed.forest
     kept = np.flatnonzero(forest.end[forest.head] - forest.start[forest.head] < len(WORDS))
-    cut = forest._replace(**{n: getattr(forest, n)[kept] for n in ("head", "left", "right", "rule")})
+    cut = forest._replace(
+        **{n: getattr(forest, n)[kept] for n in ("head", "left", "right", "rule")}
+    )
     items, edges = np.ones(len(forest.symbol)), np.ones(len(kept))
     total, p, q = kernel.log_linear_posteriors(cut, parsed.roots, items, edges)
     assert total == -np.inf
@@ -347,7 +349,7 @@ def test_steps_raise_the_probability_of_the_right_tree() -> None:
         logs.append(log)
         kernel.adagrad(model.of_items, items, weights, squares, 0.05)
         kernel.adagrad(model.of_edges, edges, weights, squares, 0.05)
-    assert all(b > a for a, b in zip(logs, logs[1:], strict=False))
+    assert all(b > a for a, b in pairwise(logs))
     assert np.exp(logs[0]) < 0.1
     assert np.exp(logs[-1]) > 0.9
 

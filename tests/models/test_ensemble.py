@@ -226,6 +226,22 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("sharpness", [0.0, -1.0, np.inf, np.nan])
+def test_bad_sharpness_is_refused(sharpness: float, family: list[LatentGrammar]) -> None:
+    with pytest.raises(SapwoodError, match="sharpness must be"):
+        replace(Ensemble.of(family), sharpness=sharpness)
+
+
+def test_sharpness_is_that_of_probabilities_only(family: list[LatentGrammar]) -> None:
+    """It moves marginals away from a half, and leaves their order as it is."""
+    plain, sharp = (replace(Ensemble.of(family), sharpness=a) for a in (1.0, 2.0))
+    one, other = (sw.Parser(e).parse(SENTENCE).marginals for e in (plain, sharp))
+    before = {c[:3]: c.probability for c in one}
+    for c in other:
+        p = before[c[:3]]
+        assert c.probability == pytest.approx(p**2 / (p**2 + (1 - p) ** 2), abs=1e-9)
+
+
 def in_single_precision(grammar: LatentGrammar) -> LatentGrammar:
     """As the file has it: rules of latent members rounded."""
     if grammar.is_plain:
@@ -241,6 +257,7 @@ def test_an_ensemble_comes_back_the_same(
     before = replace(
         Ensemble.of([family[0], stranger, *family[1:]], [1, 2, 3, 4]),
         combine="product",
+        sharpness=1.25,
         record={"method": "best", "dev_f1": 89.5},
     )
     before.save(path)
@@ -248,6 +265,7 @@ def test_an_ensemble_comes_back_the_same(
     assert isinstance(after, Ensemble)
     assert after.weights.tobytes() == before.weights.tobytes()
     assert (after.combine, after.record) == ("product", {"method": "best", "dev_f1": 89.5})
+    assert after.sharpness == 1.25
     assert after.groups == before.groups == ((0, 2, 3), (1,))
     for one, other in zip(before.members, after.members, strict=True):
         assert_same(in_single_precision(one), other)

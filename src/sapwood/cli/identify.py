@@ -97,8 +97,8 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
     if directions and not as_json:
         msg = "numbers for machines: add --json"
         raise typer.BadParameter(msg, param_hint="--directions")
-    _one(family, words, states, length, moments or "pairs", seed, with_directions=directions,
-         as_json=as_json)  # fmt: skip
+    named = "pairs" if moments is None else moments
+    _one(family, words, states, length, named, seed, with_directions=directions, as_json=as_json)
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:

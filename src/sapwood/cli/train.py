@@ -335,6 +335,9 @@ class _Run:
             learner = method.fit(self.settings, bank, dev)
             model = self._signed(learner.model_)
             notes += [self.method, *_size_notes(model)]
+        chosen = members_text(learner)
+        if chosen:
+            echo(f"    {chosen}")
         steps = step_seconds(learner)
         if steps:
             echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
@@ -407,7 +410,17 @@ def show_trial(trial: Trial) -> None:
     figures += [f"mix {trial.mix_f1:.2f}"] if trial.mix_f1 is not None else []
     if sys.stderr.isatty():
         wipe()
-    echo("    " + "  ".join([f"{trial.name:<36}", *figures, trial.verdict]))
+    figures += [trial.verdict] if trial.verdict != "trained" else []
+    echo("    " + "  ".join([f"{trial.name:<20}", *figures]))
+
+
+def members_text(learner: Learner) -> str | None:
+    """The members that `best` has chosen, in words; None for other methods."""
+    trials = getattr(getattr(learner, "info_", None), "trials", None)
+    if trials is None:
+        return None
+    names = [trial.name for trial in trials if trial.verdict == "member"]
+    return f"{count(len(names), 'member')}: {', '.join(names)}"
 
 
 def step_seconds(learner: Learner) -> dict[str, float]:

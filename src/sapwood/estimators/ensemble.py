@@ -31,7 +31,9 @@ from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
-MOST_DEV = 1000  # dev sentences that choose: more only take longer
+MOST_DEV = 500  # dev sentences that choose: more only take longer
+SHARPNESS = 1.15  # of a mix that no dev trees calibrate
+MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
 TUNED_GAIN = 0.1  # F1 that tuned weights must win over equal ones: less is noise
 
@@ -194,12 +196,12 @@ class EnsembleLPCFG(Estimator):
         Parameters
         ----------
         dev
-            Trees apart from the treebank, which choose members and weights; without any, all
-            candidates that the budget allows become members of equal weight.
+            Trees apart from the treebank, which choose members and weights; without any, the first
+            eight candidates, if the budget allows so many, become members of equal weight.
         """
         self._check_parameters()
         check_treebank(bank)
-        plan = self._plan(bank)
+        plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
         mix = _Mix(dev, self.n_jobs)
         clock = _Clock(self.budget, bank, self.n_jobs)
         self.info_ = EnsembleInfo(seconds={"training": 0.0, "choosing": 0.0})
@@ -209,14 +211,16 @@ class EnsembleLPCFG(Estimator):
             if self.on_trial:
                 self.on_trial(trial)
         began = perf_counter()
-        chosen, weights, self.info_.f1 = mix.choose()
+        chosen, weights = mix.choose()
+        sharpness, self.info_.f1 = mix.calibrate(chosen, weights)
         trained = [trial for trial in self.info_.trials if trial.seconds]
         for place in chosen:
             trained[place].verdict = "member"
         self.info_.seconds["choosing"] += perf_counter() - began
         self.info_.seconds = {k: round(v, 3) for k, v in self.info_.seconds.items()}
         members = tuple(mix.members[place] for place in chosen)
-        self.model_ = Ensemble(members, weights, record=self._record(bank, dev))
+        record = self._record(bank, dev)
+        self.model_ = Ensemble(members, weights, sharpness=sharpness, record=record)
         return self
 
     def _plan(self, bank: Treebank) -> list[Candidate]:
@@ -320,14 +324,20 @@ class _Mix:
         trial.mix_f1 = round(panel.f1([1.0] * (n + 1)), 3)
         self.members.append(replace(member, record=dict(member.record) | {"dev_f1": trial.f1}))
 
-    def choose(self) -> tuple[list[int], FloatArray, float | None]:
-        """Members as places, their weights, and their F1; all with equal weights without dev."""
+    def choose(self) -> tuple[list[int], FloatArray]:
+        """Members as places, and their weights; all of them, of equal weight, without dev."""
         if self.panel is None:
             everyone = list(range(len(self.members)))
-            return everyone, np.full(len(everyone), 1.0 / len(everyone)), None
+            return everyone, np.full(len(everyone), 1.0 / len(everyone))
         chosen = self._chosen(self.panel)
-        weights, f1 = self._tuned(self.panel, chosen)
-        return chosen, weights, f1
+        return chosen, self._tuned(self.panel, chosen)
+
+    def calibrate(self, chosen: list[int], weights: FloatArray) -> tuple[float, float | None]:
+        """The sharpness of a mix, and its F1 with it."""
+        if self.panel is None:
+            return (SHARPNESS if len(chosen) > 1 else 1.0), None
+        sharpness = self.panel.likely_sharpness(chosen, weights)
+        return sharpness, self.panel.f1_of(chosen, weights, sharpness)
 
     def _chosen(self, panel: Panel) -> list[int]:
         """The best of the mixes that grow by whichever grammar raises F1 most.
@@ -344,12 +354,12 @@ class _Mix:
         best = len(scores) - int(np.argmax(scores[::-1]))  # of equal ones the largest
         return path[:best]
 
-    def _tuned(self, panel: Panel, chosen: list[int]) -> tuple[FloatArray, float]:
+    def _tuned(self, panel: Panel, chosen: list[int]) -> FloatArray:
         """Equal weights, unless those under which dev brackets are most probable are better."""
         equal = np.full(len(chosen), 1.0 / len(chosen))
         tuned = panel.likely_weights(chosen)
-        f1_equal, f1_tuned = panel.f1_of(chosen, equal), panel.f1_of(chosen, tuned)
-        return (tuned, f1_tuned) if f1_tuned > f1_equal + TUNED_GAIN else (equal, f1_equal)
+        gain = panel.f1_of(chosen, tuned) - panel.f1_of(chosen, equal)
+        return tuned if gain > TUNED_GAIN else equal
 
 
 class _Clock:

@@ -29,6 +29,7 @@ from sapwood.inference.brackets import (
     brackets_of,
     item_labels,
     label_table,
+    sharpened,
 )
 from sapwood.inference.charts import PrunedChart, posteriors, pruned_charts
 from sapwood.inference.decoders import Gains, best_tree, bracket_gains
@@ -139,11 +140,16 @@ class Panel:
             sentence.posteriors.append(p)
         self.n_members += 1
 
-    def f1_of(self, members: Sequence[int], weights: FloatArray | None = None) -> float:
+    def f1_of(
+        self,
+        members: Sequence[int],
+        weights: FloatArray | None = None,
+        sharpness: float = 1.0,
+    ) -> float:
         """F1 of some members, of equal weight unless weights are given."""
         everyone = np.zeros(self.n_members)
         everyone[list(members)] = 1.0 if weights is None else weights
-        return self.f1(everyone)
+        return self.f1(everyone, sharpness)
 
     def likely_weights(self, members: Sequence[int]) -> FloatArray:
         """Weights of members that make right brackets probable and wrong ones improbable.
@@ -162,6 +168,21 @@ class Panel:
             w /= w.sum()
         return w
 
+    def likely_sharpness(self, members: Sequence[int], weights: FloatArray) -> float:
+        """The sharpness under which the brackets of a mix are most probable, see `Ensemble`."""
+        from scipy.optimize import minimize_scalar
+
+        everything, is_right = self._all_brackets()
+        if not len(is_right):
+            return 1.0
+        mean = weights @ everything[list(members)]
+
+        def loss(sharpness: float) -> float:
+            p = np.clip(sharpened(mean, sharpness), LEAST, 1.0 - LEAST)
+            return float(-np.log(np.where(is_right, p, 1.0 - p)).mean())
+
+        return float(minimize_scalar(loss, bounds=(0.5, 3.0), method="bounded").x)
+
     def _all_brackets(self) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         """P of all brackets, [n_members, n_brackets], and which of them the gold trees have."""
         columns, right = [np.empty((self.n_members, 0))], [np.empty(0, np.bool_)]
@@ -179,7 +200,7 @@ class Panel:
         known = ((self.numbers.get(x), i, j) for x, i, j in spans)
         return [(2 * x * (n + 1) + i) * (n + 1) + j for x, i, j in known if x is not None]
 
-    def f1(self, weights: Sequence[float] | FloatArray) -> float:
+    def f1(self, weights: Sequence[float] | FloatArray, sharpness: float = 1.0) -> float:
         """EVALB's F1, in percent, of the members mixed with these weights."""
         share = np.asarray(weights, float) / np.sum(weights)
         parser = Parser(self.first)
@@ -188,7 +209,7 @@ class Panel:
             chart, rows = sentence.chart, sentence.rows
             if chart is None or rows is None:
                 return parser.parse(sentence.words).tree
-            p = share @ np.array(sentence.posteriors)
+            p = sharpened(share @ np.array(sentence.posteriors), sharpness)
             gains = bracket_gains(rows, p, len(chart.items))
             none = np.zeros(len(chart.forest.head))
             nodes = best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))

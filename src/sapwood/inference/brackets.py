@@ -114,6 +114,15 @@ def mixed(parts: Sequence[Brackets], weights: Sequence[float]) -> Brackets:
     )
 
 
+def sharpened(p: FloatArray, sharpness: float) -> FloatArray:
+    """Means of posteriors as probabilities: p^a / (p^a + (1 - p)^a)."""
+    if sharpness == 1.0:
+        return p
+    inner = np.clip(p, 0.0, 1.0)
+    yes, no = inner**sharpness, (1.0 - inner) ** sharpness
+    return np.asarray(yes / (yes + no))
+
+
 def decoded(code: IntArray, n: int) -> tuple[IntArray, IntArray, IntArray, npt.NDArray[np.bool_]]:
     """Label, start, end and whether it is a tag, of each code."""
     rest, end = np.divmod(code, n + 1)

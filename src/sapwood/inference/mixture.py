@@ -21,6 +21,7 @@ from sapwood.inference.brackets import (
     item_labels,
     label_table,
     mixed,
+    sharpened,
 )
 from sapwood.inference.charts import ParseForest, PrunedChart, posteriors, pruned_charts
 from sapwood.models.ensemble import Ensemble
@@ -105,7 +106,9 @@ class Mixer:
                 weights.append(group.weight)
         total = sum(weights)
         joint = parts[0] if len(parts) == 1 else mixed(parts, [w / total for w in weights])
-        return MixedForest(parsed, rows, joint)
+        return MixedForest(
+            parsed, rows, joint._replace(p=sharpened(joint.p, self.ensemble.sharpness))
+        )
 
 
 class _Group:

@@ -41,6 +41,9 @@ class Ensemble:
         How much each counts; they sum to 1.
     combine
         `mean` averages posteriors; `product` takes their geometric mean within a group.
+    sharpness
+        a in p^a / (p^a + (1 - p)^a), which turns the mean of posteriors into a probability: a mean
+        of several is too cautious. 1 leaves it as it is.
     record
         How the ensemble was made.
     """
@@ -48,6 +51,7 @@ class Ensemble:
     members: tuple[LatentGrammar, ...]
     weights: FloatArray
     combine: str = "mean"
+    sharpness: float = 1.0
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -194,6 +198,9 @@ def _check(ensemble: Ensemble) -> None:
     if abs(weights.sum() - 1.0) > 1e-6:
         msg = f"the weights of an ensemble sum to 1, not to {weights.sum():g}"
         raise SapwoodError(msg, hint="Ensemble.of(members, weights) divides them by their sum")
+    if not 0.0 < ensemble.sharpness < np.inf:
+        msg = f"sharpness must be a number above 0, not {ensemble.sharpness}"
+        raise SapwoodError(msg)
     if ensemble.combine not in COMBINATIONS:
         msg = f"combine must be one of {', '.join(COMBINATIONS)}, not {ensemble.combine!r}"
         raise SapwoodError(msg)

@@ -65,7 +65,8 @@ def save_ensemble(ensemble: Ensemble, path: str | Path) -> None:
         tensors |= {f"{place}.{name}": array for name, array in own.items()}
         members.append({"like": like} | description)
     model = {
-        "members": members, "combine": ensemble.combine, "record": dict(ensemble.record),
+        "members": members, "combine": ensemble.combine,
+        "sharpness": ensemble.sharpness, "record": dict(ensemble.record),
     }  # fmt: skip
     _save(path, ENSEMBLE, tensors, model)
 
@@ -240,4 +241,6 @@ def _ensemble(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> Ensemble
             description = {k: words[k] for k in _SHARED_WORDS} | description  # noqa: PLW2901
         own["rule_weights"] = own["rule_weights"].astype(np.float64, copy=False)
         members.append(_grammar(own, description))
-    return Ensemble(tuple(members), tensors["weights"], model["combine"], model["record"])
+    return Ensemble(
+        tuple(members), tensors["weights"], model["combine"], model["sharpness"], model["record"]
+    )

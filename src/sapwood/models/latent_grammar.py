@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,14 @@ class CoarseWeights:
     root: FloatArray
     rules: FloatArray
     lexical: FloatArray
+
+
+class Numbers(NamedTuple):
+    """Numbers of phrases, of tags and of rules (by the numbers of their symbols)."""
+
+    phrases: dict[Symbol, int]
+    tags: dict[Symbol, int]
+    rules: dict[tuple[int, ...], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +168,15 @@ class LatentGrammar:
         """Starts, ranks and weights of the rules' tensors, for the kernels of latent grammars."""
         starts, ranks = self.tensor_start[:-1].astype(np.uint64), self.rule_rank.astype(np.uint64)
         return starts, ranks, self.rule_weights
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Where to find symbols and rules, for trees from elsewhere."""
+        return Numbers(
+            {symbol: a for a, symbol in enumerate(self.phrases)},
+            {symbol: self.n_phrases + t for t, symbol in enumerate(self.tags)},
+            {tuple(row): r for r, row in enumerate(self.rules.tolist())},
+        )
 
     @cached_property
     def coarse_rules(self) -> CoarseRules:

@@ -51,15 +51,13 @@ def tree_log_weights(grammar: LatentGrammar, trees: Treebank | Sequence[Tree]) -
 
 def _in_numbers_of(grammar: LatentGrammar, bank: Treebank) -> tuple[Any, Any, Any]:
     """Labels and rules of a treebank as numbered by a grammar (-1: unknown), and leaf vectors."""
-    ours = {symbol: a for a, symbol in enumerate(grammar.phrases)}
-    our_tags = {symbol: grammar.n_phrases + t for t, symbol in enumerate(grammar.tags)}
-    theirs = bank.inventory
+    ours, theirs = grammar.numbers, bank.inventory
     symbol = np.array(
-        [ours.get(s, -1) for s in theirs.phrases] + [our_tags.get(s, -1) for s in theirs.tags]
+        [ours.phrases.get(s, -1) for s in theirs.phrases]
+        + [ours.tags.get(s, -1) for s in theirs.tags]
     )
-    rule_numbers = {tuple(row): r for r, row in enumerate(grammar.rules.tolist())}
     rule = np.array(
-        [rule_numbers.get(tuple(row), -1) for row in symbol[theirs.rules].tolist()] or [-1]
+        [ours.rules.get(tuple(row), -1) for row in symbol[theirs.rules].tolist()] or [-1]
     )
     label = symbol[bank.label]
     return label, np.where(bank.rule >= 0, rule[bank.rule], -1), _leaf_starts(grammar, bank, label)

@@ -1,0 +1,417 @@
+"""`EnsembleLPCFG`: which grammars are trained, which are chosen, and how good the mix is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sapwood as sw
+from sapwood.corpus.treebank import Treebank
+from sapwood.errors import SapwoodError
+from sapwood.estimators import crf, ensemble
+from sapwood.estimators.ensemble import PLAN, Candidate, Trial, _Clock, _Mix, estimator_of
+from sapwood.estimators.panel import Panel
+from sapwood.models.feature_grammar import FeatureGrammar
+
+PLAN_OF_FOUR = (
+    Candidate("spectral", 4),
+    Candidate("cluster", 3),
+    Candidate("cluster", 3, "right"),
+    Candidate("crf"),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_table() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(crf, "TABLE_BITS", 18)
+        yield
+
+
+@pytest.fixture(scope="module")
+def bank() -> Treebank:
+    return sw.bundled_treebank("train")[:400]
+
+
+@pytest.fixture(scope="module")
+def dev() -> list[sw.Tree]:
+    return list(sw.bundled_treebank("dev").trees())[:100]
+
+
+@pytest.fixture(scope="module")
+def all_four(bank: Treebank) -> sw.EnsembleLPCFG:
+    return sw.EnsembleLPCFG(plan=PLAN_OF_FOUR).fit(bank)
+
+
+@pytest.fixture(scope="module")
+def chosen(bank: Treebank, dev: list[sw.Tree]) -> sw.EnsembleLPCFG:
+    return sw.EnsembleLPCFG(plan=PLAN_OF_FOUR).fit(bank, dev)
+
+
+def f1(model: sw.Ensemble | sw.LatentGrammar, gold: list[sw.Tree]) -> float:
+    parser = sw.Parser(model, middle=0.0)
+    return sw.evaluate.bracketing(gold, [parser.parse(t.words()).tree for t in gold]).f1
+
+
+# -- without dev trees ------------------------------------------------------------------------
+
+
+def test_without_dev_trees_all_are_members_of_equal_weight(all_four: sw.EnsembleLPCFG) -> None:
+    model, trials = all_four.model_, all_four.info_.trials
+    assert model.weights.tolist() == [0.25] * 4
+    assert [trial.name for trial in trials] == list(map(str, PLAN_OF_FOUR))
+    assert [trial.verdict for trial in trials] == ["member"] * 4
+    assert all(trial.seconds > 0 for trial in trials)
+    assert all(trial.f1 is trial.mix_f1 is None for trial in trials)
+    assert all_four.info_.f1 is None
+    methods = [member.record["method"] for member in model.members]
+    assert methods == ["spectral", "cluster", "cluster", "crf"]
+    assert [m.transform.binarise for m in model.members] == ["head", "head", "right", "head"]
+    assert isinstance(model.members[3], FeatureGrammar)
+    assert model.groups == ((0, 1, 3), (2,))
+
+
+def test_without_dev_trees_only_the_first_are_trained(
+    bank: Treebank, dev: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could say which of the later ones are worth their time."""
+    monkeypatch.setattr(ensemble, "MEMBERS_UNSEEN", 2)
+    learner = sw.EnsembleLPCFG(plan=PLAN_OF_FOUR)
+    assert len(learner.fit(bank[:60]).info_.trials) == 2
+    assert learner.model_.weights.tolist() == [0.5, 0.5]
+    assert len(learner.fit(bank[:60], dev[:20]).info_.trials) == 4
+
+
+def test_members_are_those_of_their_estimators(all_four: sw.EnsembleLPCFG, bank: Treebank) -> None:
+    ours = sw.ClusterLPCFG(3, plain=sw.PCFG(binarise="right")).fit(bank).model_
+    assert all_four.model_.members[2].rule_weights.tobytes() == ours.rule_weights.tobytes()
+    words = sw.SpanCRF().fit(bank).model_.feature_weights
+    member = all_four.model_.members[3]
+    assert isinstance(member, FeatureGrammar)
+    assert member.feature_weights.tobytes() == words.tobytes()
+
+
+# -- with dev trees ---------------------------------------------------------------------------
+
+
+def test_members_are_chosen(chosen: sw.EnsembleLPCFG, dev: list[sw.Tree]) -> None:
+    trials, model = chosen.info_.trials, chosen.model_
+    assert trials[0].verdict == "member"  # whose symbols trees are made of
+    assert {trial.verdict for trial in trials} <= {"member", "trained"}
+    members = [trial for trial in trials if trial.verdict == "member"]
+    assert len(members) == len(model.members)
+    assert model.weights.sum() == pytest.approx(1)
+    by_f1 = sorted(member.record["dev_f1"] for member in model.members)
+    assert by_f1 == sorted(trial.f1 for trial in members if trial.f1 is not None)
+
+
+def test_f1_is_that_of_a_parser(chosen: sw.EnsembleLPCFG, dev: list[sw.Tree]) -> None:
+    assert chosen.info_.f1 == f1(chosen.model_, dev)
+    for member in chosen.model_.members:
+        assert member.record["dev_f1"] == pytest.approx(f1(member, dev), abs=1e-3)
+
+
+def test_the_trials_tell_f1_alone_and_together(
+    chosen: sw.EnsembleLPCFG, all_four: sw.EnsembleLPCFG, dev: list[sw.Tree]
+) -> None:
+    trials, members = chosen.info_.trials, all_four.model_.members
+    for n, trial in enumerate(trials, 1):
+        mix = sw.Ensemble.of(members[:n])
+        assert trial.mix_f1 == pytest.approx(f1(mix, dev), abs=1e-3)
+    assert trials[0].f1 == trials[0].mix_f1
+
+
+def test_choosing_never_loses_to_the_first_alone_nor_to_all(
+    chosen: sw.EnsembleLPCFG, dev: list[sw.Tree]
+) -> None:
+    """The whole path is graded, from the first alone to all of them."""
+    found = chosen.info_.f1
+    assert found is not None
+    first, last = chosen.info_.trials[0].f1, chosen.info_.trials[-1].mix_f1
+    assert first is not None
+    assert last is not None
+    assert found >= max(first, last) - 1e-3
+
+
+class Grades:
+    """A panel of made-up figures."""
+
+    def __init__(self, figures: dict[tuple[int, ...], float]) -> None:
+        self.figures = figures
+        self.asked: list[tuple[int, ...]] = []
+
+    def f1_of(self, members: list[int], weights: object = None) -> float:
+        self.asked.append(tuple(members))
+        return self.figures[tuple(sorted(members))]
+
+
+def path_of(figures: dict[tuple[int, ...], float], n: int) -> tuple[list[int], Grades]:
+    mix, panel = _Mix(None, 1), Grades(figures)
+    mix.members = [None] * n  # type: ignore[list-item]
+    return mix._chosen(panel), panel  # type: ignore[arg-type]
+
+
+def subsets(n: int) -> list[tuple[int, ...]]:
+    return [c for size in range(1, n + 1) for c in combinations(range(n), size) if 0 in c]
+
+
+def test_each_time_the_one_that_raises_f1_most() -> None:
+    figures = {(0,): 80.0, (0, 1): 81.0, (0, 2): 83.0, (0, 3): 82.0, (0, 1, 2): 84.0,
+               (0, 2, 3): 83.5, (0, 1, 2, 3): 83.9}  # fmt: skip
+    found, panel = path_of(figures, 4)
+    assert found == [0, 2, 1]
+    assert (0, 1, 3) not in panel.asked  # not all subsets, only those on the way
+
+
+def test_a_mix_may_fall_before_it_rises() -> None:
+    figures = {(0,): 80.0, (0, 1): 79.0, (0, 2): 78.0, (0, 1, 2): 82.0}
+    assert path_of(figures, 3)[0] == [0, 1, 2]
+
+
+def test_nobody_joins_a_mix_that_only_falls() -> None:
+    assert path_of({c: 80.0 - len(c) for c in subsets(3)}, 3)[0] == [0]
+
+
+def test_of_equal_mixes_the_largest() -> None:
+    """As good here, and less of an accident elsewhere."""
+    assert path_of({c: 80.0 for c in subsets(3)}, 3)[0] == [0, 1, 2]
+
+
+def test_there_is_a_limit_to_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ensemble, "MOST_MEMBERS", 2)
+    assert len(path_of({c: 80.0 + len(c) for c in subsets(4)}, 4)[0]) == 2
+
+
+@pytest.mark.parametrize(("gain", "is_tuned"), [(0.05, False), (0.2, True), (-1.0, False)])
+def test_weights_are_tuned_where_that_wins_enough(gain: float, is_tuned: bool) -> None:
+    tuned = np.array([0.9, 0.1])
+
+    class Two:
+        def likely_weights(self, members: object) -> np.ndarray:
+            return tuned
+
+        def f1_of(self, members: object, weights: np.ndarray) -> float:
+            return 80.0 + (gain if weights is tuned else 0.0)
+
+    weights = _Mix(None, 1)._tuned(Two(), [0, 1])  # type: ignore[arg-type]
+    assert weights.tolist() == ([0.9, 0.1] if is_tuned else [0.5, 0.5])
+
+
+def test_the_mix_is_calibrated(
+    chosen: sw.EnsembleLPCFG, all_four: sw.EnsembleLPCFG, bank: Treebank, dev: list[sw.Tree]
+) -> None:
+    """By dev trees; else by a constant, which a single member does not need."""
+    assert all_four.model_.sharpness == ensemble.SHARPNESS
+    assert sw.EnsembleLPCFG(plan=PLAN_OF_FOUR[1:2]).fit(bank[:60]).model_.sharpness == 1.0
+    panel = Panel(dev, chosen.model_.first)
+    for member in chosen.model_.members:
+        panel.add(member)
+    places, weights = list(range(panel.n_members)), chosen.model_.weights
+    assert chosen.model_.sharpness == pytest.approx(panel.likely_sharpness(places, weights))
+
+
+def test_only_so_many_dev_trees_choose(
+    bank: Treebank, dev: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ensemble, "MOST_DEV", 30)
+    learner = sw.EnsembleLPCFG(plan=PLAN_OF_FOUR[:2]).fit(bank, dev)
+    assert learner.info_.f1 == f1(learner.model_, dev[:30])
+    assert learner.info_.f1 != f1(learner.model_, dev)
+
+
+@pytest.mark.parametrize("texts", [[], ["(S (NP (-NONE- *)))"]], ids=["none", "only traces"])
+def test_dev_trees_that_are_none(texts: list[str], bank: Treebank) -> None:
+    trees = [sw.Tree.parse(text) for text in texts]
+    with pytest.raises(SapwoodError, match="no dev tree is left"):
+        sw.EnsembleLPCFG(plan=PLAN_OF_FOUR[:1]).fit(bank[:50], trees)
+
+
+# -- the budget -------------------------------------------------------------------------------
+
+
+def test_a_tiny_budget_trains_the_first_only(bank: Treebank) -> None:
+    told: list[Trial] = []
+    learner = sw.EnsembleLPCFG(1e-6, plan=PLAN_OF_FOUR, on_trial=told.append).fit(bank)
+    assert told == learner.info_.trials
+    first, *others = learner.info_.trials
+    assert first.verdict == "member"
+    for trial in others:
+        assert trial.verdict.startswith("skipped: about ")
+        assert trial.verdict.endswith(" s, 0 s left")
+        assert (trial.seconds, trial.f1, trial.mix_f1) == (0.0, None, None)
+    assert len(learner.model_.members) == 1
+    assert learner.model_.weights.tolist() == [1.0]
+
+
+def test_a_cheap_candidate_fits_where_a_dear_one_does_not(
+    bank: Treebank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Clock, "expected", lambda self, c: 1e6 if c.method == "cluster" else 0.0)
+    learner = sw.EnsembleLPCFG(1000.0, plan=PLAN_OF_FOUR).fit(bank)
+    assert [trial.verdict.split(":")[0] for trial in learner.info_.trials] == [
+        "member", "skipped", "skipped", "member"
+    ]  # fmt: skip
+    assert "about 1000000 s, " in learner.info_.trials[1].verdict
+
+
+def test_no_budget_is_no_limit(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Clock, "_guess", lambda self, c: 1e9)
+    learner = sw.EnsembleLPCFG(None, plan=PLAN_OF_FOUR[:2]).fit(bank)
+    assert len(learner.model_.members) == 2
+
+
+def test_the_clock_learns_from_what_was_trained(bank: Treebank) -> None:
+    clock = _Clock(60.0, bank, 1)
+    em, more, other = Candidate("em", 4), Candidate("em", 16), Candidate("crf")
+    before = [clock.expected(c) for c in (em, more, other)]
+    assert 0 < before[0] < before[1]
+    clock.learn(em, 3 * before[0])
+    after = [clock.expected(c) for c in (em, more, other)]
+    assert after[:2] == pytest.approx([3 * x for x in before[:2]])
+    assert after[2] == before[2]
+    assert 0 < clock.left <= 60
+
+
+def test_first_guesses_are_of_the_right_size(bank: Treebank) -> None:
+    """Within a factor of ten, on any machine: what is off by more is a mistake in units."""
+    whole = sw.bundled_treebank("train")
+    small, large = _Clock(60.0, bank, 1), _Clock(60.0, whole, 1)
+    for candidate in PLAN:
+        assert 0.001 < large.expected(candidate) < 60
+        assert small.expected(candidate) <= large.expected(candidate)
+    assert _Clock(60.0, whole, 2).expected(PLAN[1]) < large.expected(PLAN[1])
+
+
+# -- the plan ---------------------------------------------------------------------------------
+
+
+def test_candidates_have_names() -> None:
+    names = {str(candidate) for candidate in PLAN}
+    assert len(names) == len(PLAN)
+    assert str(Candidate("em", 16, None, 0, 1)) == "em 16 h0 seed 1"
+    assert str(Candidate("cluster", 8, "left", 2)) == "cluster 8 left h2"
+    assert str(Candidate("crf", 1, "right")) == "crf right"
+
+
+def names_of(learner: sw.EnsembleLPCFG, bank: Treebank) -> list[str]:
+    return [str(candidate) for candidate in learner._plan(bank)]
+
+
+def test_candidates_that_are_the_same_are_trained_once(bank: Treebank) -> None:
+    plan = [
+        Candidate("em", 8), Candidate("em", 16), Candidate("em", 8, "head"),
+        Candidate("em", 8, None, 1), Candidate("em", 8, None, 1, 1), Candidate("crf"),
+        Candidate("crf", 16),
+    ]  # fmt: skip
+    assert (bank.inventory.transform.binarise, bank.inventory.transform.horizontal) == ("head", 1)
+    assert names_of(sw.EnsembleLPCFG(plan=plan), bank) == ["em 8", "em 16", "em 8 seed 1", "crf"]
+    few = sw.EnsembleLPCFG(plan=plan, n_states=8)
+    assert names_of(few, bank) == ["em 8", "em 8 seed 1", "crf"]
+    trained = sw.EnsembleLPCFG(plan=[Candidate("cluster", 9), Candidate("cluster", 2)], n_states=2)
+    assert len(trained.fit(bank[:50]).info_.trials) == 1
+
+
+def test_what_is_the_same_depends_on_how_trees_are_made_binary(bank: Treebank) -> None:
+    plan = [Candidate("em", 8), Candidate("em", 8, "right"), Candidate("em", 8, "head")]
+    assert names_of(sw.EnsembleLPCFG(plan=plan), bank) == ["em 8", "em 8 right"]
+    right = sw.EnsembleLPCFG(plan=plan, plain=sw.PCFG(binarise="right"))
+    assert names_of(right, bank) == ["em 8", "em 8 head"]
+    read = bank.retransform(replace(bank.inventory.transform, binarise="right"))
+    assert names_of(sw.EnsembleLPCFG(plan=plan), read) == ["em 8", "em 8 head"]
+
+
+def test_settings_of_the_plain_grammar_reach_all_members(bank: Treebank) -> None:
+    plain = sw.PCFG(vertical=2, lexicon=None)
+    model = sw.EnsembleLPCFG(plan=PLAN_OF_FOUR[1:], plain=plain).fit(bank[:60]).model_
+    assert {member.transform.vertical for member in model.members} == {2}
+    assert [m.transform.binarise for m in model.members] == ["head", "right", "head"]
+    assert plain.binarise is None  # what was given is not changed
+
+
+def test_seeds_are_added() -> None:
+    assert estimator_of(Candidate("em", 8, seed=3), seed=4).seed == 7
+    assert estimator_of(Candidate("em", 8), n_jobs=2).n_jobs == 2
+
+
+def test_an_unknown_method_is_named_before_anything_is_trained(
+    bank: Treebank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sw.EnsembleLPCFG, "_trained", lambda *_: pytest.fail("trained"))
+    plan = [Candidate("spectral", 4), Candidate("magic")]
+    with pytest.raises(SapwoodError, match="'magic' is no kind of candidate; there are: spectral"):
+        sw.EnsembleLPCFG(plan=plan).fit(bank)
+
+
+def test_an_empty_plan_is_refused(bank: Treebank) -> None:
+    with pytest.raises(SapwoodError, match="the plan of an ensemble has no candidate"):
+        sw.EnsembleLPCFG(plan=[]).fit(bank)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"budget": 0}, {"budget": -1.0}, {"n_states": 0}, {"n_states": 257}, {"plain": "pcfg"}],
+    ids=str,
+)
+def test_bad_parameters_are_named_when_fitting(params: dict[str, object], bank: Treebank) -> None:
+    with pytest.raises(SapwoodError, match=f"EnsembleLPCFG: {next(iter(params))} must be"):
+        sw.EnsembleLPCFG(**params).fit(bank)  # type: ignore[arg-type]
+
+
+def test_fitting_something_else_is_explained() -> None:
+    with pytest.raises(SapwoodError, match="fit needs a Treebank, not list"):
+        sw.EnsembleLPCFG().fit([])  # type: ignore[arg-type]
+
+
+# -- what comes of it -------------------------------------------------------------------------
+
+
+def test_the_same_again(chosen: sw.EnsembleLPCFG, bank: Treebank, dev: list[sw.Tree]) -> None:
+    """Times differ, and nothing else; also on two threads."""
+    again = sw.EnsembleLPCFG(plan=PLAN_OF_FOUR, n_jobs=2).fit(bank, dev)
+    assert again.info_.f1 == chosen.info_.f1
+    assert again.model_.weights.tolist() == chosen.model_.weights.tolist()
+    for one, other in zip(chosen.info_.trials, again.info_.trials, strict=True):
+        assert asdict(one) | {"seconds": 0} == asdict(other) | {"seconds": 0}
+    for a, b in zip(chosen.model_.members, again.model_.members, strict=True):
+        np.testing.assert_allclose(a.rule_weights, b.rule_weights, rtol=1e-9, atol=1e-12)
+
+
+def test_the_record_and_the_file(
+    chosen: sw.EnsembleLPCFG, bank: Treebank, dev: list[sw.Tree], tmp_path: Path
+) -> None:
+    record = chosen.model_.record
+    assert (record["method"], record["budget"], record["seed"]) == ("best", None, 0)
+    assert (record["trees"], record["tokens"]) == (bank.n_trees, bank.n_tokens)
+    assert (record["dev_trees"], record["dev_f1"]) == (len(dev), chosen.info_.f1)
+    assert record["trials"] == [asdict(trial) for trial in chosen.info_.trials]
+    assert chosen.info_.seconds.keys() == {"training", "choosing"}
+    path = tmp_path / "best.sapwood"
+    chosen.model_.save(path)
+    after = sw.load(path)
+    assert after.record == record
+    one, other = (sw.Parser(m) for m in (chosen.model_, after))
+    for tree in dev[:20]:
+        before, behind = (parser.parse(tree.words()) for parser in (one, other))
+        assert before.tree == behind.tree
+        p, q = ([c.probability for c in parse.marginals] for parse in (before, behind))
+        np.testing.assert_allclose(p, q, atol=1e-5)  # rules are rounded to 24 bits in the file
+
+
+def test_a_mix_is_better_than_its_members(bank: Treebank) -> None:
+    """On trees that chose nothing: dev trees past those that did."""
+    unseen = list(sw.bundled_treebank("dev").trees())[100:]
+    model = sw.EnsembleLPCFG(plan=PLAN_OF_FOUR).fit(bank).model_
+    assert f1(model, unseen) > max(f1(member, unseen) for member in model.members) - 0.3
+    assert f1(model, unseen) > np.mean([f1(member, unseen) for member in model.members]) + 0.5
+
+
+def test_treebanks_of_single_words() -> None:
+    trees = [sw.Tree.parse("(NN dog)"), sw.Tree.parse("(INTJ (UH oh))")] * 3
+    small = Treebank.from_trees([tree for t in trees if (tree := sw.clean(t)) is not None])
+    plan = [Candidate(method, 2) for method in ("spectral", "em", "cluster", "crf")]
+    model = sw.EnsembleLPCFG(plan=plan).fit(small, trees).model_
+    assert str(sw.Parser(model).parse(["oh"]).tree) == "(TOP (INTJ (UH oh)))"
