@@ -78,8 +78,7 @@ def test_models_are_told_apart(train: Treebank, plain: LatentGrammar, gold: list
 
 def test_which_sentences_have_charts(plain: LatentGrammar, gold: list[sw.Tree]) -> None:
     dev = DevSet(gold, plain)
-    assert dev.charts[0] == ["oh"]
-    assert dev.charts[1] == [".", ".", "the"]
+    assert dev.charts[:2] == [None, None]  # one word, and no parse
     for chart, tree in zip(dev.charts[2:], gold[2:], strict=True):
         assert isinstance(chart, PrunedChart) == (len(tree.words()) > 1)
 

@@ -17,6 +17,28 @@ if TYPE_CHECKING:
     from sapwood.models.latent_grammar import LatentGrammar
 
 
+def cleaned(gold: Sequence[Tree]) -> list[Tree]:
+    """Dev trees as a treebank would have them; an error when none is left."""
+    trees = [tree for tree in map(clean, gold) if tree is not None]
+    if not trees:
+        msg = "no dev tree is left after cleaning"
+        raise SapwoodError(msg, hint="give trees with words, in Penn brackets")
+    return trees
+
+
+def pruned_by(grammar: LatentGrammar, trees: Sequence[Tree], jobs: int) -> list[PrunedChart | None]:
+    """Charts of the trees' sentences; None for one word, and where nothing is found."""
+    _ = (grammar.coarse_rules, grammar.pair_table, grammar.entry_share)  # before threads start
+
+    def chart(tree: Tree) -> PrunedChart | None:
+        words = tree.words()
+        if len(words) == 1:
+            return None
+        return next(pruned_charts(grammar, words, THRESHOLD, BEAM), None)
+
+    return list(ordered_map(chart, trees, jobs=jobs))
+
+
 class DevSet:
     """Gold trees and the charts of their sentences.
 
@@ -31,32 +53,22 @@ class DevSet:
     """
 
     def __init__(self, gold: Sequence[Tree], plain: LatentGrammar, jobs: int = 1) -> None:
-        self.gold = [tree for tree in map(clean, gold) if tree is not None]
-        if not self.gold:
-            msg = "no dev tree is left after cleaning"
-            raise SapwoodError(msg, hint="give trees with words, in Penn brackets")
+        self.gold = cleaned(gold)
         self.jobs = jobs
-        self.plain = plain
-        _ = (plain.coarse_rules, plain.pair_table, plain.entry_share)  # once, before threads start
-        words = (tree.words() for tree in self.gold)
-        self.charts = list(ordered_map(self._chart, words, jobs=jobs))
-
-    def _chart(self, words: list[str]) -> PrunedChart | list[str]:
-        """The pruned chart of a sentence, or its words when it has none."""
-        if len(words) == 1:
-            return words
-        return next(pruned_charts(self.plain, words, THRESHOLD, BEAM), words)
+        self.charts = pruned_by(plain, self.gold, jobs)
 
     def parse(self, model: LatentGrammar) -> list[Tree]:
         """The trees that a model gives the sentences."""
         parser = Parser(model)
 
-        def tree(chart: PrunedChart | list[str]) -> Tree:
-            if isinstance(chart, PrunedChart):
-                return parser.parse_pruned([chart]).tree
-            return parser.parse(chart).tree
+        def tree(pair: tuple[Tree, PrunedChart | None]) -> Tree:
+            gold, chart = pair
+            if chart is None:
+                return parser.parse(gold.words()).tree
+            return parser.parse_pruned([chart]).tree
 
-        return list(ordered_map(tree, self.charts, jobs=self.jobs))
+        pairs = zip(self.gold, self.charts, strict=True)
+        return list(ordered_map(tree, pairs, jobs=self.jobs))
 
     def f1(self, model: LatentGrammar) -> float:
         """EVALB's F1 of a model, in percent."""

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.clean import clean
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
-from sapwood.errors import SapwoodError
+from sapwood.estimators.dev_set import cleaned, pruned_by
 from sapwood.evaluate.bracketing import bracketing
 from sapwood.execute import ordered_map
 from sapwood.inference.brackets import (
@@ -31,9 +30,9 @@ from sapwood.inference.brackets import (
     label_table,
     sharpened,
 )
-from sapwood.inference.charts import PrunedChart, posteriors, pruned_charts
+from sapwood.inference.charts import PrunedChart, posteriors
 from sapwood.inference.decoders import Gains, best_tree, bracket_gains
-from sapwood.inference.parser import BEAM, THRESHOLD, Parser
+from sapwood.inference.parser import Parser
 from sapwood.models.ensemble import shares_chart
 
 if TYPE_CHECKING:
@@ -76,10 +75,7 @@ class Panel:
     """
 
     def __init__(self, gold: Sequence[Tree], first: LatentGrammar, jobs: int = 1) -> None:
-        self.gold = [tree for tree in map(clean, gold) if tree is not None]
-        if not self.gold:
-            msg = "no dev tree is left after cleaning"
-            raise SapwoodError(msg, hint="give trees with words, in Penn brackets")
+        self.gold = cleaned(gold)
         self.jobs = jobs
         self.first = first
         self.numbers: dict[str, int] = {}
@@ -106,15 +102,7 @@ class Panel:
         for owner, charts in self._charts:
             if shares_chart(owner, grammar):
                 return charts
-        _ = (grammar.coarse_rules, grammar.pair_table, grammar.entry_share)  # before threads start
-
-        def chart(tree: Tree) -> PrunedChart | None:
-            words = tree.words()
-            if len(words) == 1:
-                return None
-            return next(pruned_charts(grammar, words, THRESHOLD, BEAM), None)
-
-        charts = list(ordered_map(chart, self.gold, jobs=self.jobs))
+        charts = pruned_by(grammar, self.gold, self.jobs)
         self._charts.append((grammar, charts))
         return charts
 
