@@ -97,7 +97,8 @@ class Method(NamedTuple):
     summary: str
     make: Callable[[Settings], Learner]
     has_states: bool = True
-    has_iterations: bool = False
+    has_iterations: bool = False  # of EM, between which dev trees can choose
+    has_passes: bool = False  # other ones, which --iterations sets
     has_candidates: bool = False
 
     def fit(self, settings: Settings, bank: Treebank, dev: Sequence[Tree] | None = None) -> Learner:
@@ -176,7 +177,9 @@ METHODS: dict[str, Method] = {
     "cluster": Method("states are clusters of tree nodes, counted", _cluster, has_iterations=True),
     "pivot": Method("probabilities by pivot features and convex EM", _pivot),
     "pivot-em": Method("ten EM iterations from the pivot estimate", _pivot_em, has_iterations=True),
-    "crf": Method("features of spans, scored discriminatively", _crf, has_states=False),
+    "crf": Method(
+        "features of spans, scored discriminatively", _crf, has_states=False, has_passes=True
+    ),
 }
 
 

@@ -66,9 +66,10 @@ class Signatures(StrEnum):
     generic = "generic"
 
 
-def seconds_text(text: str) -> str:
+def seconds_text(text: str | None) -> str | None:
     """A time as it was given; a usage error when it is none."""
-    seconds_of(text)
+    if text is not None:
+        seconds_of(text)
     return text
 
 
@@ -113,14 +114,15 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         typer.Option(callback=known_method, metavar="METHOD", help=f"{describe_methods()}."),
     ] = "best",
     budget: Annotated[
-        str,
+        str | None,
         typer.Option(
             callback=seconds_text,
             metavar="TIME",
             help="How long best may train, as 90s, 5m, 1h, or none. Not below 30s for more than a "
             "few thousand trees: little more than one grammar is trained then.",
+            show_default=f"{Settings.budget:g}s",
         ),
-    ] = "60s",
+    ] = None,
     states: Annotated[
         int | None,
         typer.Option(
@@ -245,7 +247,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     sources = [*treebanks, *([dev] if dev else [])]
     claim_stdin(*sources)
     check_output(out, sources)
-    _note_what_is_without_effect(method, states, iterations, patience, checkpoint)
+    given = {"--iterations": iterations, "--patience": patience, "--checkpoint": checkpoint}
+    _note_what_is_without_effect(method, states, budget, given)
     if patience and not dev:
         msg = "it needs trees to grade on"
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
@@ -270,7 +273,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             patience=patience,
             checkpoint=checkpoint,
             on_iteration=iteration_line(),
-            budget=seconds_of(budget),
+            budget=Settings.budget if budget is None else seconds_of(budget),
             on_trial=show_trial,
         ),
         skip_bad=skip_bad,
@@ -283,19 +286,16 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
 
 
 def _note_what_is_without_effect(
-    method: str,
-    states: int | None,
-    iterations: int | None,
-    patience: int | None,
-    checkpoint: Path | None,
+    method: str, states: int | None, budget: str | None, of_em: dict[str, Any]
 ) -> None:
-    if states and not METHODS[method].has_states:
+    kind = METHODS[method]
+    if states and not kind.has_states:
         echo(f"note: {method} has no hidden states; --states {states} is without effect")
-    if METHODS[method].has_iterations:
-        return
-    given = {"--iterations": iterations, "--patience": patience, "--checkpoint": checkpoint}
-    for option, value in given.items():
-        if value is not None:
+    if budget and not kind.has_candidates:
+        echo(f"note: {method} is one grammar; --budget {budget} is without effect")
+    for option, value in of_em.items():
+        has_effect = kind.has_iterations or (kind.has_passes and option == "--iterations")
+        if value is not None and not has_effect:
             echo(f"note: {method} has no EM iterations; {option} {value} is without effect")
 
 

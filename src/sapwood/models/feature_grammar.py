@@ -21,6 +21,7 @@ from sapwood.models.latent_grammar import LatentGrammar
 
 _OF_CLASS = 1 << 40  # rows of classes are numbered from here, apart from those of words
 _BORDER = tuple(range(1 << 41, (1 << 41) + 6))  # what is before and behind a sentence: no word
+MOST_SEEN = 100_000  # words whose properties are remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,8 @@ class FeatureGrammar(LatentGrammar):
     def _properties(self, word: str, is_first: bool) -> tuple[int, ...]:
         key = (word, is_first)
         if key not in self._seen:
+            if len(self._seen) >= MOST_SEEN:  # a long stream of text never ends to bring new words
+                self._seen.clear()
             self._seen[key] = self._looked_up(escape(word), is_first)
         return self._seen[key]
 

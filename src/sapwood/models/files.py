@@ -242,5 +242,9 @@ def _ensemble(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> Ensemble
         own["rule_weights"] = own["rule_weights"].astype(np.float64, copy=False)
         members.append(_grammar(own, description))
     return Ensemble(
-        tuple(members), tensors["weights"], model["combine"], model["sharpness"], model["record"]
+        tuple(members),
+        tensors["weights"],
+        model["combine"],
+        model.get("sharpness", 1.0),
+        model["record"],
     )

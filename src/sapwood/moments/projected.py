@@ -103,7 +103,7 @@ def group_rows(keys: npt.NDArray[np.int64], n_keys: int) -> list[npt.NDArray[np.
     """Row numbers by key, in order; keys below 0 belong to no group."""
     rows = np.flatnonzero(keys >= 0)
     rows = rows[np.argsort(keys[rows], kind="stable")]
-    return np.split(rows, np.searchsorted(keys[rows], np.arange(1, n_keys)))
+    return np.split(rows, np.searchsorted(keys[rows], np.arange(1, n_keys)))[:n_keys]
 
 
 def means(rows: FloatArray, keys: npt.NDArray[np.int64], n_keys: int) -> FloatArray:
