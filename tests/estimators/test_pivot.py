@@ -165,3 +165,9 @@ def test_the_same_seed_gives_the_same_model(train: Treebank) -> None:
 def test_wrong_parameters_are_named(train: Treebank, wrong: dict[str, Any]) -> None:
     with pytest.raises(SapwoodError, match=next(iter(wrong))):
         sw.PivotLPCFG(**wrong).fit(train[:10])
+
+
+def test_trees_of_one_word_have_no_rules() -> None:
+    trees = [sw.Tree.parse(f"(TOP (INTJ (UH {word})))") for word in ("oh", "ah", "hm")]
+    model = sw.PivotLPCFG(4).fit(Treebank.from_trees(trees * 30)).model_
+    assert str(sw.Parser(model).parse(["oh"]).tree) == "(TOP (INTJ (UH oh)))"
