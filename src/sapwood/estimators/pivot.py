@@ -389,8 +389,8 @@ def _parameters(views: _Views, trees: TrainingTrees, sharpness: float) -> Latent
     np.add.at(root, table.label[top], posterior[top])
     kept = np.arange(views.n_states)
     return LatentParameters(
-        m, rules, trees.symbol_of_pair, root[kept < m[:, None]], np.concatenate([np.empty(0), *parts]),
-        words[kept < m[trees.symbol_of_pair][:, None]],
+        m, rules, trees.symbol_of_pair, root[kept < m[:, None]],
+        np.concatenate([np.empty(0), *parts]), words[kept < m[trees.symbol_of_pair][:, None]],
     ).normalised()  # fmt: skip
 
 

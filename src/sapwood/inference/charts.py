@@ -216,27 +216,14 @@ def right_chart(
         threshold,
     )  # fmt: skip
     right = items == RIGHT
-    edges = _right_edges(packed, right, bank, nodes)
     roots = np.flatnonzero((packed.start == 0) & (packed.end == n))
     pruned = PrunedChart(words, packed, items, np.empty(0), chart.scale, roots, 0.0)
-    return pruned, right.astype(float), edges
+    return pruned, right.astype(float), _right_edges(packed, right).astype(float)
 
 
-def _right_edges(
-    packed: Forest, right: npt.NDArray[np.bool_], bank: Treebank, nodes: slice
-) -> FloatArray:
-    """Edges between right items that are those of the tree: the split tells them apart."""
-    children = right[packed.head] & right[packed.left] & right[packed.right]
-    rule = bank.rule[nodes].astype(np.int64)
-    inner = rule >= 0
-    n = int(bank.end[nodes].max())
-    left = bank.left[nodes][inner].astype(np.int64)
-    split = bank.end[nodes][left].astype(np.int64)
-    code = (bank.start[nodes][inner].astype(np.int64) * (n + 1) + bank.end[nodes][inner]) * (n + 1)
-    found = (packed.start[packed.head].astype(np.int64) * (n + 1) + packed.end[packed.head]) * (
-        n + 1
-    ) + packed.end[packed.left]
-    return np.asarray((children & np.isin(found, code + split)).astype(float))
+def _right_edges(packed: Forest, right: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Edges of the right tree: spans of a tree that tile another one of it are its children."""
+    return np.asarray(right[packed.head] & right[packed.left] & right[packed.right])
 
 
 def posteriors(grammar: LatentGrammar, chart: PrunedChart) -> ParseForest | None:
