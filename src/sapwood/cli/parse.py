@@ -139,7 +139,7 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             metavar="T",
             help="Drop spans with a lower posterior under the plain grammar. Not above 0.001: it "
             "costs accuracy.",
-            show_default="0.001; 0.005 with --fast",
+            show_default="0.001; 0.003 with --fast",
         ),
     ] = None,
     jobs: JobsOption = 0,
