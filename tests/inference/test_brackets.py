@@ -141,7 +141,7 @@ def test_sharpening_scales_log_odds(p: float, a: float) -> None:
     if 1e-3 < p < 1 - 1e-3:  # beyond, 1 - sharp has few digits left
         odds = np.log(p / (1 - p))
         assert np.log(sharp / (1 - sharp)) == pytest.approx(a * odds, rel=1e-6, abs=1e-9)
-    assert float(sharpened(np.array([1 - p]), a)[0]) == pytest.approx(1 - sharp, abs=1e-9)
+        assert float(sharpened(np.array([1 - p]), a)[0]) == pytest.approx(1 - sharp, abs=1e-9)
 
 
 def test_sharpness_1_changes_nothing() -> None:
