@@ -14,7 +14,7 @@ from sapwood.cli.console import Meter, Phases, count, peak_memory_mb, print_json
 from sapwood.cli.inputs import JobsOption, JsonOption, claim_stdin
 from sapwood.cli.methods import MAX_STATES, METHODS, Settings, known_method
 from sapwood.cli.plots import Curve, PlotOption, check_plot, plot_f1
-from sapwood.cli.train import read_bank, read_clean, score_on
+from sapwood.cli.training import read_bank, read_clean, score_on
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
