@@ -33,9 +33,9 @@ def member_of(model: Model, number: int | None, name: str) -> LatentGrammar | No
             return model
         msg = f"{name}: a single grammar, not an ensemble: it has no members"
         raise SapwoodError(msg, hint="leave --member out")
-    if number is None:
-        return None
     n = len(model.members)
+    if number is None:
+        return model.members[0] if n == 1 else None
     if number > n:
         msg = f"{name}: an ensemble of {n}, which has no member {number}"
         raise SapwoodError(msg, hint=f"give a number from 1 to {n}")

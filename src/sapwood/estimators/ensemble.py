@@ -31,6 +31,7 @@ from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
+N_WARM = 20  # trees that are learnt and parsed before the clock of a budget starts
 MOST_DEV = 500  # dev sentences that choose: more only take longer
 SHARPNESS = 1.15  # of a mix that no dev trees calibrate
 MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
@@ -135,8 +136,8 @@ class EnsembleLPCFG(Estimator):
     Parameters
     ----------
     budget
-        Seconds on the clock; a candidate is not begun when it would hardly end in time. The first
-        one is trained in any case. None trains all candidates.
+        Seconds on the clock, without those for compiling kernels; a candidate is not begun when
+        it would hardly end in time. The first one is trained in any case. None trains all.
     plan
         The candidates; None for the plan that comes with Sapwood.
     n_states
@@ -202,6 +203,8 @@ class EnsembleLPCFG(Estimator):
         self._check_parameters()
         check_treebank(bank)
         plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
+        if self.budget is not None:
+            self._warm_up(bank, plan, dev)
         mix = _Mix(dev, self.n_jobs)
         clock = _Clock(self.budget, bank, self.n_jobs)
         self.info_ = EnsembleInfo(seconds={"training": 0.0, "choosing": 0.0})
@@ -213,7 +216,7 @@ class EnsembleLPCFG(Estimator):
         began = perf_counter()
         chosen, weights = mix.choose()
         sharpness, self.info_.f1 = mix.calibrate(chosen, weights)
-        trained = [trial for trial in self.info_.trials if trial.seconds]
+        trained = [trial for trial in self.info_.trials if trial.verdict == "trained"]
         for place in chosen:
             trained[place].verdict = "member"
         self.info_.seconds["choosing"] += perf_counter() - began
@@ -242,6 +245,15 @@ class EnsembleLPCFG(Estimator):
         for candidate in plan:
             estimator_of(candidate)  # an unknown kind is named before the first is trained
         return list(dict.fromkeys(plan))
+
+    def _warm_up(
+        self, bank: Treebank, plan: Sequence[Candidate], dev: Sequence[Tree] | None
+    ) -> None:
+        """Compile or load the kernels on a few trees, so that no budget pays for it."""
+        mix = _Mix(dev[:N_WARM] if dev is not None else None, self.n_jobs)
+        for method in dict.fromkeys(candidate.method for candidate in plan):
+            mix.add(self._trained(Candidate(method, 2), bank[:N_WARM]), Trial(method))
+        mix.choose()
 
     def _tried(self, candidate: Candidate, bank: Treebank, mix: _Mix, clock: _Clock) -> Trial:
         """Train a candidate if there is time."""
