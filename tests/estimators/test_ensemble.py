@@ -419,16 +419,14 @@ def test_treebanks_of_single_words() -> None:
 
 def test_no_budget_pays_for_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that only moves while kernels are compiled: 100 s for a budget of 50."""
-    import sapwood.estimators.ensemble as module
-
     now = [0.0]
-    monkeypatch.setattr(module, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(ensemble, "perf_counter", lambda: now[0])
 
     def compiles(*_: object) -> None:
         now[0] += 100.0
 
-    monkeypatch.setattr(EnsembleLPCFG, "_warm_up", compiles)
+    monkeypatch.setattr(sw.EnsembleLPCFG, "_warm_up", compiles)
     plan = [Candidate("spectral", 2), Candidate("cluster", 2)]
-    fit = EnsembleLPCFG(50.0, plan=plan).fit(sw.bundled_treebank("dev")[:60])
+    fit = sw.EnsembleLPCFG(50.0, plan=plan).fit(sw.bundled_treebank("dev")[:60])
     assert now == [100.0]
     assert [trial.verdict for trial in fit.info_.trials] == ["member", "member"]
