@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.base import Estimator, check_treebank
-from sapwood.estimators.em import EMLPCFG, refined
+from sapwood.estimators.em import refined
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
@@ -123,13 +123,7 @@ class ClusterLPCFG(Estimator):
             "method": "cluster", "n_states": self.n_states, "trees": trees.bank.n_trees,
             "tokens": trees.bank.n_tokens, "seed": self.seed,
         }  # fmt: skip
-        em = EMLPCFG(
-            self.n_states, iterations=self.iterations, rule_smoothing=self.rule_smoothing,
-            word_smoothing=self.word_smoothing, patience=self.patience, seed=self.seed,
-            n_jobs=self.n_jobs, checkpoint=self.checkpoint, on_iteration=self.on_iteration,
-        )  # fmt: skip
-        learner = em if self.iterations else None
-        self.model_, self.info_ = refined(learner, plain, trees, start, record, dev)
+        self.model_, self.info_ = refined(self, plain, trees, start, record, dev)
 
 
 def cluster_nodes(projection: Projection, m: IntArray, rng: np.random.Generator) -> IntArray:

@@ -41,6 +41,10 @@ IntArray = npt.NDArray[np.int64]
 STARTS = ("split", "matsuzaki")
 FALL = 1e-7  # relative fall of the likelihood that rounding can explain
 NOT_SPLIT = np.empty(0, np.int64)
+REFINING = (
+    "n_states", "iterations", "rule_smoothing", "word_smoothing", "patience", "seed", "n_jobs",
+    "checkpoint", "on_iteration",
+)  # what an estimator that ends with EM has in common with it  # fmt: skip
 
 
 class Stage(NamedTuple):
@@ -378,17 +382,19 @@ class _Graded:
 
 
 def refined(
-    learner: EMLPCFG | None,
+    settings: Estimator,
     plain: PCFG,
     trees: TrainingTrees,
     start: LatentParameters,
     record: dict[str, Any],
     dev: Sequence[Tree] | None = None,
 ) -> tuple[LatentGrammar, EMInfo]:
-    """A grammar of given probabilities, after the EM iterations of a learner if there is one."""
-    if learner is None:
+    """A grammar of given probabilities, after as many EM iterations as an estimator asks for."""
+    given = settings.get_params()
+    if not given["iterations"]:
         counts = trees.expect(start, plain.n_jobs)
         record = record | {"iterations": 0}
         return latent_grammar(start, counts, plain, trees.pairs, record), EMInfo()
+    learner = EMLPCFG(**{name: given[name] for name in REFINING})
     learner.fit_from(plain, trees, start, dev, record)
     return learner.model_, learner.info_

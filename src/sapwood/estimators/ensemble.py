@@ -1,9 +1,9 @@
 """`EnsembleLPCFG`: a mix of grammars of different kinds, trained within a time budget.
 
 Grammars of different kinds, and grammars of trees that were made binary in different ways, make
-different mistakes; the mean of their posteriors is better than any of them. Candidates are trained
-in the order of what they usually bring. With dev trees, members are then chosen one after the
-other, each time the one that raises F1 most, and their weights are tuned.
+different mistakes; the mean of their posteriors is mostly better than any of them. Candidates are
+trained in the order of what they usually bring. With dev trees, members are then chosen one after
+the other, each time the one that raises F1 most, and their weights are tuned.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from sapwood.estimators.panel import Panel
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.pivot import PivotLPCFG
 from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.estimators.training_trees import NODES_PER_STATE
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import LatentGrammar
 
@@ -391,7 +392,7 @@ class _Clock:
         self.rule_count = np.bincount(rules, minlength=len(bank.inventory.rules))
         self.rules = bank.inventory.rules
         n_nodes = np.bincount(bank.label, minlength=len(bank.inventory.symbols))
-        self.limit = np.maximum(1, n_nodes // 20)
+        self.limit = np.maximum(1, n_nodes // NODES_PER_STATE)
         self.factor: dict[str, float] = {}
 
     @property
@@ -412,8 +413,8 @@ class _Clock:
             return 1e-4 * self.n_nodes / (1 + (self.jobs - 1) / 2)  # only the charts are shared
         passes = 2e-6 * self.n_nodes * (4 + candidate.states / 4)  # features, projection, tensors
         if candidate.method == "em":
-            levels = [2**k for k in range(1, 9) if 2**k < candidate.states] + [candidate.states]
-            passes = sum(20 * self._iteration(m) for m in levels)
+            stages = EMLPCFG(candidate.states)._schedule()
+            passes = sum(stage.iterations * self._iteration(stage.states) for stage in stages)
         return passes / self.jobs
 
     def _iteration(self, m: int) -> float:

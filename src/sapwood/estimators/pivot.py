@@ -28,7 +28,7 @@ from sapwood.decompose.anchors import find_anchors
 from sapwood.decompose.convex_em import convex_em
 from sapwood.decompose.simplex import simplex_least_squares
 from sapwood.estimators.base import Estimator, check_treebank
-from sapwood.estimators.em import EMLPCFG, refined
+from sapwood.estimators.em import refined
 from sapwood.estimators.em_checkpoint import EMInfo
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
@@ -177,13 +177,7 @@ class PivotLPCFG(Estimator):
             "side": self.side,
             "pivots": pivots,
         }  # fmt: skip
-        em = EMLPCFG(
-            self.n_states, iterations=self.iterations, rule_smoothing=self.rule_smoothing,
-            word_smoothing=self.word_smoothing, patience=self.patience, seed=self.seed,
-            n_jobs=self.n_jobs, checkpoint=self.checkpoint, on_iteration=self.on_iteration,
-        )  # fmt: skip
-        learner = em if self.iterations else None
-        self.model_, info = refined(learner, projection.plain, trees, start, record, dev)
+        self.model_, info = refined(self, projection.plain, trees, start, record, dev)
         self.info_ = PivotInfo(start.n_states, pivots, info)
 
 

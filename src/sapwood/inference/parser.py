@@ -96,7 +96,8 @@ class Parse:
         Its tree, with `TOP` on top.
     sentence_log_prob
         Log-probability of the sentence, summed over the trees that survived pruning; -inf when it
-        has no parse. `LatentGrammar.log_prob` sums over all trees.
+        has no parse. `LatentGrammar.log_prob` sums over all trees. Of an ensemble, by the members
+        that share the first one's chart.
     is_fallback
         Whether the grammar had no parse and the tree is a flat one.
     """
