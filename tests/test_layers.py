@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sapwood"
 
-_CORPUS = frozenset({"errors", "corpus"})
+_CORPUS = frozenset({"errors", "arguments", "corpus"})
 _MODELS = _CORPUS | {"kernels", "execute", "models", "features"}
 _BELOW_ESTIMATORS = _MODELS | {
     "reference", "inference", "moments", "decompose", "evaluate", "identify",
@@ -19,10 +19,11 @@ _BELOW_ESTIMATORS = _MODELS | {
 # room: the rooms it may import, besides itself
 ALLOWED: dict[str, frozenset[str]] = {
     "errors": frozenset(),
-    "corpus": frozenset({"errors"}),
+    "arguments": frozenset({"errors"}),
+    "corpus": frozenset({"errors", "arguments"}),
     "kernels": frozenset(),
     "reference": frozenset(),
-    "execute": frozenset({"errors"}),
+    "execute": frozenset({"errors", "arguments"}),
     "models": _CORPUS | {"kernels"},
     "features": _CORPUS | {"kernels"},
     "inference": _MODELS,

@@ -58,6 +58,18 @@ class ModelFormatError(SapwoodError):
     """A model file that is truncated, foreign, too new, or breaks an invariant of its model."""
 
 
+class SapwoodTypeError(SapwoodError, TypeError):
+    """An argument of another type than the function takes."""
+
+
+class SapwoodValueError(SapwoodError, ValueError):
+    """An argument of the right type that the function cannot take."""
+
+
+class NotFittedError(SapwoodError, AttributeError):
+    """A result was asked of an estimator that has not been fitted yet."""
+
+
 class NotIdentifiableError(SapwoodError):
     """A request for parameters that the given statistics cannot determine; carries its report."""
 

@@ -56,8 +56,6 @@ ODD = {
     "Unicode": ["日本", "e\u0301", "\U0001f600", "a\u00a0b", "\u2028", "\u202e", "ﬀ", "İ", "."],
     "long word": ["the", "dog" * 10_000, "sleeps", "."],
     "numbers": ["1990-91", "3,000.5", "-", "%"],
-    "empty word": ["the", "", "sleeps", "."],
-    "spaces": ["the", "big dog", "\t", "."],
     "our own marks": ["<unk>", "@S", "A|B", "<unk-lower>", "-LRB-"],
     "capitals": ["THE", "Dog", "sLEEPS", "."],
 }
@@ -76,8 +74,11 @@ def test_every_sentence_gets_a_tree_over_its_words(
     assert parse.log_prob <= parse.sentence_log_prob or case == "one known word"
 
 
+_NO_BLANK = st.characters(exclude_characters=" \t\r\n\f\v")  # words with blanks are refused
+
+
 @settings(max_examples=40)
-@given(words=st.lists(st.text(max_size=6), min_size=1, max_size=8))
+@given(words=st.lists(st.text(_NO_BLANK, min_size=1, max_size=6), min_size=1, max_size=8))
 def test_any_text_gets_a_tree(words: list[str], plain: LatentGrammar) -> None:
     assert Parser(plain).parse(words).tree.words() == words
 

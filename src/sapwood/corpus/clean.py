@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import Tree, as_tree
 
 ROOT = "TOP"
 ROOT_LABELS = frozenset({"", "TOP", "ROOT", "S1", "VROOT"})
@@ -44,7 +44,7 @@ def clean(tree: Tree) -> Tree | None:
     >>> print(clean(Tree.parse("( (S (NP-SBJ-1 (DT a) (NN cat)) (VP (VBD sat) (NP (-NONE- *)))))")))
     (TOP (S (NP (DT a) (NN cat)) (VP (VBD sat))))
     """
-    kept = _clean_nodes(tree)
+    kept = _clean_nodes(as_tree(tree))
     if kept is None:
         return None
     while kept.label in ROOT_LABELS and not kept.is_preterminal and len(kept.children) == 1:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+from sapwood.arguments import as_items, as_path
 from sapwood.errors import CorpusError
 
 Source = str | Path | IO[str]
@@ -29,12 +30,14 @@ def expand(sources: Source | Iterable[Source], suffixes: tuple[str, ...]) -> lis
     """
     if isinstance(sources, (str, Path)) or hasattr(sources, "read"):
         sources = [cast("Source", sources)]
+    sources = list(as_items(sources, "the path of a file or folder, or several"))
     return [file for source in sources for file in _expand_one(source, suffixes)]
 
 
 def _expand_one(source: Source, suffixes: tuple[str, ...]) -> list[Source]:
-    if not isinstance(source, (str, Path)) or str(source) == "-":
+    if hasattr(source, "read") or str(source) == "-":
         return [source]
+    source = as_path(source, "a file or folder")
     with _explained(str(source)):  # a name too long for a path, an unknown ~user
         path = Path(source).expanduser()
         path.exists()

@@ -12,11 +12,12 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from sapwood.arguments import as_items, describe
 from sapwood.corpus.files import Source, expand, open_text, source_name
-from sapwood.corpus.tree import Tree
-from sapwood.errors import CorpusError
+from sapwood.corpus.tree import Tree, as_tree
+from sapwood.errors import CorpusError, SapwoodTypeError
 
 SUFFIXES = (".mrg", ".psd", ".tree", ".ptb", ".penn", ".bracket", ".brackets")
 MAX_DEPTH = 500  # real trees stay far below 100; deeper input is a run of stray brackets
@@ -69,8 +70,18 @@ def read_trees(
             yield from _Reader(file, source_name(source), skipped, join_words).trees()
 
 
-def parse_one(text: str) -> Tree:
+def as_trees(source: object) -> Iterable[Any]:
+    """Several trees, given as such or as the path where they lie."""
+    if isinstance(source, (str, Path)):
+        return read_trees(source)
+    return as_items(source, "trees, or the path of a file of them")
+
+
+def parse_one(text: object) -> Tree:
     """Read exactly one tree from a string."""
+    if not isinstance(text, str):
+        msg = f"expected brackets in a string, not {describe(text)}"
+        raise SapwoodTypeError(msg, hint="files are read by sapwood.read_trees(path)")
     # not splitlines(), which also splits at characters that may stand inside a word
     trees = list(_Reader(io.StringIO(text), "<text>", None, False).trees())
     if len(trees) != 1:
@@ -83,8 +94,8 @@ def write_trees(trees: Iterable[Tree], file: str | Path | IO[str]) -> int:
     """Write one tree a line and return how many; a path is written whole or not at all."""
     if not isinstance(file, (str, Path)):
         n_trees = 0
-        for n_trees, tree in enumerate(trees, 1):  # noqa: B007
-            file.write(f"{tree}\n")
+        for n_trees, tree in enumerate(as_items(trees, "trees"), 1):  # noqa: B007
+            file.write(f"{as_tree(tree)}\n")
         return n_trees
     path = Path(file)
     part = path.with_name(path.name + ".part")

@@ -6,8 +6,13 @@ trees exist at the border.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from sapwood.arguments import describe
+from sapwood.corpus.words import check_word
+from sapwood.errors import SapwoodTypeError, SapwoodValueError
 
 if TYPE_CHECKING:
     import nltk
@@ -39,13 +44,22 @@ class Tree:
     _hash: int
 
     def __init__(self, label: str, children: Iterable[Tree] | Iterable[str] | str) -> None:
-        kids = (children,) if isinstance(children, str) else tuple(children)
+        _check_label(label)
+        if isinstance(children, str) or not isinstance(children, Iterable):
+            children = (children,)
+        kids = tuple(children)
         if not kids:
             msg = f"a node needs a word or children, but {label!r} has none"
-            raise ValueError(msg)
+            raise SapwoodValueError(msg)
+        for kid in kids:
+            if not isinstance(kid, (str, Tree)):
+                msg = f"below {label!r}: expected a word or trees, found {describe(kid)}"
+                raise SapwoodTypeError(msg)
         if len(kids) > 1 and any(isinstance(kid, str) for kid in kids):
             msg = f"{label!r} has a word beside other children: {kids!r}; give the word its own tag"
-            raise ValueError(msg)
+            raise SapwoodValueError(msg)
+        if isinstance(kids[0], str):
+            check_word(kids[0], f"below {label!r}")
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "children", kids)
 
@@ -234,6 +248,34 @@ class Tree:
 
 
 _set = object.__setattr__
+_UNWRITABLE_LABEL = re.compile(r"[ \t\r\n\f\v()]")
+
+
+def _check_label(label: object) -> None:
+    if not isinstance(label, str):
+        msg = f"the label of a tree is a string, not {describe(label)}"
+        raise SapwoodTypeError(msg)
+    if (wrong := _UNWRITABLE_LABEL.search(label)) is not None:
+        msg = f"the label {label!r} holds {wrong.group()!r}, which brackets cannot say"
+        raise SapwoodValueError(msg)
+
+
+def is_tree(item: object) -> bool:
+    """Whether something is a tree, ours or NLTK's, which need not be installed to be told."""
+    return isinstance(item, Tree) or (
+        callable(getattr(item, "label", None)) and hasattr(item, "leaves")
+    )
+
+
+def as_tree(item: object) -> Tree:
+    """A tree that may be NLTK's, as ours."""
+    if isinstance(item, Tree):
+        return item
+    if is_tree(item):
+        return Tree.from_nltk(item)
+    msg = f"expected a tree, not {describe(item)}"
+    hint = "read brackets with Tree.parse(text) or sapwood.read_trees(path)"
+    raise SapwoodTypeError(msg, hint=hint)
 
 
 def escape(word: str) -> str:

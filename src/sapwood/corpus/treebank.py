@@ -19,16 +19,19 @@ root is the last row. Bottom-up is a loop up, top-down a loop down.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file
 from itertools import chain as concatenate
 from itertools import islice, pairwise
-from typing import Any, ClassVar, NamedTuple
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arguments import describe
 from sapwood.corpus.bundled import sample_path
 from sapwood.corpus.clean import ROOT, clean_all
 from sapwood.corpus.files import Source
@@ -42,10 +45,12 @@ from sapwood.corpus.transform import (
     child_ancestors,
     restore,
 )
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import Tree, as_tree
 from sapwood.errors import CorpusError
 
 IntArray = npt.NDArray[np.int32]
+# what `as_treebank` takes: trees, files of them by name, or one file's or folder's name
+TreebankLike = Iterable[Any] | str | Path
 N_PEEKED = 1000  # trees that are looked at to recognise the label set
 
 
@@ -80,9 +85,12 @@ class Inventory:
         return self.phrases + self.tags
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Treebank:
     """Packed trees; slicing gives shards that share everything and copy nothing.
+
+    For people it is a sequence of trees: `bank[0]` is a `Tree`, `bank[:100]` and `bank[[3, 5, 8]]`
+    are treebanks, and a loop over it gives its trees.
 
     Examples
     --------
@@ -90,8 +98,10 @@ class Treebank:
     >>> bank = Treebank.from_trees([tree])
     >>> bank.n_trees, bank.n_tokens, len(bank.label)
     (1, 3, 5)
-    >>> print(bank.tree(0))
+    >>> print(bank[0])
     (TOP (S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now)))))
+    >>> bank
+    <Treebank: 1 tree, 3 words; 2 phrase labels, 3 tags>
     """
 
     inventory: Inventory
@@ -116,11 +126,15 @@ class Treebank:
         Parameters
         ----------
         trees
-            Cleaned trees; ones that lack the root `TOP` are taken as its only child.
+            Cleaned trees, ours or NLTK's; ones that lack the root `TOP` are taken as its only
+            child. `as_treebank` cleans them first.
         transform
             How to make them binary; the default grows phrases outward from their heads.
         """
-        trees = iter(trees)
+        if isinstance(trees, (str, bytes, PathLike, Tree)) or not isinstance(trees, Iterable):
+            msg = f"from_trees needs several trees, not {describe(trees)}"
+            raise CorpusError(msg, hint="give a list of trees; files are read by read_treebank")
+        trees = map(as_tree, trees)
         peeked = list(islice(trees, N_PEEKED))
         if not peeked:
             msg = "no tree found"
@@ -145,12 +159,49 @@ class Treebank:
     def __len__(self) -> int:
         return self.n_trees
 
-    def __getitem__(self, trees: slice) -> Treebank:
-        first, last, step = trees.indices(self.n_trees)
-        if step != 1:
-            msg = "a treebank is cut into runs of neighbouring trees; use a slice with step 1"
-            raise ValueError(msg)
-        last = max(first, last)
+    def __repr__(self) -> str:
+        inventory = self.inventory
+        sizes = (self.n_trees, "tree"), (self.n_tokens, "word")
+        kinds = (len(inventory.phrases), "phrase label"), (len(inventory.tags), "tag")
+        listed = (
+            ", ".join(f"{n:,} {noun}{'' if n == 1 else 's'}" for n, noun in part)
+            for part in (sizes, kinds)
+        )
+        return f"<Treebank: {'; '.join(listed)}>"
+
+    def __iter__(self) -> Iterator[Tree]:
+        return self.trees()
+
+    @overload
+    def __getitem__(self, place: int) -> Tree: ...
+
+    @overload
+    def __getitem__(self, place: slice | Sequence[int] | npt.NDArray[Any]) -> Treebank: ...
+
+    def __getitem__(self, place: int | slice | Sequence[int] | npt.NDArray[Any]) -> Tree | Treebank:
+        """One tree for a number; a treebank for a slice, numbers in a list, or an array of them."""
+        if isinstance(place, slice):
+            first, last, step = place.indices(self.n_trees)
+            if step == 1:
+                return self._run(first, max(first, last))
+            return self._take(np.arange(first, last, step))
+        if isinstance(place, (int, np.integer)) and not isinstance(place, bool):
+            if not -self.n_trees <= place < self.n_trees:
+                msg = f"the treebank has {self.n_trees:,} trees, so there is no tree {place}"
+                raise IndexError(msg)
+            return self.tree(int(place) % self.n_trees)
+        return self._take(_tree_numbers(place, self.n_trees))
+
+    def _take(self, trees: npt.NDArray[np.int64]) -> Treebank:
+        """The trees of these numbers, copied, in this order."""
+        first, sizes = self.offsets[trees], np.diff(self.offsets)[trees]
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        rows = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], sizes)
+        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
+        return replace(self, offsets=offsets, **cut)
+
+    def _run(self, first: int, last: int) -> Treebank:
+        """The trees from one number up to another, as views."""
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
         return replace(self, offsets=self.offsets[first : last + 1] - self.offsets[first], **cut)
@@ -159,7 +210,7 @@ class Treebank:
         """Cut into at most n runs of trees with about equally many nodes."""
         targets = np.linspace(0, self.offsets[-1], max(1, n) + 1)
         cuts = np.unique(np.searchsorted(self.offsets, targets))
-        return [self[int(a) : int(b)] for a, b in pairwise(cuts)]
+        return [self._run(int(a), int(b)) for a, b in pairwise(cuts)]
 
     # -- back to people -----------------------------------------------------------------------
 
@@ -212,10 +263,50 @@ def read_treebank(
     return Treebank.from_trees(clean_all(read_trees(sources, skipped=skipped)), transform)
 
 
+def as_treebank(source: TreebankLike) -> Treebank:
+    """What `fit` and others take for a treebank: one, trees (ours or NLTK's), or where they lie.
+
+    Trees that come as objects are cleaned (`sapwood.corpus.clean`) as read ones are.
+
+    Examples
+    --------
+    >>> as_treebank([Tree.parse("(S (NP-SBJ (NNS dogs)) (VP (VBP bark)))")])[0].words()
+    ['dogs', 'bark']
+    """
+    if isinstance(source, Treebank):
+        return source
+    if isinstance(source, (str, Path)):
+        return read_treebank(source)
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, Tree, Mapping)):
+        items = list(source)
+        if items and all(isinstance(item, (str, Path)) for item in items):
+            return read_treebank(items)
+        return Treebank.from_trees(clean_all(map(as_tree, items)))
+    msg = f"expected a treebank, not {describe(source)}"
+    raise CorpusError(msg, hint="give a Treebank, a list of trees, or the path of a file or folder")
+
+
 def bundled_treebank(split: str = "train", transform: Transform | None = None) -> Treebank:
     """The treebank that comes with Sapwood: `train` (3,000 trees), `dev` or `test` (300 each)."""
     with as_file(sample_path(split)) as path:
         return read_treebank(path, transform)
+
+
+def _tree_numbers(places: object, n_trees: int) -> npt.NDArray[np.int64]:
+    """Numbers of trees from a list or array of numbers, or from one truth value a tree."""
+    numbers = np.asarray(places)
+    if numbers.ndim == 1 and numbers.dtype == bool and len(numbers) == n_trees:
+        return np.flatnonzero(numbers)
+    if numbers.ndim == 1 and not len(numbers):
+        return np.empty(0, np.int64)
+    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+        msg = f"a treebank is indexed by numbers, a slice, or a list of numbers, not {places!r:.80}"
+        raise TypeError(msg)
+    wrong = numbers[(numbers < -n_trees) | (numbers >= n_trees)]
+    if len(wrong):
+        msg = f"the treebank has {n_trees:,} trees, so there is no tree {wrong[0]}"
+        raise IndexError(msg)
+    return numbers.astype(np.int64) % n_trees
 
 
 def _decide_heads(transform: Transform, trees: Sequence[Tree]) -> Transform:

@@ -1,11 +1,17 @@
-"""Signatures: what the shape of a word never seen before tells about its tag."""
+"""Words: which strings can be one, and what the shape of one never seen before tells."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
+
+from sapwood.arguments import describe
+from sapwood.errors import SapwoodTypeError, SapwoodValueError
 
 STYLES = ("english", "generic")
 UNKNOWN = "<unk>"
+_BLANK = re.compile(r"[ \t\r\n\f\v]")  # what separates words in treebanks and in lines of text
 _ENGLISH_SUFFIXES = (
     "ing", "ed", "ly", "ion", "er", "est", "ity", "al", "ous", "ive", "able", "ment", "ness",
     "ism", "ist", "ic", "ish", "ful", "less", "ies", "es", "s", "y",
@@ -63,3 +69,43 @@ def _endings(word: str, shape: str, style: str) -> list[str]:
         return found + ([dash] if dash else [])
     suffixes = [f"{dash}-{lower[-size:]}" for size in (4, 3, 2, 1) if len(word) > size + 1]
     return suffixes + ([dash] if dash else [])
+
+
+def as_sentence(words: object) -> list[str]:
+    """The words of a sentence, refused where they could not stand in a line of text.
+
+    Examples
+    --------
+    >>> as_sentence(("dogs", "bark"))
+    ['dogs', 'bark']
+    """
+    if isinstance(words, str):
+        msg = "a sentence is a list of words, not a string"
+        raise SapwoodTypeError(msg, hint="use sentence.split()")
+    if isinstance(words, bytes) or not isinstance(words, Iterable):
+        msg = f"a sentence is a list of words, not {describe(words)}"
+        raise SapwoodTypeError(msg, hint="give a list of strings")
+    sentence = list(words)
+    if not sentence:
+        msg = "an empty sentence has no tree and no probability"
+        raise SapwoodValueError(msg, hint="give at least one word")
+    for place, word in enumerate(sentence, 1):
+        check_word(word, f"word {place} of the sentence")
+    return sentence
+
+
+def check_word(word: object, place: str) -> None:
+    """Refuse a word that could not be read again from a line of text or from brackets.
+
+    Parameters
+    ----------
+    place
+        Where it stands, for the message.
+    """
+    if not isinstance(word, str):
+        msg = f"{place}: a word is a string, not {describe(word)}"
+        raise SapwoodTypeError(msg, hint="give a sentence as a list of strings")
+    if not word or _BLANK.search(word):
+        found = f"the word {word!r} holds a blank" if word else "a word is empty"
+        msg = f"{place}: {found}"
+        raise SapwoodValueError(msg, hint="split it, or join its parts with _ or a no-break space")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
-from sapwood.corpus.treebank import Treebank
-from sapwood.errors import SapwoodError
+from sapwood.corpus.penn import as_trees
+from sapwood.corpus.tree import Tree, as_tree
+from sapwood.corpus.treebank import TreebankLike, as_treebank
+from sapwood.errors import NotFittedError, SapwoodError
 
 
 class Estimator:
@@ -44,14 +47,69 @@ class Estimator:
                 msg = f"{type(self).__name__}: {name} must be {expected}, not {value!r}"
                 raise SapwoodError(msg)
 
+    def __getattr__(self, name: str) -> Any:
+        """Explain the absence of a fitted value; Python calls this only where there is none."""
+        if name.endswith("_") and not name.startswith("_"):
+            msg = f"this {type(self).__name__} has not been fitted, so it has no {name}"
+            raise NotFittedError(msg, hint="call fit(treebank) first")
+        msg = f"{type(self).__name__} has no attribute {name!r}"
+        raise AttributeError(msg)
+
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        usual = inspect.signature(type(self).__init__).parameters
+        given = ", ".join(
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not usual[name].default and value != usual[name].default
+        )
         return f"{type(self).__name__}({given})"
 
 
-def check_treebank(bank: object) -> None:
-    """Say what to pass when `fit` is given anything but a treebank."""
-    if not isinstance(bank, Treebank):
-        msg = f"fit needs a Treebank, not {type(bank).__name__}"
-        hint = "use sapwood.read_treebank(path) or Treebank.from_trees(trees)"
-        raise SapwoodError(msg, hint=hint)
+def dev_trees(source: TreebankLike | None) -> list[Tree] | None:
+    """Trees apart from the training trees, given as such or as the path where they lie."""
+    return None if source is None else [as_tree(tree) for tree in as_trees(source)]
+
+
+class TreebankEstimator(Estimator):
+    """An estimator of grammars: learns from trees, and parses with what it has learnt.
+
+    `predict` and `score` make scikit-learn's model selection work: a treebank is `X`, there is no
+    `y`, and `GridSearchCV(SpectralLPCFG(), {"n_states": [4, 8, 16]}).fit(bank)` cuts the folds.
+    """
+
+    def predict(self, sentences: Iterable[Sequence[str] | Tree]) -> list[Tree]:
+        """Parse sentences: lists of words, or trees whose words are parsed.
+
+        Returns
+        -------
+        list
+            One tree for each sentence, in order.
+        """
+        from sapwood.inference.parser import Parser
+
+        words = (item.words() if isinstance(item, Tree) else item for item in sentences)
+        parser = Parser(self.model_)
+        return [parse.tree for parse in parser.parse_many(words, jobs=getattr(self, "n_jobs", 1))]
+
+    def score(self, trees: TreebankLike, y: None = None) -> float:
+        """Labelled F1 in percent of the parses of these trees' sentences against the trees.
+
+        Parameters
+        ----------
+        trees
+            What `fit` takes: a treebank, a list of trees, a path.
+        y
+            There for scikit-learn; trees are their own answers.
+        """
+        from sapwood.evaluate import bracketing
+
+        gold = list(as_treebank(trees))
+        return bracketing(gold, self.predict(gold)).f1
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of every estimator before it searches parameters."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags()
+        )

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
+from sapwood.estimators.base import TreebankEstimator, dev_trees
 from sapwood.estimators.em import refined
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
@@ -34,7 +34,7 @@ N_ROUNDS = 20  # of k-means: states change little behind that
 SAMPLE = 20_000  # nodes of a label that place its centres; all nodes are then assigned
 
 
-class ClusterLPCFG(Estimator):
+class ClusterLPCFG(TreebankEstimator):
     """Latent-variable PCFG whose states are clusters of tree nodes.
 
     Parameters
@@ -90,7 +90,7 @@ class ClusterLPCFG(Estimator):
         self.checkpoint = checkpoint
         self.on_iteration = on_iteration
 
-    def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
+    def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.
 
         Parameters
@@ -99,7 +99,7 @@ class ClusterLPCFG(Estimator):
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
         self._check_parameters()
-        check_treebank(bank)
+        bank, dev = as_treebank(bank), dev_trees(dev)
         spectral = SpectralLPCFG(
             self.n_states, plain=self.plain, seed=self.seed, n_jobs=self.n_jobs
         )

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
+from sapwood.estimators.base import TreebankEstimator
 from sapwood.estimators.pcfg import PCFG
 from sapwood.execute import ordered_map
 from sapwood.inference.charts import right_chart
@@ -57,7 +57,7 @@ class CRFInfo:
         return len(self.log_likelihoods)
 
 
-class SpanCRF(Estimator):
+class SpanCRF(TreebankEstimator):
     """A conditional model: features of spans in the plain grammar's pruned charts.
 
     Parameters
@@ -104,10 +104,10 @@ class SpanCRF(Estimator):
         self.n_jobs = n_jobs
         self.on_iteration = on_iteration
 
-    def fit(self, bank: Treebank) -> Self:
+    def fit(self, bank: TreebankLike) -> Self:
         """Learn the weights from a treebank."""
         self._check_parameters()
-        check_treebank(bank)
+        bank = as_treebank(bank)
         began = perf_counter()
         plain = (self.plain or PCFG()).fit(bank)
         model = _untrained(plain.model_, plain.bank_)

@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.treebank import Treebank
+from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators import em_checkpoint
-from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.estimators.base import Estimator, TreebankEstimator, dev_trees
 from sapwood.estimators.dev_set import DevSet
 from sapwood.estimators.em_checkpoint import EMInfo, Progress
 from sapwood.estimators.latent_lexicon import latent_grammar
@@ -65,7 +65,7 @@ class Stage(NamedTuple):
     iterations: int
 
 
-class EMLPCFG(Estimator):
+class EMLPCFG(TreebankEstimator):
     """Latent-variable PCFG by EM, with true probabilities.
 
     Parameters
@@ -154,7 +154,7 @@ class EMLPCFG(Estimator):
         self.checkpoint = checkpoint
         self.on_iteration = on_iteration
 
-    def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
+    def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.
 
         Parameters
@@ -164,7 +164,7 @@ class EMLPCFG(Estimator):
             kept.
         """
         self._check_parameters()
-        check_treebank(bank)
+        bank, dev = as_treebank(bank), dev_trees(dev)
         plain = (self.plain or PCFG()).fit(bank)
         trees = TrainingTrees(plain.bank_, resolve_jobs(self.n_jobs))
         return self._run(plain, trees, self._schedule(), trees.plain_parameters(), dev)

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.treebank import Treebank
+from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.estimators.base import TreebankEstimator, dev_trees
 from sapwood.estimators.cluster import ClusterLPCFG
 from sapwood.estimators.crf import SpanCRF
 from sapwood.estimators.em import EMLPCFG
@@ -131,7 +131,7 @@ class EnsembleInfo:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-class EnsembleLPCFG(Estimator):
+class EnsembleLPCFG(TreebankEstimator):
     """A mix of latent grammars.
 
     Parameters
@@ -192,7 +192,7 @@ class EnsembleLPCFG(Estimator):
         self.n_jobs = n_jobs
         self.on_trial = on_trial
 
-    def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
+    def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn a mix from a treebank.
 
         Parameters
@@ -202,7 +202,7 @@ class EnsembleLPCFG(Estimator):
             eight candidates, if the budget allows so many, become members of equal weight.
         """
         self._check_parameters()
-        check_treebank(bank)
+        bank, dev = as_treebank(bank), dev_trees(dev)
         plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
         if self.budget is not None:
             self._warm_up(bank, plan, dev)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sapwood.corpus.transform import BINARISATIONS
-from sapwood.corpus.treebank import Inventory, Treebank
-from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.corpus.treebank import Inventory, Treebank, TreebankLike, as_treebank
+from sapwood.estimators.base import TreebankEstimator
 from sapwood.estimators.lexicon import LexiconSettings, estimate_lexicon
 from sapwood.execute import map_reduce, resolve_jobs
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
@@ -21,7 +21,7 @@ def _optional_count(least: int) -> Any:
     return lambda value: value is None or (isinstance(value, int) and value >= least)
 
 
-class PCFG(Estimator):
+class PCFG(TreebankEstimator):
     """The plain PCFG of a treebank: relative frequencies, with a lexicon for unknown words.
 
     Parameters
@@ -75,11 +75,11 @@ class PCFG(Estimator):
         self.lexicon = lexicon
         self.n_jobs = n_jobs
 
-    def fit(self, bank: Treebank) -> Self:
+    def fit(self, bank: TreebankLike) -> Self:
         """Estimate the grammar of a treebank."""
         started = perf_counter()
         self._check_parameters()
-        check_treebank(bank)
+        bank = as_treebank(bank)
         self.bank_ = bank = self._retransformed(bank)
         counts = map_reduce(TreeCounts.of, bank.shards(resolve_jobs(self.n_jobs)), jobs=self.n_jobs)
         record = {"method": "pcfg", "trees": bank.n_trees, "tokens": bank.n_tokens}

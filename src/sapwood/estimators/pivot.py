@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.treebank import Treebank
+from sapwood.corpus.treebank import TreebankLike, as_treebank
 from sapwood.decompose.anchors import find_anchors
 from sapwood.decompose.convex_em import convex_em
 from sapwood.decompose.simplex import simplex_least_squares
-from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.estimators.base import TreebankEstimator, dev_trees
 from sapwood.estimators.em import refined
 from sapwood.estimators.em_checkpoint import EMInfo
 from sapwood.estimators.pcfg import PCFG
@@ -73,7 +73,7 @@ class PivotInfo:
         return self.em.iterations
 
 
-class PivotLPCFG(Estimator):
+class PivotLPCFG(TreebankEstimator):
     """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
 
     Parameters
@@ -141,7 +141,7 @@ class PivotLPCFG(Estimator):
         self.checkpoint = checkpoint
         self.on_iteration = on_iteration
 
-    def fit(self, bank: Treebank, dev: Sequence[Tree] | None = None) -> Self:
+    def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank: Figure 1, step by step.
 
         Parameters
@@ -150,7 +150,7 @@ class PivotLPCFG(Estimator):
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
         self._check_parameters()
-        check_treebank(bank)
+        bank, dev = as_treebank(bank), dev_trees(dev)
         spectral = SpectralLPCFG(
             self.n_states, plain=self.plain, seed=self.seed, n_jobs=self.n_jobs
         )

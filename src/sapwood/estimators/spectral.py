@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.treebank import Treebank
+from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.decompose.observable import LabelMeans, rule_tensor
 from sapwood.decompose.svd import BlockSVD, block_svd
 from sapwood.errors import SapwoodError
-from sapwood.estimators.base import Estimator, check_treebank
+from sapwood.estimators.base import TreebankEstimator
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.word_classes import WordClasses
 from sapwood.execute import map_reduce
@@ -98,7 +98,7 @@ class Projection:
         return self.plain.bank_
 
 
-class SpectralLPCFG(Estimator):
+class SpectralLPCFG(TreebankEstimator):
     """Latent-variable PCFG of a treebank, by SVD; no iterations, no local optima.
 
     Parameters
@@ -166,10 +166,10 @@ class SpectralLPCFG(Estimator):
         self.seed = seed
         self.n_jobs = n_jobs
 
-    def fit(self, bank: Treebank) -> Self:
+    def fit(self, bank: TreebankLike) -> Self:
         """Learn the grammar of a treebank: Figure 7, step by step."""
         self._check_parameters()
-        check_treebank(bank)
+        bank = as_treebank(bank)
         clock = _Clock()
         projection = self.project(bank, clock)  # steps 0 and 1
         builder = _Builder(projection)  # steps 2 and 3

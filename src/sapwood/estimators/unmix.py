@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arguments import as_items
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
 from sapwood.estimators.moment_fit import fit_moments
 from sapwood.estimators.uniform_em import FLOOR, em, smoothed
@@ -90,7 +91,7 @@ class Corpus(NamedTuple):
 
 def count_sentences(sentences: Iterable[Sequence[str]], max_words: int) -> Corpus:
     """Number the words of sentences, lists of strings, and count the sentences."""
-    kept = [words for words in sentences if len(words)]
+    kept = [words for words in as_items(sentences, "sentences") if len(words)]
     if any(isinstance(words, str) for words in kept):
         msg = "a sentence is a list of words, not a string"
         raise SapwoodError(msg, hint="use [line.split() for line in lines]")

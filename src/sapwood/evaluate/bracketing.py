@@ -28,7 +28,8 @@ from itertools import accumulate, zip_longest
 from typing import Final, NamedTuple
 
 from sapwood.corpus.clean import ROOT_LABELS, clean
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.penn import as_trees
+from sapwood.corpus.tree import Tree, as_tree
 from sapwood.errors import SapwoodError
 from sapwood.evaluate.scores import (
     CUTOFF,
@@ -171,11 +172,12 @@ def _pairs(
     """Walk both sides together, and count on when one of them ends early."""
     end = object()
     counts = [0, 0]
-    for pair in zip_longest(gold, predicted, fillvalue=end):
+    sides = (as_trees(side) for side in (gold, predicted))
+    for pair in zip_longest(*sides, fillvalue=end):
         for side in (0, 1):
             counts[side] += pair[side] is not end
         if counts[0] == counts[1]:
-            yield pair  # type: ignore[misc]
+            yield pair
     if counts[0] != counts[1]:
         msg = f"expected one predicted tree a gold tree, found {counts[1]:,} for {counts[0]:,}"
         raise SapwoodError(msg, hint="give one tree, or None, for every gold sentence")
@@ -183,7 +185,9 @@ def _pairs(
 
 def _flatten(tree: Tree | None, raw: bool) -> _Sentence | None:
     """Read words, tags and brackets off a tree; None when there is no tree."""
-    tree = tree if raw or tree is None else clean(tree)
+    if tree is None:
+        return None
+    tree = as_tree(tree) if raw else clean(as_tree(tree))
     if tree is None:
         return None
     leaves: list[Tree] = []

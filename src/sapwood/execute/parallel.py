@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from threading import Semaphore, Thread
 from typing import Any, Generic, TypeVar
 
+from sapwood.arguments import as_count
 from sapwood.errors import SapwoodError
 
 T = TypeVar("T")
@@ -25,10 +26,7 @@ def resolve_jobs(jobs: int | None) -> int:
     if jobs is None or jobs == 0:
         affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
         return len(affinity(0)) if affinity else os.cpu_count() or 1
-    if jobs < 0:
-        msg = f"jobs must be 0 (all cores) or a positive number, not {jobs}"
-        raise SapwoodError(msg)
-    return jobs
+    return as_count(jobs, "jobs")  # 0, all cores, was answered above
 
 
 def map_reduce(task: Callable[[T], R], shards: Sequence[T], *, jobs: int | None = 1) -> R:

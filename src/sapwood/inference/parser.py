@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sapwood.arguments import as_count, as_items, describe
 from sapwood.corpus.clean import ROOT
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
-from sapwood.errors import SapwoodError
+from sapwood.corpus.words import as_sentence
+from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import ordered_map
 from sapwood.inference.brackets import decoded
 from sapwood.inference.charts import PrunedChart, one_word_forest
@@ -33,11 +35,11 @@ from sapwood.inference.decoders import (
 )
 from sapwood.inference.mixture import MixedForest, Mixer, Pruning, combined
 from sapwood.models.ensemble import Ensemble
+from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.score import SMALLEST
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
-    from sapwood.models.latent_grammar import LatentGrammar
 
 BEAM = 1e-3  # as for the threshold: dev F1 stays the same, and the chart is filled twice as fast
 THRESHOLD = 1e-3  # dev F1 is flat from 1e-5 to 1e-3 and falls behind that
@@ -75,6 +77,12 @@ class ParserStats:
     negative_items: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=Lock())
+
     def add(self, *, fallback: bool, too_long: bool, negative_items: int) -> None:
         """Count one sentence."""
         with self._lock:
@@ -84,7 +92,7 @@ class ParserStats:
             self.negative_items += negative_items
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Parse:
     """One parsed sentence.
 
@@ -109,6 +117,9 @@ class Parse:
     _mixer: Mixer = field(repr=False)
     _decoder: str = field(repr=False)
     _forest: MixedForest | None = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<{'fallback' if self.is_fallback else 'Parse'}: {self.tree}>"
 
     @cached_property
     def log_prob(self) -> float:
@@ -137,6 +148,7 @@ class Parse:
         Scored as the parse was decoded; for `viterbi`, by the probability of the derivation under
         the plain grammar, or under a latent one by its rule posteriors.
         """
+        k = as_count(k, "k")
         model = self._mixer.ensemble
         if self._forest is None:
             return [ScoredTree(self.tree, 0.0, self.log_prob)] if k > 0 else []
@@ -197,12 +209,14 @@ class Parser:
         middle: float = MIDDLE,
         memory_limit_mb: float = MEMORY_LIMIT_MB,
     ) -> None:
+        _check_model(model)
         if decoder not in DECODERS:
             msg = f"decoder must be one of {', '.join(DECODERS)}, not {decoder!r}"
             raise SapwoodError(msg)
-        for name, value in (("threshold", threshold), ("beam", beam), ("middle", middle)):
-            if not 0.0 <= value < 1.0:
-                msg = f"{name} must be at least 0 and below 1, not {value}"
+        shares: dict[str, Any] = {"threshold": threshold, "beam": beam, "middle": middle}
+        for name, value in shares.items():
+            if not isinstance(value, (int, float)) or not 0.0 <= value < 1.0:
+                msg = f"{name} must be a number of at least 0 and below 1, not {value!r}"
                 raise SapwoodError(msg)
         self.model = model
         self.decoder = decoder
@@ -218,6 +232,9 @@ class Parser:
         self._pruning = Pruning(max(threshold, SMALLEST), beam, middle)
         self.stats = ParserStats()
 
+    def __repr__(self) -> str:
+        return f"<Parser by {self.decoder}: {self.model!r}>"
+
     @classmethod
     def fast(cls, model: Model, **settings: Any) -> Parser:
         """A parser that gives away a little F1 for speed.
@@ -231,13 +248,7 @@ class Parser:
 
     def parse(self, words: Sequence[str]) -> Parse:
         """Parse one sentence, given as a list of words."""
-        if isinstance(words, str):
-            msg = "a sentence is a list of words, not a string"
-            raise SapwoodError(msg, hint="use sentence.split()")
-        words = list(words)
-        if not words:
-            msg = "an empty sentence has no tree"
-            raise SapwoodError(msg, hint="give at least one word")
+        words = as_sentence(words)
         n = len(words)
         too_long = n > 1 and self._megabytes(n) > self.memory_limit_mb
         if n == 1:
@@ -255,7 +266,7 @@ class Parser:
     ) -> Iterator[Parse]:
         """Parse a stream in order, on several threads, with bounded memory."""
         self._prepare()
-        return ordered_map(self.parse, sentences, jobs=jobs)
+        return ordered_map(self.parse, as_items(sentences, "sentences"), jobs=jobs)
 
     def _prepare(self) -> None:
         """Arrange the rules before threads start, so that it happens once."""
@@ -337,6 +348,13 @@ class Parser:
         if not len(roots):
             return "X"
         return self._first.phrases[int(roots.argmax())].chain[-1]
+
+
+def _check_model(model: object) -> None:
+    if not isinstance(model, (LatentGrammar, Ensemble)):
+        msg = f"a parser needs a model, not {describe(model)}"
+        hint = "give estimator.fit(treebank).model_, or sapwood.load(path)"
+        raise SapwoodTypeError(msg, hint=hint)
 
 
 def _heaviest_groups(ensemble: Ensemble) -> Ensemble:

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arguments import as_count, describe
 from sapwood.corpus.transform import Symbol, Transform
-from sapwood.corpus.tree import Tree
-from sapwood.errors import SapwoodError
+from sapwood.corpus.tree import Tree, is_tree
+from sapwood.corpus.words import as_sentence
+from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.models.latent_grammar import LatentGrammar
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ FloatArray = npt.NDArray[np.float64]
 COMBINATIONS = ("mean", "product")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ensemble:
     """Latent grammars with weights.
 
@@ -71,9 +73,19 @@ class Ensemble:
         >>> two.weights
         array([0.5, 0.5])
         """
-        given = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=float)
+        given = np.ones(len(members)) if weights is None else np.asarray(weights)
+        if not np.issubdtype(given.dtype, np.number):
+            msg = f"the weights of an ensemble are numbers, not {describe(weights)}"
+            raise SapwoodTypeError(msg)
         total = given.sum()
         return cls(tuple(members), given / total if total > 0 else given)
+
+    def __repr__(self) -> str:
+        members = ", ".join(
+            f"{member.record.get('method', 'unnamed')} {weight:.2f}"
+            for member, weight in zip(self.members, self.weights, strict=True)
+        )
+        return f"<Ensemble of {len(self.members)}: {members}>"
 
     @property
     def first(self) -> LatentGrammar:
@@ -118,6 +130,7 @@ class Ensemble:
 
     def log_prob(self, item: Tree | Sequence[str]) -> float:
         """Log of the weighted mean of the members' weights of a tree or of a sentence."""
+        item = item if is_tree(item) else as_sentence(item)
         logs = np.array([[member.log_prob(item)] for member in self.members])
         return float(_log_mean(logs, self.weights)[0])
 
@@ -133,7 +146,9 @@ class Ensemble:
             msg = f"a member ({wrong.record.get('method', 'unnamed')}) holds weights of either sign"
             raise SapwoodError(msg, hint="sample from an ensemble of em, cluster or pivot models")
         rng = np.random.default_rng(seed)
-        picked = rng.choice(len(self.members), size=n, p=self.weights)
+        picked = rng.choice(
+            len(self.members), size=as_count(n, "the number of trees"), p=self.weights
+        )
         drawn = [
             iter(member.sample(int((picked == k).sum()), seed=rng))
             for k, member in enumerate(self.members)
@@ -186,8 +201,16 @@ def _log_mean(logs: FloatArray, weights: FloatArray) -> FloatArray:
         return np.asarray(np.log(weights @ np.exp(logs - safe)) + safe)
 
 
+def _check_member(member: object) -> None:
+    if not isinstance(member, LatentGrammar):
+        msg = f"members of an ensemble are grammars, not {describe(member)}"
+        raise SapwoodTypeError(msg, hint="give what estimators hold as model_")
+
+
 def _check(ensemble: Ensemble) -> None:
     n = len(ensemble.members)
+    for member in ensemble.members:
+        _check_member(member)
     if n == 0:
         msg = "an ensemble needs at least one grammar"
         raise SapwoodError(msg)

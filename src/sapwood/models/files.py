@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from sapwood.arguments import as_path
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.ensemble import Ensemble
@@ -89,7 +90,7 @@ def _save(
     path: str | Path, kind: str, tensors: dict[str, np.ndarray], model: dict[str, Any]
 ) -> None:
     header = {"format": FORMAT, "kind": kind, "sha256": _digest(tensors, model), "model": model}
-    write_atomically(Path(path), tensors, header)
+    write_atomically(as_path(path, "a model file to write"), tensors, header)
 
 
 def write_atomically(path: Path, tensors: dict[str, np.ndarray], header: dict[str, Any]) -> None:
@@ -126,7 +127,7 @@ def load(path: str | Path) -> LatentGrammar | Ensemble:
         For a file that is truncated, foreign, newer than this version, or was changed.
     """
     name = str(path)
-    tensors, header = _read(Path(path))
+    tensors, header = _read(as_path(path, "a model file"))
     if header.get("format") != FORMAT:
         found = header.get("format")
         msg = f"{name}: model format {found!r}; this version of Sapwood reads format {FORMAT}"

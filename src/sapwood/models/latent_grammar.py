@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.transform import Symbol, Transform
-from sapwood.corpus.tree import Tree
-from sapwood.errors import SapwoodError
+from sapwood.corpus.tree import Tree, as_tree, is_tree
+from sapwood.corpus.words import as_sentence
 from sapwood.models.lexicon import Lexicon
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Numbers(NamedTuple):
     rules: dict[tuple[int, ...], int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LatentGrammar:
     """A grammar with hidden states in tensor form; see the notation of this module.
 
@@ -110,6 +110,14 @@ class LatentGrammar:
         from sapwood.models.invariants import check_grammar
 
         check_grammar(self)
+
+    def __repr__(self) -> str:
+        method = self.record.get("method", "of unknown origin")
+        return (
+            f"<{type(self).__name__} ({method}): {self.n_phrases:,} phrases, {len(self.tags):,} "
+            f"tags, {len(self.rules):,} rules, {len(self.lexicon.words):,} words; "
+            f"{self.n_states.max(initial=1)} hidden states at most>"
+        )
 
     # -- sizes and parts ----------------------------------------------------------------------
 
@@ -231,12 +239,9 @@ class LatentGrammar:
         """
         from sapwood.models.score import sentence_log_weight, tree_log_weights
 
-        if isinstance(item, Tree):
-            return float(tree_log_weights(self, [item])[0])
-        if isinstance(item, str):
-            msg = "a sentence is a list of words, not a string"
-            raise SapwoodError(msg, hint="use sentence.split()")
-        return sentence_log_weight(self, list(item))
+        if is_tree(item):
+            return float(tree_log_weights(self, [as_tree(item)])[0])
+        return sentence_log_weight(self, as_sentence(item))
 
     def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
         """Log-probabilities of many trees at once, shape [n_trees]."""

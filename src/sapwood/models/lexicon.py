@@ -23,7 +23,7 @@ from sapwood.corpus.words import UNKNOWN, signatures
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Lexicon:
     """Rows of weighted tags for known words, then for classes of unknown words.
 
@@ -50,6 +50,9 @@ class Lexicon:
     entry_tag: npt.NDArray[np.uint32]
     weights: FloatArray
     weight_start: npt.NDArray[np.int64] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Lexicon: {len(self.words):,} words, {len(self.classes):,} classes of others>"
 
     @property
     def n_rows(self) -> int:

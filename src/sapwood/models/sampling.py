@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arguments import as_count
 from sapwood.corpus.transform import restore
 from sapwood.errors import SapwoodError
 
@@ -31,7 +32,7 @@ def sample_trees(grammar: LatentGrammar, n: int, rng: np.random.Generator) -> li
         msg = "this model holds weights, not probabilities, so trees cannot be drawn from it"
         raise SapwoodError(msg, hint="train with --method pcfg, em, pivot or cluster to sample")
     sampler = _Sampler(grammar, rng)
-    return [sampler.tree() for _ in range(n)]
+    return [sampler.tree() for _ in range(as_count(n, "the number of trees"))]
 
 
 class _Sampler:

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.clean import clean
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.penn import as_trees
+from sapwood.corpus.tree import Tree, as_tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 
@@ -32,7 +33,7 @@ def tree_log_weights(grammar: LatentGrammar, trees: Treebank | Sequence[Tree]) -
     if isinstance(trees, Treebank):
         bank = trees.retransform(grammar.transform)
     else:
-        cleaned = [clean(tree) for tree in trees]
+        cleaned = [clean(as_tree(tree)) for tree in as_trees(trees)]
         kept = [tree for tree in cleaned if tree is not None]
         if not kept:
             return np.full(len(cleaned), -np.inf)

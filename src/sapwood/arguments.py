@@ -1,0 +1,69 @@
+"""Arguments that people pass: what is wrong with one, said in our words at the border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from sapwood.errors import SapwoodTypeError, SapwoodValueError
+
+
+def describe(item: object) -> str:
+    """A wrong argument in a few words, for messages.
+
+    Examples
+    --------
+    >>> describe(None), describe("a dog"), describe([1, 2])
+    ('None', "the string 'a dog'", 'a list ([1, 2])')
+    """
+    if item is None:
+        return "None"
+    shown = repr(item)
+    shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+    if isinstance(item, str):
+        return f"the string {shown}"
+    name = type(item).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name} ({shown})"
+
+
+def as_path(path: object, use: str) -> Path:
+    """The path of a file, given as a string or a `Path`.
+
+    Parameters
+    ----------
+    use
+        What the file is for, for the message.
+    """
+    if isinstance(path, (str, PathLike)):
+        return Path(path)
+    msg = f"expected the path of {use}, not {describe(path)}"
+    raise SapwoodTypeError(msg, hint="give a string or a pathlib.Path")
+
+
+def as_items(items: object, expected: str) -> Iterable[Any]:
+    """Several things, refused where it is one or none, or text that would fall into letters."""
+    if isinstance(items, Iterable) and not isinstance(items, (str, bytes)):
+        return items
+    msg = f"expected {expected}, not {describe(items)}"
+    raise SapwoodTypeError(msg, hint="give a list")
+
+
+def as_count(n: object, name: str, *, least: int = 0) -> int:
+    """A whole number, NumPy's included.
+
+    Examples
+    --------
+    >>> as_count(3, "n")
+    3
+    """
+    try:
+        number = n.__index__()  # type: ignore[attr-defined]
+    except AttributeError:
+        msg = f"{name} must be a whole number, not {describe(n)}"
+        raise SapwoodTypeError(msg) from None
+    if number < least or isinstance(n, bool):
+        msg = f"{name} must be a whole number from {least} up, not {n!r}"
+        raise SapwoodValueError(msg)
+    return int(number)

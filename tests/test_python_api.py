@@ -1,0 +1,308 @@
+"""Sapwood from Python, as somebody uses it who has read no more than a docstring."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import nltk
+import numpy as np
+import pytest
+
+import sapwood as sw
+from sapwood.errors import NotFittedError
+
+ESTIMATORS = (
+    sw.PCFG, sw.SpectralLPCFG, sw.EMLPCFG, sw.ClusterLPCFG, sw.PivotLPCFG, sw.SpanCRF,
+    sw.EnsembleLPCFG,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bank() -> sw.Treebank:
+    return sw.bundled_treebank("dev")
+
+
+@pytest.fixture(scope="module")
+def model(bank: sw.Treebank) -> sw.LatentGrammar:
+    return sw.PCFG().fit(bank).model_
+
+
+# -- a treebank is a sequence of trees ------------------------------------------------------------
+
+
+def test_a_number_gives_a_tree_from_either_end(bank: sw.Treebank) -> None:
+    assert bank[3] == bank.tree(3)
+    assert bank[-1] == bank.tree(len(bank) - 1)
+    assert bank[np.int64(3)] == bank.tree(3)
+
+
+def test_a_loop_gives_every_tree_once_in_order(bank: sw.Treebank) -> None:
+    assert list(bank) == [bank.tree(index) for index in range(len(bank))]
+
+
+@pytest.mark.parametrize("place", [slice(2, 9), slice(9, 2, -2), [4, 4, -1], np.array([7, 0])])
+def test_slices_and_lists_of_numbers_give_treebanks(bank: sw.Treebank, place: Any) -> None:
+    trees = list(bank)
+    wanted = trees[place] if isinstance(place, slice) else [trees[k] for k in place]
+    part = bank[place]
+    assert isinstance(part, sw.Treebank)
+    assert list(part) == wanted
+
+
+def test_truth_values_choose_trees(bank: sw.Treebank) -> None:
+    is_long = np.array([len(tree.words()) > 10 for tree in bank])
+    assert list(bank[is_long]) == [tree for tree in bank if len(tree.words()) > 10]
+
+
+@pytest.mark.parametrize("place", [300, -301, [0, 300]])
+def test_a_tree_that_is_not_there_is_an_index_error(bank: sw.Treebank, place: Any) -> None:
+    with pytest.raises(IndexError, match="300 trees"):
+        bank[place]
+
+
+@pytest.mark.parametrize("place", ["NP", 1.5, None, [[1]], True])
+def test_other_indices_are_type_errors(bank: sw.Treebank, place: Any) -> None:
+    with pytest.raises(TypeError, match="indexed by numbers"):
+        bank[place]
+
+
+def test_a_treebank_in_pieces_trains_the_same_grammar(
+    bank: sw.Treebank, model: sw.LatentGrammar
+) -> None:
+    again = sw.PCFG().fit(bank[list(range(len(bank)))]).model_
+    assert np.array_equal(again.rule_weights, model.rule_weights)
+
+
+# -- what stands for a treebank -------------------------------------------------------------------
+
+
+def test_lists_nltk_trees_and_paths_train_the_same_grammar(
+    bank: sw.Treebank, model: sw.LatentGrammar, tmp_path: Path
+) -> None:
+    path = tmp_path / "trees.mrg"
+    sw.write_trees(bank, path)
+    sources = [list(bank), [tree.to_nltk() for tree in bank], path, str(path), [path]]
+    for source in sources:
+        assert np.array_equal(sw.PCFG().fit(source).model_.rule_weights, model.rule_weights)
+
+
+def test_trees_given_as_objects_are_cleaned() -> None:
+    raw = sw.Tree.parse("(S (NP-SBJ-1 (NNS dogs)) (VP (VBP bark) (NP (-NONE- *T*-1))))")
+    assert sw.PCFG().fit([raw]).bank_[0] == sw.clean(raw)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("source", [None, 3, b"trees.mrg", {"train": 1}])
+def test_anything_else_is_refused_with_what_would_do(kind: Any, source: Any) -> None:
+    with pytest.raises(sw.CorpusError, match="expected a treebank") as caught:
+        kind().fit(source)
+    assert "path" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("source", [[1, 2], [None], ["(S (A a))", 3]])
+def test_lists_of_other_things_are_refused(source: Any) -> None:
+    with pytest.raises(sw.SapwoodError, match="expected a tree"):
+        sw.PCFG().fit(source)
+
+
+def test_nltk_trees_are_scored_and_graded_like_ours(
+    bank: sw.Treebank, model: sw.LatentGrammar
+) -> None:
+    ours = bank[0]
+    theirs = nltk.Tree.fromstring(str(ours))
+    assert model.log_prob(theirs) == model.log_prob(ours)
+    assert model.log_probs([theirs])[0] == pytest.approx(model.log_prob(ours))
+    assert sw.evaluate.bracketing([theirs], [ours]).f1 == 100.0
+
+
+# -- estimators -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_an_estimator_that_was_not_fitted_says_so(kind: Any) -> None:
+    estimator = kind()
+    assert not hasattr(estimator, "model_")
+    with pytest.raises(NotFittedError, match=f"{kind.__name__} has not been fitted"):
+        _ = estimator.model_
+    with pytest.raises(NotFittedError, match="has not been fitted"):
+        estimator.predict([["dogs", "bark"]])
+
+
+def test_a_misspelt_attribute_is_an_attribute_error_of_python() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'n_stats'"):
+        _ = sw.SpectralLPCFG().n_stats
+
+
+def test_predict_parses_words_or_the_words_of_trees(bank: sw.Treebank) -> None:
+    few = bank[:5]
+    fitted = sw.PCFG().fit(bank)
+    trees = fitted.predict(few)
+    assert trees == fitted.predict([tree.words() for tree in few])
+    assert [tree.words() for tree in trees] == [tree.words() for tree in few]
+    assert fitted.score(few) == sw.evaluate.bracketing(few, trees).f1
+
+
+def test_scikit_learn_chooses_the_number_of_states(bank: sw.Treebank) -> None:
+    selection = pytest.importorskip("sklearn.model_selection")
+    search = selection.GridSearchCV(sw.SpectralLPCFG(), {"n_states": [1, 2]}, cv=2)
+    search.fit(bank)
+    assert search.best_params_["n_states"] in (1, 2)
+    assert 50.0 < search.best_score_ <= 100.0
+    scores = selection.cross_val_score(sw.PCFG(), list(bank), cv=2)
+    assert (scores > 50.0).all()
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_scikit_learn_clones_every_estimator(kind: Any) -> None:
+    base = pytest.importorskip("sklearn.base")
+    copy = base.clone(kind())
+    assert copy.get_params() == kind().get_params()
+
+
+# -- what is shown --------------------------------------------------------------------------------
+
+
+def test_nothing_shows_itself_by_its_arrays(bank: sw.Treebank, model: sw.LatentGrammar) -> None:
+    parser = sw.Parser(model)
+    things = (
+        bank, model, model.lexicon, parser, parser.parse(["dogs", "bark"]),
+        sw.Ensemble.of([model, model]), sw.SpectralLPCFG(n_states=4).fit(bank),
+    )  # fmt: skip
+    for thing in things:
+        assert len(repr(thing)) < 200, repr(thing)[:300]
+        assert "array" not in repr(thing)
+
+
+def test_a_repr_says_what_it_is(bank: sw.Treebank, model: sw.LatentGrammar) -> None:
+    assert repr(bank).startswith("<Treebank: 300 trees, ")
+    assert "(pcfg)" in repr(model)
+    assert repr(sw.SpectralLPCFG(n_states=4)) == "SpectralLPCFG(n_states=4)"
+    assert repr(sw.PCFG()) == "PCFG()"
+
+
+# -- parsers and sentences ------------------------------------------------------------------------
+
+
+def test_a_parser_can_be_pickled_and_parses_as_before(model: sw.LatentGrammar) -> None:
+    parser = sw.Parser(model, decoder="viterbi")
+    words = ["the", "dog", "sleeps", "."]
+    before = parser.parse(words)
+    copy = pickle.loads(pickle.dumps(parser))
+    after = copy.parse(words)
+    assert after.tree == before.tree
+    assert after.log_prob == before.log_prob
+    assert copy.decoder == "viterbi"
+    assert copy.stats.sentences == 2
+
+
+def test_a_parse_can_be_pickled(model: sw.LatentGrammar) -> None:
+    parse = sw.Parser(model).parse(["the", "dog", "sleeps", "."])
+    copy = pickle.loads(pickle.dumps(parse))
+    assert copy.tree == parse.tree
+    assert copy.k_best(3) == parse.k_best(3)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("the dog", "not a string"),
+        (b"the dog", "list of words, not a bytes"),
+        (None, "list of words, not None"),
+        (7, "list of words, not an int"),
+        ([], "empty sentence"),
+        (["the", 7], "word 2 of the sentence: a word is a string, not an int"),
+        (["the", None], "word 2 of the sentence"),
+        (["New York"], "word 1 of the sentence: the word 'New York' holds a blank"),
+        (["a", "tab\there"], "holds a blank"),
+        (["a", ""], "word 2 of the sentence: a word is empty"),
+    ],
+)
+def test_a_wrong_sentence_is_explained(model: sw.LatentGrammar, words: Any, found: str) -> None:
+    for use in (sw.Parser(model).parse, model.log_prob, sw.Ensemble.of([model]).log_prob):
+        with pytest.raises(sw.SapwoodError, match=found) as caught:
+            use(words)
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("wrong", ["m.sapwood", None, sw.PCFG()])
+def test_a_parser_needs_a_model(wrong: Any) -> None:
+    with pytest.raises(sw.SapwoodError, match="a parser needs a model") as caught:
+        sw.Parser(wrong)
+    assert "sapwood.load" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("label", "children"),
+    [
+        (None, "dog"), ("NN", None), ("NN", 3), ("NN", ["dog", None]), ("NP", [3]),
+        ("NN", "two words"), ("NN", ""), ("N N", "dog"), ("N(", "dog"), ("NP", []),
+    ],
+)  # fmt: skip
+def test_a_tree_that_could_not_be_written_is_not_made(label: Any, children: Any) -> None:
+    with pytest.raises(sw.SapwoodError):
+        sw.Tree(label, children)
+
+
+def test_brackets_in_words_are_escaped() -> None:
+    tree = sw.Tree("S", [sw.Tree("-LRB-", "("), sw.Tree("NN", "a)b")])
+    assert sw.Tree.parse(str(tree)).words() == ["-LRB-", "a-RRB-b"]
+
+
+# -- every wrong type gets our words --------------------------------------------------------------
+
+GRAMMAR = sw.bundled_grammar
+MISUSE = {
+    "read nothing": lambda: sw.read_treebank(None),
+    "read a number": lambda: sw.read_treebank(5),
+    "read a list of nothing": lambda: sw.read_treebank([None]),
+    "load nothing": lambda: sw.load(None),
+    "load a number": lambda: sw.load(5),
+    "save nowhere": lambda: GRAMMAR().save(None),
+    "draw minus one": lambda: GRAMMAR().sample(-1),
+    "draw a string": lambda: GRAMMAR().sample("3"),
+    "draw a half": lambda: GRAMMAR().sample(1.5),
+    "draw from a mix": lambda: sw.Ensemble.of([GRAMMAR()]).sample("3"),
+    "grade nothing": lambda: sw.evaluate.bracketing(None, None),
+    "grade numbers": lambda: sw.evaluate.bracketing([1], [1]),
+    "write a string": lambda: sw.write_trees(["x"], io.StringIO()),
+    "write nothing": lambda: sw.write_trees(None, io.StringIO()),
+    "parse brackets of nothing": lambda: sw.Tree.parse(None),
+    "clean nothing": lambda: sw.clean(None),
+    "clean a string": lambda: sw.clean("(A b)"),
+    "states as a string": lambda: sw.SpectralLPCFG(n_states="8").fit(sw.bundled_treebank("dev")),
+    "a number for a decoder": lambda: sw.Parser(GRAMMAR(), decoder=3),
+    "a string for a threshold": lambda: sw.Parser(GRAMMAR(), threshold="x"),
+    "a string for jobs": lambda: list(sw.Parser(GRAMMAR()).parse_many([["a"]], jobs="x")),
+    "minus one job": lambda: list(sw.Parser(GRAMMAR()).parse_many([["a"]], jobs=-1)),
+    "no sentences": lambda: sw.Parser(GRAMMAR()).parse_many(None),
+    "a string for sentences": lambda: sw.Parser(GRAMMAR()).parse_many("the dog"),
+    "k as a string": lambda: sw.Parser(GRAMMAR()).parse(["the", "dog"]).k_best("2"),
+    "an empty mix": lambda: sw.Ensemble.of([]),
+    "a mix of nothing": lambda: sw.Ensemble.of([None]),
+    "weights as strings": lambda: sw.Ensemble.of([GRAMMAR()], ["x"]),
+    "log-probabilities of sentences": lambda: GRAMMAR().log_probs([["a"]]),
+    "log-probabilities of nothing": lambda: GRAMMAR().log_probs(None),
+    "a wrong transform": lambda: sw.Transform(horizontal="x"),
+    "dev trees as a number": lambda: sw.EMLPCFG(n_states=2).fit(sw.bundled_treebank("dev"), dev=3),
+    "an unknown parameter": lambda: sw.PCFG().set_params(x=3),
+    "unmixing nothing": lambda: sw.UnmixPCFGIE(n_states=2).fit(None),
+}
+
+
+@pytest.mark.parametrize("name", MISUSE)
+def test_misuse_is_explained(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(sw.SapwoodError):
+        MISUSE[name]()
+    assert not list(tmp_path.iterdir())
+
+
+def test_dev_trees_and_gold_trees_may_be_paths(bank: sw.Treebank, tmp_path: Path) -> None:
+    path = tmp_path / "dev.mrg"
+    sw.write_trees(bank[:20], path)
+    assert sw.evaluate.bracketing(path, str(path)).f1 == 100.0
+    fitted = sw.EMLPCFG(n_states=2, iterations=1).fit(bank[20:60], dev=path)
+    assert fitted.info_.dev_f1
