@@ -18,6 +18,7 @@ from tests.toys import random_toy
 
 import sapwood as sw
 from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.estimators import em_checkpoint
 from sapwood.models import files
 from sapwood.models.latent_grammar import LatentGrammar
 
@@ -140,6 +141,55 @@ def test_a_foreign_file_is_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "foreign.sapwood"
     FOREIGN[kind](path)
     assert_refused(path, "no such model file" if kind == "nothing" else "model")
+
+
+# -- files that claim too much ----------------------------------------------------------------
+
+
+def claim(path: Path, n_bytes: int, *, size: int | None = None, ours: str = "{}") -> None:
+    """A file whose header speaks of so many bytes; all of them a hole, unless a size is given."""
+    tensor = {"dtype": "F64", "shape": [n_bytes // 8], "data_offsets": [0, n_bytes]}
+    header = json.dumps({"__metadata__": {"sapwood": ours}, "root": tensor}).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + (n_bytes if size is None else size))
+
+
+@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="the system does not tell its memory")
+def test_a_file_larger_than_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.sapwood"
+    claim(path, 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    assert_refused(path, r"bytes do not fit into the [\d,]+ bytes of memory")
+    with pytest.raises(SapwoodError, match=r"not an EM checkpoint .*do not fit into"):
+        em_checkpoint._read(path)
+
+
+@pytest.mark.parametrize("n_bytes", [1 << 20, 1 << 40, 1 << 62])
+def test_a_header_that_claims_more_than_the_file_is_refused(n_bytes: int, tmp_path: Path) -> None:
+    path = tmp_path / "lie.sapwood"
+    claim(path, n_bytes, size=64)
+    assert_refused(path, "not a complete Sapwood model")
+
+
+@pytest.mark.parametrize("length", [1 << 20, 1 << 40, (1 << 64) - 1])
+def test_a_header_of_any_claimed_length_is_refused(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "lie.sapwood"
+    path.write_bytes(struct.pack("<Q", length) + b"{}" * 100)
+    assert_refused(path, "not a complete Sapwood model")
+
+
+def test_a_header_nested_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deep.sapwood"
+    claim(path, 64, ours="[" * 1_000_000)
+    assert_refused(path, "not a complete Sapwood model")
+
+
+def test_states_that_no_file_could_hold_are_refused(saved: Path) -> None:
+    tensors, header = files._read(saved)
+    tensors["n_states"] = tensors["n_states"] + (1 << 40)
+    header["sha256"] = files._digest(tensors, header["model"])
+    files.write_atomically(saved, tensors, header)
+    assert_refused(saved, "do not fit the states")
 
 
 # -- files that were changed ------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,7 +12,7 @@ import typer
 
 from sapwood.cli.console import count, echo, print_json
 from sapwood.cli.error_report import errors_text, reliability_text
-from sapwood.cli.inputs import JsonOption, claim_stdin
+from sapwood.cli.inputs import JsonOption, claim_stdin, peek
 from sapwood.cli.plots import SUFFIXES, check_plot, plot_reliability
 from sapwood.errors import CorpusError, SapwoodError
 
@@ -205,41 +204,42 @@ def read_predicted(source: str, n_gold: int, *, has_phrases: bool = False) -> li
 
 
 def _read_file(source: Source, has_phrases: bool) -> Iterator[Predicted]:
-    from sapwood.corpus.files import open_text, source_name
+    from sapwood.corpus.files import lines_of, open_text, source_name
 
-    with open_text(source) as file:
-        text = file.read()
     name = source_name(source)  # what error messages show
-    if text.lstrip().startswith("{"):
-        lines = enumerate(text.split("\n"), 1)
-        yield from (
-            _JsonLine(name, number, has_phrases).read(line)
-            for number, line in lines
-            if line.strip()
-        )
-        return
-    if has_phrases and text.strip():
-        msg = "trees without the probabilities that --reliability is about"
-        raise CorpusError(msg, file=name, hint=WITH_JSON)
-    yield from map(Predicted, _read_brackets(text, name))
+    with open_text(source) as file:
+        first, lines = peek(lines_of(file, name))
+        if first.lstrip().startswith("{"):
+            yield from (
+                _JsonLine(name, number, has_phrases).read(line)
+                for number, line in enumerate(lines, 1)
+                if line.strip()
+            )
+            return
+        if has_phrases and first:
+            msg = "trees without the probabilities that --reliability is about"
+            raise CorpusError(msg, file=name, hint=WITH_JSON)
+        yield from map(Predicted, _read_brackets(lines, name))
 
 
-def _read_brackets(text: str, name: str) -> Iterator[Tree | None]:
-    from sapwood.corpus.penn import read_trees
+def _read_brackets(lines: Iterator[str], name: str) -> Iterator[Tree | None]:
+    from sapwood.corpus.penn import read_bracket_lines
 
-    stream = io.StringIO(text)
-    stream.name = name
-    trees = read_trees(stream)
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()  # the end of the last line is not an empty line
-    kinds = [_kind(line) for line in lines]
+    kinds: list[str] = []
+
+    def watched() -> Iterator[str]:
+        for line in lines:
+            kinds.append(_kind(line))
+            yield line
+
+    trees = list(read_bracket_lines(watched(), name))
     if "part" in kinds:
         yield from trees
         return
+    place = iter(trees)
     for kind in kinds:
         if kind == "tree":
-            yield next(trees)
+            yield next(place)
         elif kind == "empty":
             yield None
 
@@ -284,7 +284,7 @@ class _JsonLine(NamedTuple):
     def _object(self, line: str) -> dict[str, Any]:
         try:
             item = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._fail("expected a JSON object, found other text")
         if not isinstance(item, dict):
             self._fail(f"expected a JSON object, found {line.strip()[:20]!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,14 +72,31 @@ def split_words(line: str) -> list[str]:
 
 def read_lines(source: str) -> Iterator[str]:
     """The lines of a file, compressed or not, or of stdin, as they come."""
-    from sapwood.corpus.files import open_text
+    from sapwood.corpus.files import lines_of, open_text, source_name
 
     if source == STDIN and sys.stdin.isatty():
         echo("reading from the terminal, one line each; Ctrl-D ends")
     # A generator, so that only failures of reading, not of writing, pass through open_text.
     with open_text(source) as file:
-        for line in file:  # noqa: UP028 - `yield from` would close the file, and stdin with it
+        for line in lines_of(file, source_name(source)):  # noqa: UP028 - `yield from` would close the file, and stdin with it
             yield line
+
+
+def peek(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    r"""The first line that is not blank, or "" without one, and all lines from the start.
+
+    Examples
+    --------
+    >>> first, lines = peek(iter(["\n", "(S\n", "\n"]))
+    >>> first, list(lines)
+    ('(S\n', ['\n', '(S\n', '\n'])
+    """
+    n_blank = 0  # only counted: a file may be blank without end
+    for line in lines:
+        if line.strip():
+            return line, chain(repeat("\n", n_blank), [line], lines)
+        n_blank += 1
+    return "", repeat("\n", n_blank)
 
 
 def claim_stdin(*sources: str) -> None:

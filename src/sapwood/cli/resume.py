@@ -18,6 +18,7 @@ from typing import IO, Any
 from sapwood.cli.console import count, echo
 from sapwood.errors import SapwoodError
 
+PIECE = 1 << 20  # characters or bytes read at once
 EVERY = 0.25  # seconds between flushes: what a killed run may have to do again
 
 
@@ -81,11 +82,14 @@ def open_part(path: Path, origin: Mapping[str, Any], *, is_block: bool) -> Itera
 def complete_records(part: Path, *, is_block: bool) -> tuple[int, int]:
     """How many records a file holds, and where the last complete one ends."""
     n = size = place = 0
+    is_start = True
     with part.open("rb") as file:
-        for line in file:
-            place += len(line)
-            if line == b"\n" or (line.endswith(b"\n") and not is_block):
+        while piece := file.readline(PIECE):  # of a line: a foreign file may be one without end
+            place += len(piece)
+            is_end = piece.endswith(b"\n")
+            if is_end and (not is_block or (is_start and piece == b"\n")):
                 n, size = n + 1, place
+            is_start = is_end
     return n, size
 
 
@@ -104,8 +108,9 @@ def _check_origin(part: Path, note: Path, origin: Mapping[str, Any]) -> None:
         fresh.replace(note)
         return
     try:
-        before = json.loads(note.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with note.open(encoding="utf-8") as file:
+            before = json.loads(file.read(PIECE))  # a whole note is far shorter
+    except (OSError, ValueError, RecursionError):
         msg = f"{part}: nothing says what made it ({note.name} is missing or not readable)"
         raise SapwoodError(msg, hint=begin) from None
     before = before if isinstance(before, dict) else {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,12 +17,15 @@ from sapwood.cli.inputs import (
     JsonOption,
     ModelArgument,
     load_model,
+    peek,
     read_lines,
     split_words,
 )
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
+
+CHUNK = 1000  # trees scored at once: enough to keep the arrays full, few enough to hold
 
 EPILOG = """\b
 Examples:
@@ -58,10 +61,10 @@ def score(
     means over its members. Totals and the perplexity per word go to stderr and leave -inf out.
     """
     loaded = load_model(model)
-    text = "".join(read_lines(file))
-    holds_trees = text.lstrip().startswith("(") if trees is None else trees
+    first, lines = peek(read_lines(file))
+    holds_trees = first.lstrip().startswith("(") if trees is None else trees
     tally = _Tally("trees" if holds_trees else "sentences")
-    items = _tree_scores(loaded, text, file) if holds_trees else _scores(loaded, text, jobs)
+    items = _tree_scores(loaded, lines, file) if holds_trees else _scores(loaded, lines, jobs)
     for log_prob, n_words in items:
         tally.add(log_prob, n_words)
         if not as_json:
@@ -71,20 +74,18 @@ def score(
     echo(tally.text())
 
 
-def _tree_scores(model: Model, text: str, file: str) -> Iterator[tuple[float, int]]:
+def _tree_scores(model: Model, lines: Iterator[str], file: str) -> Iterator[tuple[float, int]]:
     from sapwood.corpus.clean import clean
     from sapwood.corpus.files import source_name
-    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.penn import read_bracket_lines
 
-    source = io.StringIO(text)
-    source.name = source_name(file)  # what error messages show
-    trees = [clean(tree) or tree for tree in read_trees(source)]
-    log_probs = model.log_probs(trees).tolist() if trees else []
-    for tree, log_prob in zip(trees, log_probs, strict=True):
-        yield log_prob, len(tree.words())
+    trees = (clean(tree) or tree for tree in read_bracket_lines(lines, source_name(file)))
+    while chunk := list(islice(trees, CHUNK)):
+        log_probs = model.log_probs(chunk).tolist()
+        yield from ((p, len(tree.words())) for p, tree in zip(log_probs, chunk, strict=True))
 
 
-def _scores(model: Model, text: str, jobs: int) -> Iterator[tuple[float, int]]:
+def _scores(model: Model, lines: Iterator[str], jobs: int) -> Iterator[tuple[float, int]]:
     """Log-probability and length of each line; an empty line has neither."""
     from sapwood.execute import ordered_map
     from sapwood.models.ensemble import Ensemble
@@ -95,7 +96,6 @@ def _scores(model: Model, text: str, jobs: int) -> Iterator[tuple[float, int]]:
     def one(words: list[str]) -> tuple[float, int]:
         return (model.log_prob(words) if words else math.nan), len(words)
 
-    lines = text.removesuffix("\n").split("\n") if text else []
     return ordered_map(one, (split_words(line) for line in lines), jobs=jobs)
 
 

@@ -102,8 +102,8 @@ def _show(report: object) -> None:
 
 def _fit(estimator: UnmixPCFGIE | UnmixDEPIES, file: str) -> None:
     with transient("reading ..."):
-        sentences = [split_words(line) for line in read_lines(file)]
-    if not any(sentences):
+        sentences = [words for line in read_lines(file) if (words := split_words(line))]
+    if not sentences:
         msg = f"{'stdin' if file == STDIN else file}: no sentences"
         raise SapwoodError(msg, hint="give one tokenised sentence a line")
     with transient("unmixing ..."):

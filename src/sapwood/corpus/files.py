@@ -7,7 +7,7 @@ import io
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -16,6 +16,9 @@ from sapwood.errors import CorpusError
 
 Source = str | Path | IO[str]
 COMPRESSED = (".gz", ".xz", ".bz2")
+# Of one line, or of one tree. The longest real sentences have some thousands: more is a file
+# without line ends, a damaged one, or one that expands without end, and must not fill the memory.
+MAX_CHARACTERS = 10_000_000
 
 
 def expand(sources: Source | Iterable[Source], suffixes: tuple[str, ...]) -> list[Source]:
@@ -78,10 +81,37 @@ def open_text(source: Source) -> Iterator[IO[str]]:
             try:
                 yield text
             finally:
-                text.detach()  # or stdin would be closed with it
+                with suppress(ValueError):  # stdin itself was closed in the meantime
+                    text.detach()  # or stdin would be closed with it
         return
     with _explained(str(source)), _open_path(Path(source)) as file:
         yield file
+
+
+def lines_of(file: IO[str], name: str) -> Iterator[str]:
+    r"""The lines of an open file, none longer than `MAX_CHARACTERS`.
+
+    Every reader takes its lines from here, so that none holds more than a line of what a
+    compressed file expands to.
+
+    Raises
+    ------
+    CorpusError
+        At a longer line, before all of it is read.
+
+    Examples
+    --------
+    >>> list(lines_of(io.StringIO("(S (X a))\n(S"), "trees.mrg"))
+    ['(S (X a))\n', '(S']
+    """
+    number = 0
+    while line := file.readline(MAX_CHARACTERS + 1):
+        number += 1
+        if len(line) > MAX_CHARACTERS:
+            msg = f"a line of more than {MAX_CHARACTERS:,} characters, the most that is read"
+            hint = "one tree or sentence a line is expected: is the file what it claims?"
+            raise CorpusError(msg, file=name, line=number, hint=hint)
+        yield line
 
 
 def source_name(source: Source) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sapwood.arguments import as_items, describe
-from sapwood.corpus.files import Source, expand, open_text, source_name
+from sapwood.corpus.files import MAX_CHARACTERS, Source, expand, lines_of, open_text, source_name
 from sapwood.corpus.tree import Tree, as_tree
 from sapwood.errors import CorpusError, SapwoodTypeError
 
@@ -67,7 +67,13 @@ def read_trees(
     """
     for source in expand(sources, SUFFIXES):
         with open_text(source) as file:
-            yield from _Reader(file, source_name(source), skipped, join_words).trees()
+            name = source_name(source)
+            yield from _Reader(lines_of(file, name), name, skipped, join_words).trees()
+
+
+def read_bracket_lines(lines: Iterable[str], name: str) -> Iterator[Tree]:
+    """Stream the trees of lines that somebody else has opened; `name` is what errors show."""
+    return _Reader(lines, name, None, False).trees()
 
 
 def as_trees(source: object) -> Iterable[Any]:
@@ -83,7 +89,7 @@ def parse_one(text: object) -> Tree:
         msg = f"expected brackets in a string, not {describe(text)}"
         raise SapwoodTypeError(msg, hint="files are read by sapwood.read_trees(path)")
     # not splitlines(), which also splits at characters that may stand inside a word
-    trees = list(_Reader(io.StringIO(text), "<text>", None, False).trees())
+    trees = list(read_bracket_lines(io.StringIO(text), "<text>"))
     if len(trees) != 1:
         msg = f"expected one tree, found {len(trees)}"
         raise CorpusError(msg, file="<text>")
@@ -138,10 +144,20 @@ class _Reader:
             if _COMMENT.match(line):
                 return
             self.seen.clear()
+            self.n_characters = 0
         self.seen.append((number, line))
         yield from self._read_line(number, line)
-        if self.stack and len(self.seen) > MAX_LINES:
+        if self.stack:
+            self._bound_tree(len(line))
+
+    def _bound_tree(self, n_more: int) -> None:
+        """Give up on a tree that will not end: it must not fill the memory."""
+        self.n_characters += n_more
+        if len(self.seen) > MAX_LINES:
             how = f"still open after {MAX_LINES:,} lines"
+            raise self._unclosed(how)
+        if self.n_characters > MAX_CHARACTERS:
+            how = f"still open after {MAX_CHARACTERS:,} characters"
             raise self._unclosed(how)
 
     def _next_line(self) -> tuple[int, str] | None:
@@ -153,6 +169,7 @@ class _Reader:
     def _start_tree(self) -> None:
         self.stack: list[tuple[str, list[Tree | str], int, int]] = []
         self.seen: list[tuple[int, str]] = []
+        self.n_characters = 0  # of the lines that hold the open tree
 
     def _read_line(self, number: int, line: str) -> Iterator[Tree]:
         stack = self.stack
@@ -177,6 +194,7 @@ class _Reader:
             else:
                 yield node
                 self.seen = [(number, line)]  # the next tree may start on this line
+                self.n_characters = 0
 
     def _word(self, word: str, number: int, at: int) -> None:
         if not self.stack:

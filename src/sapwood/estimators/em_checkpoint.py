@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -119,20 +118,19 @@ def resume(path: Path, plain: LatentParameters, settings: dict[str, Any]) -> Pro
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
+    from sapwood.models.files import read_tensors
 
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {})["sapwood"])
-            _require_checkpoint(header)
-            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        tensors, header = read_tensors(path)
+        _require_checkpoint(header)
+    except (OSError, ValueError) as error:
         msg = f"{path}: not an EM checkpoint ({error})"
         raise SapwoodError(msg, hint="remove the file to start again") from error
+    return tensors, header
 
 
-def _require_checkpoint(header: Any) -> None:
-    kind = header.get("kind") if isinstance(header, dict) else None
+def _require_checkpoint(header: dict[str, Any]) -> None:
+    kind = header.get("kind")
     if kind != CHECKPOINT:
         msg = f"its header says {kind}"
         raise ValueError(msg)

@@ -148,27 +148,56 @@ def load(path: str | Path) -> LatentGrammar | Ensemble:
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
-
     hint = "a Sapwood model is a file written by `sapwood train` or model.save()"
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if "sapwood" not in metadata:
-                msg = f"{path}: a safetensors file, but not a Sapwood model"
-                raise ModelFormatError(msg, hint=hint)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            header = json.loads(metadata["sapwood"])
+        return read_tensors(path)
     except FileNotFoundError as error:
         msg = f"{path}: no such model file"
         raise ModelFormatError(msg, hint=hint) from error
-    except (SafetensorError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         msg = f"{path}: not a complete Sapwood model ({error})"
         raise ModelFormatError(msg, hint=hint) from error
-    if not isinstance(header, dict):
-        msg = f"{path}: a safetensors file, but not a Sapwood model"
-        raise ModelFormatError(msg, hint=hint)
-    return tensors, header
+
+
+def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and header of a file of ours, a model or a checkpoint.
+
+    Raises
+    ------
+    OSError, ValueError
+        For a file that cannot be read, is not one of ours, or claims more than memory can hold.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    _refuse_oversize(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get("sapwood", "null"))
+            if not isinstance(header, dict):
+                msg = "a safetensors file, but not of Sapwood"
+                raise ValueError(msg)
+            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+    except (SafetensorError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    except MemoryError as error:
+        msg = f"its {path.stat().st_size:,} bytes do not fit into memory"
+        raise ValueError(msg) from error
+
+
+def _refuse_oversize(path: Path) -> None:
+    """Refuse a file larger than the memory of this machine, before anything is allocated.
+
+    The numbers of a model are as large as its file; but a file with holes takes no room on disk,
+    whatever it claims to hold.
+    """
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return
+    size = path.stat().st_size
+    if size > memory:
+        msg = f"its {size:,} bytes do not fit into the {memory:,} bytes of memory of this machine"
+        raise ValueError(msg)
 
 
 def _digest(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> str:

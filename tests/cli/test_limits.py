@@ -1,0 +1,139 @@
+"""Input without end: every reader stops with one line that names the file, in bounded memory."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sapwood.cli.resume import PIECE, complete_records
+from sapwood.corpus.files import MAX_CHARACTERS
+
+resource = pytest.importorskip("resource")  # limits of memory are a matter of POSIX
+
+ROOM = 700 << 20  # bytes beyond what the imports take; every bomb holds twice as much
+BLOCK = 16 << 20
+N_BLOCKS = 90
+PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
+
+# All cases in one process that may only take so much memory: imports are the slow part.
+RUNNER = f"""
+import contextlib, io, json, resource, sys
+import numpy, scipy.sparse, safetensors.numpy
+from sapwood.cli.main import app
+from sapwood.corpus.penn import read_trees
+import sapwood.corpus.treebank, sapwood.estimators.pcfg, sapwood.estimators.unmix_pcfg_ie
+import sapwood.evaluate.bracketing, sapwood.inference.parser, sapwood.models.files
+
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + {ROOM}
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for arguments in json.load(sys.stdin):
+    sys.stdin = open("/dev/zero")
+    err, status = io.StringIO(), None
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            app(arguments, prog_name="sapwood")
+        except SystemExit as end:
+            status = end.code
+    print(json.dumps([status, err.getvalue()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Small files that expand to 1.4 GB each, and one plain file that is all hole."""
+    folder = tmp_path_factory.mktemp("bombs")
+    blocks = {
+        "letters": b"a" * BLOCK,
+        "words": b"aa " * (BLOCK // 3),
+        "brackets": b"(" * BLOCK,
+        "open tree": b"(S\n" + (b"(X aa) " * 5000 + b"\n") * (BLOCK // 35_001),
+    }
+    kinds = [("letters", ending) for ending in PACK] + [(name, ".gz") for name in blocks]
+    found = {}
+    for name, ending in kinds:
+        packed = PACK[ending](blocks[name])
+        path = folder / f"{name}{ending}"
+        path.write_bytes(packed * N_BLOCKS)
+        found[path.name] = path
+    found["hole"] = folder / "hole"
+    with found["hole"].open("wb") as file:
+        file.truncate(BLOCK * N_BLOCKS)
+    return found
+
+
+def run(cases: list[list[str]], environment: dict[str, str]) -> list[tuple[int, str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER], input=json.dumps(cases), env=environment,
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, /dev/zero")
+def test_input_without_end_ends_in_an_error(
+    bombs: dict[str, Path], environment: dict[str, str], tmp_path: Path, model: Path
+) -> None:
+    good, out = tmp_path / "good.mrg", tmp_path / "out"
+    good.write_text(TREE)
+
+    def commands(bomb: str) -> list[list[str]]:
+        """Every command that reads text, with the bomb in each place."""
+        return [
+            ["train", bomb, "-o", str(out), "--method", "pcfg"],
+            ["train", str(good), "--dev", bomb, "-o", str(out), "--method", "pcfg"],
+            ["compare", bomb, str(good), "--methods", "pcfg"],
+            ["evaluate", bomb, str(good)],
+            ["evaluate", str(good), bomb],
+            ["score", str(model), bomb],
+            ["score", str(model), "--trees", bomb],
+            ["parse", str(model), bomb, "--jobs", "1"],
+            ["unmix", "pcfg-ie", bomb],
+        ]
+
+    line, tree = "a line of more than", "still open after"
+    cases = [(command, line) for command in commands(str(bombs["letters.gz"]))]
+    for name in ("letters.bz2", "letters.xz", "words.gz", "hole"):
+        cases += [(["train", str(bombs[name]), "-o", str(out)], line)]
+        cases += [(["parse", str(model), str(bombs[name]), "--jobs", "1"], line)]
+    cases += [(["train", str(bombs["brackets.gz"]), "-o", str(out)], line)]
+    cases += [(["train", str(bombs["open tree.gz"]), "-o", str(out)], tree)]
+    cases += [(["score", str(model), str(bombs["open tree.gz"])], tree)]
+    cases += [(["train", "-", "-o", str(out)], line), (["parse", str(model)], line)]
+    results = run([command for command, _ in cases], environment)
+    for (command, expected), (status, err) in zip(cases, results, strict=True):
+        name = next((Path(a).name for a in command if "bombs" in a), "<stdin>")
+        lines = err.splitlines()
+        assert status == 1, (command, err)
+        assert [text.split(":")[0] for text in lines[-2:]] == ["error", "hint"], (command, err)
+        assert name in lines[-2], (command, err)
+        assert expected in lines[-2], (command, err)
+    assert not out.exists()
+
+
+def test_the_limit_itself_is_read(cli, model: Path, tmp_path: Path) -> None:
+    """A line as long as the limit passes, one longer by a character does not."""
+    path = tmp_path / "long.txt"
+    start, end = "the dog sleeps . ", "\nthe dog sleeps .\n"
+    path.write_text(start + "z" * (MAX_CHARACTERS - len(start) - 1) + end)
+    assert cli("parse", model, path).status == 0
+    path.write_text(start + "z" * (MAX_CHARACTERS - len(start)) + end)
+    assert cli("parse", model, path).status == 1
+
+
+def test_a_part_of_one_endless_line_is_counted_in_pieces(tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    part.write_bytes(b"a\n" + b"b" * (PIECE - 1) + b"\n\n")
+    assert complete_records(part, is_block=False) == (3, PIECE + 3)
+    assert complete_records(part, is_block=True) == (1, PIECE + 3)
+    # The line end is a piece of its own, but no empty line.
+    part.write_bytes(b"b" * PIECE + b"\n")
+    assert complete_records(part, is_block=True) == (0, 0)
