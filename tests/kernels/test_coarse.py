@@ -253,6 +253,41 @@ def test_long_sentences_neither_underflow_nor_overflow(size: float) -> None:
     np.testing.assert_allclose(got.tag_posteriors, 1.0, rtol=1e-9)
 
 
+@pytest.mark.parametrize("exponent", [-1010, -1040, -1060])
+def test_weights_around_the_least_normal_number(exponent: int) -> None:
+    """Scaling them to 1 takes the largest powers of two, or more than these."""
+    rules = {(0, 1, 0): 0.5, (0, 1, 1): 2.0**exponent, (0, 0, 0): 0.25}
+    for n in (2, 4, 5):
+        check(one_phrase(rules), ["w0"] * n)
+
+
+def test_the_beam_leaves_the_whole_sentence_alone() -> None:
+    """The only root is far below the best phrase of its span: a beam there would leave no tree."""
+    toy = Toy(2, [1, 1, 1], {1: np.ones(1)}, {}, {"w0": {2: np.ones(1)}})
+    weights = {(0, 2, 2): 1.0, (1, 2, 2): 1e-6, (0, 0, 2): 1.0, (1, 0, 2): 1e-6}
+    toy.rules = {rule: np.full((1, 1, 1), w) for rule, w in weights.items()}
+    grammar, root = toy.grammar(), toy.grammar().coarse.root[:2]
+    assert grammar.visits[1] > 0.0
+    for n in (2, 3, 4):
+        tags = tag_weights(grammar, ["w0"] * n)
+        chart = coarse_inside(grammar, tags, 0.1)
+        found = sentence_log_prob(chart.scale, n, coarse.partition(chart, root))
+        np.testing.assert_allclose(found, log(1e-6), rtol=1e-12)
+
+
+def test_the_beam_drops_what_is_rare_over_a_narrower_span() -> None:
+    """P1 is one thousandth of P0 over the first two words; its prior makes up for some of that."""
+    toy = Toy(2, [1, 1, 1], {0: np.ones(1)}, {}, {"w0": {2: np.ones(1)}})
+    weights = {(0, 2, 2): 1.0, (1, 2, 2): 1e-3, (0, 0, 2): 0.5, (0, 1, 2): 0.25}
+    toy.rules = {rule: np.full((1, 1, 1), w) for rule, w in weights.items()}
+    grammar = toy.grammar()
+    tags = tag_weights(grammar, ["w0"] * 3)
+    share = 1e-3 * grammar.visits[1] / grammar.visits[0]
+    for beam, is_kept in ((0.0, True), (share / 2, True), (share * 2, False)):
+        chart = coarse_inside(grammar, tags, beam)
+        assert (chart.beta[coarse.cell_of(3, 0, 2), 1] > 0) == is_kept
+
+
 # -- the edges --------------------------------------------------------------------------------
 
 

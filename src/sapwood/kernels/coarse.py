@@ -31,7 +31,7 @@ from numba import njit
 
 _FAST = {"contract", "reassoc"}  # dot products may be summed in any order; nan and inf stay
 NO_WEIGHT = -(2**30)  # scale of a span that nothing derives
-LEAST_POWER, MOST_POWER = -1074, 1000
+LEAST_POWER, MOST_POWER = -1074, 1023  # all that a number can hold
 NO_SLOT = np.uint32(0xFFFFFFFF)
 
 

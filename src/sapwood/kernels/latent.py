@@ -32,7 +32,7 @@ def _factor(forest, edge, n, scale):
     east = np.uint64(k * (2 * n - k + 1) // 2 + (j - k - 1))
     here = np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
     exponent = scale[west] + scale[east] - scale[here]
-    return ldexp(1.0, int(max(min(exponent, 1000), -1074)))
+    return ldexp(1.0, int(max(min(exponent, 1023), -1074)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)

@@ -161,7 +161,7 @@ def trace(delta, scale, tags, root_symbol, rule_start, rule_order, rules, weight
                         continue
                     value *= weights[r] * _child_value(delta, n_phrases, tags, n, k, j, c)
                     exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - here
-                    value *= ldexp(1.0, int(max(min(exponent, 1000), -1074)))
+                    value *= ldexp(1.0, int(max(min(exponent, 1023), -1074)))
                     if value > best:
                         best, best_rule, best_split = value, r, k
             right[place], left[place] = free, free - 1
@@ -189,7 +189,7 @@ def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, ch
         first = tensor_start[forest.rule[edge]]
         i, k, j = np.int64(forest.start[x]), np.int64(forest.end[y]), np.int64(forest.end[x])
         exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - scale[_cell_of(n, i, j)]
-        factor = ldexp(1.0, int(max(min(exponent, 1000), -1074)))
+        factor = ldexp(1.0, int(max(min(exponent, 1023), -1074)))
         for h in range(len(out)):
             for p in range(len(left)):
                 for q in range(len(right)):
