@@ -6,7 +6,7 @@ A `Toy` numbers its symbols like a grammar does: phrases first, then tags. Words
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf, log
 from typing import Any
@@ -123,6 +123,42 @@ class Toy:
             np.cumsum([0, *map(len, rows)]).astype(np.uint32), np.array(tags, dtype=np.uint32),
             _joined(vectors), np.cumsum([0, *map(len, vectors)]).astype(np.int64),
         )  # fmt: skip
+
+
+Factors = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def factored_toy(
+    rng: np.random.Generator, n_phrases: int, n_states: Sequence[int]
+) -> tuple[Toy, LatentGrammar]:
+    """A toy with whole tensors, and the same grammar with most of them stored as outer products.
+
+    Ranks run through 0 (stored whole), 1, 2 and 3; one weight in ten is negative.
+    """
+    n_symbols = len(n_states)
+    toy = random_toy(rng, n_phrases=n_phrases, n_tags=n_symbols - n_phrases)
+    toy.n_states = list(n_states)
+    toy.root = {a: rng.uniform(0.1, 1.0, n_states[a]) for a in toy.root}
+    for row in toy.words.values():
+        row.update({t: rng.uniform(0.1, 1.0, n_states[t]) for t in row})
+    factors: dict[tuple[int, int, int], Factors] = {}
+    for place, rule in enumerate(toy.rules):
+        drawn = [_mostly_positive(rng, (max(1, place % 4), n_states[x])) for x in rule]
+        toy.rules[rule] = np.einsum("th,tp,tq->hpq", *drawn)
+        if place % 4:
+            factors[rule] = (drawn[0], drawn[1], drawn[2])
+    stored = [factors.get(rule, (tensor,)) for rule, tensor in toy.rules.items()]
+    ranks = [len(factors[rule][0]) if rule in factors else 0 for rule in toy.rules]
+    grammar = replace(
+        toy.grammar(),
+        rule_weights=_joined(part for parts in stored for part in parts),
+        rule_rank=np.array(ranks, dtype=np.int64),
+    )
+    return toy, grammar
+
+
+def _mostly_positive(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    return rng.uniform(0.1, 1.0, shape) * np.where(rng.random(shape) < 0.1, -1.0, 1.0)
 
 
 def _joined(arrays: Any) -> np.ndarray:

@@ -62,6 +62,36 @@ def test_clean_up_repairs_greedy_choices() -> None:
     assert better >= 10
 
 
+def test_one_clean_up_is_the_default() -> None:
+    points = np.random.default_rng(1).normal(size=(200, 6))
+    greedy, once = (find_anchors(points, 6, n_clean_up=n).rows.tolist() for n in (0, 1))
+    assert greedy != once
+    assert find_anchors(points, 6).rows.tolist() == once
+
+
+def test_clean_up_picks_each_anchor_given_all_others() -> None:
+    """By hand: the first anchor is farthest from the mean, yet not from the line of the others."""
+    points = np.array([[0.0, 10.0], [0.0, -9.0], [9.0, 0.0], [-8.0, 9.0], [-8.0, -8.0]])
+    found = find_anchors(points, 3, n_clean_up=1)
+    picked = find_anchors(points, 3, n_clean_up=0).rows.tolist()
+    for i in range(3):
+        others = points[picked[:i] + picked[i + 1 :]]
+        along = others[1] - others[0]
+        across = np.array([-along[1], along[0]]) / np.hypot(*along)
+        picked[i] = int(np.abs((points - others[0]) @ across).argmax())
+    assert found.rows.tolist() == picked
+
+
+def test_anchors_close_to_each_other_are_projected_out_twice() -> None:
+    """Directions at an angle of 1e-7: one projection leaves their rounding in the heights."""
+    rng = np.random.default_rng(2)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    corners = np.array([[0, 0, 0], [1e6, 0, 0], [1e6, 1, 0], [3e5, 0.2, 0.5]]) @ turn + 1e6
+    found = find_anchors(corners, 4, tolerance=0.0)
+    assert len(found.rows) == 4
+    assert found.leftover < 1e-9 * found.radius
+
+
 def _volume(vertices: np.ndarray) -> float:
     edges = vertices[1:] - vertices[0]
     return float(np.sqrt(np.linalg.det(edges @ edges.T)))

@@ -65,6 +65,21 @@ def test_without_power_iterations_it_is_less_exact() -> None:
     assert errors[3] < 1e-3
 
 
+def test_values_of_very_different_size_are_all_found() -> None:
+    """Power iterations raise values to the 7th power: without orthonormalising, the rounding of
+
+    the largest would drown the others.
+    """
+    rng = np.random.default_rng(4)
+    values = [1.0, 1e-2, 1e-4, 1e-6]
+    blocks = [with_values(rng, (40, 50), values), with_values(rng, (30, 20), values)]
+    for block, U, s, V in parts(blocks, decomposed(blocks, 4)):  # noqa: N806
+        np.testing.assert_allclose(s, values, rtol=1e-8)
+        np.testing.assert_allclose((U * s) @ V.T, block, atol=1e-14)
+        np.testing.assert_allclose(U.T @ U, np.eye(4), atol=1e-12)
+        np.testing.assert_allclose(V.T @ V, np.eye(4), atol=1e-12)
+
+
 def test_sparse_blocks() -> None:
     rng = np.random.default_rng(1)
     blocks = [

@@ -21,7 +21,10 @@ import sapwood as sw
 from sapwood.corpus.transform import Symbol, restore
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
+from sapwood.inference.charts import ParseForest
+from sapwood.inference.decoders import best_tree, goodman_gains, k_best_trees, max_rule_gains
 from sapwood.inference.parser import Parser
+from sapwood.kernels.forest import Forest
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
@@ -192,3 +195,45 @@ def test_viterbi_follows_one_grammar() -> None:
 
 def test_f1_is_the_default() -> None:
     assert Parser(sw.bundled_grammar()).decoder == "f1"
+
+
+# -- posteriors of either sign ----------------------------------------------------------------
+
+
+def forest_of_two(items: list[float]) -> ParseForest:
+    """Words 0 to 2, and two trees: (0 1) first, or (1 2) first; items by width."""
+    symbol, start, end = zip(
+        *((3, 0, 1), (3, 1, 2), (3, 2, 3), (0, 0, 2), (1, 1, 3), (0, 0, 3)), strict=True
+    )
+    edges = ((3, 0, 1, 0), (4, 1, 2, 1), (5, 3, 2, 2), (5, 0, 4, 3))
+    head, left, right, rule = zip(*edges, strict=True)
+    columns = (symbol, start, end, head, left, right, rule)
+    forest = Forest(*(np.array(column, dtype=np.uint32) for column in columns))
+    roots = np.array([5])
+    return ParseForest(forest, np.array(items), np.zeros(4), np.zeros(6, np.int64), roots, 0.0)
+
+
+def test_goodman_counts_negative_posteriors_as_0() -> None:
+    parsed = forest_of_two([1.0, 1.0, 1.0, -0.3, -0.2, 1.0])
+    gains = goodman_gains(parsed)
+    assert gains.items.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
+    found = [score for score, _ in k_best_trees(parsed, gains)]
+    assert found == [4.0, 4.0]
+
+
+def test_goodman_adds_up_posteriors() -> None:
+    parsed = forest_of_two([1.0, 1.0, 1.0, 0.3, 0.7, 1.0])
+    found = list(k_best_trees(parsed, goodman_gains(parsed)))
+    assert [score for score, _ in found] == pytest.approx([4.7, 4.3])
+    best = best_tree(parsed, goodman_gains(parsed))
+    assert best is not None
+    assert (1, 1) in [(symbol, start) for symbol, _, _, start in best]  # the phrase over 1 and 2
+
+
+def test_max_rule_takes_absolute_posteriors_with_a_floor() -> None:
+    parsed = replace(forest_of_two([-0.5, 0.5, 0.0, 1, 1, -0.25]), edges=np.array([-0.5, 0, 1, 1]))
+    gains = max_rule_gains(parsed)
+    half, floor = np.log(0.5), np.log(1e-12)
+    np.testing.assert_allclose(gains.items, [half, half, floor, 0, 0, 0], atol=1e-15)
+    np.testing.assert_allclose(gains.edges, [half, floor, 0, 0], atol=1e-15)
+    np.testing.assert_allclose(gains.roots, [np.log(0.25)], atol=1e-15)

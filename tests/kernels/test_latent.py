@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import config
-from tests.toys import Toy, random_bases, random_toy
+from tests.toys import Toy, factored_toy, random_bases, random_toy
 
 from sapwood.inference.charts import parse_forest
+from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import charts
 from sapwood.reference import enumerate as listing
 
@@ -25,13 +26,14 @@ def signed_toy(seed: int, n_states: int) -> Toy:
     return toy
 
 
-def compare(toy: Toy, words: list[str], rtol: float) -> None:
+def compare(toy: Toy, words: list[str], rtol: float, grammar: LatentGrammar | None = None) -> None:
+    """Posteriors of a toy's grammar, or of one stored otherwise, against the dictionary chart."""
     root, rules, emissions = toy.exactly(words)
     beta = charts.inside(rules, emissions)
     total = charts.sentence_weight(root, beta, len(words))
     alpha = charts.outside(root, rules, emissions, beta)
     mu = charts.marginals(alpha, beta)
-    grammar = toy.grammar()
+    grammar = grammar or toy.grammar()
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
     forest = parsed.forest
@@ -69,6 +71,32 @@ def test_symbols_may_differ_in_their_number_of_states() -> None:
         toy = random_toy(np.random.default_rng(seed), n_phrases=3, n_states=4, density=0.4)
         assert len(set(toy.n_states)) > 1
         compare(toy, ["w0", "w1", "w0"], rtol=1e-11)
+
+
+# every label has another number of states, so that no two axes can be taken for each other
+UNEQUAL = ((2, 3, 4, 5), (5, 2, 3, 1), (1, 4, 2, 3))
+
+
+@pytest.mark.parametrize("n_states", UNEQUAL, ids=str)
+def test_factored_tensors_against_the_dictionary_chart(n_states: tuple[int, ...]) -> None:
+    toy, factored = factored_toy(np.random.default_rng(sum(n_states)), 2, n_states)
+    assert {0, 1, 2, 3} == set(factored.rule_rank.tolist())
+    compare(toy, ["w0", "w1", "w2", "w1"], 1e-9, factored)  # some terms cancel
+
+
+@pytest.mark.parametrize("n_states", UNEQUAL, ids=str)
+def test_factored_tensors_are_the_whole_ones(n_states: tuple[int, ...]) -> None:
+    toy, factored = factored_toy(np.random.default_rng(1 + sum(n_states)), 2, n_states)
+    whole = toy.grammar()
+    for rule, tensor in enumerate(toy.rules.values()):
+        np.testing.assert_allclose(factored.tensor(rule), tensor, rtol=1e-12, atol=1e-14)
+    words = ["w0", "w2", "w1", "w1", "w0", "w2"]
+    one, other = (parse_forest(grammar, words, EVERYTHING) for grammar in (whole, factored))
+    assert one is not None
+    assert other is not None
+    np.testing.assert_allclose(other.items, one.items, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(other.edges, one.edges, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(factored.log_prob(words), whole.log_prob(words), rtol=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,6 +12,7 @@ from tests.toys import (
     EXTREME,
     Toy,
     exact_log,
+    factored_toy,
     plain_toys,
     random_bases,
     random_toy,
@@ -50,6 +51,16 @@ def test_weights_of_all_trees(words: list[str], n_states: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)  # sums of positive numbers
 
 
+@pytest.mark.parametrize("n_states", [(2, 3, 4, 5), (5, 2, 3, 1)], ids=str)
+def test_weights_by_factored_tensors(n_states: tuple[int, ...]) -> None:
+    """Labels differ in their states, so that no two axes can be taken for each other."""
+    toy, factored = factored_toy(np.random.default_rng(sum(n_states)), 2, n_states)
+    assert {0, 1, 2, 3} == set(factored.rule_rank.tolist())
+    trees, expected = zip(*weighed(toy, WORDS), strict=True)
+    found = factored.log_probs(list(trees))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)  # some terms cancel
+
+
 def test_negative_weights_give_the_log_of_their_size() -> None:
     rng = np.random.default_rng(1)
     toy = random_toy(rng, n_states=2, density=0.3)
@@ -79,6 +90,16 @@ def test_trees_of_any_weight_do_not_underflow(case: tuple[Toy, list[str]]) -> No
     found = toy.grammar().log_probs([tree for tree, _ in cases])
     expected = [w for _, w in cases]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-320, 3e-310])
+def test_weights_below_the_least_normal_number(tiny: float) -> None:
+    """Scaling such a number to 1 takes more than the largest power of two."""
+    toy = Toy(1, [1, 1], {0: np.ones(1)}, {}, {"w0": {1: np.array([tiny])}})
+    toy.rules = {(0, 1, 0): np.full((1, 1, 1), 0.5), (0, 1, 1): np.full((1, 1, 1), 0.25)}
+    tree = Tree.parse("(P0 (T1 w0) (P0 (T1 w0) (T1 w0)))")
+    expected = 3 * log(tiny) + log(0.125)
+    np.testing.assert_allclose(toy.grammar().log_prob(tree), expected, rtol=1e-12)
 
 
 def test_deep_trees_do_not_underflow() -> None:
