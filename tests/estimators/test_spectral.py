@@ -13,6 +13,7 @@ from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators import spectral
 from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.features.nodes import NodeTable
 from sapwood.models.latent_grammar import LatentGrammar
 
 ARRAYS = ("n_states", "root", "rules", "rule_weights", "rule_rank")
@@ -82,6 +83,58 @@ def test_unscaled_features_are_worse(
 ) -> None:
     unscaled = SpectralLPCFG(8, scaled=False).fit(train)
     assert f1(unscaled.model_, dev) < f1(learner.model_, dev)
+
+
+# -- against the formulas ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 20.0])
+def test_smoothed_tensors_are_those_of_the_formula(dev: Treebank, shrinkage: float) -> None:
+    """C = n / M(a) * (lam E1 + (1 - lam) (lam E2 + (1 - lam) (lam E3 + (1 - lam) E4)))."""
+    learner = SpectralLPCFG(4, shrinkage=shrinkage)
+    projection, model = learner.project(dev[:150]), learner.fit(dev[:150]).model_
+    table, m = NodeTable(projection.bank), projection.m
+    Y, Z = projection.nodes.Y, projection.nodes.Z  # noqa: N806
+    of_label = {a: np.flatnonzero(table.label == a) for a in np.unique(table.label).tolist()}
+    y_of = {a: Y[rows, : m[a]].mean(axis=0) for a, rows in of_label.items()}
+    sigma = {a: (Y * Z)[rows, : m[a]].mean(axis=0) for a, rows in of_label.items()}
+    z_of = {a: Z[rows, : m[a]].mean(axis=0) / sigma[a] for a, rows in of_label.items()}
+    numbers = {tuple(rule): r for r, rule in enumerate(projection.bank.inventory.rules.tolist())}
+    assert len({1, 2, 3, 4} & set(m.tolist())) > 2
+    assert 0 < (model.rule_rank > 0).sum() < len(model.rules)
+    for r, (a, b, c) in enumerate(model.rules.tolist()):
+        rows = np.flatnonzero(table.rule == numbers[a, b, c])
+        z = Z[rows, : m[a]] / sigma[a]
+        y, w = Y[table.left[rows], : m[b]], Y[table.right[rows], : m[c]]
+        n, means = len(rows), (z.mean(axis=0), y.mean(axis=0), w.mean(axis=0))
+        first = np.einsum("ih,ip,iq->hpq", z, y, w) / n
+        second = (
+            np.einsum("ih,ip,q->hpq", z, y, means[2])
+            + np.einsum("ih,p,iq->hpq", z, means[1], w)
+            + np.einsum("h,ip,iq->hpq", means[0], y, w)
+        ) / (3 * n)
+        third = np.einsum("h,p,q->hpq", *means)
+        fourth = np.einsum("h,p,q->hpq", z_of[a], y_of[b], y_of[c])
+        lam = np.sqrt(n) / (shrinkage + np.sqrt(n))
+        smooth = lam * third + (1 - lam) * fourth
+        smooth = lam * first + (1 - lam) * (lam * second + (1 - lam) * smooth)
+        expected = smooth * n / len(of_label[a])
+        atol = 1e-10 * np.abs(expected).max()
+        np.testing.assert_allclose(model.tensor(r), expected, rtol=1e-7, atol=atol)
+
+
+def test_options_reach_the_features(dev: Treebank) -> None:
+    bank = dev[:100]
+    for kappa in (5.0, 0.5):
+        projection = SpectralLPCFG(2, kappa=kappa).project(bank)
+        for side in (projection.inside, projection.outside):
+            label = np.repeat(np.arange(len(projection.count)), np.diff(side.start))
+            expected = np.sqrt(projection.count[label] / (side.count + kappa))
+            np.testing.assert_allclose(side.weight, expected, rtol=1e-12)
+    plain = SpectralLPCFG(2, scaled=False).project(bank)
+    assert (plain.inside.weight == 1).all()
+    some = SpectralLPCFG(2, inside_features=["rule"], outside_features=["parent"]).project(bank)
+    assert [len(side.templates) for side in (some.inside, some.outside)] == [1, 1]
 
 
 # -- it gives the same again ------------------------------------------------------------------

@@ -79,6 +79,59 @@ def test_pruning_keeps_exactly_the_items_at_or_above_the_threshold(threshold: fl
     assert set(edges_of(pruned, grammar)) == possible
 
 
+def test_an_item_of_exactly_the_threshold_stays() -> None:
+    """Half of the weight is on either split of three words, so both have a posterior of 1/2."""
+    rules = dict.fromkeys([(0, 1, 1), (0, 0, 1), (0, 1, 0)], np.ones((1, 1, 1)))
+    toy = Toy(1, [1, 1], {0: np.ones(1)}, rules, {"w0": {1: np.ones(1)}})
+    half = charted(toy, ["w0"] * 3, 0.5)
+    assert len(half.forest.symbol) == 6
+    assert len(half.forest.head) == 4
+    more = charted(toy, ["w0"] * 3, np.nextafter(0.5, 1.0))
+    assert len(more.forest.symbol) == 4
+
+
+def test_of_equal_edges_the_first_is_chosen() -> None:
+    rules = dict.fromkeys([(0, 1, 1), (0, 0, 1), (0, 1, 0)], np.ones((1, 1, 1)))
+    toy = Toy(1, [1, 1], {0: np.ones(1)}, rules, {"w0": {1: np.ones(1)}})
+    parsed = charted(toy, ["w0"] * 5)
+    forest = parsed.forest
+    _, choice = best_derivations(forest, np.zeros(len(parsed.items)), np.zeros(len(parsed.edges)))
+    for item in np.flatnonzero(choice != NONE):
+        assert choice[item] == np.flatnonzero(forest.head == item)[0]
+
+
+def test_more_edges_than_fit_at_first_are_all_kept() -> None:
+    toy = random_toy(np.random.default_rng(5), n_phrases=3, n_tags=3, density=1.0)
+    words = ["w0", "w1", "w2", "w0", "w1", "w2"]
+    parsed = charted(toy, words)
+    edges = edges_of(parsed, toy.grammar())
+    assert len(edges) > 512  # room for 256 has been doubled twice
+    places = {(*span[1:],): set() for span in items_of(parsed)}
+    for a, i, j in items_of(parsed):
+        places[i, j].add(a)
+    expected = {
+        (a, b, c, i, k, j)
+        for i, j in places
+        for k in range(i + 1, j)
+        for a, b, c in toy.rules
+        if a in places[i, j] and b in places[i, k] and c in places[k, j]
+    }
+    assert len(edges) == len(set(edges))
+    assert set(edges) == expected
+
+
+def test_plain_edges_of_words_with_very_different_weights() -> None:
+    """Each word has a power of two of its own."""
+    toy = random_toy(np.random.default_rng(6), density=0.5)
+    for word, size in (("w0", 1e-9), ("w1", 1e5), ("w2", 1e-40)):
+        toy.words[word] = {tag: vector * size for tag, vector in toy.words[word].items()}
+    weighted = listing.weighted_trees(*toy.floats(WORDS))
+    total, expected = listing.sentence_weight(weighted), listing.rule_marginals(weighted)
+    parsed = charted(toy, WORDS)
+    for edge, posterior in zip(edges_of(parsed, toy.grammar()), parsed.edges, strict=True):
+        np.testing.assert_allclose(posterior, expected.get(edge, 0) / total, rtol=RTOL)
+
+
 def test_children_stand_before_their_parents() -> None:
     parsed = charted(random_toy(np.random.default_rng(0)), ["w0"] * 6)
     forest = parsed.forest

@@ -61,6 +61,19 @@ def test_plain_viterbi_weights_of_any_size(case: tuple[Toy, list[str]]) -> None:
         np.testing.assert_allclose(found, exact_log(expected), rtol=1e-12, atol=1e-11)
 
 
+@pytest.mark.parametrize("exponent", [-1010, -1040, -1060])
+def test_weights_around_the_least_normal_number(exponent: int) -> None:
+    """Scaling them to 1 takes the largest powers of two, or more than these."""
+    toy = Toy(1, [1, 1], {0: np.ones(1)}, {}, {"w0": {1: np.ones(1)}})
+    toy.rules = {(0, 1, 0): np.full((1, 1, 1), 0.5), (0, 1, 1): np.full((1, 1, 1), 2.0**exponent)}
+    for n in (2, 3, 5):
+        parse = Parser(toy.grammar(), decoder="viterbi").parse(["w0"] * n)
+        np.testing.assert_allclose(parse.log_prob, (exponent - (n - 2)) * log(2.0), rtol=1e-14)
+        grammar = toy.grammar()
+        delta, scale = best_weights(grammar.coarse_rules, tag_weights(grammar, ["w0"] * n))
+        assert log(delta[n - 1, 0]) + scale[n - 1] * log(2.0) == pytest.approx(parse.log_prob)
+
+
 @pytest.mark.parametrize("n", [2, 4, 5, 7])
 def test_best_weight_of_every_span(n: int) -> None:
     for seed in range(3):
