@@ -48,6 +48,8 @@ def test_collins(label: str, children: str, head: str) -> None:
         ("VP", "VP CC VP", 0),
         ("ADVP", "RB RB", 1),
         ("NP", ", CC NN", 0),  # nothing but punctuation before the conjunction
+        ("NP", "CC NN", 1),  # nothing at all before it
+        ("S", "CC VP NP", 1),
     ],
 )
 def test_coordination_and_direction(label: str, children: str, index: int) -> None:
