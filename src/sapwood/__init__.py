@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from sapwood.errors import ModelFormatError as ModelFormatError
     from sapwood.errors import NotIdentifiableError as NotIdentifiableError
     from sapwood.errors import SapwoodError as SapwoodError
+    from sapwood.estimators.candidates import Candidate as Candidate
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.crf import SpanCRF as SpanCRF
     from sapwood.estimators.em import EMLPCFG as EMLPCFG
-    from sapwood.estimators.ensemble import Candidate as Candidate
     from sapwood.estimators.ensemble import EnsembleLPCFG as EnsembleLPCFG
     from sapwood.estimators.pcfg import PCFG as PCFG
     from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Candidate": "sapwood.estimators.ensemble",
+    "Candidate": "sapwood.estimators.candidates",
     "ClusterLPCFG": "sapwood.estimators.cluster",
     "CorpusError": "sapwood.errors",
     "EMLPCFG": "sapwood.estimators.em",

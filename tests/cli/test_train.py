@@ -17,8 +17,8 @@ from sapwood.cli.methods import METHODS
 from sapwood.cli.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
 from sapwood.corpus.words import STYLES
-from sapwood.estimators import ensemble
-from sapwood.estimators.ensemble import PLAN, Candidate
+from sapwood.estimators import ensemble, spectral, training_trees
+from sapwood.estimators.candidates import PLAN, Candidate
 from sapwood.estimators.lexicon import LexiconSettings
 
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
@@ -124,6 +124,23 @@ def test_spectral(cli, dev: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", list(METHODS))
+def test_the_same_command_writes_the_same_file(
+    cli, dev: Path, tmp_path: Path, method: str, short_plan: tuple[Candidate, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Whatever the clock says, and on however many threads."""
+    for module in (training_trees, spectral):
+        monkeypatch.setattr(module, "SHARD_NODES", 2000)
+    options = ("--method", method, "--states", 2, "--budget", "none", "--dev", dev)
+    written = []
+    for jobs in (1, 1, 2):
+        assert cli("train", dev, "-o", tmp_path / "m", *options, "--jobs", jobs).status == 0
+        written.append((tmp_path / "m").read_bytes())
+    assert written[0] == written[1] == written[2]
+    assert cli("inspect", tmp_path / "m").status == 0
+
+
+@pytest.mark.parametrize("method", list(METHODS))
 def test_every_method_trains_a_model_that_parses(
     cli, dev: Path, tmp_path: Path, method: str, short_plan: tuple[Candidate, ...]
 ) -> None:
@@ -190,8 +207,9 @@ def test_best_is_the_default(cli, trees: Path, tmp_path: Path) -> None:
     verdicts = [trial["verdict"] for trial in report["trials"]]
     assert verdicts.count("member") == report["members"] == len(model.members)
     assert set(verdicts) <= {"member", "trained"}
-    assert report["trials"] == model.record["trials"]
-    assert report["phases"].keys() == {"training", "choosing"}
+    assert [trial["name"] for trial in model.record["trials"]] == [str(c) for c in PLAN]
+    assert report["phases"].keys() == {"warming up", "training", "choosing", "grading"}
+    assert report["dev"]["f1"] == model.record["dev_f1"]
     assert report["dev"]["f1"] == 100
     assert sw.Parser(model).parse(["the", "dog", "sleeps", "."]).tree == sw.clean(
         sw.Tree.parse(TREE)
@@ -211,9 +229,9 @@ def test_every_candidate_is_shown(
     for candidate, trial in zip(short_plan, trials, strict=True):
         name = re.escape(str(candidate))
         assert re.search(rf"^    {name} +[\d.]+ s$", without.err, re.MULTILINE)
-        line = rf"^    {name} +[\d.]+ s  F1 [\d.]+  mix [\d.]+$"
+        line = rf"^    {name} +[\d.]+ s  alone [\d.]+  equal mix [\d.]+$"
         assert re.search(line, graded.err, re.MULTILINE)
-        assert f"F1 {trial['f1']:.2f}  mix {trial['mix_f1']:.2f}" in graded.err
+        assert f"alone {trial['f1']:.2f}  equal mix {trial['mix_f1']:.2f}" in graded.err
     assert f"\n    3 members: {', '.join(map(str, short_plan))}\n" in without.err
     members = [trial["name"] for trial in trials if trial["verdict"] == "member"]
     assert re.search(rf"^    \d members?: {', '.join(members)}$", graded.err, re.MULTILINE)

@@ -64,6 +64,8 @@ class Settings:
         The most states of a candidate of `best`.
     budget
         Seconds on the clock for `best`; None for as long as it takes.
+    spent
+        Seconds of the budget that are gone when training starts.
     on_trial
         Told what became of every candidate of `best`.
     """
@@ -79,6 +81,7 @@ class Settings:
     on_iteration: Callable[[int, int, float], None] | None = None
     most_states: int = 32
     budget: float | None = 60.0
+    spent: float = 0.0
     on_trial: Callable[[Trial], None] | None = None
 
     def of_em(self, iterations: int | None = None) -> dict[str, Any]:
@@ -162,7 +165,7 @@ def _best(settings: Settings) -> Learner:
 
     return EnsembleLPCFG(
         settings.budget, n_states=settings.most_states, plain=_pcfg(settings), seed=settings.seed,
-        n_jobs=settings.jobs, on_trial=settings.on_trial,
+        n_jobs=settings.jobs, on_trial=settings.on_trial, spent=settings.spent,
     )  # fmt: skip
 
 

@@ -100,8 +100,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         typer.Option(
             callback=seconds_text,
             metavar="TIME",
-            help="How long best may train, as 90s, 5m, 1h, or none. Not below 30s for more than a "
-            "few thousand trees: little more than one grammar is trained then.",
+            help="How long best may take in all, as 90s, 5m, 1h, or none. Not below 30s for more "
+            "than a few thousand trees: little more than one grammar is trained then.",
             show_default=f"{Settings.budget:g}s",
         ),
     ] = None,
@@ -224,7 +224,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     """Learn a grammar from a treebank and write it to a model file.
 
     Traces, function tags and coindexation are cut from the trees first. The report has the figures
-    of reading, training and writing; parsing the --dev trees is timed apart.
+    of reading, training and writing; parsing the --dev trees is timed apart, except for best, whose
+    budget covers it.
     """
     sources = [*treebanks, *([dev] if dev else [])]
     claim_stdin(*sources)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sapwood.cli.console import Meter, Phases, count, echo, wipe
 from sapwood.cli.methods import METHODS, Learner, Settings
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
     from sapwood.errors import CorpusError
-    from sapwood.estimators.ensemble import Trial
+    from sapwood.estimators.dev_set import Grades
+    from sapwood.estimators.ensemble import EnsembleLPCFG, Trial
     from sapwood.models.ensemble import Model
 
 
@@ -50,12 +51,14 @@ class Run:
     def report(self) -> dict[str, Any]:
         """Do it all; what `--json` prints."""
         meter = Meter()
-        phases = Phases(4 if self.dev else 3)
+        method = METHODS[self.method]
+        # what has a budget grades itself within it
+        phases = Phases(4 if self.dev and not method.has_candidates else 3)
         bank, gold = self._read(phases)
         with phases.phase("training") as notes:
-            method = METHODS[self.method]
             dev = gold if self.settings.patience or method.has_candidates else None
-            learner = method.fit(self.settings, bank, dev)
+            settings = replace(self.settings, spent=meter.seconds)
+            learner = method.fit(settings, bank, dev)
             model = self._signed(learner.model_)
             notes += [self.method, *_size_notes(model)]
         chosen = members_text(learner)
@@ -68,11 +71,34 @@ class Run:
             model.save(self.out)
             notes.append(str(self.out))
         report = meter.as_dict() | self._sizes(bank, model) | {"phases": steps}
-        if gold:
+        if method.has_candidates:
+            report |= self._kept(cast("EnsembleLPCFG", learner), meter.seconds, len(gold))
+        elif gold:
             with phases.phase("parsing dev") as notes:
                 report["dev"] = score_on(model, gold, self.settings.jobs)
                 notes.append(count(len(gold), "sentence"))
         return report
+
+    def _kept(self, learner: EnsembleLPCFG, seconds: float, n_dev: int) -> dict[str, Any]:
+        """Tell how the budget was kept; candidates, budget and scores for the report."""
+        info, budget = learner.info_, self.settings.budget
+        loading = info.seconds.get("warming up", 0.0)
+        if budget is not None:
+            text = f"    {seconds - loading:.1f} s of a budget of {budget:g} s"
+            echo(f"{text}, and {loading:.1f} s for loading kernels")
+        report: dict[str, Any] = {
+            "budget": budget,
+            "budget_seconds": round(seconds - loading, 3),
+            "trials": [asdict(trial) for trial in info.trials],
+        }
+        if info.grades is None:
+            return report
+        if info.grades.n_trees < n_dev:
+            echo(
+                f"note: the budget left time to score {info.grades.n_trees:,} of {n_dev:,} dev "
+                "trees; sapwood parse and sapwood evaluate score all of them"
+            )
+        return report | {"dev": scores_of(info.grades)}
 
     def _read(self, phases: Phases) -> tuple[Treebank, list[Tree]]:
         skipped: list[CorpusError] | None = [] if self.skip_bad else None
@@ -114,7 +140,7 @@ class Run:
             "rules": len(first.rules),
             "words": len(first.lexicon.words),
             "seed": self.settings.seed,
-        } | ({"trials": model.record["trials"]} if "trials" in model.record else {})
+        }
 
 
 def _size_notes(model: Model) -> list[str]:
@@ -129,8 +155,9 @@ def _size_notes(model: Model) -> list[str]:
 def show_trial(trial: Trial) -> None:
     """Tell what became of a candidate of `best`."""
     figures = [f"{trial.seconds:.1f} s"] if trial.seconds else []
-    figures += [f"F1 {trial.f1:.2f}"] if trial.f1 is not None else []
-    figures += [f"mix {trial.mix_f1:.2f}"] if trial.mix_f1 is not None else []
+    # not called F1: the one F1 of a mix is that of its parser, at the end
+    figures += [f"alone {trial.f1:.2f}"] if trial.f1 is not None else []
+    figures += [f"equal mix {trial.mix_f1:.2f}"] if trial.mix_f1 is not None else []
     if sys.stderr.isatty():
         wipe()
     figures += [trial.verdict] if trial.verdict != "trained" else []
@@ -192,24 +219,23 @@ def score_on(model: Model, gold: list[Tree], jobs: int) -> dict[str, Any]:
     dict
         EVALB's figures in percent, the strict F1 that drops no sentence, and the speed.
     """
-    from sapwood.evaluate.bracketing import bracketing
-    from sapwood.inference.parser import Parser
+    from sapwood.estimators.dev_set import grade
 
-    parser = Parser(model)
-    meter = Meter()
-    predicted = [p.tree for p in parser.parse_many((tree.words() for tree in gold), jobs=jobs)]
-    times = meter.as_dict()
-    seconds = meter.seconds
-    report = bracketing(gold, predicted)
+    return scores_of(grade(model, gold, jobs))
+
+
+def scores_of(grades: Grades) -> dict[str, Any]:
+    """Grades for a report."""
     names = ("f1", "recall", "precision", "complete_match", "tagging_accuracy")
-    return {name: getattr(report.all, name) for name in names} | {
-        "strict_f1": report.strict.f1,
-        "sentences": len(gold),
-        "errors": report.all.errors,
-        "fallbacks": parser.stats.fallbacks,
-        "seconds": times["seconds"],
-        "cpu_seconds": times["cpu_seconds"],
-        "sentences_per_second": round(len(gold) / seconds, 1) if seconds else None,
+    speed = round(grades.n_trees / grades.seconds, 1) if grades.seconds else None
+    return {name: getattr(grades.report.all, name) for name in names} | {
+        "strict_f1": grades.report.strict.f1,
+        "sentences": grades.n_trees,
+        "errors": grades.report.all.errors,
+        "fallbacks": grades.fallbacks,
+        "seconds": round(grades.seconds, 3),
+        "cpu_seconds": round(grades.cpu_seconds, 3),
+        "sentences_per_second": speed,
     }
 
 

@@ -23,7 +23,6 @@ from sapwood.estimators.em import refined
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
-from sapwood.execute import resolve_jobs
 from sapwood.features.nodes import NodeTable
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.projected import group_rows
@@ -104,7 +103,7 @@ class ClusterLPCFG(TreebankEstimator):
             self.n_states, plain=self.plain, seed=self.seed, n_jobs=self.n_jobs
         )
         projection = spectral.project(bank)
-        trees = TrainingTrees(projection.bank, resolve_jobs(self.n_jobs))
+        trees = TrainingTrees(projection.bank)
         m = np.minimum(np.maximum(1, projection.count // NODES_PER_STATE), self.n_states)
         states = cluster_nodes(projection, m.astype(np.int64), np.random.default_rng(self.seed))
         start = counted(projection.bank, trees, states, m.astype(np.int64))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 from sapwood.corpus.clean import clean
@@ -14,6 +16,8 @@ from sapwood.inference.charts import PrunedChart, pruned_charts
 from sapwood.inference.parser import BEAM, THRESHOLD, Parser
 
 if TYPE_CHECKING:
+    from sapwood.evaluate.scores import BracketingReport
+    from sapwood.models.ensemble import Model
     from sapwood.models.latent_grammar import LatentGrammar
 
 
@@ -73,3 +77,42 @@ class DevSet:
     def f1(self, model: LatentGrammar) -> float:
         """EVALB's F1 of a model, in percent."""
         return bracketing(self.gold, self.parse(model)).f1
+
+
+@dataclass(frozen=True, eq=False)
+class Grades:
+    """How well a model parses, as `sapwood parse` and `sapwood evaluate` would say.
+
+    Attributes
+    ----------
+    report
+        EVALB's figures.
+    fallbacks
+        Sentences without a parse.
+    seconds, cpu_seconds
+        Of parsing, on the clock and of all threads together.
+    """
+
+    report: BracketingReport
+    fallbacks: int
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def f1(self) -> float:
+        """EVALB's F1, in percent."""
+        return self.report.f1
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees were graded."""
+        return self.report.all.sentences
+
+
+def grade(model: Model, gold: Sequence[Tree], jobs: int = 1) -> Grades:
+    """Parse the sentences of gold trees and compare."""
+    parser = Parser(model)
+    wall, cpu = perf_counter(), process_time()
+    predicted = [p.tree for p in parser.parse_many((tree.words() for tree in gold), jobs=jobs)]
+    wall, cpu = perf_counter() - wall, process_time() - cpu
+    return Grades(bracketing(gold, predicted), parser.stats.fallbacks, wall, cpu)

@@ -32,7 +32,6 @@ from sapwood.estimators.latent_lexicon import latent_grammar
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.states import matsuzaki, merge_siblings, split
 from sapwood.estimators.training_trees import TrainingTrees
-from sapwood.execute import resolve_jobs
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts
@@ -166,7 +165,7 @@ class EMLPCFG(TreebankEstimator):
         self._check_parameters()
         bank, dev = as_treebank(bank), dev_trees(dev)
         plain = (self.plain or PCFG()).fit(bank)
-        trees = TrainingTrees(plain.bank_, resolve_jobs(self.n_jobs))
+        trees = TrainingTrees(plain.bank_)
         return self._run(plain, trees, self._schedule(), trees.plain_parameters(), dev)
 
     def fit_from(

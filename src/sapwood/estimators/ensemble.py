@@ -8,10 +8,11 @@ the other, each time the one that raises F1 most, and their weights are tuned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,73 +21,24 @@ from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators.base import TreebankEstimator, dev_trees
-from sapwood.estimators.cluster import ClusterLPCFG
-from sapwood.estimators.crf import SpanCRF
-from sapwood.estimators.em import EMLPCFG
+from sapwood.estimators.budget import Clock
+from sapwood.estimators.candidates import PLAN, Candidate, estimator_of
+from sapwood.estimators.dev_set import Grades, cleaned, grade, pruned_by
 from sapwood.estimators.panel import Panel
 from sapwood.estimators.pcfg import PCFG
-from sapwood.estimators.pivot import PivotLPCFG
-from sapwood.estimators.spectral import SpectralLPCFG
-from sapwood.estimators.training_trees import NODES_PER_STATE
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
 N_WARM = 20  # trees that are learnt and parsed before the clock of a budget starts
 MOST_DEV = 500  # dev sentences that choose: more only take longer
+LEAST_DEV, N_PROBE = 50, 20  # that choose even where time is short; that are charted to find out
+CHART_SHARE = 0.1  # of a budget, that charts of the dev sentences may take
+SCORE_SHARE = 0.25  # of a budget, that is kept for parsing dev trees with the final mix
 SHARPNESS = 1.15  # of a mix that no dev trees calibrate
 MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
 TUNED_GAIN = 0.1  # F1 that tuned weights must win over equal ones: less is noise
-
-
-class Candidate(NamedTuple):
-    """A grammar that may become a member.
-
-    Attributes
-    ----------
-    method
-        `spectral`, `em`, `cluster`, `pivot` or `crf`.
-    states
-        Hidden states of a label; without meaning for `crf`.
-    binarise, horizontal
-        How its trees are made binary; None for the treebank's own way.
-    seed
-        Added to that of the ensemble.
-    """
-
-    method: str
-    states: int = 1
-    binarise: str | None = None
-    horizontal: int | None = None
-    seed: int = 0
-
-    def __str__(self) -> str:
-        parts = [self.method if self.method == "crf" else f"{self.method} {self.states}"]
-        parts += [self.binarise] if self.binarise else []
-        parts += [f"h{self.horizontal}"] if self.horizontal is not None else []
-        return " ".join(parts + ([f"seed {self.seed}"] if self.seed else []))
-
-
-# Kinds before seeds, and other ways to make trees binary before more of the same; the order is that
-# in which members were chosen most often on dev trees.
-PLAN = (
-    Candidate("spectral", 16),
-    Candidate("em", 16),
-    Candidate("crf"),
-    Candidate("cluster", 16),
-    Candidate("em", 16, "right"),
-    Candidate("em", 16, None, 0, 1),
-    Candidate("cluster", 16, "left"),
-    Candidate("em", 8),
-    Candidate("cluster", 16, None, 0),
-    Candidate("spectral", 16, "right"),
-    Candidate("cluster", 16, "right"),
-    Candidate("em", 16, "left"),
-    Candidate("pivot", 16),
-    Candidate("crf", 1, "right"),
-    Candidate("em", 24, "right", None, 2),
-)
 
 
 @dataclass
@@ -100,9 +52,10 @@ class Trial:
     seconds
         Of training; 0 for one that was skipped.
     f1, mix_f1
-        On dev trees, alone and together with all trained before; None without dev trees.
+        On the dev trees that choose, alone, and of an equal mix with all trained before, which is
+        neither weighed nor calibrated yet; None without dev trees.
     verdict
-        `member`, `trained` (but not chosen), or `skipped` with the reason.
+        `member`, `trained` (but not chosen), or `skipped` or `stopped` with the reason.
     """
 
     name: str
@@ -110,6 +63,11 @@ class Trial:
     f1: float | None = None
     mix_f1: float | None = None
     verdict: str = "trained"
+
+    def as_record(self) -> dict[str, Any]:
+        """What a model file says of it: nothing that the clock decides."""
+        kept = asdict(self) | {"verdict": self.verdict.split(":")[0]}
+        return {name: value for name, value in kept.items() if name != "seconds"}
 
 
 @dataclass
@@ -120,15 +78,21 @@ class EnsembleInfo:
     ----------
     trials
         One for every candidate.
-    f1
-        Of the final mix on dev trees; None without any.
+    grades
+        Of the final mix, by its own parser, on all dev trees or as many as there was time for; None
+        without any.
     seconds
-        Wall-clock seconds by phase.
+        Wall-clock seconds by phase. `warming up`, where there is a budget, is not part of it.
     """
 
     trials: list[Trial] = field(default_factory=list)
-    f1: float | None = None
+    grades: Grades | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def f1(self) -> float | None:
+        """F1 of the final mix on dev trees, as `sapwood parse` and `sapwood evaluate` find it."""
+        return self.grades.f1 if self.grades else None
 
 
 class EnsembleLPCFG(TreebankEstimator):
@@ -137,8 +101,9 @@ class EnsembleLPCFG(TreebankEstimator):
     Parameters
     ----------
     budget
-        Seconds on the clock, without those for compiling kernels; a candidate is not begun when
-        it would hardly end in time. The first one is trained in any case. None trains all.
+        Seconds on the clock for training, choosing and grading, without those for compiling or
+        loading kernels; a candidate is not begun when it would hardly end in time, and is stopped
+        where it can be when it does not. The first one is trained in any case. None trains all.
     plan
         The candidates; None for the plan that comes with Sapwood.
     n_states
@@ -149,6 +114,8 @@ class EnsembleLPCFG(TreebankEstimator):
         As for the other estimators.
     on_trial
         Called with a `Trial` when a candidate's fate is known.
+    spent
+        Seconds of the budget that are gone before `fit`, for reading.
 
     Attributes
     ----------
@@ -173,7 +140,7 @@ class EnsembleLPCFG(TreebankEstimator):
         "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
     }
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
         self,
         budget: float | None = None,
         *,
@@ -183,6 +150,7 @@ class EnsembleLPCFG(TreebankEstimator):
         seed: int = 0,
         n_jobs: int = 1,
         on_trial: Callable[[Trial], None] | None = None,
+        spent: float = 0.0,
     ) -> None:
         self.budget = budget
         self.plan = plan
@@ -191,6 +159,7 @@ class EnsembleLPCFG(TreebankEstimator):
         self.seed = seed
         self.n_jobs = n_jobs
         self.on_trial = on_trial
+        self.spent = spent
 
     def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn a mix from a treebank.
@@ -204,28 +173,33 @@ class EnsembleLPCFG(TreebankEstimator):
         self._check_parameters()
         bank, dev = as_treebank(bank), dev_trees(dev)
         plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
+        gold = cleaned(dev) if dev is not None else None
+        self.info_ = EnsembleInfo()
         if self.budget is not None:
-            self._warm_up(bank, plan, dev)
-        mix = _Mix(dev, self.n_jobs)
-        clock = _Clock(self.budget, bank, self.n_jobs)
-        self.info_ = EnsembleInfo(seconds={"training": 0.0, "choosing": 0.0})
+            with self._timed("warming up"):
+                self._warm_up(bank, plan, gold)
+        clock = Clock(self.budget, bank, self.n_jobs, spent=self.spent)
+        mix = _Mix(gold, self.n_jobs, clock)
         for candidate in plan:
-            trial = self._tried(candidate, bank, mix, clock)
+            trial = self._tried(candidate, bank, mix)
             self.info_.trials.append(trial)
             if self.on_trial:
                 self.on_trial(trial)
-        began = perf_counter()
-        chosen, weights = mix.choose()
-        sharpness, self.info_.f1 = mix.calibrate(chosen, weights)
-        trained = [trial for trial in self.info_.trials if trial.verdict == "trained"]
-        for place in chosen:
-            trained[place].verdict = "member"
-        self.info_.seconds["choosing"] += perf_counter() - began
+        with self._timed("choosing"):
+            model = self._chosen(mix)
+        with self._timed("grading"):
+            self.info_.grades = mix.grade(model)
         self.info_.seconds = {k: round(v, 3) for k, v in self.info_.seconds.items()}
-        members = tuple(mix.members[place] for place in chosen)
-        record = self._record(bank, dev)
-        self.model_ = Ensemble(members, weights, sharpness=sharpness, record=record)
+        self.model_ = replace(model, record=self._record(bank))
         return self
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        began, seconds = perf_counter(), self.info_.seconds
+        try:
+            yield
+        finally:
+            seconds[phase] = seconds.get(phase, 0.0) + perf_counter() - began
 
     def _plan(self, bank: Treebank) -> list[Candidate]:
         """The candidates without those that would be the same, for this treebank, as another."""
@@ -251,91 +225,137 @@ class EnsembleLPCFG(TreebankEstimator):
         self, bank: Treebank, plan: Sequence[Candidate], dev: Sequence[Tree] | None
     ) -> None:
         """Compile or load the kernels on a few trees, so that no budget pays for it."""
-        mix = _Mix(dev[:N_WARM] if dev is not None else None, self.n_jobs)
+        few = bank[:N_WARM]
+        mix = _Mix(dev[:N_WARM] if dev is not None else None, self.n_jobs, Clock(None, few, 1))
         for method in dict.fromkeys(candidate.method for candidate in plan):
-            mix.add(self._trained(Candidate(method, 2), bank[:N_WARM]), Trial(method))
-        mix.choose()
+            mix.add(self._trained(Candidate(method, 2), few), Trial(method))
+        mix.grade(Ensemble.of([mix.members[place] for place in mix.choose()[0]]))
 
-    def _tried(self, candidate: Candidate, bank: Treebank, mix: _Mix, clock: _Clock) -> Trial:
+    def _tried(self, candidate: Candidate, bank: Treebank, mix: _Mix) -> Trial:
         """Train a candidate if there is time."""
-        trial = Trial(str(candidate))
-        expected = clock.expected(candidate)
-        if mix.members and expected > clock.left:
-            left = max(clock.left, 0.0)
+        trial, clock = Trial(str(candidate)), mix.clock
+        expected = clock.expected(candidate) + mix.seconds_to_add
+        left = max(clock.left - mix.seconds_ahead(1), 0.0)
+        if mix.members and expected > left:
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
         began = perf_counter()
-        member = self._trained(candidate, bank)
+        member: LatentGrammar | None = None
+        with self._timed("training"):
+            try:
+                member = self._trained(candidate, bank, mix.check_time if mix.members else None)
+            except _OutOfTimeError:
+                trial.verdict = f"stopped: {expected:.0f} s were expected, more are not left"
         trial.seconds = perf_counter() - began
         clock.learn(candidate, trial.seconds)
-        self.info_.seconds["training"] += trial.seconds
-        began = perf_counter()
-        mix.add(member, trial)
-        self.info_.seconds["choosing"] += perf_counter() - began
+        if member is not None:
+            with self._timed("grading"):
+                mix.add(member, trial)
         return trial
 
-    def _trained(self, candidate: Candidate, bank: Treebank) -> LatentGrammar:
+    def _trained(
+        self,
+        candidate: Candidate,
+        bank: Treebank,
+        on_iteration: Callable[..., None] | None = None,
+    ) -> LatentGrammar:
         estimator = estimator_of(candidate, self.plain, self.seed, self.n_jobs)
+        if on_iteration and "on_iteration" in estimator.get_params():
+            estimator.set_params(on_iteration=on_iteration)
         model: LatentGrammar = estimator.fit(bank).model_
         return model
 
-    def _record(self, bank: Treebank, dev: Sequence[Tree] | None) -> dict[str, Any]:
+    def _chosen(self, mix: _Mix) -> Ensemble:
+        """The mix of the chosen members; their trials are told."""
+        places, weights = mix.choose()
+        trained = [trial for trial in self.info_.trials if trial.verdict == "trained"]
+        for place in places:
+            trained[place].verdict = "member"
+        members = tuple(mix.members[place] for place in places)
+        return Ensemble(members, weights, sharpness=mix.sharpness(places, weights))
+
+    def _record(self, bank: Treebank) -> dict[str, Any]:
+        grades = self.info_.grades
         return {
             "method": "best", "budget": self.budget, "trees": bank.n_trees,
-            "tokens": bank.n_tokens, "seed": self.seed, "dev_trees": len(dev or ()),
-            "dev_f1": self.info_.f1, "trials": [asdict(trial) for trial in self.info_.trials],
+            "tokens": bank.n_tokens, "seed": self.seed,
+            "dev_trees": grades.n_trees if grades else 0, "dev_f1": self.info_.f1,
+            "trials": [trial.as_record() for trial in self.info_.trials],
         }  # fmt: skip
 
 
-def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs: int = 1) -> Any:
-    """The estimator that a candidate stands for.
-
-    Parameters
-    ----------
-    plain
-        The estimator of the plain grammar behind it; the candidate's way to make trees binary
-        comes on top.
-    seed
-        The candidate's own is added to it.
-    """
-    behind = PCFG(**(plain or PCFG()).get_params())
-    ways = {"binarise": c.binarise, "horizontal": c.horizontal}
-    behind.set_params(**{name: way for name, way in ways.items() if way is not None})
-    shared: dict[str, Any] = {"plain": behind, "seed": seed + c.seed, "n_jobs": n_jobs}
-    kinds: dict[str, Callable[[], Any]] = {
-        "spectral": lambda: SpectralLPCFG(c.states, **shared),
-        "em": lambda: EMLPCFG(c.states, **shared),
-        "cluster": lambda: ClusterLPCFG(c.states, **shared),
-        "pivot": lambda: PivotLPCFG(c.states, **shared),
-        "crf": lambda: SpanCRF(**shared),
-    }
-    if c.method not in kinds:
-        msg = f"{c.method!r} is no kind of candidate; there are: {', '.join(kinds)}"
-        raise SapwoodError(msg)
-    return kinds[c.method]()
+class _OutOfTimeError(Exception):
+    """A candidate takes longer than there is time."""
 
 
 class _Mix:
-    """All grammars trained so far, and how good they are together."""
+    """All grammars trained so far, how good they are together, and what more of them would cost."""
 
-    def __init__(self, dev: Sequence[Tree] | None, jobs: int) -> None:
-        self.dev = dev[:MOST_DEV] if dev is not None else None
+    def __init__(self, dev: Sequence[Tree] | None, jobs: int, clock: Clock) -> None:
+        self.dev = dev
         self.jobs = jobs
+        self.clock = clock
         self.members: list[LatentGrammar] = []
         self.panel: Panel | None = None
 
     def add(self, member: LatentGrammar, trial: Trial) -> None:
         """Grade a grammar on the dev trees, if there are any."""
+        member = _as_written(member)
         if self.dev is None:
             self.members.append(member)
             return
         if self.panel is None:
-            self.panel = Panel(self.dev, member, self.jobs)
+            self.panel = Panel(self.dev[: self._affordable(member)], member, self.jobs)
         panel, n = self.panel, len(self.members)
         panel.add(member)
         trial.f1 = round(panel.f1([0.0] * n + [1.0]), 3)
         trial.mix_f1 = round(panel.f1([1.0] * (n + 1)), 3)
         self.members.append(replace(member, record=dict(member.record) | {"dev_f1": trial.f1}))
+
+    def _affordable(self, member: LatentGrammar) -> int:
+        """How many dev sentences choose: fewer where their charts would take a good part of it."""
+        if self.dev is None or np.isinf(self.clock.budget):
+            return MOST_DEV
+        began = perf_counter()
+        probe = self.dev[:N_PROBE]
+        pruned_by(member, probe, self.jobs)
+        seconds_each = (perf_counter() - began) / len(probe)
+        return int(np.clip(CHART_SHARE * self.clock.budget / seconds_each, LEAST_DEV, MOST_DEV))
+
+    # -- time ---------------------------------------------------------------------------------
+
+    @property
+    def seconds_to_add(self) -> float:
+        """What grading one more grammar will take, about."""
+        if self.panel is None:
+            return 0.0
+        n = self.panel.n_members
+        return self.panel.seconds_of(range(n)) / max(n, 1) + 2 * self.panel.f1_seconds
+
+    def seconds_ahead(self, n_more: int = 0) -> float:
+        """What the choice of members and the final score will take, with so many grammars more."""
+        if self.panel is None:
+            return 0.0
+        n = len(self.members) + n_more
+        n_mixes = sum(n - size for size in range(1, min(n, MOST_MEMBERS)))
+        share = min(n, MOST_MEMBERS) / max(len(self.members), 1)
+        return n_mixes * self.panel.f1_seconds + share * self._seconds_to_score(
+            range(self.panel.n_members)
+        )
+
+    def _seconds_to_score(self, places: Sequence[int]) -> float:
+        """What parsing the dev trees with some members will take; not more than is kept for it."""
+        if self.panel is None or self.dev is None:
+            return 0.0
+        scale = len(self.dev) / len(self.panel.gold)
+        return min(scale * self.panel.seconds_of(places), SCORE_SHARE * self.clock.budget)
+
+    def check_time(self, *_: object) -> None:
+        """Stop a training, between its iterations, that leaves no time for what must follow."""
+        if self.clock.left < self.seconds_to_add + self.seconds_ahead(1):
+            raise _OutOfTimeError
+
+    # -- the choice ---------------------------------------------------------------------------
 
     def choose(self) -> tuple[list[int], FloatArray]:
         """Members as places, and their weights; all of them, of equal weight, without dev."""
@@ -345,12 +365,21 @@ class _Mix:
         chosen = self._chosen(self.panel)
         return chosen, self._tuned(self.panel, chosen)
 
-    def calibrate(self, chosen: list[int], weights: FloatArray) -> tuple[float, float | None]:
-        """The sharpness of a mix, and its F1 with it."""
+    def sharpness(self, chosen: list[int], weights: FloatArray) -> float:
+        """The sharpness of a mix."""
         if self.panel is None:
-            return (SHARPNESS if len(chosen) > 1 else 1.0), None
-        sharpness = self.panel.likely_sharpness(chosen, weights)
-        return sharpness, self.panel.f1_of(chosen, weights, sharpness)
+            return SHARPNESS if len(chosen) > 1 else 1.0
+        return self.panel.likely_sharpness(chosen, weights)
+
+    def grade(self, model: Ensemble) -> Grades | None:
+        """What its parser makes of the dev trees, or of as many as there is time for."""
+        if self.panel is None or self.dev is None:
+            return None
+        places = [self.members.index(member) for member in model.members]
+        seconds_each = self.panel.seconds_of(places) / len(self.panel.gold)
+        n_in_time = max(self.clock.left, 0.0) / max(seconds_each, 1e-9)
+        n = len(self.dev) if n_in_time >= len(self.dev) else int(n_in_time)
+        return grade(model, self.dev[: max(n, len(self.panel.gold))], self.jobs)
 
     def _chosen(self, panel: Panel) -> list[int]:
         """The best of the mixes that grow by whichever grammar raises F1 most.
@@ -360,12 +389,17 @@ class _Mix:
         """
         path, rest = [0], list(range(1, len(self.members)))
         scores = [panel.f1_of(path)]
-        while rest and len(path) < MOST_MEMBERS:
+        while rest and len(path) < MOST_MEMBERS and self._has_time(panel, path, rest):
             found = [panel.f1_of([*path, k]) for k in rest]
             path.append(rest.pop(int(np.argmax(found))))
             scores.append(max(found))
         best = len(scores) - int(np.argmax(scores[::-1]))  # of equal ones the largest
         return path[:best]
+
+    def _has_time(self, panel: Panel, path: list[int], rest: list[int]) -> bool:
+        """Whether the mix can grow once more, and be scored after that."""
+        need = len(rest) * panel.f1_seconds + self._seconds_to_score([*path, rest[0]])
+        return self.clock.left > need
 
     def _tuned(self, panel: Panel, chosen: list[int]) -> FloatArray:
         """Equal weights, unless those under which dev brackets are most probable are better."""
@@ -375,49 +409,11 @@ class _Mix:
         return tuned if gain > TUNED_GAIN else equal
 
 
-class _Clock:
-    """How much time is left, and how long candidates will take.
+def _as_written(member: LatentGrammar) -> LatentGrammar:
+    """A grammar with its tensors in single precision, as a file of an ensemble has them.
 
-    First guesses are rates of one core measured on the Penn Treebank sample; every training that
-    ends corrects them for its kind.
+    What is graded is then what will be loaded.
     """
-
-    def __init__(self, budget: float | None, bank: Treebank, jobs: int) -> None:
-        from sapwood.execute import resolve_jobs
-
-        self.ends = perf_counter() + (np.inf if budget is None else budget)
-        self.jobs = resolve_jobs(jobs)
-        self.n_nodes = len(bank.label)
-        rules = bank.rule[bank.rule >= 0]
-        self.rule_count = np.bincount(rules, minlength=len(bank.inventory.rules))
-        self.rules = bank.inventory.rules
-        n_nodes = np.bincount(bank.label, minlength=len(bank.inventory.symbols))
-        self.limit = np.maximum(1, n_nodes // NODES_PER_STATE)
-        self.factor: dict[str, float] = {}
-
-    @property
-    def left(self) -> float:
-        """Seconds."""
-        return self.ends - perf_counter()
-
-    def expected(self, candidate: Candidate) -> float:
-        """Seconds that a candidate will take, about."""
-        return self._guess(candidate) * self.factor.get(candidate.method, 1.0)
-
-    def learn(self, candidate: Candidate, seconds: float) -> None:
-        """Note how long a candidate has taken."""
-        self.factor[candidate.method] = seconds / self._guess(candidate)
-
-    def _guess(self, candidate: Candidate) -> float:
-        if candidate.method == "crf":
-            return 1e-4 * self.n_nodes / (1 + (self.jobs - 1) / 2)  # only the charts are shared
-        passes = 2e-6 * self.n_nodes * (4 + candidate.states / 4)  # features, projection, tensors
-        if candidate.method == "em":
-            stages = EMLPCFG(candidate.states)._schedule()
-            passes = sum(stage.iterations * self._iteration(stage.states) for stage in stages)
-        return passes / self.jobs
-
-    def _iteration(self, m: int) -> float:
-        """Seconds of one EM iteration: products over nodes, and passes over the tensors."""
-        states = np.minimum(self.limit, m)[self.rules].prod(axis=1)
-        return float(6e-10 * (self.rule_count @ states) + 4e-9 * states.sum() + 2e-7 * self.n_nodes)
+    if member.is_plain:
+        return member
+    return replace(member, rule_weights=member.rule_weights.astype(np.float32).astype(np.float64))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,8 @@ import numpy.typing as npt
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
 from sapwood.estimators.dev_set import cleaned, pruned_by
-from sapwood.evaluate.bracketing import bracketing
+from sapwood.evaluate.bracketing import add_up, bracketing
+from sapwood.evaluate.scores import SentenceScore
 from sapwood.execute import ordered_map
 from sapwood.inference.brackets import (
     ItemLabels,
@@ -31,7 +33,7 @@ from sapwood.inference.brackets import (
     sharpened,
 )
 from sapwood.inference.charts import PrunedChart, posteriors
-from sapwood.inference.decoders import Gains, best_tree, bracket_gains
+from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains
 from sapwood.inference.parser import Parser
 from sapwood.models.ensemble import shares_chart
 
@@ -53,12 +55,26 @@ class _Sentence:
         None for a sentence of one word, or without a parse.
     rows
         The labels of its items.
+    posteriors
+        P[k], of the rows' brackets.
+    scores
+        EVALB's row of every tree that some mix has given the sentence: most mixes agree.
     """
 
+    gold: Tree
     words: list[str]
     chart: PrunedChart | None
     rows: ItemLabels | None
-    posteriors: list[FloatArray] = field(default_factory=list)  # P[k], of the rows' brackets
+    posteriors: list[FloatArray] = field(default_factory=list)
+    scores: dict[tuple[tuple[int, ...], ...], SentenceScore] = field(default_factory=dict)
+
+
+class _Charts(NamedTuple):
+    """Charts that all members of a group share, and how long they took."""
+
+    owner: LatentGrammar
+    charts: list[PrunedChart | None]
+    seconds: float
 
 
 class Panel:
@@ -80,16 +96,18 @@ class Panel:
         self.first = first
         self.numbers: dict[str, int] = {}
         self.n_members = 0
-        self._charts: list[tuple[LatentGrammar, list[PrunedChart | None]]] = []
+        self.f1_seconds = 0.0  # of the slowest of all mixes so far
+        self._groups: list[_Charts] = []
+        self._member_seconds: list[tuple[int, float]] = []  # group and seconds
         table = self._table(first)
 
-        def sentence(words: list[str], chart: PrunedChart | None) -> _Sentence:
+        def sentence(tree: Tree, chart: PrunedChart | None) -> _Sentence:
+            words = tree.words()
             rows = item_labels(chart.forest, len(words), table) if chart else None
-            return _Sentence(words, chart, rows)
+            return _Sentence(tree, words, chart, rows)
 
-        words = [tree.words() for tree in self.gold]
-        charts = self._charts_of(first)
-        self.sentences = [sentence(w, c) for w, c in zip(words, charts, strict=True)]
+        charts = self._groups[self._group_of(first)].charts
+        self.sentences = [sentence(tree, c) for tree, c in zip(self.gold, charts, strict=True)]
 
     def _table(self, grammar: LatentGrammar) -> LabelTable:
         for symbol in grammar.symbols:
@@ -97,18 +115,26 @@ class Panel:
                 self.numbers.setdefault(name, len(self.numbers))
         return label_table(grammar.symbols, grammar.n_phrases, self.numbers)
 
-    def _charts_of(self, grammar: LatentGrammar) -> list[PrunedChart | None]:
-        """Charts pruned by a grammar's plain grammar; members of a group share them."""
-        for owner, charts in self._charts:
-            if shares_chart(owner, grammar):
-                return charts
+    def _group_of(self, grammar: LatentGrammar) -> int:
+        """Place of the charts pruned by a grammar's plain grammar; a group shares them."""
+        for place, group in enumerate(self._groups):
+            if shares_chart(group.owner, grammar):
+                return place
+        began = perf_counter()
         charts = pruned_by(grammar, self.gold, self.jobs)
-        self._charts.append((grammar, charts))
-        return charts
+        self._groups.append(_Charts(grammar, charts, perf_counter() - began))
+        return len(self._groups) - 1
+
+    def seconds_of(self, members: Sequence[int]) -> float:
+        """How long charts and posteriors of members took: parsing with them takes no longer."""
+        asked = [self._member_seconds[k] for k in members]
+        charts = sum(self._groups[place].seconds for place in {place for place, _ in asked})
+        return charts + sum(seconds for _, seconds in asked)
 
     def add(self, member: LatentGrammar) -> None:
         """Note a member's posteriors of all brackets."""
-        charts, table = self._charts_of(member), self._table(member)
+        place, table = self._group_of(member), self._table(member)
+        charts, began = self._groups[place].charts, perf_counter()
 
         def look(pair: tuple[_Sentence, PrunedChart | None]) -> FloatArray:
             sentence, chart = pair
@@ -126,6 +152,7 @@ class Panel:
             self.sentences, ordered_map(look, pairs, jobs=self.jobs), strict=True
         ):
             sentence.posteriors.append(p)
+        self._member_seconds.append((place, perf_counter() - began))
         self.n_members += 1
 
     def f1_of(
@@ -189,21 +216,37 @@ class Panel:
         return [(2 * x * (n + 1) + i) * (n + 1) + j for x, i, j in known if x is not None]
 
     def f1(self, weights: Sequence[float] | FloatArray, sharpness: float = 1.0) -> float:
-        """EVALB's F1, in percent, of the members mixed with these weights."""
+        """EVALB's F1, in percent, of the members mixed with these weights.
+
+        That of a parser that prunes nothing between the members (`Parser(mix, middle=0)`).
+        """
+        began = perf_counter()
         share = np.asarray(weights, float) / np.sum(weights)
         parser = Parser(self.first)
 
-        def tree(sentence: _Sentence) -> Tree:
-            chart, rows = sentence.chart, sentence.rows
-            if chart is None or rows is None:
-                return parser.parse(sentence.words).tree
-            p = sharpened(share @ np.array(sentence.posteriors), sharpness)
-            gains = bracket_gains(rows, p, len(chart.items))
-            none = np.zeros(len(chart.forest.head))
-            nodes = best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))
-            if nodes is None:
-                return parser.parse(sentence.words).tree
-            spelled = [(a, b, c, chart.words[i] if b < 0 else None) for a, b, c, i in nodes]
-            return restore(self.first.symbols, spelled)
+        def score(sentence: _Sentence) -> SentenceScore:
+            nodes = _best_nodes(sentence, share, sharpness)
+            key = tuple(nodes or ())
+            if key not in sentence.scores:
+                tree = self._tree(sentence, nodes) if nodes else parser.parse(sentence.words).tree
+                sentence.scores[key] = bracketing([sentence.gold], [tree]).sentences[0]
+            return sentence.scores[key]
 
-        return bracketing(self.gold, list(ordered_map(tree, self.sentences, jobs=self.jobs))).f1
+        found = add_up(list(ordered_map(score, self.sentences, jobs=self.jobs))).f1
+        self.f1_seconds = max(self.f1_seconds, perf_counter() - began)
+        return found
+
+    def _tree(self, sentence: _Sentence, nodes: Nodes) -> Tree:
+        spelled = [(a, b, c, sentence.words[i] if b < 0 else None) for a, b, c, i in nodes]
+        return restore(self.first.symbols, spelled)
+
+
+def _best_nodes(sentence: _Sentence, share: FloatArray, sharpness: float) -> Nodes | None:
+    """The tree of highest expected F1 under a mix; None for one word, or without a parse."""
+    chart, rows = sentence.chart, sentence.rows
+    if chart is None or rows is None:
+        return None
+    p = sharpened(share @ np.array(sentence.posteriors), sharpness)
+    gains = bracket_gains(rows, p, len(chart.items))
+    none = np.zeros(len(chart.forest.head))
+    return best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -77,18 +76,12 @@ class PCFG(TreebankEstimator):
 
     def fit(self, bank: TreebankLike) -> Self:
         """Estimate the grammar of a treebank."""
-        started = perf_counter()
         self._check_parameters()
         bank = as_treebank(bank)
         self.bank_ = bank = self._retransformed(bank)
         counts = map_reduce(TreeCounts.of, bank.shards(resolve_jobs(self.n_jobs)), jobs=self.n_jobs)
         record = {"method": "pcfg", "trees": bank.n_trees, "tokens": bank.n_tokens}
-        self.model_ = grammar_of(
-            counts,
-            bank.inventory,
-            self.lexicon or LexiconSettings(),
-            record | {"seconds": round(perf_counter() - started, 3)},
-        )
+        self.model_ = grammar_of(counts, bank.inventory, self.lexicon or LexiconSettings(), record)
         return self
 
     def _retransformed(self, bank: Treebank) -> Treebank:

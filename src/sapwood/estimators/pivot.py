@@ -33,7 +33,6 @@ from sapwood.estimators.em_checkpoint import EMInfo
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
-from sapwood.execute import resolve_jobs
 from sapwood.features.nodes import NodeTable
 from sapwood.features.space import FeatureSpace
 from sapwood.models.latent_parameters import LatentParameters
@@ -156,7 +155,7 @@ class PivotLPCFG(TreebankEstimator):
         )
         projection = spectral.project(bank)  # step 0
         views = _Views(projection, self.n_states, self.side)  # step 1
-        trees = TrainingTrees(projection.bank, resolve_jobs(self.n_jobs))
+        trees = TrainingTrees(projection.bank)
         start = _parameters(views, trees, self.sharpness)  # steps 2 and 3, and section 6.1
         start = start.smoothed(self.rule_smoothing, self.word_smoothing)
         self._finish(projection, views, trees, start, dev)

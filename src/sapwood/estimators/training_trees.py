@@ -16,12 +16,21 @@ from sapwood.moments.merge_losses import MergeLosses
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 NODES_PER_STATE = 20  # a label gets no more states than its count divided by this
+# Shards depend on the data alone, so that jobs never change a sum. Every shard has counts of all
+# rules, so that smaller ones cost more time than more threads win.
+SHARD_NODES = 100_000
 
 
 class TrainingTrees:
-    """A treebank prepared for EM: shards, pairs of tag and word, and limits on states."""
+    """A treebank prepared for EM: shards, pairs of tag and word, and limits on states.
 
-    def __init__(self, bank: Treebank, n_shards: int) -> None:
+    Parameters
+    ----------
+    n_shards
+        Into how many parts the trees are cut; None for as many as their number asks for.
+    """
+
+    def __init__(self, bank: Treebank, n_shards: int | None = None) -> None:
         inventory = bank.inventory
         self.bank = bank
         n_words, n_phrases = len(inventory.words), len(inventory.phrases)
@@ -29,6 +38,7 @@ class TrainingTrees:
         codes = (bank.label[leaf].astype(np.int64) - n_phrases) * n_words + bank.word[leaf]
         self.pairs, self.pair_count = np.unique(codes, return_counts=True)
         self.symbol_of_pair = n_phrases + self.pairs // n_words
+        n_shards = n_shards or -(-len(bank.label) // SHARD_NODES)
         self.shards = [TreeShard(shard, self.pairs) for shard in bank.shards(n_shards)]
         count = np.bincount(bank.label, minlength=len(inventory.symbols))
         self.limit = np.maximum(1, count // NODES_PER_STATE)

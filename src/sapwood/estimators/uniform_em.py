@@ -20,7 +20,7 @@ from time import process_time
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.execute import map_reduce, resolve_jobs
+from sapwood.execute import map_reduce
 from sapwood.identify.families import family_of, random_parameters, stationary
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
@@ -29,6 +29,7 @@ from sapwood.moments.uniform_counts import UniformCounts
 FloatArray = npt.NDArray[np.float64]
 FLOOR = 1e-3  # share of the uniform distribution in a start: EM never leaves a probability of 0
 TINY = 1e-12  # below that a probability is 0 for the logarithms of Q
+SHARD_SENTENCES = 20_000  # shards depend on the data alone, so that jobs never change a sum
 SHORTEST = 0.1  # what a jump leaves of a probability at least
 CLIMB = {"maxiter": 20, "ftol": 1e-14, "gtol": 1e-10}  # of the M-step of DEP-IES
 
@@ -123,8 +124,9 @@ class _Climb:
     """E-steps over the same sentences, and the path that they took."""
 
     def __init__(self, sentences: SentenceCounts, n_jobs: int) -> None:
-        self.jobs = resolve_jobs(n_jobs)
-        self.shards = sentences.shards(self.jobs)
+        self.jobs = n_jobs
+        n_distinct = sum(map(len, sentences.rows.values()))
+        self.shards = sentences.shards(-(-n_distinct // SHARD_SENTENCES))
         self.n_steps = 0
         self.has_converged = False
         self.path: list[_Point] = []

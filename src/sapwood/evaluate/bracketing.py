@@ -94,9 +94,9 @@ def bracketing(
         rows.append(row)
         strict_rows.append(_strict(number, a, b, row))
     return BracketingReport(
-        all=_add_up(rows),
-        len40=_add_up([row for row in rows if row.length <= CUTOFF]),
-        strict=_add_up(strict_rows, drop=False),
+        all=add_up(rows),
+        len40=add_up([row for row in rows if row.length <= CUTOFF]),
+        strict=add_up(strict_rows, drop=False),
         sentences=rows,
         strict_sentences=strict_rows,
     )
@@ -328,8 +328,8 @@ def _select(items: Sequence[str], kept: Sequence[bool]) -> list[str]:
     return [item for item, keep in zip(items, kept, strict=True) if keep]
 
 
-def _add_up(rows: Sequence[SentenceScore], *, drop: bool = True) -> Totals:
-    """Sum the rows; `drop` leaves out errors and skipped sentences, as EVALB does."""
+def add_up(rows: Sequence[SentenceScore], *, drop: bool = True) -> Totals:
+    """Sum rows; `drop` leaves out errors and skipped sentences, as EVALB does."""
     fine = [row for row in rows if row.status == OK]
     counted = fine if drop else rows
     return Totals(
