@@ -56,12 +56,12 @@ def begin(cli, model: Path, corpus: Path, out: Path, options: list[str]) -> byte
     return whole
 
 
-def _stopping(self, lines):
+def _stopping(self, sentences):
     """Two answers, then Ctrl-C."""
-    for k, line in enumerate(lines):
+    for k, words in enumerate(sentences):
         if k == 2:
             raise KeyboardInterrupt
-        yield self._answer(line.split())
+        yield self._answer(words)
 
 
 # -- in this process: wherever it was cut ---------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -70,7 +70,7 @@ def split_words(line: str) -> list[str]:
     return _WORD.findall(line)
 
 
-def read_lines(source: str) -> Iterator[str]:
+def read_lines(source: str) -> Generator[str, None, None]:
     """The lines of a file, compressed or not, or of stdin, as they come."""
     from sapwood.corpus.files import lines_of, open_text, source_name
 

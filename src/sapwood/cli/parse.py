@@ -1,4 +1,4 @@
-"""`sapwood parse`: one tokenised sentence a line in, one tree a line out, as a stream."""
+"""`sapwood parse`: one sentence a line in, one tree a line out, as a stream."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ from sapwood.cli.inputs import (
     JsonOption,
     ModelArgument,
     load_model,
-    read_lines,
-    split_words,
 )
 from sapwood.cli.resume import open_part, sha256
+from sapwood.cli.sentences import RawOption, Text, TokenizerOption
 
 if TYPE_CHECKING:
     from sapwood.inference.parser import Parse, Parser, ParserStats
@@ -65,6 +64,8 @@ out, so lines stay aligned (under --json, an object whose tree is null).
 Examples:
   sapwood parse model.sapwood sentences.txt > trees.mrg
   echo 'the dog sleeps .' | sapwood parse bundled
+  echo "The dog isn't here." | sapwood parse model.sapwood --raw
+  sapwood parse model.sapwood gold.mrg --trees > predicted.mrg
   sapwood parse model.sapwood sentences.txt --k-best 5 -o five-best.tsv
   sapwood parse model.sapwood corpus.txt -o corpus.mrg --resume
 """
@@ -103,6 +104,17 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             "command continues. Needs FILE and -o. Not for short runs.",
         ),
     ] = False,
+    trees: Annotated[
+        bool | None,
+        typer.Option(
+            "--trees/--sentences",
+            help="What FILE holds: a treebank whose words are parsed, one tree for each tree; or "
+            "one tokenised sentence a line, whatever it looks like.",
+            show_default="sentences, after a look at the first lines",
+        ),
+    ] = None,
+    raw: RawOption = False,
+    tokenizer: TokenizerOption = None,
     k_best: Annotated[
         int | None,
         typer.Option(min=1, metavar="K", help="The K best trees of each sentence, with scores."),
@@ -153,23 +165,25 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     ] = 2000.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Parse tokenised sentences: one a line in, one bracketed tree a line out, in order.
+    """Parse sentences: one a line in, one bracketed tree a line out, in order.
 
     Every sentence gets a tree; one that the grammar has no parse for gets a flat one and is counted
-    on stderr. Words are separated by blanks; tokenise and escape brackets as the treebank does.
+    on stderr. Words are separated by blanks, tokenised as in the treebank, unless --raw or --trees
+    say otherwise. Sentences are not looked for: one line is one.
     """
+    text = Text(trees, raw, tokenizer)
     layout = _Layout(k_best, scores, as_json)
     settings = _Settings(decoder.value, fast, threshold, memory_limit)
     _check(settings, resume, out, file)
     parser = settings.parser(model)
-    origin = _origin(model, file, layout, settings) if resume else None
+    origin = _origin(model, file, layout, settings) | asdict(text) if resume else None
     run = _Run(parser, layout, jobs)
     meter = Meter()
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
     with _opened(out, origin, layout) as (write, n_done):
-        lines = islice(read_lines(file), n_done, None)
-        with closing(run.answers(lines)) as answers:
+        sentences = islice(text.sentences(file, parser.model), n_done, None)
+        with closing(run.answers(sentences)) as answers:
             for number, answer in enumerate(answers, 1):
                 write(answer)
                 show(number)
@@ -312,7 +326,7 @@ def _rows(parse: Parse) -> Iterator[tuple[str, int, int, float | None]]:
 
 
 class _Run:
-    """Lines in, answers out, on several threads; remembers how many lines were empty."""
+    """Sentences in, answers out, on several threads; remembers how many were empty."""
 
     def __init__(self, parser: Parser, layout: _Layout, jobs: int) -> None:
         self.parser = parser
@@ -320,15 +334,14 @@ class _Run:
         self.jobs = jobs
         self.n_empty = 0
 
-    def answers(self, lines: Iterator[str]) -> Generator[str, None, None]:
+    def answers(self, sentences: Iterator[list[str]]) -> Generator[str, None, None]:
         from sapwood.execute import ordered_map
 
         self.parser.parse_many(())  # arranges the rules once, before threads start
-        yield from ordered_map(self._answer, self._sentences(lines), jobs=self.jobs)
+        yield from ordered_map(self._answer, self._counted(sentences), jobs=self.jobs)
 
-    def _sentences(self, lines: Iterator[str]) -> Iterator[list[str]]:
-        for line in lines:
-            words = split_words(line)
+    def _counted(self, sentences: Iterator[list[str]]) -> Iterator[list[str]]:
+        for words in sentences:
             self.n_empty += not words
             yield words
 

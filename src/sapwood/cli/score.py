@@ -19,8 +19,8 @@ from sapwood.cli.inputs import (
     load_model,
     peek,
     read_lines,
-    split_words,
 )
+from sapwood.cli.sentences import RawOption, Text, TokenizerOption
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
@@ -51,6 +51,8 @@ def score(
             show_default="trees where the text starts with (",
         ),
     ] = None,
+    raw: RawOption = False,
+    tokenizer: TokenizerOption = None,
     jobs: JobsOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,11 +62,16 @@ def score(
     pruning. -inf says that the model cannot build it. For an ensemble, probabilities are weighted
     means over its members. Totals and the perplexity per word go to stderr and leave -inf out.
     """
+    how = Text(trees, raw, tokenizer)
     loaded = load_model(model)
     first, lines = peek(read_lines(file))
-    holds_trees = first.lstrip().startswith("(") if trees is None else trees
+    starts_tree = first.lstrip().startswith("(") and not (raw or tokenizer)
+    holds_trees = starts_tree if trees is None else trees
     tally = _Tally("trees" if holds_trees else "sentences")
-    items = _tree_scores(loaded, lines, file) if holds_trees else _scores(loaded, lines, jobs)
+    if holds_trees:
+        items = _tree_scores(loaded, lines, file)
+    else:
+        items = _scores(loaded, how.words_of(lines, file, loaded), jobs)
     for log_prob, n_words in items:
         tally.add(log_prob, n_words)
         if not as_json:
@@ -85,8 +92,8 @@ def _tree_scores(model: Model, lines: Iterator[str], file: str) -> Iterator[tupl
         yield from ((p, len(tree.words())) for p, tree in zip(log_probs, chunk, strict=True))
 
 
-def _scores(model: Model, lines: Iterator[str], jobs: int) -> Iterator[tuple[float, int]]:
-    """Log-probability and length of each line; an empty line has neither."""
+def _scores(model: Model, sentences: Iterator[list[str]], jobs: int) -> Iterator[tuple[float, int]]:
+    """Log-probability and length of each sentence; an empty line has neither."""
     from sapwood.execute import ordered_map
     from sapwood.models.ensemble import Ensemble
 
@@ -96,7 +103,7 @@ def _scores(model: Model, lines: Iterator[str], jobs: int) -> Iterator[tuple[flo
     def one(words: list[str]) -> tuple[float, int]:
         return (model.log_prob(words) if words else math.nan), len(words)
 
-    return ordered_map(one, (split_words(line) for line in lines), jobs=jobs)
+    return ordered_map(one, sentences, jobs=jobs)
 
 
 @dataclass

@@ -14,6 +14,7 @@ import numpy as np
 
 from sapwood.arguments import as_count, as_items, describe
 from sapwood.corpus.clean import ROOT
+from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.words import as_sentence
@@ -260,6 +261,30 @@ class Parser:
         negative = result._forest.parsed.n_negative if result._forest else 0
         self.stats.add(fallback=result.is_fallback, too_long=too_long, negative_items=negative)
         return result
+
+    def parse_text(self, text: str, *, tokenize: Tokenizer | None = None) -> Parse:
+        """Parse one sentence as people write it.
+
+        Parameters
+        ----------
+        text
+            One sentence; nothing looks for the ends of sentences.
+        tokenize
+            A function from the text to its words; by default `PennTokenizer` with the model's
+            vocabulary.
+
+        Examples
+        --------
+        >>> import sapwood as sw
+        >>> parser = sw.Parser(sw.bundled_grammar())
+        >>> print(parser.parse_text("The dog sleeps.").tree)
+        (TOP (S (NP (DT The) (NN dog)) (VP (VBZ sleeps)) (. .)))
+        """
+        return self.parse((tokenize or self._tokenizer)(text))
+
+    @cached_property
+    def _tokenizer(self) -> PennTokenizer:
+        return PennTokenizer(self._first.lexicon.words)
 
     def parse_many(
         self, sentences: Iterable[Sequence[str]], *, jobs: int | None = 1

@@ -1,0 +1,282 @@
+r"""Text as people write it, to the words that a treebank has.
+
+`PennTokenizer` follows the conventions of Penn treebanks and asks the vocabulary of a model where
+treebanks differ:
+
+- **What the vocabulary knows stays whole**: `Mr.`, `AT&T`, `Yahoo!`.
+- **Punctuation and brackets** are words of their own: `(` is `-LRB-`, and `[` and `{` are `-LSB-`
+  and `-LCB-` unless the vocabulary has them as they are.
+- **Quotes** become ` `` ` and `''`, or `"`, whichever the vocabulary has; likewise dashes and
+  ellipses.
+- **Contractions** of English: `do n't`, `dog 's`, `can not`. Where the vocabulary has words that
+  end in an apostrophe, as French does, those come off at the front: `l' eau`.
+- **Periods** stay with abbreviations and initials (`Mr.`, `J. P.`, `U.S.`). At the end of the text
+  the period is the sentence's: `Inc.` is `Inc .`, but `U.S.` is `U.S. .`, as in Penn's own files.
+- **Numbers, dates, times, addresses** stay whole: `1,000.50`, `12:30`, `http://a.b/c`. Signs of
+  currency and per cent come off: `$ 5`, `US$ 5`, `5 %`.
+- **Slashes** are written `\/` where the vocabulary does so, and are words where it has `/`; signs
+  such as `=` likewise. **Hyphens** stay inside words, unless the vocabulary splits at them.
+
+One text is one sentence: nothing here looks for the ends of sentences.
+
+Tokenised text comes back unchanged, so that it does no harm to tokenise twice.
+"""
+
+# ruff: noqa: RUF001 - quotes and dashes that look alike are what this file is about
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+
+class Tokenizer(Protocol):
+    """Any function from the text of one sentence to its words."""
+
+    def __call__(self, text: str, /) -> Sequence[str]:
+        """The words of one sentence."""
+
+
+# Names, titles and places that end in a period inside a sentence; a model's own come on top.
+_PERIODS = (
+    "Mr. Mrs. Ms. Dr. Prof. Rev. Gen. Col. Maj. Capt. Lt. Sgt. Gov. Sen. Rep. Pres. Hon. St. Mt. "
+    "Jr. Sr. Inc. Ltd. Co. Corp. Cos. Bros. Dept. Univ. Assn. Ave. Blvd. Rd. No. Nos. Fig. Figs. "
+    "Vol. pp. vs. etc. cf. al. ca. approx. est. eds. Jan. Feb. Mar. Apr. Aug. Sept. Oct. Nov. Dec. "
+    "Mon. Tues. Wed. Thurs. Fri. Sat. Sun. Ala. Ariz. Ark. Calif. Colo. Conn. Del. Fla. Ga. Ill. "
+    "Ind. Kan. Ky. La. Mass. Md. Mich. Minn. Miss. Mo. Mont. Neb. Nev. Okla. Ore. Pa. Tenn. Tex. "
+    "Va. Vt. Wash. Wis. Wyo."
+)
+_ABBREVIATIONS = frozenset(_PERIODS.split())
+_INITIAL = re.compile(r"[^\W\d_]\.")
+_ACRONYM = re.compile(r"(?:[\w-]+-)?(?:[^\W\d_]{1,2}\.){2,}")  # U.S., p.m., Ph.D., non-U.S.
+
+# English contractions: those with an apostrophe, and where the second word of others starts.
+_CLITIC = re.compile(r"(?i)(.+?)(n['’]t|['’](?:s|re|ve|ll|d|m))")
+_FUSED = {
+    "cannot": 3, "gonna": 3, "gotta": 3, "wanna": 3, "gimme": 3, "lemme": 3, "'tis": 2, "'twas": 2,
+}  # fmt: skip
+_APOSTROPHE_FIRST = r"['’](?:\d\ds?|(?i:s|re|ve|ll|d|m|em|til|cause|n'?|tis|twas|t))(?!\w)"
+
+# What a mark may be written as: the first that the vocabulary has, else the last, which is Penn's.
+_SPELLINGS: dict[str, tuple[str, ...]] = {
+    "(": ("-LRB-",),
+    ")": ("-RRB-",),
+    "[": ("[", "-LSB-"),
+    "]": ("]", "-RSB-"),
+    "{": ("{", "-LCB-"),
+    "}": ("}", "-RCB-"),
+    "``": ("``", '"', "“", "«", "``"),
+    "''": ("''", '"', "”", "»", "''"),
+    "“": ("“", "``", '"', "``"),
+    "”": ("”", "''", '"', "''"),
+    "„": ("„", "``", '"', "``"),
+    "«": ("«", "``", '"', "“", "``"),
+    "»": ("»", "''", '"', "”", "''"),
+    "`": ("`", "‘", "'", "`"),
+    "‘": ("‘", "`", "'", "`"),
+    "--": ("--", "—", "–", "-", "--"),
+    "—": ("—", "--", "–", "-", "--"),
+    "–": ("–", "--", "—", "-", "--"),
+    "...": ("...", "…", "..."),
+    "…": ("…", "..."),
+}
+_SIGNS = "=<>±×÷~°+*^|→≤≥∼−·/–"  # words of their own where the vocabulary has them as words
+_MIN_FOR_HYPHENS = 2000  # words that a vocabulary must have to tell how it treats hyphens
+_FEW_HYPHENS = 0.03  # share of words with a hyphen in treebanks that split there; others have more
+
+_OPENERS = "([{“„«‘¿¡`-—–/=\"'"  # a straight quote behind one of these opens
+_CLOSERS = "\"'”’»)]}"
+_MARKS = '!?;"()[]{}“”„«»‹›‘¿¡…—。、！？，；：《》「」'
+_MONEY = "$£€¥₹₩"
+
+
+class PennTokenizer:
+    r"""Splits the text of one sentence into words, as the treebank behind a vocabulary does.
+
+    Parameters
+    ----------
+    vocabulary
+        The words of a model (`model.lexicon.words`); without any, English is taken for granted, as
+        the Penn Treebank writes it.
+
+    Examples
+    --------
+    >>> tokenize = PennTokenizer()
+    >>> " ".join(tokenize('Mr. Lee (of "A&B Inc.") didn\'t pay $1,000.'))
+    "Mr. Lee -LRB- of `` A&B Inc. '' -RRB- did n't pay $ 1,000 ."
+    >>> PennTokenizer(["l'", "d'", "eau"])("L'eau d'ici, non?")
+    ["L'", 'eau', "d'", 'ici', ',', 'non', '?']
+    """
+
+    def __init__(self, vocabulary: Collection[str] = ()) -> None:
+        known = self.vocabulary = frozenset(vocabulary)
+        self._is_english = not known or {"the", "of"} <= known
+        self._spelling = {
+            mark: next((form for form in forms if form in known), forms[-1])
+            for mark, forms in _SPELLINGS.items()
+        }
+        self._has_curly = any(re.match(r"’\w|\w+’", word) for word in known)
+        self._elisions = frozenset(
+            word.lower()
+            for word in known
+            if not self._is_english and re.fullmatch(r"\w+['’]", word)
+        )
+        signs = "".join(sign for sign in _SIGNS if sign in known)
+        self._piece = _pieces(signs)
+        self._escapes_slash = not known or any(r"\/" in word for word in known)
+        self._splits_hyphens, self._affixes = _hyphens(known)
+
+    def __call__(self, text: str) -> list[str]:
+        """The words of one sentence."""
+        if not self._has_curly:
+            text = text.replace("’", "'")
+        words: list[str] = []
+        n_open = 0  # quotes
+        for chunk, following in pairwise([*text.split(), ""]):
+            for piece in self.pieces(chunk, following):
+                if piece == '"':  # nothing around it says which
+                    piece = "''" if n_open else "``"  # noqa: PLW2901
+                n_open = max(0, n_open + (piece == "``") - (piece == "''"))
+                words.append(self.spell(piece))
+        return words
+
+    def spell(self, piece: str) -> str:
+        """A mark as the vocabulary writes it; any other piece as it is."""
+        return self._spelling.get(piece, piece)
+
+    def pieces(self, chunk: str, following: str = "") -> list[str]:
+        """The pieces of a run of characters without blanks, before marks get their spelling.
+
+        Parameters
+        ----------
+        chunk
+            The characters.
+        following
+            The next run in the sentence; none when this is the last.
+        """
+        if chunk in self.vocabulary and (following or not chunk.endswith(".")):
+            return [chunk]
+        return list(self._scan(chunk, following))
+
+    def _scan(self, chunk: str, following: str) -> Iterator[str]:
+        at = 0
+        while at < len(chunk):
+            match = self._piece.match(chunk, at)
+            assert match is not None  # the last alternative takes any character
+            kind, piece, end = match.lastgroup, match[0], match.end()
+            if kind == "word":
+                end += chunk.startswith(".", end) and not chunk.startswith("..", end)
+                yield from self._word(chunk[at:end], chunk[end:], following)
+            elif kind == "clitic":
+                yield from self._parts(piece)
+            elif kind == "dash":
+                yield "--"
+            elif piece in {'"', "'"}:
+                yield _quote(piece, chunk[:at], chunk[end:])
+            else:
+                yield piece
+            at = end
+
+    def _word(self, word: str, rest: str, following: str) -> Iterator[str]:
+        """A word, perhaps with a period behind it that may be its own."""
+        if not word.endswith("."):
+            yield from self._parts(word)
+            return
+        has_own = word in self.vocabulary or self._is_abbreviation(word)
+        # Nothing but closing quotes and brackets behind it: the period ends the sentence.
+        if not rest.strip(_CLOSERS) and not following.strip(_CLOSERS):
+            yield from (word,) if has_own and _ACRONYM.fullmatch(word) else self._parts(word[:-1])
+            yield "."
+        elif has_own or (not rest and following[0].islower()):
+            yield word
+        else:
+            yield from self._parts(word[:-1])
+            yield "."
+
+    def _is_abbreviation(self, word: str) -> bool:
+        if _INITIAL.fullmatch(word) or _ACRONYM.fullmatch(word):
+            return True
+        return self._is_english and word in _ABBREVIATIONS
+
+    def _parts(self, word: str) -> Iterator[str]:
+        """Contractions and elisions come off; the rest may be split at hyphens."""
+        cut = 0
+        if word in self.vocabulary:
+            yield word
+        elif self._is_english and (match := _CLITIC.fullmatch(word)):
+            yield from self._parts(match[1])
+            yield match[2]
+        elif self._is_english and word.lower() in _FUSED:
+            cut = _FUSED[word.lower()]
+            yield from (word[:cut], word[cut:])
+        elif (cut := _elided(word, self._elisions)) and cut < len(word):
+            yield word[:cut]
+            yield from self._parts(word[cut:])
+        elif self._splits_hyphens:
+            yield from self._at_hyphens(word)
+        else:
+            yield re.sub(r"(?<!\\)/", r"\\/", word) if self._escapes_slash else word
+
+    def _at_hyphens(self, word: str) -> Iterator[str]:
+        first, hyphen, last = word.partition("-")
+        if not (first and last) or {f"{first.lower()}-", f"-{last.lower()}"} & self._affixes:
+            yield word
+            return
+        yield from (first, hyphen)
+        yield from self._at_hyphens(last)
+
+
+def _elided(word: str, elisions: frozenset[str]) -> int:
+    """Length of a first word that leans on the next, with its apostrophe; 0 when there is none."""
+    match = re.match(r"\w+['’]", word)
+    return match.end() if match and match[0].lower() in elisions else 0
+
+
+def _hyphens(vocabulary: frozenset[str]) -> tuple[bool, frozenset[str]]:
+    """Whether a vocabulary splits words at hyphens; and what it leaves on: `non-`, `-fold`."""
+    inside = [word.lower() for word in vocabulary if re.search(r"\w-\w", word)]
+    is_split = (
+        "-" in vocabulary
+        and len(vocabulary) >= _MIN_FOR_HYPHENS
+        and len(inside) < _FEW_HYPHENS * len(vocabulary)
+    )
+    firsts = {word[: word.index("-") + 1] for word in inside}
+    return is_split, frozenset(firsts | {word[word.rindex("-") :] for word in inside})
+
+
+def _quote(mark: str, before: str, after: str) -> str:
+    """What a straight quote is by what stands around it; itself where that does not say."""
+    if before and before[-1] not in _OPENERS:
+        return "''" if mark == '"' else mark
+    if after.strip(_CLOSERS + ",;:.!?"):
+        return "``" if mark == '"' else "`"
+    return mark
+
+
+def _pieces(signs: str) -> re.Pattern[str]:
+    """Kinds of pieces, tried in this order where the last one ended.
+
+    Parameters
+    ----------
+    signs
+        Characters that are words of their own, besides marks of punctuation.
+    """
+    apart = re.escape(_MARKS + _MONEY + signs)
+    # Inside a word: signs of numbers and times between digits, single periods and hyphens,
+    # apostrophes between letters, and signs of currency that have no number.
+    glue = r"(?<=\d)[,:](?=\d)|\.(?=\w|-\w)|(?<=\w)['’](?=\w)|(?<!-)-(?!-)"
+    glue += rf"|(?<!\d)[{_MONEY}](?!\.?\d)"
+    if "–" not in signs:
+        glue += r"|(?<=\d)–(?=\d)"
+    return re.compile(
+        r"(?P<address>(?:[a-z]+://|www\.)[^\s\"'<>()\[\]{}“”«»]*[\w/])"
+        r"|(?P<escape>-[LR][RSC]B-|``|''|\.\.\.)"
+        r"|(?P<dash>-{2,})"
+        rf"|(?P<clitic>{_APOSTROPHE_FIRST})"
+        rf"|(?P<money>[A-Z]{{0,3}}[{_MONEY}](?=\.?\d)|#(?=\d))"
+        rf"|(?P<word>(?:[^\s{apart}%.,:'’`–-]|{glue})+)"
+        r"|(?P<mark>.)",
+        re.DOTALL,
+    )
