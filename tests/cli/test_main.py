@@ -13,7 +13,8 @@ import sapwood as sw
 
 COMMANDS = (
     ["demo"], ["train"], ["parse"], ["evaluate"], ["compare"], ["score"], ["inspect"], ["sample"],
-    ["identify"], ["doctor"], ["data"], ["data", "list"], ["data", "fetch"],
+    ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
+    ["data", "list"], ["data", "fetch"],
 )  # fmt: skip
 HELP_SECONDS = 0.5
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sapwood.cli.console import echo
-from sapwood.errors import ModelFormatError
+from sapwood.cli.console import count, echo
+from sapwood.errors import CorpusError, ModelFormatError
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
@@ -43,6 +43,30 @@ JobsOption = Annotated[
         help="Threads; 0 means all cores. Results do not depend on it.",
     ),
 ]
+
+TreebanksArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TREEBANK",
+        help="Trees in Penn brackets: files (also .gz, .xz, .bz2), quoted globs, folders, or - for "
+        "stdin.",
+        show_default=False,
+    ),
+]
+SkipBadOption = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad",
+        help="Count and skip trees that cannot be read, instead of stopping at the first. Not "
+        "before you have looked at one.",
+    ),
+]
+
+
+def tell_skipped(skipped: list[CorpusError] | None) -> None:
+    """Say how many trees could not be read, and the first reason."""
+    if skipped:
+        echo(f"skipped {count(len(skipped), 'broken tree')}; the first: {skipped[0]}")
 
 
 def load_model(name: str) -> Model:

@@ -23,8 +23,11 @@ from sapwood.cli import (
     parse,
     sample,
     score,
+    split,
+    stats,
     train,
     unmix,
+    words,
 )
 from sapwood.cli.console import (
     FAILED,
@@ -94,6 +97,9 @@ _COMMANDS = (
     (score.score, score.EPILOG, "Print log-probabilities of trees or sentences."),
     (inspect.inspect, inspect.EPILOG, "Show what is in a model."),
     (sample.sample, sample.EPILOG, "Draw trees from a model."),
+    (stats.stats, stats.EPILOG, "Show what is in a treebank."),
+    (split.split, split.EPILOG, "Cut a treebank into train, dev and test."),
+    (words.words, words.EPILOG, "Write the sentences of a treebank, one a line."),
     (identify.identify, identify.EPILOG, "Tell whether a model can be learnt at all."),
     (unmix.unmix, unmix.EPILOG, "Learn a model with hidden trees from plain sentences."),
     (doctor.doctor, doctor.EPILOG, "Show versions and folders; compile the kernels."),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sapwood.cli.console import check_output, echo, print_json
-from sapwood.cli.inputs import JobsOption, JsonOption, claim_stdin
+from sapwood.cli.inputs import JobsOption, JsonOption, SkipBadOption, TreebanksArgument, claim_stdin
 from sapwood.cli.methods import MAX_STATES, METHODS, Settings, describe_methods, known_method
 from sapwood.cli.training import Run, dev_text, iteration_line, show_trial
 
@@ -77,15 +77,7 @@ def seconds_of(text: str) -> float | None:
 
 
 def train(  # noqa: PLR0913 - every option of the command is an argument
-    treebanks: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TREEBANK",
-            help="Trees in Penn brackets: files (also .gz, .xz, .bz2), quoted globs, folders, or - "
-            "for stdin.",
-            show_default=False,
-        ),
-    ],
+    treebanks: TreebanksArgument,
     *,
     out: Annotated[
         Path,
@@ -180,14 +172,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             "decided by the tags. Not english for another language."
         ),
     ] = Signatures.auto,
-    skip_bad: Annotated[
-        bool,
-        typer.Option(
-            "--skip-bad",
-            help="Count and skip trees that cannot be read, instead of stopping at the first. Not "
-            "before you have looked at one.",
-        ),
-    ] = False,
+    skip_bad: SkipBadOption = False,
     iterations: Annotated[
         int | None,
         typer.Option(

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from sapwood.cli.console import Meter, Phases, count, echo, wipe
+from sapwood.cli.inputs import tell_skipped
 from sapwood.cli.methods import METHODS, Learner, Settings
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ class Run:
             gold = read_clean(self.dev, skipped) if self.dev else []
             bank = read_bank(self.treebanks, self.transform, skipped)
             notes += [count(bank.n_trees, "tree"), count(bank.n_tokens, "word")]
-        if skipped:
-            echo(f"skipped {count(len(skipped), 'broken tree')}; the first: {skipped[0]}")
+        tell_skipped(skipped)
         return bank, gold
 
     def _signed(self, model: Model) -> Model:

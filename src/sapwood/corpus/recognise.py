@@ -15,7 +15,7 @@ SENTENCES, TREES, CONLLU, JSON = "sentences", "trees", "conllu", "json"
 
 _BLANKS = " \t\r\n\f\v"  # only these separate words in trees; re.ASCII says the same of \s
 _COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b")
-_ROW = re.compile(r"\d+([-.]\d+)?\t\S+\t(.*\t){2}")  # four columns, the first of them a number
+_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of them a number
 _ROOT_ALONE = re.compile(r"\([^\s()]*", re.ASCII)
 _NESTED = re.compile(r"\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)", re.ASCII)
 _LEAF = re.compile(r"\([^\s()]+\s+[^\s()]+\s*(\)|$)", re.ASCII)

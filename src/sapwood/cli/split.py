@@ -1,0 +1,136 @@
+"""`sapwood split`: a treebank into parts to train on, to choose with, and to report on."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sapwood.cli.console import check_output, open_output, print_json
+from sapwood.cli.inputs import (
+    JsonOption,
+    SkipBadOption,
+    TreebanksArgument,
+    claim_stdin,
+    tell_skipped,
+)
+
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+    from sapwood.errors import CorpusError
+
+ENDING = ".mrg"
+EPILOG = """\b
+Examples:
+  sapwood split trees.mrg -o my-
+  sapwood split 'wsj/**/*.mrg' --by file --dev 5% --test 500 -o parts/
+  zcat trees.gz | sapwood split - --test 0 --seed 7 -o my-
+"""
+
+
+class By(StrEnum):
+    """Values of `--by`."""
+
+    tree = "tree"
+    file = "file"
+    order = "order"
+
+
+def split(  # noqa: PLR0913 - every option of the command is an argument
+    treebanks: TreebanksArgument,
+    *,
+    prefix: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PREFIX",
+            help="What the names of the files start with: `my-` writes my-train.mrg, my-dev.mrg "
+            "and my-test.mrg, `parts/` writes parts/train.mrg and so on.",
+            show_default=False,
+        ),
+    ],
+    dev: Annotated[
+        str, typer.Option(metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none.")
+    ] = "10%",
+    test: Annotated[
+        str, typer.Option(metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none.")
+    ] = "10%",
+    by: Annotated[
+        By,
+        typer.Option(
+            help="tree draws trees at random. file draws whole files, so that no document is in "
+            "two parts: choose it where files are documents. order cuts without drawing: train, "
+            "then dev, then test; choose it where documents follow each other in one file.",
+        ),
+    ] = By.tree,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another number draws others.")] = 0,
+    skip_bad: SkipBadOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Cut a treebank into train, dev and test.
+
+    Each tree is in exactly one part, one tree a line as it was written, in the order of the
+    treebank. The same trees and seed give the same parts. Trees of one document resemble each
+    other: where they are spread over the parts, scores flatter.
+    """
+    from sapwood.corpus.split import PARTS, part_size, split_trees
+
+    claim_stdin(*treebanks)
+    skipped: list[CorpusError] | None = [] if skip_bad else None
+    paths = {name: Path(f"{prefix}{name}{ENDING}") for name in PARTS}
+    for path in paths.values():
+        check_output(path, treebanks)
+    trees, files = _read(treebanks, skipped)
+    tell_skipped(skipped)
+    sizes = (part_size(size, len(trees)) for size in (dev, test))
+    parts = split_trees(files, *sizes, by=by, seed=seed)
+    written = {
+        name: [tree for tree, part in zip(trees, parts, strict=True) if part == number]
+        for number, name in enumerate(PARTS)
+    }
+    written = {name: some for name, some in written.items() if some}
+    with ExitStack() as stack:  # all appear, or none
+        targets = {name: stack.enter_context(open_output(paths[name])) for name in written}
+        for name, some in written.items():
+            targets[name].writelines(f"{tree}\n" for tree in some)
+    _tell([_row(name, str(paths[name]), written) for name in written], as_json=as_json)
+
+
+def _read(treebanks: list[str], skipped: list[CorpusError] | None) -> tuple[list[Tree], list[int]]:
+    """All trees, and the number of the file that each is from."""
+    from sapwood.corpus.files import expand
+    from sapwood.corpus.penn import SUFFIXES, read_trees
+
+    trees: list[Tree] = []
+    files: list[int] = []
+    for number, source in enumerate(expand(treebanks, SUFFIXES)):
+        trees += read_trees(source, skipped=skipped)
+        files += [number] * (len(trees) - len(files))
+    return trees, files
+
+
+def _row(name: str, path: str, written: dict[str, list[Tree]]) -> dict[str, Any]:
+    trees = written[name]
+    train = set(written["train"]) if name != "train" else set()
+    return {
+        "part": name,
+        "file": path,
+        "trees": len(trees),
+        "words": sum(len(tree.words()) for tree in trees),
+        "also_in_train": sum(tree in train for tree in trees),
+    }
+
+
+def _tell(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    width = max(len(row["file"]) for row in rows)
+    print(f"{'part':<7}{'file':<{width}}{'trees':>10}{'words':>11}")
+    for row in rows:
+        note = f"  {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
+        print(f"{row['part']:<7}{row['file']:<{width}}{row['trees']:>10,}{row['words']:>11,}{note}")

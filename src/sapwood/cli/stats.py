@@ -1,0 +1,180 @@
+"""`sapwood stats`: what is in a treebank, and what of it another one has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sapwood.cli.console import count, print_json, transient
+from sapwood.cli.inputs import (
+    JsonOption,
+    SkipBadOption,
+    TreebanksArgument,
+    claim_stdin,
+    tell_skipped,
+)
+
+if TYPE_CHECKING:
+    from sapwood.corpus.statistics import TreeCounts
+    from sapwood.errors import CorpusError
+
+BAR = 40  # columns of the longest bar
+
+EPILOG = """\b
+Examples:
+  sapwood stats trees.mrg
+  sapwood stats dev.mrg --against train.mrg
+  sapwood stats 'wsj/**/*.mrg' --json | jq .tags
+"""
+
+
+def stats(
+    treebanks: TreebanksArgument,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRAIN",
+            help="Tell also what of these trees TRAIN has not: words, tags, labels, rules; and "
+            "which trees it has too.",
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Rows of each list; JSON lists all.")
+    ] = 12,
+    skip_bad: SkipBadOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is in a treebank: sizes, lengths, labels, tags, rules, empty elements.
+
+    Everything is counted on the trees that are learnt: without empty elements, function tags and
+    indices. --against compares with the trees that a model is trained on.
+    """
+    from sapwood.corpus.statistics import coverage, describe
+
+    claim_stdin(*treebanks, *([against] if against else []))
+    skipped: list[CorpusError] | None = [] if skip_bad else None
+    known = _count([against], skipped) if against else None
+    counts = _count(treebanks, skipped)
+    tell_skipped(skipped)
+    report: dict[str, Any] = {"treebanks": treebanks, **describe(counts)}
+    if known is not None:
+        report["against"] = {"treebank": against, **coverage(counts, known)}
+    if as_json:
+        print_json(report)
+    else:
+        print("\n".join(_text(report, top)))
+
+
+def _count(treebanks: list[str], skipped: list[CorpusError] | None) -> TreeCounts:
+    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.statistics import TreeCounts
+    from sapwood.errors import CorpusError
+
+    with transient("reading ..."):
+        counts = TreeCounts.of(read_trees(treebanks, skipped=skipped))
+    if not counts.lengths:
+        msg = f"{', '.join(treebanks)}: no tree with a word found"
+        raise CorpusError(msg, hint="is the file empty, or are all its trees empty?")
+    return counts
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+
+def _text(report: dict[str, Any], top: int) -> Iterator[str]:
+    for name, value in _facts(report).items():
+        yield f"{name:<15}{value}"
+    yield ""
+    yield "words a sentence"
+    yield from _bars(report["lengths"])
+    yield ""
+    yield "children a phrase"
+    yield from _bars(report["children"])
+    for title, key, unit in (
+        ("labels", "labels", "phrases"),
+        ("tags", "tags", "words"),
+        ("unary chains", "unary_chains", "phrases"),
+        ("empty elements", "empty_elements", ""),
+    ):
+        if report[key]:
+            yield ""
+            yield from _table(title, report[key], report.get(unit), top)
+    if "against" in report:
+        yield ""
+        yield from _against_text(report["against"], report, top)
+
+
+def _facts(report: dict[str, Any]) -> dict[str, str]:
+    r = report
+    empty = f", {r['empty_trees']:,} of them without words" if r["empty_trees"] else ""
+    repeated = f", {r['repeated_trees']:,} repeat another" if r["repeated_trees"] else ""
+    ambiguous = _share(r["ambiguous_tokens"], r["words"])
+    chains = f"{count(r['unary_nodes'], 'node')}, the longest of {r['longest_unary_chain']}"
+    return {
+        "trees": f"{r['trees']:,}{empty}{repeated}",
+        "words": f"{r['words']:,}, {r['vocabulary']:,} different, "
+        f"{r['words_seen_once']:,} seen once",
+        "length": _spread(r, "length") + " words",
+        "depth": _spread(r, "depth") + " nodes",
+        "labels": f"{len(r['labels']):,} of {count(r['phrases'], 'phrase')}, "
+        f"{count(len(r['tags']), 'tag')}",
+        "tags a word": f"{r['tags_per_word']:.2f}; {ambiguous} of the text are words with several",
+        "rules": f"{r['rules']:,}, {r['rules_seen_once']:,} seen once",
+        "children": f"mean {r['children_mean']:.2f}, at most {r['children_max']}",
+        "unary chains": chains,
+        "empty elements": f"{sum(r['empty_elements'].values()):,}",
+    }
+
+
+def _spread(report: dict[str, Any], name: str) -> str:
+    least, middle, mean, most = (
+        report[f"{name}_{key}"] for key in ("min", "median", "mean", "max")
+    )
+    return f"{least} to {most}, median {middle:g}, mean {mean:.1f}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "0.0%"
+
+
+def _bars(rows: dict[str, int]) -> Iterator[str]:
+    most = max(rows.values())
+    for name, n in rows.items():
+        yield f"  {name:>7}{n:>9,}  {'#' * -(-n * BAR // most if most else 0)}".rstrip()
+
+
+def _table(title: str, rows: dict[str, int], whole: int | None, top: int) -> Iterator[str]:
+    width = max([len(title), *(len(name) + 2 for name in islice(rows, top))]) + 2
+    yield f"{title:<{width}}{'count':>9}" + (f"{'share':>9}" if whole else "")
+    for name, n in islice(rows.items(), top):
+        yield f"  {name:<{width - 2}}{n:>9,}" + (f"{n / whole:>9.2%}" if whole else "")
+    if len(rows) > top:
+        yield f"  ... and {len(rows) - top:,} more (--top, --json)"
+
+
+def _against_text(seen: dict[str, Any], report: dict[str, Any], top: int) -> Iterator[str]:
+    n_nodes = sum(report["children"].values())
+    words = _share(seen["unknown_tokens"], report["words"])
+    nodes = _share(seen["unseen_rule_nodes"], n_nodes)
+    yield f"against {seen['treebank']}, {count(seen['trees'], 'tree')}"
+    rows = {
+        "unknown words": f"{seen['unknown_words']:,} different, {words} of the text",
+        "new tags": f"{seen['known_words_with_new_tags']:,} known words of the text have tags that "
+        "they have not there",
+        "unknown tags": _names(seen["unknown_tags"], top),
+        "unknown labels": _names(seen["unknown_labels"], top),
+        "unseen rules": f"{seen['unseen_rules']:,} different, {nodes} of all nodes, in "
+        f"{count(seen['trees_with_unseen_rules'], 'tree')}",
+        "shared": f"{count(seen['shared_trees'], 'tree')}, "
+        f"{count(seen['shared_sentences'], 'sentence')}",
+    }
+    for name, value in rows.items():
+        yield f"  {name:<16}{value}"
+
+
+def _names(table: dict[str, int], top: int) -> str:
+    names = " ".join(islice(table, top)) + (" ..." if len(table) > top else "")
+    return names or "none"

@@ -1,0 +1,49 @@
+"""`sapwood words`: the sentences of a treebank, one a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sapwood.cli.console import check_output, count, echo, open_output
+from sapwood.cli.inputs import TreebanksArgument, claim_stdin
+
+EPILOG = """\b
+Examples:
+  sapwood words gold.mrg > sentences.txt
+  sapwood words 'wsj/**/*.mrg' -o sentences.txt
+  sapwood words en_ewt-ud-dev.conllu | sapwood parse model.sapwood
+"""
+
+
+def words(
+    treebanks: TreebanksArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="OUT",
+            help="Write here instead of to stdout; the file appears when it is complete.",
+        ),
+    ] = None,
+) -> None:
+    """Write the sentences of a treebank, one a line, words with blanks between them.
+
+    Empty elements are left out, as in training. A tree of nothing else gives an empty line, so that
+    lines stay aligned with trees. CoNLL-U is read too: of its words, the column FORM.
+    """
+    from sapwood.corpus.sentences import read_sentences
+
+    claim_stdin(*treebanks)
+    if out is not None:
+        check_output(out, treebanks)
+    n_sentences = n_words = 0
+    with open_output(out) as target:
+        for sentence in read_sentences(treebanks):
+            target.write(" ".join(sentence) + "\n")
+            n_sentences += bool(sentence)
+            n_words += len(sentence)
+    echo(f"{count(n_sentences, 'sentence')}  {count(n_words, 'word')}")

@@ -1,0 +1,73 @@
+"""The sentences of treebanks: bracketed trees, or CoNLL-U."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from sapwood.corpus.clean import clean
+from sapwood.corpus.files import Source, expand, lines_of, open_text, source_name
+from sapwood.corpus.penn import SUFFIXES, read_bracket_lines
+from sapwood.corpus.recognise import CONLLU, kind_of
+from sapwood.errors import CorpusError
+
+_UNCOUNTED = re.compile(r"\d+[-.]\d+")  # a token of several words, an empty node
+N_PEEKED = 100  # lines that are looked at for what a file holds: comments may come first
+
+
+def read_sentences(sources: Source | Iterable[Source]) -> Iterator[list[str]]:
+    r"""Stream the words of each tree, in order.
+
+    Of bracketed trees, the words without empty elements; none where nothing else is there, so that
+    sentences stay aligned with trees. Of CoNLL-U, which is recognised by its first lines, the words
+    that carry the tree: `1` and `2` of a token `1-2`, and no empty nodes `1.1`; a blank
+    inside a word becomes `_`.
+
+    Parameters
+    ----------
+    sources
+        One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
+
+    Examples
+    --------
+    >>> import io
+    >>> list(read_sentences(io.StringIO("(S (NP (NN dogs)) (VP (VB bark) (NP (-NONE- *))))")))
+    [['dogs', 'bark']]
+    >>> list(read_sentences(io.StringIO("1\tdogs\t_\t_\n2\tbark\t_\t_\n\n")))
+    [['dogs', 'bark']]
+    """
+    for source in expand(sources, (*SUFFIXES, ".conllu")):
+        name = source_name(source)
+        with open_text(source) as file:
+            head: list[str] = []
+            lines = lines_of(file, name)
+            for line in lines:
+                head.append(line)
+                if kind_of([line]) or len(head) == N_PEEKED:
+                    break
+            read = _conllu_words if head and kind_of(head[-1:]) == CONLLU else _tree_words
+            yield from read(chain(head, lines), name)
+
+
+def _tree_words(lines: Iterable[str], name: str) -> Iterator[list[str]]:
+    for tree in read_bracket_lines(lines, name):
+        kept = clean(tree)
+        yield kept.words() if kept is not None else []
+
+
+def _conllu_words(lines: Iterable[str], name: str) -> Iterator[list[str]]:
+    """The column FORM; by hand, because the package `conllu` cannot say where a file is broken."""
+    words: list[str] = []
+    for number, line in enumerate(chain(lines, ["\n"]), 1):
+        columns = line.rstrip("\r\n").split("\t")
+        if not line.strip():
+            if words:
+                yield words
+            words = []
+        elif len(columns) > 1 and columns[0].isdigit() and columns[1].strip():
+            words.append("_".join(columns[1].split()))
+        elif not (line.startswith("#") or _UNCOUNTED.fullmatch(columns[0])):
+            msg = f"expected a line of CoNLL-U, found {line.strip()[:40]!r}"
+            hint = "a word is a line of columns with tabs between them, number and form first"
+            raise CorpusError(msg, file=name, line=number, hint=hint)
