@@ -369,11 +369,17 @@ def test_a_member_is_shown_like_a_model(cli, ensemble: Path, tmp_path: Path, opt
     assert options or text.startswith(f"model      {ensemble}, member 1\n")
 
 
-def test_members_are_asked_for(fails, misused, ensemble: Path, model: Path) -> None:
-    for option in (["--label", "NP"], ["--spectrum"]):
-        error = fails("inspect", ensemble, *option).err
-        assert f"an ensemble of 3 grammars, and {option[0]} looks into one" in error
-        assert "--member 1 to --member 3" in error
+@pytest.mark.parametrize(("options", "member"), [(["--label", "NP"], 3), (["--spectrum"], 1)])
+def test_the_most_telling_member_is_shown(cli, ensemble: Path, options, member: int) -> None:
+    """The clusters' states have probabilities; only the spectral member has singular values."""
+    result = cli("inspect", ensemble, *options)
+    assert result.status == 0
+    assert result.out == cli("inspect", ensemble, *options, "--member", member).out
+    assert result.err.startswith(f"member {member} of 3 (method ")
+    assert "--member K looks into another" in result.err
+
+
+def test_members_that_are_not_there(fails, misused, ensemble: Path, model: Path) -> None:
     assert "which has no member 4" in fails("inspect", ensemble, "--member", 4).err
     assert "a single grammar" in fails("inspect", model, "--member", 1).err
     misused("inspect", ensemble, "--member", 0)

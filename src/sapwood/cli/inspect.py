@@ -14,10 +14,10 @@ from sapwood.cli.console import print_json
 from sapwood.cli.inputs import JsonOption, ModelArgument, load_model
 from sapwood.cli.members import (
     MemberOption,
-    ask_for_member,
     ensemble_report,
     ensemble_text,
     member_of,
+    telling_member,
 )
 from sapwood.cli.pivots import pivot_note, pivot_of, pivots_text
 from sapwood.cli.plots import PlotOption, check_plot
@@ -73,7 +73,8 @@ def inspect(
     Probabilities are conditional: of a rule or word given its symbol (and state), of a tag given
     its class of unknown words. Share is the part of all nodes of a random tree. States of the
     methods pivot and pivot-em come with the feature that each was made from. An ensemble is shown
-    as the list of its members; --member looks into one.
+    as the list of its members; --member looks into one, and --label and --spectrum into the one
+    that tells most unless told otherwise.
     """
     if plot and not spectrum:
         msg = "--plot draws singular values: it needs --spectrum"
@@ -81,9 +82,11 @@ def inspect(
     if plot:
         check_plot(plot)
     loaded = load_model(model)
+    if member is None and (label is not None or spectrum):
+        member = telling_member(loaded, spectrum=spectrum)
     grammar = member_of(loaded, member, model)
     if grammar is None:
-        _show_ensemble(cast("Ensemble", loaded), model, label, spectrum=spectrum, as_json=as_json)
+        _show_ensemble(cast("Ensemble", loaded), model, as_json=as_json)
         return
     view = View(grammar, top)
     if spectrum:
@@ -102,11 +105,7 @@ def inspect(
         print("\n".join(_label_text(report, top) if label else _overview_text(report, top)))
 
 
-def _show_ensemble(
-    ensemble: Ensemble, model: str, label: str | None, *, spectrum: bool, as_json: bool
-) -> None:
-    if label is not None or spectrum:
-        raise ask_for_member(ensemble, model, "--spectrum" if spectrum else "--label")
+def _show_ensemble(ensemble: Ensemble, model: str, *, as_json: bool) -> None:
     report = {"model": model} | ensemble_report(ensemble)
     if as_json:
         print_json(report)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sapwood.cli.console import echo
 from sapwood.errors import SapwoodError
 
 if TYPE_CHECKING:
@@ -42,11 +43,30 @@ def member_of(model: Model, number: int | None, name: str) -> LatentGrammar | No
     return model.members[number - 1]
 
 
-def ask_for_member(model: Ensemble, name: str, option: str) -> SapwoodError:
-    """What to say when an option makes sense for one grammar only."""
-    n = len(model.members)
-    msg = f"{name}: an ensemble of {n} grammars, and {option} looks into one"
-    return SapwoodError(msg, hint=f"say which: --member 1 to --member {n}")
+def telling_member(model: Model, *, spectrum: bool) -> int | None:
+    """The number of the member that tells most, where a view shows one and nobody said which.
+
+    The heaviest of those that have singular values for a spectrum, of those whose states have
+    probabilities for anything else. None for a single grammar.
+    """
+    from sapwood.models.ensemble import Ensemble
+
+    if not isinstance(model, Ensemble) or len(model.members) == 1:
+        return None
+
+    def rank(k: int) -> tuple[bool, bool, float]:
+        member = model.members[k]
+        has_states = bool((member.n_states > 1).any())
+        is_telling = bool(member.record.get("spectrum")) if spectrum else member.is_probabilistic
+        return is_telling and has_states, has_states, float(model.weights[k])
+
+    best = max(range(len(model.members)), key=rank)
+    method = model.members[best].record.get("method") or "unknown"
+    echo(
+        f"member {best + 1} of {len(model.members)} (method {method}, weight "
+        f"{model.weights[best]:.3f}); --member K looks into another"
+    )
+    return best + 1
 
 
 def ensemble_report(model: Ensemble) -> dict[str, Any]:
