@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sapwood"
 
-_CORPUS = frozenset({"errors", "arguments", "corpus"})
+_CORPUS = frozenset({"errors", "arguments", "outputs", "corpus"})
 _MODELS = _CORPUS | {"kernels", "execute", "models", "features"}
 _BELOW_ESTIMATORS = _MODELS | {
     "reference", "inference", "moments", "decompose", "evaluate", "identify",
@@ -20,7 +20,8 @@ _BELOW_ESTIMATORS = _MODELS | {
 ALLOWED: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "arguments": frozenset({"errors"}),
-    "corpus": frozenset({"errors", "arguments"}),
+    "outputs": frozenset({"errors"}),
+    "corpus": frozenset({"errors", "arguments", "outputs"}),
     "kernels": frozenset(),
     "reference": frozenset(),
     "execute": frozenset({"errors", "arguments"}),

@@ -1,22 +1,13 @@
-"""The plumbing of the command line: errors, phases, output files."""
+"""The plumbing of the command line: errors and phases."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-from sapwood.cli.console import (
-    Meter,
-    Phases,
-    check_output,
-    error_lines,
-    json_text,
-    open_output,
-    show_warning,
-)
+from sapwood.cli.console import Meter, Phases, error_lines, json_text, show_warning
 from sapwood.errors import CorpusError, SapwoodError
 
 
@@ -69,50 +60,3 @@ def test_json_has_no_infinities() -> None:
 def test_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     show_warning(UserWarning("two\nlines"), UserWarning, "file.py", 3)
     assert capsys.readouterr().err == "warning: two lines\n"
-
-
-def test_output_appears_only_when_complete(tmp_path: Path) -> None:
-    path = tmp_path / "out.txt"
-    with open_output(path) as file:
-        file.write("half")
-        file.flush()
-        assert not path.exists()
-    assert path.read_text() == "half"
-
-
-def test_a_failure_leaves_the_old_output(tmp_path: Path) -> None:
-    path = tmp_path / "out.txt"
-    path.write_text("old")
-    with pytest.raises(ZeroDivisionError), open_output(path) as file:
-        file.write("new" * (1 // 0))
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_output_through_a_link_keeps_the_link(tmp_path: Path) -> None:
-    target, link = tmp_path / "target", tmp_path / "link"
-    target.touch()
-    link.symlink_to(target)
-    with open_output(link) as file:
-        file.write("x")
-    assert link.is_symlink()
-    assert target.read_text() == "x"
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("", "a folder"), ("no/such/file", "does not exist"), ("input", "also an input")],
-)
-def test_bad_outputs_are_refused(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "input").touch()
-    with pytest.raises(SapwoodError, match=message):
-        check_output(tmp_path / name, ["-", str(tmp_path / "input")])
-
-
-def test_devices_are_never_replaced() -> None:
-    with pytest.raises(SapwoodError, match="not a regular file"):
-        check_output(Path("/dev/null"))
-
-
-def test_good_outputs_pass(tmp_path: Path) -> None:
-    check_output(tmp_path / "new", ["-", str(tmp_path / "missing")])

@@ -13,6 +13,7 @@ import pytest
 import sapwood as sw
 from sapwood.cli.resume import complete_records, open_part
 from sapwood.errors import SapwoodError
+from sapwood.outputs import open_output
 
 WAIT = 120  # seconds; the first run on a machine compiles the kernels
 LAYOUTS: dict[str, list[str]] = {
@@ -200,11 +201,19 @@ def test_a_part_of_unknown_origin_is_refused(
 
 
 def test_a_note_without_a_part_is_of_no_account(
-    cli, model: Path, corpus: Path, tmp_path: Path
+    cli, fails, model: Path, corpus: Path, tmp_path: Path
 ) -> None:
+    """Of a run that was killed between the two; but a file of the same name is not ours."""
     out = tmp_path / "out"
-    parts_of(out)[1].write_text("{}")
+    note = parts_of(out)[1]
+    with open_output(note) as file:
+        file.write("{}")
     assert cli("parse", model, corpus, "-o", out, "--resume").status == 0
+    out.unlink()
+    note.write_text("{}")
+    assert "did not write it" in fails("parse", model, corpus, "-o", out, "--resume").err
+    assert note.read_text() == "{}"
+    assert cli("parse", model, corpus, "-o", out, "--resume", "--force").status == 0
 
 
 def test_resume_needs_files(misused, model: Path, corpus: Path, tmp_path: Path) -> None:

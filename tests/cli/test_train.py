@@ -440,7 +440,7 @@ def test_several_sources_and_stdin(cli, trees: Path, tmp_path: Path) -> None:
 
 def test_an_old_model_is_replaced(cli, trees: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
-    out.write_text("old")
+    cli("train", trees, "-o", out, "--method", "pcfg")
     cli("train", trees, "-o", out)
     assert sw.load(out).record["method"] == "best"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "trees.mrg"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sapwood.corpus.penn import MAX_DEPTH, MAX_LINES, read_trees, write_trees
 from sapwood.corpus.tree import Tree
-from sapwood.errors import CorpusError
+from sapwood.errors import CorpusError, SapwoodError
 
 GOOD = "(S (NP (NNS dogs)) (VP (VBP bark)))"
 OPENERS = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
@@ -59,11 +59,14 @@ def test_write_to_a_path_is_whole_or_nothing(tmp_path: Path) -> None:
 
     path = tmp_path / "out.mrg"
     path.write_text("before")
+    with pytest.raises(SapwoodError, match="Sapwood did not write it"):
+        write_trees([], path)
     with pytest.raises(KeyboardInterrupt):
-        write_trees(failing(), path)  # type: ignore[arg-type]
+        write_trees(failing(), path, force=True)  # type: ignore[arg-type]
     assert path.read_text() == "before"
-    assert write_trees([Tree.parse(GOOD)] * 3, path) == 3
+    assert write_trees([Tree.parse(GOOD)] * 3, path, force=True) == 3
     assert [str(tree) for tree in read_trees(path)] == [GOOD] * 3
+    assert [file.name for file in tmp_path.iterdir()] == ["out.mrg"]
 
 
 # -- what counts as a tree ------------------------------------------------------------------------

@@ -325,7 +325,7 @@ def test_an_interrupted_save_leaves_the_old_file(
     def fail(*_: Any, **__: Any) -> None:
         raise failure
 
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises((SapwoodError, KeyboardInterrupt)):
         plain.save(saved)
     assert saved.read_bytes() == before

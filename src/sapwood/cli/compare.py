@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from sapwood.cli.console import Meter, Phases, count, peak_memory_mb, print_json
-from sapwood.cli.inputs import JobsOption, JsonOption, claim_stdin
+from sapwood.cli.inputs import ForceOption, JobsOption, JsonOption, claim_stdin
 from sapwood.cli.methods import MAX_STATES, METHODS, Settings, known_method
 from sapwood.cli.plots import Curve, PlotOption, check_plot, plot_f1
 from sapwood.cli.training import read_bank, read_clean, score_on
@@ -68,6 +68,7 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
         ),
     ] = None,
     plot: PlotOption = None,
+    force: ForceOption = False,
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="For methods that draw random numbers.")
     ] = 0,
@@ -83,7 +84,7 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     runs = _runs(methods, states)
     claim_stdin(train, dev)
     if plot:
-        check_plot(plot)
+        check_plot(plot, [train, dev], force=force)
     phases = Phases(len(runs) + 2)
     contest = _Contest.prepare(phases, train, dev, limit, Settings(seed=seed, jobs=jobs))
     contest.warm_up(phases, runs)

@@ -1,4 +1,4 @@
-"""What all commands share: the error boundary, phases, clocks, and output that is whole or absent.
+"""What all commands share: the error boundary, phases, clocks, and interrupts.
 
 Data goes to stdout, everything else to stderr. Nothing heavy is imported here.
 """
@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter, process_time
 from types import FrameType
 from typing import IO, Any
@@ -22,14 +21,18 @@ import typer
 from typer.core import TyperGroup
 
 from sapwood.errors import SapwoodError
+from sapwood.outputs import remove_unfinished
 
 FAILED = 1
 INTERRUPTED = 130
 
 
 def echo(text: str) -> None:
-    """Write one line for people, on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """Write one line for people, on stderr; where nobody can read it, the work goes on."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        _abandon(sys.stderr)
 
 
 def print_json(report: object, *, indent: int | None = 2) -> None:
@@ -87,12 +90,15 @@ class Boundary(TyperGroup):
         except BrokenPipeError:
             abandon_stdout()
             raise typer.Exit(0) from None
+        except OSError as error:
+            fail(error)
+            raise typer.Exit(FAILED) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; usage errors are left to Typer."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a broken pipe can still be handled
+            sys.stdout.flush()  # here, where a failure can still be handled
         except BrokenPipeError:
             abandon_stdout()
             raise typer.Exit(0) from None  # whoever reads us has seen enough: not a failure
@@ -102,10 +108,22 @@ class Boundary(TyperGroup):
         except Exception as error:
             if ctx.params.get("debug") or _is_for_typer(error):
                 raise
-            for line in error_lines(error):
-                echo(line)
+            fail(error)
             raise typer.Exit(FAILED) from None
         return result
+
+
+def fail(error: Exception) -> None:
+    """Tell what went wrong."""
+    for line in error_lines(error):
+        echo(line)
+    if _is_of_stdout(error):
+        abandon_stdout()
+
+
+def _is_of_stdout(error: Exception) -> bool:
+    # Failures of all other files have a name by the time they get here.
+    return isinstance(error, OSError) and error.filename is None and error.strerror is not None
 
 
 def _is_for_typer(error: Exception) -> bool:
@@ -119,7 +137,7 @@ def error_lines(error: Exception) -> list[str]:
     if isinstance(error, SapwoodError):
         message, hint = str(error), error.hint
     elif isinstance(error, OSError) and error.strerror:
-        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        message = f"{error.filename or 'cannot write to stdout'}: {error.strerror}"
         hint = "check the path, the permissions and the room on the disk"
     elif isinstance(error, MemoryError):
         message, hint = "out of memory", "use fewer --jobs, or a lower --memory-limit for parse"
@@ -132,9 +150,13 @@ def error_lines(error: Exception) -> list[str]:
 
 def abandon_stdout() -> None:
     """Point stdout to nowhere, so that flushing it at exit cannot fail again."""
+    _abandon(sys.stdout)
+
+
+def _abandon(stream: IO[str]) -> None:
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
     except (OSError, ValueError):  # not a real file: nothing will be flushed
         pass
@@ -231,51 +253,8 @@ def peak_memory_mb() -> float | None:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
-# -- output files ---------------------------------------------------------------------------------
-
-
-def check_output(path: Path, inputs: list[str] | None = None) -> None:
-    """Refuse, before any work is done, a place where a file cannot be written."""
-    if path.is_dir():
-        msg = f"{path}: a folder, expected the name of a file to write"
-        raise SapwoodError(msg, hint=f"name a file in it, such as {path / 'output'}")
-    if not path.parent.is_dir():
-        msg = f"{path}: its folder {path.parent} does not exist"
-        raise SapwoodError(msg, hint=f"make it first: mkdir -p {path.parent}")
-    if path.exists() and not path.is_file():
-        msg = f"{path}: not a regular file, so it cannot be replaced by one"
-        raise SapwoodError(msg, hint="name an ordinary file")
-    if not os.access(path.parent, os.W_OK):
-        msg = f"{path}: its folder {path.parent} cannot be written"
-        raise SapwoodError(msg, hint="choose another folder, or change its permissions")
-    if any(path.exists() and Path(name).exists() and path.samefile(name) for name in inputs or ()):
-        msg = f"{path}: is also an input, which it would overwrite"
-        raise SapwoodError(msg, hint="choose another name for the output")
-
-
-@contextmanager
-def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Stdout for None; else a file that takes its name when all of it is written."""
-    if path is None:
-        yield sys.stdout
-        return
-    path = path.resolve()  # a link stays a link
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    _unfinished.add(part)
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    finally:
-        _unfinished.discard(part)
-
-
 # -- Ctrl-C ---------------------------------------------------------------------------------------
 
-_unfinished: set[Path] = set()  # output files that have not got their names yet
 GRACE = 3.0  # seconds that an interrupted command has to end by itself
 
 
@@ -296,6 +275,5 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _end_now() -> None:
-    for part in list(_unfinished):
-        part.unlink(missing_ok=True)
+    remove_unfinished()
     os._exit(INTERRUPTED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sapwood.cli.console import echo, print_json
-from sapwood.cli.inputs import JsonOption
+from sapwood.cli.inputs import ForceOption, JsonOption
 
 if TYPE_CHECKING:
     from sapwood.corpus.registry import CorpusEntry
@@ -55,10 +55,11 @@ def fetch_command(
             show_default="SAPWOOD_HOME, else the user's cache folder",
         ),
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Download a corpus, check it, and write one file for each split; what is there is kept."""
-    files = run_fetch(name, folder, echo)
+    files = run_fetch(name, folder, echo, force=force)
     if as_json:
         print_json({"name": name, "files": {split: str(path) for split, path in files.items()}})
 
@@ -85,6 +86,7 @@ def run_fetch(
     echo: Callable[[str], None],
     *,
     base_url: str | None = None,
+    force: bool = False,
 ) -> dict[str, Path]:
     """Fetch one corpus, say how far it is, and return the files by split.
 
@@ -98,6 +100,8 @@ def run_fetch(
         Takes one line at a time; these lines are for people, on stderr.
     base_url
         Another address for the same files.
+    force
+        Whether files may be replaced that Sapwood did not write.
     """
     from sapwood.corpus.fetch import fetch
     from sapwood.corpus.registry import find_corpus
@@ -114,7 +118,7 @@ def run_fetch(
         if n_done == n_files:
             echo("2/2 write")
 
-    files = fetch(entry, folder, base_url=base_url, progress=progress)
+    files = fetch(entry, folder, base_url=base_url, progress=progress, force=force)
     for split, path in files.items():
         echo(f"{split}: {path}")
     return files

@@ -12,7 +12,7 @@ import typer
 
 from sapwood.cli.console import count, echo, print_json
 from sapwood.cli.error_report import errors_text, reliability_text
-from sapwood.cli.inputs import JsonOption, claim_stdin, peek
+from sapwood.cli.inputs import ForceOption, JsonOption, claim_stdin, peek
 from sapwood.cli.plots import SUFFIXES, check_plot, plot_reliability
 from sapwood.errors import CorpusError, SapwoodError
 
@@ -99,6 +99,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
             "and Matplotlib: pip install 'sapwood[plot]'.",
         ),
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score predicted trees: recall, precision, F1, complete match, tagging accuracy.
@@ -108,6 +109,8 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     """
     _check_options(errors=errors, examples=examples, reliability=reliability, plot=plot)
     claim_stdin(gold, predicted)
+    if plot is not None:
+        check_plot(plot, [gold, predicted], force=force)
     from sapwood.evaluate.bracketing import bracketing
     from sapwood.evaluate.errors import diagnose
 
@@ -117,21 +120,21 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     _warn(report)
     found = diagnose(gold_trees, trees, raw=raw) if errors else None
     believed = _reliability(gold_trees, items, predicted, raw=raw) if reliability else None
-    if plot and believed:
-        plot_reliability(plot, believed)
     n_examples = N_EXAMPLES if examples is None else examples
     if as_json:
         out = _as_dict(report, per_sentence=per_sentence)
         out |= {"errors": found.as_dict(n_examples)} if found else {}
         print_json(out | ({"reliability": believed.as_dict()} if believed else {}))
-        return
-    print(report.evalb_table() + "\n" + report.text() if per_sentence else report.text())
-    for lines in (
-        errors_text(found, n_examples) if found else (),
-        reliability_text(believed) if believed else (),
-    ):
-        if lines:
-            print("\n" + "\n".join(lines))
+    else:
+        print(report.evalb_table() + "\n" + report.text() if per_sentence else report.text())
+        for lines in (
+            errors_text(found, n_examples) if found else (),
+            reliability_text(believed) if believed else (),
+        ):
+            if lines:
+                print("\n" + "\n".join(lines))
+    if plot and believed:
+        plot_reliability(plot, believed)  # last: the report is out, whatever becomes of the figure
 
 
 def _check_options(
@@ -143,8 +146,6 @@ def _check_options(
     if plot is not None and not reliability:
         msg = "goes with --reliability"
         raise typer.BadParameter(msg, param_hint="--plot")
-    if plot is not None:
-        check_plot(plot)
 
 
 # -- reading --------------------------------------------------------------------------------------

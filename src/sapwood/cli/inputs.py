@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ import typer
 
 from sapwood.cli.console import count, echo
 from sapwood.errors import CorpusError, ModelFormatError
+from sapwood.outputs import Input
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
@@ -41,6 +43,13 @@ JobsOption = Annotated[
         min=0,
         metavar="N",
         help="Threads; 0 means all cores. Results do not depend on it.",
+    ),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace a file that Sapwood did not write. Not before you have looked at it.",
     ),
 ]
 
@@ -121,6 +130,23 @@ def peek(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
             return line, chain(repeat("\n", n_blank), [line], lines)
         n_blank += 1
     return "", repeat("\n", n_blank)
+
+
+def input_files(*sources: str) -> Iterator[Input]:
+    """The files that arguments stand for: themselves, those of globs and folders, that of stdin.
+
+    For outputs, which must not be among them; what is missing is left to whoever reads it.
+    """
+    from sapwood.corpus.files import expand
+    from sapwood.corpus.penn import SUFFIXES
+
+    for source in sources:
+        if source == STDIN:
+            yield 0  # which the shell may have opened from a file
+            continue
+        with suppress(CorpusError):
+            for file in expand(source, SUFFIXES):
+                yield Path(str(file))
 
 
 def claim_stdin(*sources: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from sapwood.cli.console import print_json
-from sapwood.cli.inputs import JsonOption, ModelArgument, load_model
+from sapwood.cli.inputs import BUNDLED, ForceOption, JsonOption, ModelArgument, load_model
 from sapwood.cli.members import (
     MemberOption,
     ensemble_report,
@@ -42,8 +42,9 @@ Examples:
 """
 
 
-def inspect(
+def inspect(  # noqa: PLR0913 - every option of the command is an argument
     model: ModelArgument,
+    *,
     label: Annotated[
         str | None,
         typer.Option(
@@ -62,6 +63,7 @@ def inspect(
         ),
     ] = False,
     plot: PlotOption = None,
+    force: ForceOption = False,
     member: MemberOption = None,
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rows of each list; JSON lists all symbols.")
@@ -80,7 +82,7 @@ def inspect(
         msg = "--plot draws singular values: it needs --spectrum"
         raise typer.BadParameter(msg)
     if plot:
-        check_plot(plot)
+        check_plot(plot, [] if model == BUNDLED else [model], force=force)
     loaded = load_model(model)
     if member is None and (label is not None or spectrum):
         member = telling_member(loaded, spectrum=spectrum)
@@ -116,12 +118,12 @@ def _show_ensemble(ensemble: Ensemble, model: str, *, as_json: bool) -> None:
 def _show_spectrum(
     rows: list[dict[str, Any]], model: str, top: int, plot: Path | None, *, as_json: bool
 ) -> None:
-    if plot:
-        draw_spectrum(plot, rows[:top])
     if as_json:
         print_json({"model": model, "spectrum": rows})
     else:
         print("\n".join(spectrum_text(rows, top)))
+    if plot:
+        draw_spectrum(plot, rows[:top])
 
 
 class View:

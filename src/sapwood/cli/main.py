@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import warnings
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -34,6 +35,7 @@ from sapwood.cli.console import (
     INTERRUPTED,
     Boundary,
     abandon_stdout,
+    fail,
     handle_interrupts,
     show_warning,
 )
@@ -117,6 +119,7 @@ def main() -> NoReturn:
         os.environ.setdefault(variable, "1")  # read when NumPy is imported, which is later
     warnings.showwarning = show_warning
     handle_interrupts()
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # trees are UTF-8 whatever the terminal's locale
@@ -129,11 +132,25 @@ def main() -> NoReturn:
     _leave(0)
 
 
+def _replace_closed_streams() -> None:
+    """Stand-ins for streams that were closed (`>&-`), before another file gets their numbers."""
+    nowhere = Path(os.devnull)
+    if sys.stdin is None:
+        sys.stdin = nowhere.open()
+    if sys.stdout is None:  # to write there must fail, not vanish
+        sys.stdout = os.fdopen(os.open(nowhere, os.O_RDONLY), "w")
+    if sys.stderr is None:  # print() would write to stdout instead
+        sys.stderr = nowhere.open("w")
+
+
 def _leave(status: int) -> NoReturn:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         abandon_stdout()
+    except OSError as error:
+        fail(error)
+        status = FAILED
     if threading.active_count() > 1:
         # A thread that still waits for stdin holds its lock, and an orderly exit would crash on it.
         os._exit(status)

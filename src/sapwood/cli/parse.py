@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -16,24 +16,25 @@ import typer
 from sapwood import __version__
 from sapwood.cli.console import (
     Meter,
-    check_output,
     count,
     echo,
     json_text,
-    open_output,
     progress_line,
     wipe,
 )
 from sapwood.cli.inputs import (
     BUNDLED,
     STDIN,
+    ForceOption,
     JobsOption,
     JsonOption,
     ModelArgument,
+    input_files,
     load_model,
 )
-from sapwood.cli.resume import open_part, sha256
+from sapwood.cli.resume import open_part, part_and_note, sha256
 from sapwood.cli.sentences import RawOption, Text, TokenizerOption
+from sapwood.outputs import Input, check_output, is_stdout, open_output
 
 if TYPE_CHECKING:
     from sapwood.inference.parser import Parse, Parser, ParserStats
@@ -92,10 +93,11 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             "--out",
             "-o",
             metavar="OUT",
-            help="Write here instead of to stdout; the file appears when it is complete. Not when "
-            "the next program should start at once.",
+            help="Write here instead of to stdout (-); the file appears when it is complete. Not "
+            "when the next program should start at once.",
         ),
     ] = None,
+    force: ForceOption = False,
     resume: Annotated[
         bool,
         typer.Option(
@@ -174,14 +176,18 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     text = Text(trees, raw, tokenizer)
     layout = _Layout(k_best, scores, as_json)
     settings = _Settings(decoder.value, fast, threshold, memory_limit)
+    if out is not None and is_stdout(out):
+        out = None
     _check(settings, resume, out, file)
+    if out is not None:
+        _check_out(out, input_files(file, *([] if model == BUNDLED else [model])), resume, force)
     parser = settings.parser(model)
     origin = _origin(model, file, layout, settings) | asdict(text) if resume else None
     run = _Run(parser, layout, jobs)
     meter = Meter()
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
-    with _opened(out, origin, layout) as (write, n_done):
+    with _opened(out, origin, layout, force) as (write, n_done):
         sentences = islice(text.sentences(file, parser.model), n_done, None)
         with closing(run.answers(sentences)) as answers:
             for number, answer in enumerate(answers, 1):
@@ -219,8 +225,15 @@ def _check(settings: _Settings, resume: bool, out: Path | None, file: str) -> No
     if resume and (out is None or not Path(file).is_file()):
         msg = "needs -o OUT and an ordinary input FILE, which can be read again"
         raise typer.BadParameter(msg, param_hint="--resume")
-    if out is not None:
-        check_output(out, [file])
+
+
+def _check_out(out: Path, inputs: Iterable[Input], resume: bool, force: bool) -> None:
+    """Refuse an output, or what a resumable run keeps beside it, in a place of something else."""
+    read = list(inputs)
+    check_output(out, inputs=read, force=force, may_stream=not resume)
+    if resume:
+        for kept in part_and_note(out):
+            check_output(kept, inputs=read, force=True)
 
 
 def _origin(model: str, file: str, layout: _Layout, settings: _Settings) -> dict[str, Any]:
@@ -236,14 +249,14 @@ def _origin(model: str, file: str, layout: _Layout, settings: _Settings) -> dict
 
 @contextmanager
 def _opened(
-    out: Path | None, origin: dict[str, Any] | None, layout: _Layout
+    out: Path | None, origin: dict[str, Any] | None, layout: _Layout, force: bool
 ) -> Iterator[tuple[Callable[[str], object], int]]:
     """A function that writes the next answer, and how many are there already."""
     if origin is not None and out is not None:
-        with open_part(out, origin, is_block=layout.is_block) as part:
+        with open_part(out, origin, is_block=layout.is_block, force=force) as part:
             yield part.write, part.n_done
         return
-    with open_output(out) as target:
+    with open_output(out, force=force) as target:
 
         def write(answer: str) -> None:
             target.write(answer)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from sapwood.cli.console import check_output
+from sapwood.cli.inputs import input_files
 from sapwood.errors import SapwoodError
+from sapwood.outputs import check_output, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,12 +32,12 @@ PlotOption = Annotated[
 ]
 
 
-def check_plot(path: Path) -> None:
+def check_plot(path: Path, inputs: Sequence[str], *, force: bool) -> None:
     """Refuse, before any work is done, a figure that could not be drawn or written."""
     if path.suffix.lower() not in SUFFIXES:
         msg = f"{path}: a figure's name must end in one of {', '.join(SUFFIXES)}"
         raise SapwoodError(msg, hint=f"for example {path.with_suffix('.png')}")
-    check_output(path)
+    check_output(path, inputs=input_files(*inputs), force=force)
     try:
         import matplotlib  # noqa: F401 - only whether it is there
     except ImportError as error:
@@ -149,7 +150,6 @@ def _log_scale(axes: Axes) -> None:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    # In memory first: a drawing that fails leaves no half a file behind.
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix.lower()[1:])
-    path.write_bytes(buffer.getvalue())
+    write_bytes(path, buffer.getvalue(), force=True)  # asked for when the plot was checked

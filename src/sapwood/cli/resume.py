@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import IO, Any
 
 from sapwood.cli.console import count, echo
 from sapwood.errors import SapwoodError
+from sapwood.outputs import explain, find_place, give_name, open_output
 
 PIECE = 1 << 20  # characters or bytes read at once
 EVERY = 0.25  # seconds between flushes: what a killed run may have to do again
@@ -29,26 +29,31 @@ class Part:
     ----------
     n_done
         Records that were in it when it was opened.
-    n_records
-        Records that are in it now.
     """
 
     def __init__(self, file: IO[str], n_done: int) -> None:
-        self.n_done = self.n_records = n_done
+        self.n_done = n_done
         self._file = file
         self._flushed = perf_counter()
 
     def write(self, record: str) -> None:
         """Append one record."""
         self._file.write(record)
-        self.n_records += 1
         if perf_counter() - self._flushed > EVERY:
             self._file.flush()
             self._flushed = perf_counter()
 
 
+def part_and_note(path: Path) -> tuple[Path, Path]:
+    """Where the records of an unfinished output stand, and what made them."""
+    path = find_place(path).path  # beside the file itself, not beside a link to it
+    return path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.json")
+
+
 @contextmanager
-def open_part(path: Path, origin: Mapping[str, Any], *, is_block: bool) -> Iterator[Part]:
+def open_part(
+    path: Path, origin: Mapping[str, Any], *, is_block: bool, force: bool = False
+) -> Iterator[Part]:
     """Open `path.part` to go on with it; it becomes `path` when the block ends well.
 
     Parameters
@@ -57,26 +62,31 @@ def open_part(path: Path, origin: Mapping[str, Any], *, is_block: bool) -> Itera
         What the records depend on, for JSON; a part with another origin is refused.
     is_block
         Whether a record is a block that ends with an empty line, rather than one line.
+    force
+        Whether files may be replaced that Sapwood did not write.
     """
-    path = path.resolve()  # a link stays a link
-    part, note = (path.with_name(path.name + ending) for ending in (".part", ".part.json"))
-    _check_origin(part, note, origin)
-    with part.open("a", encoding="utf-8", newline="\n") as file:
-        _lock(file, part)
-        n_done, size = complete_records(part, is_block=is_block)
-        file.truncate(size)
-        opened = Part(file, n_done)
-        if n_done:
-            echo(f"going on after {count(n_done, 'line')}, which are in {part}")
-        try:
-            yield opened
-        except BaseException:
-            echo(
-                f"{count(opened.n_records, 'line')} done, in {part}; the same command goes on there"
-            )
-            raise
-    part.replace(path)
-    note.unlink(missing_ok=True)
+    part, note = part_and_note(path)
+    with explain(part):
+        _check_origin(part, note, origin, force=force)
+        with part.open("a", encoding="utf-8", newline="\n") as file:
+            _lock(file, part)
+            n_done, size = complete_records(part, is_block=is_block)
+            file.truncate(size)
+            opened = Part(file, n_done)
+            if n_done:
+                echo(f"going on after {count(n_done, 'line')}, which are in {part}")
+            try:
+                yield opened
+                file.flush()
+            except BaseException:
+                with suppress(OSError):
+                    file.flush()
+                n_kept, _ = complete_records(part, is_block=is_block)
+                kept = f"{count(n_kept, 'line')} done, in {part}"
+                echo(f"{kept}; the same command goes on there")
+                raise
+        give_name(part, path)
+        note.unlink(missing_ok=True)
 
 
 def complete_records(part: Path, *, is_block: bool) -> tuple[int, int]:
@@ -99,13 +109,12 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _check_origin(part: Path, note: Path, origin: Mapping[str, Any]) -> None:
+def _check_origin(part: Path, note: Path, origin: Mapping[str, Any], *, force: bool) -> None:
     """Refuse a part of other origin; note the origin of a new one."""
     begin = f"delete {part} and {note.name} to begin anew, or choose another -o"
     if not part.exists():
-        fresh = note.with_name(f".{note.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
-        fresh.replace(note)
+        with open_output(note, force=force) as file:
+            file.write(json.dumps(origin, indent=2) + "\n")
         return
     try:
         with note.open(encoding="utf-8") as file:

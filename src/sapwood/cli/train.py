@@ -9,10 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-from sapwood.cli.console import check_output, echo, print_json
-from sapwood.cli.inputs import JobsOption, JsonOption, SkipBadOption, TreebanksArgument, claim_stdin
+from sapwood.cli.console import echo, print_json
+from sapwood.cli.inputs import (
+    ForceOption,
+    JobsOption,
+    JsonOption,
+    SkipBadOption,
+    TreebanksArgument,
+    claim_stdin,
+    input_files,
+)
 from sapwood.cli.methods import MAX_STATES, METHODS, Settings, describe_methods, known_method
 from sapwood.cli.training import Run, dev_text, iteration_line, show_trial
+from sapwood.outputs import check_output
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 EPILOG = """\b
@@ -83,6 +92,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         Path,
         typer.Option("--out", "-o", metavar="MODEL", help="The model file.", show_default=False),
     ],
+    force: ForceOption = False,
     method: Annotated[
         str,
         typer.Option(callback=known_method, metavar="METHOD", help=f"{describe_methods()}."),
@@ -214,19 +224,20 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     """
     sources = [*treebanks, *([dev] if dev else [])]
     claim_stdin(*sources)
-    check_output(out, sources)
+    others = [checkpoint] if checkpoint else []
+    for file, rest in ((out, others), *((other, [out]) for other in others)):
+        check_output(file, inputs=input_files(*sources), others=rest, force=force, is_model=True)
     given = {"--iterations": iterations, "--patience": patience, "--checkpoint": checkpoint}
     _note_what_is_without_effect(method, states, budget, given)
     if patience and not dev:
         msg = "it needs trees to grade on"
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
-    if checkpoint is not None:
-        check_output(checkpoint, sources)
     from sapwood.corpus.transform import Transform
 
     run = Run(
         treebanks=treebanks,
         out=out,
+        force=force,
         dev=dev,
         method=method,
         transform=Transform(binarise.value, horizontal, vertical, tag_parents, heads.value),

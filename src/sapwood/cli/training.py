@@ -48,6 +48,7 @@ class Run:
     transform: Transform
     settings: Settings
     skip_bad: bool
+    force: bool = False
 
     def report(self) -> dict[str, Any]:
         """Do it all; what `--json` prints."""
@@ -69,7 +70,7 @@ class Run:
         if steps:
             echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
         with phases.phase("writing") as notes:
-            model.save(self.out)
+            model.save(self.out, force=self.force)
             notes.append(str(self.out))
         report = meter.as_dict() | self._sizes(bank, model) | {"phases": steps}
         if method.has_candidates:

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 from sapwood.corpus.convert import FORMATS, Skipped
 from sapwood.corpus.registry import RAW, CorpusEntry, RemoteFile, find_corpus
 from sapwood.errors import CorpusError, SapwoodWarning
+from sapwood.outputs import check_output, find_place, new_file
 
 Progress = Callable[[int, int, str], None]
 
@@ -46,6 +47,7 @@ def fetch(
     *,
     base_url: str | None = None,
     progress: Progress | None = None,
+    force: bool = False,
 ) -> dict[str, Path]:
     """Download a corpus, unless it is there already, and return its files by split.
 
@@ -61,6 +63,8 @@ def fetch(
         Another address for the same files, for example a mirror.
     progress
         Called as `progress(n_done, n_files, path)` after each download.
+    force
+        Whether files in the corpus's folder may be replaced that Sapwood did not write.
 
     Returns
     -------
@@ -82,6 +86,9 @@ def fetch(
     with _disk_explained(home):
         written = _already_there(entry, ready)
         if written is None:
+            force = force or (ready / STAMP).exists()  # all of it is ours
+            if not force:
+                _refuse_foreign(entry, ready)
             base = (base_url or entry.base_url).rstrip("/")
             originals = _download_all(entry, home / "downloads" / entry.name, base, progress)
             ready.mkdir(parents=True, exist_ok=True)
@@ -117,12 +124,29 @@ def _already_there(entry: CorpusEntry, folder: Path) -> dict[str, Path] | None:
     return None
 
 
+def _refuse_foreign(entry: CorpusEntry, folder: Path) -> None:
+    """Refuse, before anything is downloaded, to replace somebody else's files."""
+    if entry.format == RAW:
+        if (folder / RAW).exists():
+            msg = "is there, and Sapwood did not finish it"
+            hint = "choose another folder; --force (in Python force=True) replaces it"
+            raise CorpusError(msg, file=str(folder / RAW), hint=hint)
+        return
+    if folder.is_dir():
+        for path in _outputs(entry, folder).values():
+            check_output(path)
+
+
+def _outputs(entry: CorpusEntry, folder: Path) -> dict[str, Path]:
+    suffix = FORMATS[entry.format][1]
+    return {split: folder / f"{split}{suffix}" for split in entry.splits}
+
+
 def _write_stamp(entry: CorpusEntry, folder: Path, written: dict[str, Path]) -> None:
     files = {split: (path.name, _size(path)) for split, path in written.items()}
     text = json.dumps({"fingerprint": _fingerprint(entry), "files": files}, indent=1)
-    part = folder / f"{STAMP}.{os.getpid()}.part"
-    part.write_text(text, encoding="utf-8")
-    part.replace(folder / STAMP)
+    with new_file(find_place(folder / STAMP)) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def _fingerprint(entry: CorpusEntry) -> str:
@@ -178,16 +202,12 @@ def _download(url: str, file: RemoteFile, target: Path) -> None:
     if target.is_file() and _sha256(target) == file.sha256:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
+    with new_file(find_place(target)) as part:
         _transfer(url, part)
         found = _sha256(part)
         if found != file.sha256:
             msg = f"wrong checksum of {url}: expected SHA-256 {file.sha256}, found {found}; deleted"
             raise CorpusError(msg, hint="try again; if it stays wrong, the original has changed")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _transfer(url: str, part: Path) -> None:
@@ -267,25 +287,22 @@ def _convert(
     entry: CorpusEntry, originals: list[tuple[RemoteFile, Path]], folder: Path
 ) -> dict[str, Path]:
     """Convert all originals, one after the other, each into the file of its split."""
-    convert, suffix = FORMATS[entry.format]
+    convert, _ = FORMATS[entry.format]
     skipped: Skipped = []
     n_pieces = dict.fromkeys(entry.splits, 0)
-    parts = {s: folder / f"{s}{suffix}.{os.getpid()}.part" for s in entry.splits}
-    try:
-        with ExitStack() as stack:
-            outs: dict[str, IO[str]] = {
-                split: stack.enter_context(part.open("w", encoding="utf-8", newline=""))
-                for split, part in parts.items()
-            }
-            for split, name, text in _texts(entry, originals):
-                for piece in convert(text, name, skipped):
-                    outs[split].write(piece)
-                    n_pieces[split] += 1
+    written = _outputs(entry, folder)
+    with ExitStack() as stack:
+        outs: dict[str, IO[str]] = {}
+        for split, path in written.items():
+            part = stack.enter_context(new_file(find_place(path)))
+            file = part.open("w", encoding="utf-8", newline="")
+            outs[split] = stack.enter_context(file)
+        for split, name, text in _texts(entry, originals):
+            for piece in convert(text, name, skipped):
+                outs[split].write(piece)
+                n_pieces[split] += 1
         _check(entry, n_pieces, skipped)
-        return {s: part.replace(folder / f"{s}{suffix}") for s, part in parts.items()}
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
+    return written
 
 
 def _check(entry: CorpusEntry, n_pieces: dict[str, int], skipped: Skipped) -> None:

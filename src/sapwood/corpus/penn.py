@@ -18,6 +18,7 @@ from sapwood.arguments import as_items, describe
 from sapwood.corpus.files import MAX_CHARACTERS, Source, expand, lines_of, open_text, source_name
 from sapwood.corpus.tree import Tree, as_tree
 from sapwood.errors import CorpusError, SapwoodTypeError
+from sapwood.outputs import open_output
 
 SUFFIXES = (".mrg", ".psd", ".tree", ".ptb", ".penn", ".bracket", ".brackets")
 MAX_DEPTH = 500  # real trees stay far below 100; deeper input is a run of stray brackets
@@ -96,18 +97,20 @@ def parse_one(text: object) -> Tree:
     return trees[0]
 
 
-def write_trees(trees: Iterable[Tree], file: str | Path | IO[str]) -> int:
-    """Write one tree a line and return how many; a path is written whole or not at all."""
-    if not isinstance(file, (str, Path)):
-        n_trees = 0
-        for n_trees, tree in enumerate(as_items(trees, "trees"), 1):  # noqa: B007
-            file.write(f"{as_tree(tree)}\n")
-        return n_trees
-    path = Path(file)
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as out:
-        n_trees = write_trees(trees, out)
-    part.replace(path)
+def write_trees(trees: Iterable[Tree], file: str | Path | IO[str], *, force: bool = False) -> int:
+    """Write one tree a line and return how many; a path is written whole or not at all.
+
+    Parameters
+    ----------
+    force
+        Whether a file may be replaced that Sapwood did not write.
+    """
+    if isinstance(file, (str, Path)):
+        with open_output(file, force=force) as out:
+            return write_trees(trees, out)
+    n_trees = 0
+    for n_trees, tree in enumerate(as_items(trees, "trees"), 1):  # noqa: B007
+        file.write(f"{as_tree(tree)}\n")
     return n_trees
 
 

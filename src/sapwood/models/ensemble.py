@@ -155,11 +155,17 @@ class Ensemble:
         ]
         return [next(drawn[k]) for k in picked]
 
-    def save(self, path: str | Path) -> None:
-        """Write one safetensors file, whole or not at all."""
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write one safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        force
+            Whether a file may be replaced that is no model of Sapwood.
+        """
         from sapwood.models.files import save_ensemble
 
-        save_ensemble(self, path)
+        save_ensemble(self, path, force=force)
 
 
 Model = LatentGrammar | Ensemble

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from sapwood.models.ensemble import Ensemble
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
 from sapwood.models.lexicon import Lexicon
+from sapwood.outputs import write_bytes
 
 FORMAT = 1
 GRAMMAR, ENSEMBLE = "LatentGrammar", "Ensemble"
@@ -41,13 +41,13 @@ _SHARED = (
 _SHARED_WORDS = ("phrases", "tags", "words", "classes", "style", "transform")
 
 
-def save_grammar(grammar: LatentGrammar, path: str | Path) -> None:
-    """Write a grammar atomically."""
-    _save(path, GRAMMAR, _tensors(grammar), _description(grammar))
+def save_grammar(grammar: LatentGrammar, path: str | Path, *, force: bool = False) -> None:
+    """Write a grammar, whole or not at all."""
+    _save(path, GRAMMAR, _tensors(grammar), _description(grammar), force=force)
 
 
-def save_ensemble(ensemble: Ensemble, path: str | Path) -> None:
-    """Write an ensemble atomically; what members have in common is written once.
+def save_ensemble(ensemble: Ensemble, path: str | Path, *, force: bool = False) -> None:
+    """Write an ensemble, whole or not at all; what members have in common is written once.
 
     Tensors of latent rules are written in single precision: their rounding is far below what
     members disagree about, and the file is half as large.
@@ -69,7 +69,7 @@ def save_ensemble(ensemble: Ensemble, path: str | Path) -> None:
         "members": members, "combine": ensemble.combine,
         "sharpness": ensemble.sharpness, "record": dict(ensemble.record),
     }  # fmt: skip
-    _save(path, ENSEMBLE, tensors, model)
+    _save(path, ENSEMBLE, tensors, model, force=force)
 
 
 def _description(grammar: LatentGrammar) -> dict[str, Any]:
@@ -87,35 +87,25 @@ def _description(grammar: LatentGrammar) -> dict[str, Any]:
 
 
 def _save(
-    path: str | Path, kind: str, tensors: dict[str, np.ndarray], model: dict[str, Any]
+    path: str | Path,
+    kind: str,
+    tensors: dict[str, np.ndarray],
+    model: dict[str, Any],
+    *,
+    force: bool,
 ) -> None:
     header = {"format": FORMAT, "kind": kind, "sha256": _digest(tensors, model), "model": model}
-    write_atomically(as_path(path, "a model file to write"), tensors, header)
+    write_atomically(as_path(path, "a model file"), tensors, header, force=force)
 
 
-def write_atomically(path: Path, tensors: dict[str, np.ndarray], header: dict[str, Any]) -> None:
-    """Write a safetensors file under a temporary name beside its place, then rename it."""
+def write_atomically(
+    path: Path, tensors: dict[str, np.ndarray], header: dict[str, Any], *, force: bool = False
+) -> None:
+    """Write a safetensors file, whole or not at all; only one of ours is replaced without force."""
     from safetensors.numpy import save
 
     data = save(tensors, metadata={"sapwood": json.dumps(header, ensure_ascii=False)})
-    try:
-        _replace(path, data)
-    except OSError as error:
-        msg = f"cannot write {path}: {error.strerror}"
-        hint = "does the folder exist, may you write there, and is there space?"
-        raise SapwoodError(msg, hint=hint) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_bytes(path, data, force=force, is_model=True)
 
 
 def load(path: str | Path) -> LatentGrammar | Ensemble:

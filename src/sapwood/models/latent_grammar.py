@@ -255,11 +255,17 @@ class LatentGrammar:
 
         return sample_trees(self, n, np.random.default_rng(seed))
 
-    def save(self, path: str | Path) -> None:
-        """Write one safetensors file, whole or not at all."""
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write one safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        force
+            Whether a file may be replaced that is no model of Sapwood.
+        """
         from sapwood.models.files import save_grammar
 
-        save_grammar(self, path)
+        save_grammar(self, path, force=force)
 
 
 def _starts(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
