@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import os
 import socket
 import threading
 import warnings
@@ -25,8 +27,8 @@ from sapwood.corpus.convert import (
 )
 from sapwood.corpus.fetch import default_folder, fetch
 from sapwood.corpus.penn import read_trees
-from sapwood.corpus.registry import CorpusEntry, RemoteFile, SplitRange
-from sapwood.errors import CorpusError, SapwoodWarning
+from sapwood.corpus.registry import RAW, CorpusEntry, RemoteFile, SplitRange
+from sapwood.errors import CorpusError, SapwoodError, SapwoodWarning
 
 # Everything below is made up in the formats of the originals; no corpus is quoted.
 
@@ -284,6 +286,50 @@ def test_a_folder_that_cannot_be_written(server, tmp_path):
     with pytest.raises(CorpusError, match="cannot write") as caught:
         fetch(craft(server), tmp_path / "file")
     assert "SAPWOOD_HOME" in caught.value.hint
+
+
+def test_files_of_somebody_else_are_not_replaced(server, tmp_path):
+    own = tmp_path / "crafty" / "dev.mrg"
+    own.parent.mkdir()
+    own.write_text("(S (X mine))")
+    with pytest.raises(SapwoodError, match="did not write it"):
+        fetch(craft(server), tmp_path)
+    assert not server.requests  # refused before anything is downloaded
+    assert own.read_text() == "(S (X mine))"
+    assert fetch(craft(server), tmp_path, force=True)["dev"].read_text().startswith("( (HEADING")
+    entry = entry_of(server, "raw", {"a.zip": zipped({"x.txt": "x"})}, members="*", format=RAW)
+    own = tmp_path / "raw" / RAW / "mine"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(CorpusError, match="is there"):
+        fetch(entry, tmp_path)
+    assert own.read_text() == "mine"
+    assert (fetch(entry, tmp_path, force=True)[RAW] / "x.txt").read_text() == "x"
+
+
+@pytest.mark.parametrize("call", ["open", "fsync", "replace"])
+def test_a_full_disk_is_one_line_and_leaves_no_debris(server, tmp_path, call, monkeypatch):
+    entry = craft(server)
+    fetch(entry, tmp_path)
+    kept = tmp_path / "crafty" / "dev.mrg"
+    before = kept.read_text()
+    (tmp_path / "crafty" / "train.mrg").unlink()  # so that all is written again
+    real, n_calls = getattr(os, call), 0
+
+    def fail(*args, **options):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **options)
+
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(CorpusError, match="cannot write: No space left on device"):
+        fetch(entry, tmp_path)
+    assert kept.read_text() == before
+    assert not left_over(tmp_path)
+    monkeypatch.setattr(os, call, real)
+    assert fetch(entry, tmp_path)["train"].exists()
 
 
 def test_a_broken_tree_is_left_out_with_a_warning(server, tmp_path):
