@@ -16,7 +16,7 @@ from sapwood.estimators import em_checkpoint
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and streams as POSIX has them")
 SENTENCE = "the dog sleeps .\n"
-N_SENTENCES = 120
+N_SENTENCES = 30
 WAIT = 300
 
 
@@ -52,6 +52,7 @@ COMMANDS = {
     ),
     "parse": "parse m.sapwood s.txt -o OUT",
     "resume": "parse m.sapwood s.txt -o OUT --resume",
+    "words": "words in/t.mrg -o OUT",
     "inspect": "inspect spectral.sapwood --spectrum --plot OUT",
     "evaluate": "evaluate dev.mrg p.jsonl --reliability --plot OUT",
     "compare": "compare in/t.mrg dev.mrg --methods pcfg --plot OUT",
@@ -114,6 +115,7 @@ INPUTS = [
     ("parse m.sapwood s.txt", "s.txt"),
     ("parse m.sapwood s.txt --resume", "m.sapwood"),
     ("parse m.sapwood out.part.json --resume", "out"),
+    ("words in", "in/t.mrg"),
     ("train in --method pcfg", "in/t.mrg"),
     ("train in/*.mrg --method pcfg", "in/t.mrg"),
     ("train in --method pcfg --dev dev.mrg", "dev.mrg"),
@@ -132,6 +134,22 @@ def test_inputs_are_never_replaced(
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     assert "is also an input" in fails(*command.split(), "-o", out, "--force").err
     assert before == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+@posix
+def test_parts_of_a_treebank_are_several_files(
+    cli, fails, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    assert "is also an input" in fails("split", "dev.mrg", "-o", "", "--force").err
+    (place / "my-dev.mrg").write_text("mine")
+    assert "did not write it" in fails("split", "in/t.mrg", "-o", "my-").err
+    (place / "my-test.mrg").symlink_to("my-train.mrg")
+    assert "two outputs" in fails("split", "in/t.mrg", "-o", "my-", "--force").err
+    (place / "my-test.mrg").unlink()
+    assert not (place / "my-train.mrg").exists()
+    assert cli("split", "in/t.mrg", "-o", "my-", "--force").status == 0
+    assert len((place / "my-dev.mrg").read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("checkpoint", ["x", "./x", "in/../x"])
@@ -166,7 +184,8 @@ def test_every_command_that_writes_has_force() -> None:
             assert "--force" in options, command.name  # type: ignore[attr-defined]
 
     look(get_command(app))
-    assert {"train", "parse", "inspect", "evaluate", "compare", "fetch"} <= set(found)
+    expected = {"train", "parse", "words", "split", "inspect", "evaluate", "compare", "fetch"}
+    assert expected <= set(found)
 
 
 # -- streams --------------------------------------------------------------------------------------
@@ -240,7 +259,7 @@ def test_the_work_goes_on_without_stderr(
 
 # -- a disk that is full --------------------------------------------------------------------------
 
-LIMITS = (0, 1, 100, 5000)  # bytes; smaller than any of the outputs
+LIMITS = (0, 1, 100, 1000)  # bytes; smaller than any of the outputs
 # All cases in one process, each once without a limit: kernels and fonts are then in memory.
 RUNNER = """
 import contextlib, io, json, resource, signal, sys

@@ -145,7 +145,7 @@ def input_files(*sources: str) -> Iterator[Input]:
             yield 0  # which the shell may have opened from a file
             continue
         with suppress(CorpusError):
-            for file in expand(source, SUFFIXES):
+            for file in expand(source, (*SUFFIXES, ".conllu")):
                 yield Path(str(file))
 
 

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sapwood.cli.console import check_output, open_output, print_json
+from sapwood.cli.console import print_json
 from sapwood.cli.inputs import (
+    ForceOption,
     JsonOption,
     SkipBadOption,
     TreebanksArgument,
     claim_stdin,
+    input_files,
     tell_skipped,
 )
+from sapwood.outputs import check_output, open_output
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -69,6 +72,7 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
     ] = By.tree,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another number draws others.")] = 0,
     skip_bad: SkipBadOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Cut a treebank into train, dev and test.
@@ -83,7 +87,8 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
     skipped: list[CorpusError] | None = [] if skip_bad else None
     paths = {name: Path(f"{prefix}{name}{ENDING}") for name in PARTS}
     for path in paths.values():
-        check_output(path, treebanks)
+        others = [other for other in paths.values() if other != path]
+        check_output(path, inputs=input_files(*treebanks), others=others, force=force)
     trees, files = _read(treebanks, skipped)
     tell_skipped(skipped)
     sizes = (part_size(size, len(trees)) for size in (dev, test))
@@ -94,7 +99,9 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
     }
     written = {name: some for name, some in written.items() if some}
     with ExitStack() as stack:  # all appear, or none
-        targets = {name: stack.enter_context(open_output(paths[name])) for name in written}
+        targets = {
+            name: stack.enter_context(open_output(paths[name], force=force)) for name in written
+        }
         for name, some in written.items():
             targets[name].writelines(f"{tree}\n" for tree in some)
     _tell([_row(name, str(paths[name]), written) for name in written], as_json=as_json)

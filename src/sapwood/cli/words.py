@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sapwood.cli.console import check_output, count, echo, open_output
-from sapwood.cli.inputs import TreebanksArgument, claim_stdin
+from sapwood.cli.console import count, echo
+from sapwood.cli.inputs import ForceOption, TreebanksArgument, claim_stdin, input_files
+from sapwood.outputs import check_output, open_output
 
 EPILOG = """\b
 Examples:
@@ -26,9 +27,10 @@ def words(
             "--out",
             "-o",
             metavar="OUT",
-            help="Write here instead of to stdout; the file appears when it is complete.",
+            help="Write here instead of to stdout (-); the file appears when it is complete.",
         ),
     ] = None,
+    force: ForceOption = False,
 ) -> None:
     """Write the sentences of a treebank, one a line, words with blanks between them.
 
@@ -39,9 +41,9 @@ def words(
 
     claim_stdin(*treebanks)
     if out is not None:
-        check_output(out, treebanks)
+        check_output(out, inputs=input_files(*treebanks), force=force, may_stream=True)
     n_sentences = n_words = 0
-    with open_output(out) as target:
+    with open_output(out, force=force) as target:
         for sentence in read_sentences(treebanks):
             target.write(" ".join(sentence) + "\n")
             n_sentences += bool(sentence)
