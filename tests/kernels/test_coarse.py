@@ -21,8 +21,8 @@ from sapwood.models.score import (
     _rooms,
     coarse_inside,
     coarse_outside,
-    sentence_log_prob,
     sentence_log_weight,
+    sentence_weight,
     tag_weights,
 )
 from sapwood.reference import charts
@@ -52,7 +52,7 @@ class Charted:
         poison_rooms()
         self.chart = coarse_inside(grammar, self.tags)
         self.total = coarse.partition(self.chart, self.root)
-        self.log_weight = sentence_log_prob(self.chart.scale, self.n, self.total)
+        self.log_weight = sentence_weight(self.chart.scale, self.n, self.total).log
         alpha, tag_alpha = coarse_outside(grammar, self.tags, self.chart)
         self.phrases, self.tag_posteriors = self.chart.beta * alpha, self.tags.weight * tag_alpha
 
@@ -320,9 +320,9 @@ def test_one_word_is_weighed_by_its_tag_at_the_root() -> None:
     toy = Toy(1, [1, 1, 1], {1: np.array([0.25]), 2: np.array([0.5])}, {}, {})
     toy.words = {"w0": {1: np.array([0.5]), 2: np.array([0.125])}}
     np.testing.assert_allclose(
-        sentence_log_weight(toy.grammar(), ["w0"]), log(0.25 * 0.5 + 0.5 * 0.125), rtol=1e-15
+        sentence_log_weight(toy.grammar(), ["w0"]).log, log(0.25 * 0.5 + 0.5 * 0.125), rtol=1e-15
     )
-    assert sentence_log_weight(toy.grammar(), ["unheard-of"]) == -inf
+    assert sentence_log_weight(toy.grammar(), ["unheard-of"]) == (-inf, 0)
 
 
 def test_unequal_tags_keep_the_one_that_parses() -> None:

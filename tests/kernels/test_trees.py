@@ -21,8 +21,6 @@ from tests.toys import (
 )
 
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.treebank import Treebank
-from sapwood.kernels.trees import log_weights
 from sapwood.reference import enumerate as listing
 
 WORDS = ["w0", "w1", "w2", "w0"]
@@ -134,14 +132,9 @@ def test_what_the_grammar_cannot_build_has_weight_zero(text: str) -> None:
 
 
 def test_the_sign_is_reported() -> None:
-    bank = Treebank.from_trees([Tree.parse("(P0 (T1 w0) (T1 w0))")])
-    weights, sign = log_weights(
-        bank.offsets, bank.label.astype(np.int64), bank.rule.astype(np.int64), bank.left,
-        bank.right,
-        np.array([1, 1]),
-        np.array([0, 1]), np.array([0]), np.array([-2.0]),
-        np.where(bank.word >= 0, 0, -1).astype(np.int64),
-        np.array([1.0]), np.array([0, 1, 2]), np.array([1.0, 0.0]),
-    )  # fmt: skip
+    rules = {(0, 1, 1): np.array([[[-2.0]], [[0.0]]])}
+    toy = Toy(1, [2, 1], {0: np.ones(2)}, rules, {"w0": {1: np.ones(1)}})
+    grammar = toy.grammar()
+    weights, sign = grammar.signed_log_probs([Tree.parse("(P0 (T1 w0) (T1 w0))")])
     assert sign.tolist() == [-1.0]
     np.testing.assert_allclose(weights, log(2.0), rtol=1e-15)

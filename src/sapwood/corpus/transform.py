@@ -207,6 +207,19 @@ def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str 
     return Tree._trusted(ROOT, top)
 
 
+def root_chain(symbol: Symbol) -> tuple[str, ...]:
+    """The labels from the root of the restored tree down to the last one of a symbol on top of it.
+
+    Examples
+    --------
+    >>> root_chain(Symbol(("S", "VP"))), root_chain(Symbol(("TOP", "S")))
+    (('TOP', 'S', 'VP'), ('TOP', 'S'))
+    """
+    if symbol.is_intermediate:
+        return (ROOT,)
+    return symbol.chain if symbol.chain[0] == ROOT else (ROOT, *symbol.chain)
+
+
 def _expand(chain: tuple[str, ...], kids: tuple[Any, ...]) -> Tree:
     node = Tree._trusted(chain[-1], kids)
     for label in reversed(chain[:-1]):

@@ -21,7 +21,7 @@ from sapwood.models.score import (
     inside_vectors,
     one_word_weights,
     root_items,
-    sentence_log_prob,
+    sentence_weight,
     tag_weights,
 )
 
@@ -155,7 +155,7 @@ def _pruned(
     edges = np.empty(0)
     if grammar.is_plain:
         edges = _plain_edges(grammar, packed, chart, tags, alpha, tag_posterior >= threshold)
-    log_prob = sentence_log_prob(chart.scale, n, total)
+    log_prob = sentence_weight(chart.scale, n, total).log
     return PrunedChart(words, packed, items, edges, chart.scale, roots, log_prob)
 
 
@@ -249,7 +249,7 @@ def posteriors(grammar: LatentGrammar, chart: PrunedChart) -> ParseForest | None
     items = np.add.reduceat(alpha * beta, start[:-1].astype(np.int64))
     return ParseForest(
         packed, items, edges, chart.scale, chart.roots,
-        sentence_log_prob(chart.scale, n, total), int((items < 0).sum()),
+        sentence_weight(chart.scale, n, total).log, int((items < 0).sum()),
     )  # fmt: skip
 
 

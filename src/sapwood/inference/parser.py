@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +16,7 @@ from sapwood.corpus.clean import ROOT
 from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
+from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.words import as_sentence
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import ordered_map
@@ -125,7 +125,7 @@ class Parse:
     @cached_property
     def log_prob(self) -> float:
         """Log-probability of the tree together with its words; -inf for a fallback tree."""
-        return -inf if self.is_fallback else self._mixer.ensemble.log_prob(self.tree)
+        return -inf if self.is_fallback else self._log_probs([self.tree])[0]
 
     @cached_property
     def marginals(self) -> list[Constituent]:
@@ -165,8 +165,15 @@ class Parse:
             if len(out) >= k or duplicates > MAX_DUPLICATES:
                 break
         return [
-            ScoredTree(tree, score, model.log_prob(tree)) for tree, score in islice(out.items(), k)
+            ScoredTree(tree, score, log_prob)
+            for (tree, score), log_prob in zip(out.items(), self._log_probs(list(out)), strict=True)
         ]
+
+    def _log_probs(self, trees: Sequence[Tree]) -> list[float]:
+        # Packed, since only loose trees are cleaned: a word that looks like a trace stays.
+        packed = Treebank.from_trees(trees, self._mixer.ensemble.transform)
+        logs: list[float] = self._mixer.ensemble.log_probs(packed).tolist()
+        return logs
 
 
 class Parser:

@@ -26,6 +26,7 @@ from sapwood.models.latent_grammar import LatentGrammar
 
 if TYPE_CHECKING:
     from sapwood.corpus.treebank import Treebank
+    from sapwood.models.score import SignedLog
 
 FloatArray = npt.NDArray[np.float64]
 COMBINATIONS = ("mean", "product")
@@ -130,14 +131,27 @@ class Ensemble:
 
     def log_prob(self, item: Tree | Sequence[str]) -> float:
         """Log of the weighted mean of the members' weights of a tree or of a sentence."""
+        return self.signed_log_prob(item).log
+
+    def signed_log_prob(self, item: Tree | Sequence[str]) -> SignedLog:
+        """As `log_prob`, with the sign of the mean: -1 happens with spectral members only."""
+        from sapwood.models.score import SignedLog
+
         item = item if is_tree(item) else as_sentence(item)
-        logs = np.array([[member.log_prob(item)] for member in self.members])
-        return float(_log_mean(logs, self.weights)[0])
+        found = [member.signed_log_prob(item) for member in self.members]
+        logs, signs = np.array(found).T
+        mean, sign = _log_mean(logs[:, None], signs[:, None], self.weights)
+        return SignedLog(float(mean[0]), int(sign[0]))
 
     def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
         """Log-probabilities of many trees at once, shape [n_trees]."""
-        logs = np.array([member.log_probs(trees) for member in self.members])
-        return _log_mean(logs, self.weights)
+        return self.signed_log_probs(trees)[0]
+
+    def signed_log_probs(self, trees: Treebank | Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
+        """As `log_probs`, with the signs of the means."""
+        found = [member.signed_log_probs(trees) for member in self.members]
+        logs, signs = (np.array(part) for part in zip(*found, strict=True))
+        return _log_mean(logs, signs, self.weights)
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
         """Draw trees, each from a member picked by its weight."""
@@ -199,12 +213,15 @@ def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
     )
 
 
-def _log_mean(logs: FloatArray, weights: FloatArray) -> FloatArray:
-    """Log of sum over k of weights[k] exp(logs[k]); -inf where all are."""
+def _log_mean(
+    logs: FloatArray, signs: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Log and sign of sum over k of weights[k] signs[k] exp(logs[k]); -inf and 0 where all are."""
     top = logs.max(axis=0)
     safe = np.where(np.isfinite(top), top, 0.0)
+    mean = weights @ (signs * np.exp(logs - safe))
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(weights @ np.exp(logs - safe)) + safe)
+        return np.log(np.abs(mean)) + safe, np.sign(mean)
 
 
 def _check_member(member: object) -> None:

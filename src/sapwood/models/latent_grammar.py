@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.transform import Symbol, Transform
+from sapwood.corpus.transform import Symbol, Transform, root_chain
 from sapwood.corpus.tree import Tree, as_tree, is_tree
 from sapwood.corpus.words import as_sentence
 from sapwood.models.lexicon import Lexicon
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sapwood.corpus.treebank import Treebank
     from sapwood.kernels.coarse import CoarseRules
     from sapwood.kernels.forest import PairTable
+    from sapwood.kernels.trees import TreeGrammar
+    from sapwood.models.score import SignedLog
 
 FloatArray = npt.NDArray[np.float64]
 SUM_TOLERANCE = 1e-6  # probabilities are estimated from counts: a larger gap is a broken model
@@ -50,14 +52,6 @@ class CoarseWeights:
     root: FloatArray
     rules: FloatArray
     lexical: FloatArray
-
-
-class Numbers(NamedTuple):
-    """Numbers of phrases, of tags and of rules (by the numbers of their symbols)."""
-
-    phrases: dict[Symbol, int]
-    tags: dict[Symbol, int]
-    rules: dict[tuple[int, ...], int]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,13 +172,17 @@ class LatentGrammar:
         return starts, ranks, self.rule_weights
 
     @cached_property
-    def numbers(self) -> Numbers:
-        """Where to find symbols and rules, for trees from elsewhere."""
-        return Numbers(
-            {symbol: a for a, symbol in enumerate(self.phrases)},
-            {symbol: self.n_phrases + t for t, symbol in enumerate(self.tags)},
-            {tuple(row): r for r, row in enumerate(self.rules.tolist())},
-        )
+    def chains(self) -> dict[tuple[str, ...], int]:
+        """Numbers of all that symbols restore to, inside a tree or on top of it."""
+        found = [chain for s in self.symbols for chain in (s.chain, root_chain(s))]
+        return {chain: number for number, chain in enumerate(dict.fromkeys(found))}
+
+    @cached_property
+    def tree_grammar(self) -> TreeGrammar:
+        """The grammar arranged for summing over the derivations of trees."""
+        from sapwood.models.score import tree_grammar
+
+        return tree_grammar(self)
 
     @cached_property
     def coarse_rules(self) -> CoarseRules:
@@ -229,22 +227,42 @@ class LatentGrammar:
     def log_prob(self, item: Tree | Sequence[str]) -> float:
         """Log-probability of a tree (with its words), or of a sentence (summed over its trees).
 
-        Sums over hidden states. For a spectral model, the log of the absolute weight. A sentence
-        of a latent grammar is summed over the whole chart; `Parser.parse` is faster and prunes.
+        Sums over hidden states and over all derivations: whatever binary tree of this grammar
+        restores to the tree counts. The weights of a spectral model are no probabilities; this is
+        the log of their absolute value, and `signed_log_prob` tells the sign too. A sentence of a
+        latent grammar is summed over the whole chart; `Parser.parse` is faster and prunes.
 
         Parameters
         ----------
         item
             A `Tree`, cleaned or not, or a list of words.
         """
-        from sapwood.models.score import sentence_log_weight, tree_log_weights
+        return self.signed_log_prob(item).log
+
+    def signed_log_prob(self, item: Tree | Sequence[str]) -> SignedLog:
+        """As `log_prob`, with the sign of the weight: -1 happens with spectral models only.
+
+        Examples
+        --------
+        >>> import sapwood as sw
+        >>> model = sw.PCFG().fit(sw.bundled_treebank("dev")).model_
+        >>> weight = model.signed_log_prob("the dog sleeps .".split())
+        >>> weight.sign, weight.log == model.log_prob("the dog sleeps .".split())
+        (1, True)
+        """
+        from sapwood.models.score import SignedLog, sentence_log_weight, tree_log_weights
 
         if is_tree(item):
-            return float(tree_log_weights(self, [as_tree(item)])[0])
+            logs, signs = tree_log_weights(self, [as_tree(item)])
+            return SignedLog(float(logs[0]), int(signs[0]))
         return sentence_log_weight(self, as_sentence(item))
 
     def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
-        """Log-probabilities of many trees at once, shape [n_trees]."""
+        """Log-probabilities of many trees at once, shape [n_trees]; see `log_prob`."""
+        return self.signed_log_probs(trees)[0]
+
+    def signed_log_probs(self, trees: Treebank | Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
+        """As `log_probs`, with the signs of the weights: 1, -1, or 0 for a log of -inf."""
         from sapwood.models.score import tree_log_weights
 
         return tree_log_weights(self, trees)

@@ -75,16 +75,14 @@ class Lexicon:
 
     def row(self, word: str, *, is_first: bool) -> int:
         """The row of a word: its own, else, at the start of a sentence, that of its small-letter
-        form, else that of the most telling class that is known.
+        form, else that of the most telling class that is known. The name of a class is its own.
         """  # noqa: D205
         rows = self._rows
         known = rows.get(escape(word))
-        if known is not None and known < len(self.words):
-            return known
-        if is_first and word[:1].isupper():
+        if known is None and is_first and word[:1].isupper():
             known = rows.get(word[:1].lower() + word[1:])
-            if known is not None and known < len(self.words):
-                return known
+        if known is not None:
+            return known
         return self.class_row(signatures(word, is_first=is_first, style=self.style))
 
     def class_row(self, chain: Sequence[str]) -> int:

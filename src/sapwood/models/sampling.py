@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arguments import as_count
+from sapwood.corpus.clean import is_empty
 from sapwood.corpus.transform import restore
 from sapwood.errors import SapwoodError
 
@@ -21,7 +22,10 @@ MAX_TRIES = 1000
 
 
 def sample_trees(grammar: LatentGrammar, n: int, rng: np.random.Generator) -> list[Tree]:
-    """Draw n trees; classes of unknown words are never drawn unless a tag has nothing else.
+    """Draw n trees, each of which can be read again and scored.
+
+    Classes of unknown words, and words that would be taken for traces, are never drawn unless a tag
+    has nothing else.
 
     Raises
     ------
@@ -114,9 +118,17 @@ class _Sampler:
         lexicon = self.grammar.lexicon
         entries = self.entries_of[a - self.grammar.n_phrases]
         weights = lexicon.weights[lexicon.weight_start[entries] + h]
-        known = self.row_of[entries] < len(lexicon.words)
-        if weights[known].sum() > 0:
-            entries, weights = entries[known], weights[known]
+        label = self.grammar.symbols[a].chain[-1]
+        # Smoothing may give a rare word a tag under which `clean` takes it for a trace.
+        kept = np.array(
+            [
+                row < len(lexicon.words) and not is_empty(label, lexicon.words[row])
+                for row in self.row_of[entries].tolist()
+            ],
+            dtype=bool,
+        )
+        if weights[kept].sum() > 0:
+            entries, weights = entries[kept], weights[kept]
         return np.cumsum(weights), self.row_of[entries]
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.clean import clean
 from sapwood.corpus.penn import as_trees
+from sapwood.corpus.transform import Symbol, root_chain
 from sapwood.corpus.tree import Tree, as_tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
@@ -19,66 +20,103 @@ from sapwood.errors import SapwoodError
 if TYPE_CHECKING:
     from sapwood.kernels.coarse import Chart, Tags
     from sapwood.kernels.forest import Forest
+    from sapwood.kernels.trees import TreeGrammar, Trees
     from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 KEPT_NUMBERS = 16_000_000  # 128 MB a buffer; longer sentences get memory of their own
 SMALLEST = 5e-324  # the least positive number: keeps every item of positive posterior
 
 
-def tree_log_weights(grammar: LatentGrammar, trees: Treebank | Sequence[Tree]) -> FloatArray:
-    """Log of the absolute weight of each tree; -inf where the grammar cannot build it."""
+def tree_log_weights(
+    grammar: LatentGrammar, trees: Treebank | Sequence[Tree]
+) -> tuple[FloatArray, FloatArray]:
+    """Log of the absolute weight of each tree, and its sign; -inf and 0 for one without derivation.
+
+    A tree's weight is the sum over all binary trees of the grammar's symbols that `restore` turns
+    into it, whatever they were annotated with and however they are binary. A treebank is taken as
+    it is; trees are cleaned first.
+    """
     from sapwood.kernels.trees import log_weights
 
     if isinstance(trees, Treebank):
-        bank = trees.retransform(grammar.transform)
-    else:
-        cleaned = [clean(as_tree(tree)) for tree in as_trees(trees)]
-        kept = [tree for tree in cleaned if tree is not None]
-        if not kept:
-            return np.full(len(cleaned), -np.inf)
-        out = np.full(len(cleaned), -np.inf)
+        logs, signs = log_weights(
+            _rows_of(grammar, trees), grammar.tree_grammar, grammar.pair_table
+        )
+        return np.asarray(logs), np.asarray(signs)
+    cleaned = [clean(as_tree(tree)) for tree in as_trees(trees)]
+    kept = [tree for tree in cleaned if tree is not None]
+    logs, signs = np.full(len(cleaned), -np.inf), np.zeros(len(cleaned))
+    if kept:
+        is_kept = [tree is not None for tree in cleaned]
         bank = Treebank.from_trees(kept, grammar.transform)
-        out[[tree is not None for tree in cleaned]] = tree_log_weights(grammar, bank)
-        return out
-    label, rule, leaf = _in_numbers_of(grammar, bank)
-    weights, _ = log_weights(
-        bank.offsets, label, rule, bank.left, bank.right, grammar.n_states,
-        grammar.tensor_start, grammar.rule_rank, grammar.rule_weights, leaf,
-        grammar.lexicon.weights, grammar.state_start, grammar.root,
+        logs[is_kept], signs[is_kept] = tree_log_weights(grammar, bank)
+    return logs, signs
+
+
+def tree_grammar(grammar: LatentGrammar) -> TreeGrammar:
+    """A grammar arranged for the kernel that sums over the derivations of trees."""
+    from sapwood.kernels.trees import TreeGrammar
+
+    lexicon = grammar.lexicon
+    return TreeGrammar(
+        grammar.n_phrases, *_chain_numbers(grammar.chains, grammar.symbols),
+        lexicon.row_start.astype(np.int64), lexicon.entry_tag.astype(np.int64),
+        lexicon.weight_start, lexicon.weights,
+        grammar.n_states, grammar.tensor_start, grammar.rule_rank, grammar.rule_weights,
+        grammar.state_start, grammar.root,
     )  # fmt: skip
-    return np.asarray(weights)
 
 
-def _in_numbers_of(grammar: LatentGrammar, bank: Treebank) -> tuple[Any, Any, Any]:
-    """Labels and rules of a treebank as numbered by a grammar (-1: unknown), and leaf vectors."""
-    ours, theirs = grammar.numbers, bank.inventory
-    symbol = np.array(
-        [ours.phrases.get(s, -1) for s in theirs.phrases]
-        + [ours.tags.get(s, -1) for s in theirs.tags]
-    )
-    rule = np.array(
-        [ours.rules.get(tuple(row), -1) for row in symbol[theirs.rules].tolist()] or [-1]
-    )
-    label = symbol[bank.label]
-    return label, np.where(bank.rule >= 0, rule[bank.rule], -1), _leaf_starts(grammar, bank, label)
+def _chain_numbers(
+    chains: Mapping[tuple[str, ...], int], symbols: Sequence[Symbol]
+) -> tuple[IntArray, IntArray]:
+    """What each symbol restores to, as a node inside a tree and as its root."""
+    from sapwood.kernels.trees import HIDDEN, UNKNOWN
+
+    inner = [HIDDEN if s.is_intermediate else chains.get(s.chain, UNKNOWN) for s in symbols]
+    root = [chains.get(root_chain(s), UNKNOWN) for s in symbols]
+    return np.array(inner, np.int64), np.array(root, np.int64)
 
 
-def _leaf_starts(
-    grammar: LatentGrammar, bank: Treebank, label: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Where each leaf's emission vector lies in the lexicon; -1 when tag and word never meet."""
-    lexicon, words = grammar.lexicon, bank.inventory.words
+def _rows_of(grammar: LatentGrammar, bank: Treebank) -> Trees:
+    """The rows of a treebank with chains and words as a grammar numbers them."""
+    from sapwood.kernels.trees import Trees
+
+    inner, root = _chain_numbers(grammar.chains, bank.inventory.symbols)
+    return Trees(
+        bank.offsets, bank.left, bank.right, inner[bank.label],
+        root[bank.label[bank.offsets[1:] - 1]], _lexicon_rows(grammar, bank),
+    )  # fmt: skip
+
+
+def _lexicon_rows(grammar: LatentGrammar, bank: Treebank) -> IntArray:
+    """The lexicon's row of each leaf; the first word of a sentence is looked up as such."""
+    words = bank.inventory.words
     leaf = np.flatnonzero(bank.word >= 0)
-    first = bank.start[leaf] == 0
-    distinct, inverse = np.unique(bank.word[leaf] * 2 + first, return_inverse=True)
-    rows = np.array(
-        [lexicon.row(words[code // 2], is_first=bool(code % 2)) for code in distinct.tolist()]
-    )
-    entry = lexicon.find_entries(rows[inverse], label[leaf] - grammar.n_phrases)
-    out = np.full(len(bank.word), -1, np.int64)
-    out[leaf] = np.where(entry >= 0, lexicon.weight_start[entry], -1)
+    code = bank.word[leaf].astype(np.int64) * 2 + (bank.start[leaf] == 0)
+    distinct, inverse = np.unique(code, return_inverse=True)
+    rows = [
+        grammar.lexicon.row(words[code // 2], is_first=bool(code % 2)) for code in distinct.tolist()
+    ]
+    out = np.zeros(len(bank.word), np.int64)
+    out[leaf] = np.array(rows, np.int64)[inverse]
     return out
+
+
+class SignedLog(NamedTuple):
+    """A number as `sign * exp(log)`: the sign is 1, -1, or 0 for zero, whose log is -inf."""
+
+    log: float
+    sign: int
+
+    @classmethod
+    def of(cls, value: float, power: int = 0) -> SignedLog:
+        """The number `value * 2**power`."""
+        if value == 0.0:
+            return cls(-np.inf, 0)
+        return cls(log(abs(value)) + power * log(2.0), 1 if value > 0 else -1)
 
 
 class Rooms(threading.local):
@@ -131,37 +169,33 @@ def coarse_outside(
     return alpha, tag_alpha
 
 
-def sentence_log_weight(grammar: LatentGrammar, words: list[str]) -> float:
-    """Log of the absolute weight of a sentence, over all trees and states; -inf for no parse."""
+def sentence_log_weight(grammar: LatentGrammar, words: list[str]) -> SignedLog:
+    """Weight of a sentence over all its trees and states; log -inf for no parse."""
     from sapwood.kernels import coarse, forest
 
     if not words:
         msg = "an empty sentence has no probability"
         raise SapwoodError(msg, hint="give at least one word")
     if len(words) == 1:
-        return _log_abs(one_word_weights(grammar, words[0])[1].sum())
+        return SignedLog.of(one_word_weights(grammar, words[0])[1].sum())
     tags = tag_weights(grammar, words)
     chart = coarse_inside(grammar, tags)
     root = grammar.coarse.root[: grammar.n_phrases]
     if grammar.is_plain:
-        return sentence_log_prob(chart.scale, chart.n, coarse.partition(chart, root))
+        return sentence_weight(chart.scale, chart.n, coarse.partition(chart, root))
     alpha, tag_alpha = coarse_outside(grammar, tags, chart)
     packed, _ = forest.build(
         grammar.pair_table, grammar.n_symbols, len(words), chart.beta * alpha,
         tags.start, tags.tag, tags.weight * tag_alpha, SMALLEST,
     )  # fmt: skip
     _, _, total = inside_vectors(grammar, words, packed, chart.scale)
-    return sentence_log_prob(chart.scale, chart.n, total)
+    return sentence_weight(chart.scale, chart.n, total)
 
 
-def _log_abs(value: float) -> float:
-    return log(abs(value)) if value else -np.inf
-
-
-def sentence_log_prob(scale: npt.NDArray[np.int64], n: int, total: float) -> float:
+def sentence_weight(scale: IntArray, n: int, total: float) -> SignedLog:
     """Undo the scaling of the weight of a sentence of n words."""
     # the cell of the whole sentence: start 0, length n
-    return _log_abs(total) + float(scale[n - 1]) * log(2.0)
+    return SignedLog.of(total, power=int(scale[n - 1]))
 
 
 def tag_weights(

@@ -123,6 +123,15 @@ def sentence_weight(weighted: Weighted) -> Number:
     return sum(weight for _, weight in weighted)
 
 
+def weights_by(weighted: Weighted, image: Callable[[Node], Hashable]) -> dict[Any, Number]:
+    """Weight of every image of a tree: the sum of p(tau) over the trees that it is the image of.
+
+    With the image that people see (annotations cut, intermediate symbols gone), this is what a
+    tree weighs when all of its derivations count.
+    """
+    return _collect(weighted, lambda tree: [image(tree)])
+
+
 def marginals(weighted: Weighted) -> dict[Span, Number]:
     """mu(a, i, j) = sum of p(tau) over the trees that contain (a, i, j)."""
     return _collect(weighted, spans)
