@@ -22,7 +22,8 @@ from sapwood.corpus.transform import Symbol, restore
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.inference.charts import ParseForest
-from sapwood.inference.decoders import best_tree, goodman_gains, k_best_trees, max_rule_gains
+from sapwood.inference.decoders import DECODERS, best_tree, goodman_gains, max_rule_gains
+from sapwood.inference.k_best import k_best_trees
 from sapwood.inference.parser import Parser
 from sapwood.kernels.forest import Forest
 from sapwood.models.ensemble import Ensemble, Model
@@ -227,7 +228,7 @@ def test_goodman_adds_up_posteriors() -> None:
     assert [score for score, _ in found] == pytest.approx([4.7, 4.3])
     best = best_tree(parsed, goodman_gains(parsed))
     assert best is not None
-    assert (1, 1) in [(symbol, start) for symbol, _, _, start in best]  # the phrase over 1 and 2
+    assert (1, 1) in [(symbol, start) for symbol, _, _, start in best.nodes]  # the phrase over 1 and 2
 
 
 def test_max_rule_takes_absolute_posteriors_with_a_floor() -> None:
@@ -237,3 +238,30 @@ def test_max_rule_takes_absolute_posteriors_with_a_floor() -> None:
     np.testing.assert_allclose(gains.items, [half, half, floor, 0, 0, 0], atol=1e-15)
     np.testing.assert_allclose(gains.edges, [half, floor, 0, 0], atol=1e-15)
     np.testing.assert_allclose(gains.roots, [np.log(0.25)], atol=1e-15)
+
+
+@pytest.mark.parametrize("model", ["plain", "latent", "spectral", "ensemble"])
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_the_first_of_the_k_best_trees_is_the_parse(decoder: str, model: str) -> None:
+    """Also where pruning hides it from the forest, where trees tie, and for a single word."""
+    bank = sw.bundled_treebank("dev")
+    plain = sw.PCFG().fit(bank).model_
+    spectral = sw.SpectralLPCFG(4).fit(bank).model_
+    models = {
+        "plain": plain,
+        "latent": sw.bundled_grammar(),
+        "spectral": spectral,
+        "ensemble": Ensemble.of([plain, spectral]),
+    }
+    if decoder == "viterbi" and model in {"spectral", "ensemble"}:
+        return
+    parser = Parser(models[model], decoder=decoder, threshold=0.02, beam=0.02)
+    texts = ["hello", "Dogs", "the dog sees the man with a hat .", "foo foo foo foo"]
+    test = sw.bundled_treebank("test")
+    sentences = [text.split() for text in texts] + [test.words(i) for i in range(25)]
+    for parse in parser.parse_many(sentences):
+        best = parse.k_best(4)
+        assert best[0].tree == parse.tree
+        assert best[0].log_prob == parse.log_prob
+        assert len({scored.tree for scored in best}) == len(best)
+        assert [s.score for s in best] == sorted((s.score for s in best), reverse=True)

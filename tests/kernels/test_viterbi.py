@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.toys import EXTREME, ORDINARY, Toy, exact_log, plain_toys, random_toy, sentences, tree_of
 
 from sapwood.inference.charts import parse_forest
-from sapwood.inference.decoders import goodman_gains, k_best_trees, max_rule_gains, viterbi_tree
+from sapwood.inference.decoders import goodman_gains, max_rule_gains, viterbi_tree
+from sapwood.inference.k_best import k_best_trees
 from sapwood.inference.parser import Parser
 from sapwood.kernels.coarse import cell_of
 from sapwood.kernels.viterbi import best_weights
@@ -126,11 +127,12 @@ def test_viterbi_needs_no_forest_of_a_plain_grammar() -> None:
     words = ["w0", "w1", "w2", "w0"]
     parsed = parse_forest(toy.grammar(), words, 0.5)
     assert parsed is not None
-    nodes = viterbi_tree(toy.grammar(), words, parsed)
-    assert nodes is not None
+    best = viterbi_tree(toy.grammar(), words, parsed)
+    assert best is not None
     weighted = listing.weighted_trees(*toy.floats(words))
     by_spans = {spans_of(tree): weight for tree, weight in weighted}
-    found = by_spans[frozenset(places(nodes))]
+    found = by_spans[frozenset(places(best.nodes))]
+    np.testing.assert_allclose(best.score, log(found), rtol=0, atol=RTOL)
     np.testing.assert_allclose(found, max(by_spans.values()), rtol=RTOL)
 
 
@@ -192,3 +194,35 @@ def test_k_best_after_viterbi_lists_plain_derivations_by_probability() -> None:
         found = [scored.log_prob for scored in best]
         np.testing.assert_allclose(found, sorted(found, reverse=True), rtol=0, atol=1e-9)
         np.testing.assert_allclose([s.score for s in best], found, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_k_best_after_viterbi_lists_latent_trees_by_their_best_derivation(seed: int) -> None:
+    """States included, which is what the decoder maximises; every tree once."""
+    toy = random_toy(np.random.default_rng(seed), n_states=2, density=0.4).normalised()
+    words = ["w0", "w1", "w2"]
+    root, rules, emissions = toy.floats(words)
+    expected = {
+        tree_of(tree, words, toy.n_phrases): max(
+            log(w) for _, w in listing.derivations(tree, root, rules, emissions)
+        )
+        for tree in listing.all_trees(rules, emissions)
+        if tree.symbol in root
+    }
+    grammar = toy.grammar(is_probabilistic=True)
+    parse = Parser(grammar, decoder="viterbi", threshold=0.0, beam=0.0).parse(words)
+    best = parse.k_best(len(expected) + 1)
+    assert best[0].tree == parse.tree
+    assert {scored.tree: scored.score for scored in best} == pytest.approx(expected, abs=1e-9)
+    assert [s.score for s in best] == sorted((s.score for s in best), reverse=True)
+
+
+def test_k_best_of_a_long_sentence_does_not_recurse() -> None:
+    rules = {(0, 1, 0): 0.4, (0, 2, 0): 0.3, (0, 1, 1): 0.3}
+    toy = Toy(
+        1, [1, 1, 1], {0: np.ones(1)}, {r: np.full((1, 1, 1), w) for r, w in rules.items()},
+        {"w0": {1: np.full(1, 0.6), 2: np.full(1, 0.4)}},
+    )  # fmt: skip
+    for decoder in ("goodman", "viterbi"):
+        parse = Parser(toy.grammar(), decoder=decoder).parse(["w0"] * 600)
+        assert len(parse.k_best(3)) == 3

@@ -249,4 +249,5 @@ def _best_nodes(sentence: _Sentence, share: FloatArray, sharpness: float) -> Nod
     p = sharpened(share @ np.array(sentence.posteriors), sharpness)
     gains = bracket_gains(rows, p, len(chart.items))
     none = np.zeros(len(chart.forest.head))
-    return best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))
+    best = best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))
+    return best.nodes if best is not None else None

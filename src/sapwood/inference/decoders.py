@@ -1,4 +1,4 @@
-"""Decoders: which tree of a forest to return, and the next best ones.
+"""Decoders: which tree of a forest to return.
 
 The first three score items and edges and share one dynamic program:
 
@@ -11,17 +11,14 @@ Viterbi maximises the probability of one derivation and has charts of its own.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.errors import SapwoodError
 from sapwood.models.feature_grammar import FeatureGrammar
-from sapwood.models.score import leaf_vectors, tag_weights
+from sapwood.models.score import leaf_vectors, sentence_weight, tag_weights
 
 if TYPE_CHECKING:
     from sapwood.inference.brackets import ItemLabels
@@ -91,7 +88,14 @@ def derivation_gains(grammar: LatentGrammar, words: list[str], parsed: ParseFore
     return Gains(items, edges, roots)
 
 
-def best_tree(parsed: ParseForest | PrunedChart, gains: Gains) -> Nodes | None:
+class Decoded(NamedTuple):
+    """A tree of a forest as nodes, and the decoder's score of it."""
+
+    score: float
+    nodes: Nodes
+
+
+def best_tree(parsed: ParseForest | PrunedChart, gains: Gains) -> Decoded | None:
     """The tree of highest total gain; None when pruning left no whole tree."""
     from sapwood.kernels.forest import best_derivations, follow
 
@@ -102,7 +106,8 @@ def best_tree(parsed: ParseForest | PrunedChart, gains: Gains) -> Nodes | None:
     place = int(np.argmax(totals))
     if totals[place] == -np.inf:
         return None
-    return nodes_of(parsed.forest, *follow(parsed.forest, choice, int(parsed.roots[place])))
+    nodes = nodes_of(parsed.forest, *follow(parsed.forest, choice, int(parsed.roots[place])))
+    return Decoded(float(totals[place]), nodes)
 
 
 def nodes_of(
@@ -119,23 +124,26 @@ def nodes_of(
 # -- Viterbi ----------------------------------------------------------------------------------
 
 
-def viterbi_tree(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> Nodes | None:
+def viterbi_tree(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> Decoded | None:
     """The best single derivation, exact over the full chart for a plain grammar.
 
-    For a latent grammar, the best tree together with its hidden states, over the pruned forest.
+    For a latent grammar, the best tree together with its hidden states, over the pruned forest. The
+    score is the log-probability of the derivation.
     """
     if isinstance(grammar, FeatureGrammar):
         msg = "the viterbi decoder follows derivations of a grammar, and this model scores spans"
         raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
-    if grammar.is_plain:
-        return _viterbi_plain(grammar, words)
-    if not grammar.is_probabilistic:
+    if not grammar.is_probabilistic and not grammar.is_plain:
         msg = "the viterbi decoder needs probabilities, and this model holds weights of either sign"
         raise SapwoodError(msg, hint="use the decoder goodman or max-rule")
-    return _viterbi_latent(grammar, words, parsed)
+    if not grammar.is_plain:
+        return _viterbi_latent(grammar, words, parsed)
+    if len(words) == 1:
+        return best_tree(parsed, derivation_gains(grammar, words, parsed))
+    return _viterbi_plain(grammar, words)
 
 
-def _viterbi_plain(grammar: LatentGrammar, words: list[str]) -> Nodes | None:
+def _viterbi_plain(grammar: LatentGrammar, words: list[str]) -> Decoded | None:
     from sapwood.kernels import viterbi
 
     tags = tag_weights(grammar, words)
@@ -158,19 +166,42 @@ def _viterbi_plain(grammar: LatentGrammar, words: list[str]) -> Nodes | None:
         grammar.coarse.rules,
         grammar.n_phrases,
     )
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+    nodes = list(zip(*(column.tolist() for column in columns), strict=True))
+    return Decoded(sentence_weight(scale, n, float(totals[root])).log, nodes)
 
 
-def _viterbi_latent(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> Nodes | None:
+class BestStates(NamedTuple):
+    """The best derivation of every item and state, see `sapwood.kernels.viterbi.best_states`."""
+
+    start: npt.NDArray[np.uint64]  # [n_items + 1], where the states of each item start
+    delta: FloatArray
+    choice: npt.NDArray[np.uint32]
+    arguments: Any  # of the kernels
+
+
+def best_states(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> BestStates:
+    """Run Viterbi over all items and states of a latent grammar's forest."""
     from sapwood.kernels import viterbi
-    from sapwood.kernels.forest import follow
 
-    forest, n = parsed.forest, len(words)
+    forest = parsed.forest
     start, delta = leaf_vectors(grammar, words, forest, parsed.scale)
     choice = np.zeros(len(delta), np.uint32)
     tensor_start = grammar.tensor_start.astype(np.uint64)
-    arguments = (forest, n, parsed.scale, start, tensor_start, grammar.rule_weights, delta, choice)
+    arguments = (
+        forest, len(words), parsed.scale, start, tensor_start, grammar.rule_weights, delta, choice,
+    )  # fmt: skip
     viterbi.best_states(*arguments)
+    return BestStates(start, delta, choice, arguments)
+
+
+def _viterbi_latent(
+    grammar: LatentGrammar, words: list[str], parsed: ParseForest
+) -> Decoded | None:
+    from sapwood.kernels import viterbi
+    from sapwood.kernels.forest import follow
+
+    forest = parsed.forest
+    start, delta, _, arguments = best_states(grammar, words, parsed)
     best, root, state = 0.0, -1, 0
     for item in parsed.roots:
         values = (
@@ -182,94 +213,6 @@ def _viterbi_latent(grammar: LatentGrammar, words: list[str], parsed: ParseFores
             best, root, state = float(values[h]), int(item), h
     if root < 0:
         return None
-    used = viterbi.follow_states(*arguments, root, state)
-    return nodes_of(forest, *follow(forest, used, root))
-
-
-# -- k best -----------------------------------------------------------------------------------
-
-
-def k_best_trees(parsed: ParseForest, gains: Gains) -> Iterator[tuple[float, Nodes]]:
-    """Trees of a forest from the best down, with scores (Huang and Chiang 2005, algorithm 3)."""
-    lazy = _LazyBest(parsed.forest, gains)
-    heap: list[tuple[float, int, int, int]] = []
-    for place, root in enumerate(parsed.roots.tolist()):
-        first = lazy.kth(root, 0)
-        if first is not None:
-            heapq.heappush(heap, (-(first[0] + gains.roots[place]), place, root, 0))
-    while heap:
-        score, place, root, rank = heapq.heappop(heap)
-        yield -score, lazy.nodes(root, rank)
-        following = lazy.kth(root, rank + 1)
-        if following is not None:
-            heapq.heappush(heap, (-(following[0] + gains.roots[place]), place, root, rank + 1))
-
-
-class _LazyBest:
-    """The k-th best derivation of every item, found only when asked for."""
-
-    def __init__(self, forest: Forest, gains: Gains) -> None:
-        self.forest = forest
-        self.item_gain = gains.items.tolist()
-        self.edge_gain = gains.edges.tolist()
-        self.left, self.right = forest.left.tolist(), forest.right.tolist()
-        self.is_leaf = (forest.end - forest.start == 1).tolist()
-        order = np.argsort(forest.head, kind="stable")
-        bounds = np.searchsorted(forest.head[order], np.arange(len(forest.symbol) + 1))
-        self.edges_of = [order[a:b].tolist() for a, b in pairwise(bounds)]
-        # item: derivations found so far, as (score, edge, rank of left, rank of right), best first
-        self.found: dict[int, list[tuple[float, int, int, int]]] = {}
-        self.waiting: dict[int, list[tuple[float, int, int, int]]] = {}
-        self.seen: dict[int, set[tuple[int, int, int]]] = {}
-
-    def kth(self, item: int, rank: int) -> tuple[float, int, int, int] | None:
-        """The derivation of an item with this rank, or None when there are fewer."""
-        if self.is_leaf[item]:
-            return (self.item_gain[item], -1, 0, 0) if rank == 0 else None
-        if item not in self.found:
-            self.found[item], self.waiting[item], self.seen[item] = [], [], set()
-            for edge in self.edges_of[item]:
-                self._offer(item, edge, 0, 0)
-        found, waiting = self.found[item], self.waiting[item]
-        while len(found) <= rank:
-            if found:
-                _, edge, p, q = found[-1]
-                self._offer(item, edge, p + 1, q)
-                self._offer(item, edge, p, q + 1)
-            if not waiting:
-                return None
-            score, edge, p, q = heapq.heappop(waiting)
-            found.append((-score, edge, p, q))
-        return found[rank]
-
-    def _offer(self, item: int, edge: int, p: int, q: int) -> None:
-        if (edge, p, q) in self.seen[item]:
-            return
-        self.seen[item].add((edge, p, q))
-        left, right = self.kth(self.left[edge], p), self.kth(self.right[edge], q)
-        if left is not None and right is not None:
-            score = self.item_gain[item] + self.edge_gain[edge] + left[0] + right[0]
-            heapq.heappush(self.waiting[item], (-score, edge, p, q))
-
-    def nodes(self, root: int, rank: int) -> Nodes:
-        """The nodes of a derivation, children before parents."""
-        symbol, start = self.forest.symbol, self.forest.start
-        waiting = [(root, rank)]
-        drawn: Nodes = []
-        at = 0
-        while at < len(waiting):
-            item, k = waiting[at]
-            at += 1
-            derivation = self.kth(item, k)
-            assert derivation is not None  # it was found when the root's was
-            _, edge, p, q = derivation
-            if edge < 0:
-                drawn.append((int(symbol[item]), -1, -1, int(start[item])))
-            else:
-                drawn.append((int(symbol[item]), len(waiting), len(waiting) + 1, int(start[item])))
-                waiting += [(self.left[edge], p), (self.right[edge], q)]
-        last = len(drawn) - 1
-        return [
-            (a, last - b if b >= 0 else -1, last - c if c >= 0 else -1, i)
-            for a, b, c, i in reversed(drawn)
-        ]
+    used = viterbi.follow_states(*(*arguments, root, state))
+    score = sentence_weight(parsed.scale, len(words), best).log
+    return Decoded(score, nodes_of(forest, *follow(forest, used, root)))

@@ -24,16 +24,17 @@ from sapwood.inference.brackets import decoded
 from sapwood.inference.charts import PrunedChart, one_word_forest
 from sapwood.inference.decoders import (
     DECODERS,
+    Decoded,
     Gains,
     Nodes,
     best_tree,
     derivation_gains,
     f1_gains,
     goodman_gains,
-    k_best_trees,
     max_rule_gains,
     viterbi_tree,
 )
+from sapwood.inference.k_best import k_best_derivations, k_best_trees
 from sapwood.inference.mixture import MixedForest, Mixer, Pruning, combined
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import LatentGrammar
@@ -118,6 +119,7 @@ class Parse:
     _mixer: Mixer = field(repr=False)
     _decoder: str = field(repr=False)
     _forest: MixedForest | None = field(repr=False)
+    _score: float = field(repr=False)
 
     def __repr__(self) -> str:
         return f"<{'fallback' if self.is_fallback else 'Parse'}: {self.tree}>"
@@ -144,30 +146,42 @@ class Parse:
         return sorted(constituents, key=lambda c: (c.start, -c.end, -c.probability, c.label))
 
     def k_best(self, k: int) -> list[ScoredTree]:
-        """The k best different trees, best first; fewer when the pruned forest holds fewer.
+        """The k best different trees, the parse first; fewer when the pruned forest holds fewer.
 
-        Scored as the parse was decoded; for `viterbi`, by the probability of the derivation under
-        the plain grammar, or under a latent one by its rule posteriors.
+        Scored by what the decoder maximises; for `viterbi`, that is the log-probability of the
+        tree's likeliest derivation, hidden states included.
         """
         k = as_count(k, "k")
-        model = self._mixer.ensemble
-        if self._forest is None:
-            return [ScoredTree(self.tree, 0.0, self.log_prob)] if k > 0 else []
-        gains = _gains(model.first, self._decoder, self.words, self._forest)
-        out: dict[Tree, float] = {}
-        duplicates = 0
-        for score, nodes in k_best_trees(self._forest.parsed, gains):
-            tree = _restored(model.first, self.words, nodes)
-            if tree in out:
-                duplicates += 1
+        if k < 1:
+            return []
+        out = {self.tree: self._score}
+        lowest, duplicates = self._score, 0
+        for score, nodes in self._next_best() if k > 1 else ():
+            tree = restore_words(self._grammar, self.words, nodes)
+            lowest = min(lowest, score)  # sums in another order differ in their last digit
+            if tree not in out:
+                out[tree] = lowest
             else:
-                out[tree] = score
+                duplicates += 1
             if len(out) >= k or duplicates > MAX_DUPLICATES:
                 break
+        logs = [-inf] if self.is_fallback else self._log_probs(list(out))
         return [
             ScoredTree(tree, score, log_prob)
-            for (tree, score), log_prob in zip(out.items(), self._log_probs(list(out)), strict=True)
+            for (tree, score), log_prob in zip(out.items(), logs, strict=True)
         ]
+
+    def _next_best(self) -> Iterator[Decoded]:
+        if self._forest is None:
+            return iter(())
+        if self._decoder == "viterbi" and not self._grammar.is_plain:
+            return k_best_derivations(self._grammar, self.words, self._forest.parsed)
+        gains = _gains(self._grammar, self._decoder, self.words, self._forest)
+        return k_best_trees(self._forest.parsed, gains)
+
+    @property
+    def _grammar(self) -> LatentGrammar:
+        return self._mixer.ensemble.first
 
     def _log_probs(self, trees: Sequence[Tree]) -> list[float]:
         # Packed, since only loose trees are cleaned: a word that looks like a trace stays.
@@ -333,17 +347,17 @@ class Parser:
     def _decoded(self, words: list[str], forest: MixedForest) -> Parse | None:
         """The decoder's tree; None when pruning left no whole tree."""
         if self.decoder == "viterbi":
-            nodes = viterbi_tree(self._first, words, forest.parsed)
+            best = viterbi_tree(self._first, words, forest.parsed)
         else:
-            nodes = best_tree(forest.parsed, _gains(self._first, self.decoder, words, forest))
-        if nodes is None:
+            best = best_tree(forest.parsed, _gains(self._first, self.decoder, words, forest))
+        if best is None:
             return None
-        tree = _restored(self._first, words, nodes)
+        tree = restore_words(self._first, words, best.nodes)
         log_prob = forest.parsed.log_prob
-        return Parse(words, tree, log_prob, False, self._mixer, self.decoder, forest)
+        return Parse(words, tree, log_prob, False, self._mixer, self.decoder, forest, best.score)
 
     def _one_word(self, words: list[str]) -> Parse:
-        """The likeliest tag of a word that is a whole sentence, by the first one's group."""
+        """The best tag of a word that is a whole sentence, by the first one's group."""
         group = self._mixer.groups[0]
         found = [one_word_forest(member, words[0]) for member in group.members]
         pairs = [(part, w) for part, w in zip(found, group.weights, strict=True) if part]
@@ -355,16 +369,14 @@ class Parser:
         is_same = all(np.array_equal(part.forest.symbol, first) for part in parts)
         parsed = combined(parts, weights, "mean") if len(parts) > 1 and is_same else parts[0]
         forest = self._mixer.join(words, parsed, [None] * (len(self._mixer.groups) - 1))
-        best = int(parsed.forest.symbol[int(parsed.items.argmax())])
-        tree = _restored(self._first, words, [(best, -1, -1, 0)])
-        return Parse(words, tree, parsed.log_prob, False, self._mixer, self.decoder, forest)
+        return self._decoded(words, forest) or self._fallback(words)
 
     def _fallback(self, words: list[str]) -> Parse:
         """A flat tree over the most probable tag of each word."""
         tags = [self._likeliest_tag(word, place == 0) for place, word in enumerate(words)]
         leaves = [Tree(tag, word) for tag, word in zip(tags, words, strict=True)]
         kids = [Tree(self._root_label, leaves)] if len(words) > 1 else leaves
-        return Parse(words, Tree(ROOT, kids), -inf, True, self._mixer, self.decoder, None)
+        return Parse(words, Tree(ROOT, kids), -inf, True, self._mixer, self.decoder, None, 0.0)
 
     def _likeliest_tag(self, word: str, is_first: bool) -> str:
         lexicon = self._first.lexicon
@@ -416,11 +428,12 @@ def _gains(model: LatentGrammar, decoder: str, words: list[str], forest: MixedFo
         return f1_gains(forest)
     if decoder == "goodman":
         return goodman_gains(forest.parsed)
-    if decoder == "viterbi" and model.is_plain and len(words) > 1:
+    if decoder == "viterbi":
         return derivation_gains(model, words, forest.parsed)
     return max_rule_gains(forest.parsed)
 
 
-def _restored(model: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:
+def restore_words(model: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:
+    """The tree over the words of a sentence."""
     spelled = [(a, b, c, words[i] if b < 0 else None) for a, b, c, i in nodes]
     return restore(model.symbols, spelled)
