@@ -24,8 +24,10 @@ from sapwood.cli.sentences import RawOption, Text, TokenizerOption
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
+    from sapwood.models.score import SignedLog
 
 CHUNK = 1000  # trees scored at once: enough to keep the arrays full, few enough to hold
+SIGNS = {1: "+", -1: "-", 0: "0"}
 
 EPILOG = """\b
 Examples:
@@ -58,50 +60,60 @@ def score(
 ) -> None:
     """Print the natural logarithm of the probability of each tree or sentence, one a line.
 
-    A tree's probability includes its words; a sentence's is summed over all its trees, without
-    pruning. -inf says that the model cannot build it. For an ensemble, probabilities are weighted
-    means over its members. Totals and the perplexity per word go to stderr and leave -inf out.
+    A tree's probability includes its words and is summed over all its derivations; a sentence's is
+    summed over all its trees, without pruning. -inf says that the model cannot build it. For an
+    ensemble, probabilities are weighted means over its members. Totals and the perplexity per word
+    go to stderr and leave -inf out.
+
+    A spectral model has weights instead of probabilities, and some are negative: each line is then
+    the logarithm of the absolute weight, TAB, and its sign (+, - or 0); there is no perplexity.
     """
     how = Text(trees, raw, tokenizer)
     loaded = load_model(model)
     first, lines = peek(read_lines(file))
     starts_tree = first.lstrip().startswith("(") and not (raw or tokenizer)
     holds_trees = starts_tree if trees is None else trees
-    tally = _Tally("trees" if holds_trees else "sentences")
+    tally = _Tally("trees" if holds_trees else "sentences", loaded.is_probabilistic)
     if holds_trees:
         items = _tree_scores(loaded, lines, file)
     else:
         items = _scores(loaded, how.words_of(lines, file, loaded), jobs)
-    for log_prob, n_words in items:
-        tally.add(log_prob, n_words)
+    for weight, n_words in items:
+        tally.add(weight, n_words)
         if not as_json:
-            print(f"{log_prob:.6f}" if n_words else "")
+            print(tally.line(weight) if n_words else "")
     if as_json:
         print_json(tally.as_dict())
-    echo(tally.text())
+    for line in tally.text():
+        echo(line)
 
 
-def _tree_scores(model: Model, lines: Iterator[str], file: str) -> Iterator[tuple[float, int]]:
+def _tree_scores(model: Model, lines: Iterator[str], file: str) -> Iterator[tuple[SignedLog, int]]:
     from sapwood.corpus.clean import clean
     from sapwood.corpus.files import source_name
     from sapwood.corpus.penn import read_bracket_lines
+    from sapwood.models.score import SignedLog
 
     trees = (clean(tree) or tree for tree in read_bracket_lines(lines, source_name(file)))
     while chunk := list(islice(trees, CHUNK)):
-        log_probs = model.log_probs(chunk).tolist()
-        yield from ((p, len(tree.words())) for p, tree in zip(log_probs, chunk, strict=True))
+        columns = (column.tolist() for column in model.signed_log_probs(chunk))
+        for log, sign, tree in zip(*columns, chunk, strict=True):
+            yield SignedLog(log, int(sign)), len(tree.words())
 
 
-def _scores(model: Model, sentences: Iterator[list[str]], jobs: int) -> Iterator[tuple[float, int]]:
+def _scores(
+    model: Model, sentences: Iterator[list[str]], jobs: int
+) -> Iterator[tuple[SignedLog, int]]:
     """Log-probability and length of each sentence; an empty line has neither."""
     from sapwood.execute import ordered_map
     from sapwood.models.ensemble import Ensemble
+    from sapwood.models.score import SignedLog
 
     for grammar in model.members if isinstance(model, Ensemble) else (model,):
         _ = (grammar.coarse_rules, grammar.pair_table)  # arranged once, before threads start
 
-    def one(words: list[str]) -> tuple[float, int]:
-        return (model.log_prob(words) if words else math.nan), len(words)
+    def one(words: list[str]) -> tuple[SignedLog, int]:
+        return (model.signed_log_prob(words) if words else SignedLog(math.nan, 0)), len(words)
 
     return ordered_map(one, sentences, jobs=jobs)
 
@@ -111,49 +123,72 @@ class _Tally:
     """Sums over all items that the model can build."""
 
     kind: str
+    is_probabilistic: bool
     log_probs: list[float | None] = field(default_factory=list)
+    signs: list[int | None] = field(default_factory=list)
     total: float = 0.0
     n_scored: int = 0
     n_words: int = 0
     n_empty: int = 0
 
-    def add(self, log_prob: float, n_words: int) -> None:
-        self.log_probs.append(log_prob)
+    def add(self, weight: SignedLog, n_words: int) -> None:
+        self.log_probs.append(weight.log)
+        self.signs.append(weight.sign if n_words else None)
         if not n_words:
             self.n_empty += 1
-        elif math.isfinite(log_prob):
-            self.total += log_prob
+        elif math.isfinite(weight.log):
+            self.total += weight.log
             self.n_scored += 1
             self.n_words += n_words
+
+    def line(self, weight: SignedLog) -> str:
+        """One item as text."""
+        sign = "" if self.is_probabilistic else f"\t{SIGNS[weight.sign]}"
+        return f"{weight.log:.6f}{sign}"
 
     @property
     def n_impossible(self) -> int:
         return len(self.log_probs) - self.n_empty - self.n_scored
 
     @property
+    def n_negative(self) -> int:
+        return self.signs.count(-1)
+
+    @property
     def perplexity(self) -> float | None:
-        """Of a word: exp(-log P / number of words)."""
-        return math.exp(-self.total / self.n_words) if self.n_words else None
+        """Of a word: exp(-log P / number of words); weights that are no probabilities have none."""
+        if not self.n_words or not self.is_probabilistic:
+            return None
+        return math.exp(-self.total / self.n_words)
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
+            "is_probabilistic": self.is_probabilistic,
             "scored": self.n_scored,
             "impossible": self.n_impossible,
+            "negative": self.n_negative,
             "empty": self.n_empty,
             "words": self.n_words,
             "log_prob": self.total,
             "perplexity": self.perplexity,
             "log_probs": self.log_probs,
+            "signs": self.signs,
         }
 
-    def text(self) -> str:
+    def text(self) -> Iterator[str]:
+        name = "log-probability" if self.is_probabilistic else "log |weight|"
         parts = [f"{self.n_scored:,} {self.kind}", count(self.n_words, "word")]
-        parts.append(f"log-probability {self.total:,.2f}")
+        parts.append(f"{name} {self.total:,.2f}")
         if self.perplexity is not None:
             parts.append(f"perplexity {self.perplexity:,.2f} per word")
         if self.n_impossible:
             parts.append(f"{self.n_impossible:,} impossible, left out")
         if self.n_empty:
             parts.append(count(self.n_empty, "empty line"))
-        return "  ".join(parts)
+        yield "  ".join(parts)
+        if not self.is_probabilistic:
+            yield (
+                f"this model holds weights, not probabilities: {self.n_negative:,} of "
+                f"{self.n_scored:,} are negative (see the sign); no perplexity"
+            )
