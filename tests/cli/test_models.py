@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 import math
 import re
 from pathlib import Path
@@ -75,9 +76,46 @@ def test_score_fails(fails, model: Path, tmp_path: Path) -> None:
     fails("score", tmp_path / "none", stdin=TREE)
 
 
+def test_score_tells_weights_from_probabilities(cli, tmp_path: Path) -> None:
+    """A spectral model's weights may be negative: with their sign, and without a perplexity."""
+    path = tmp_path / "spectral.sapwood"
+    bank = sw.bundled_treebank("dev")
+    model = sw.SpectralLPCFG(4).fit(bank).model_
+    lexicon = model.lexicon
+    of_dog = lexicon.entries(lexicon.row("dog", is_first=False))
+    place = slice(lexicon.weight_start[of_dog.start], lexicon.weight_start[of_dog.stop])
+    weights = lexicon.weights.copy()
+    weights[place] *= -1.0  # every sentence with one dog
+    model = replace(model, lexicon=replace(lexicon, weights=weights))
+    model.save(path)
+    texts = [str(tree) for tree in bank[:40].trees()]
+    signs = model.signed_log_probs(bank[:40])[1]
+    n_scored, n_negative = int((signs != 0).sum()), int((signs < 0).sum())
+    assert 0 < n_negative < n_scored
+    result = cli("score", path, stdin="\n".join(texts))
+    columns = [line.split("\t") for line in result.out.splitlines()]
+    assert [{"+": 1, "-": -1, "0": 0}[sign] for _, sign in columns] == signs.tolist()
+    assert f"{n_negative} of {n_scored} are negative" in result.err
+    assert "perplexity 1" not in result.err
+    assert "per word" not in result.err
+    report = json.loads(cli("score", path, "--json", stdin="\n".join(texts)).out)
+    assert report["is_probabilistic"] is False
+    assert (report["perplexity"], report["negative"]) == (None, n_negative)
+    assert report["signs"] == signs.tolist()
+
+
+def test_score_of_probabilities_has_no_sign(cli, model: Path) -> None:
+    result = cli("score", model, "--json", stdin=f"{SENTENCE}\n\n")
+    report = json.loads(result.out)
+    assert report["is_probabilistic"] is True
+    assert (report["signs"], report["negative"]) == ([1, None], 0)
+    assert "negative" not in result.err
+
+
 def test_score_of_an_ensemble(cli, ensemble: Path) -> None:
     model = sw.load(ensemble)
-    found = [float(cli("score", ensemble, "-j", 2, stdin=s).out) for s in (TREE, SENTENCE)]
+    lines = [cli("score", ensemble, "-j", 2, stdin=s).out for s in (TREE, SENTENCE)]
+    found = [float(line.split("\t")[0]) for line in lines]  # a member is spectral: signs follow
     expected = [model.log_prob(sw.Tree.parse(TREE)), model.log_prob(SENTENCE.split())]
     assert found == pytest.approx(expected, abs=1e-6)
 

@@ -228,7 +228,9 @@ def test_goodman_adds_up_posteriors() -> None:
     assert [score for score, _ in found] == pytest.approx([4.7, 4.3])
     best = best_tree(parsed, goodman_gains(parsed))
     assert best is not None
-    assert (1, 1) in [(symbol, start) for symbol, _, _, start in best.nodes]  # the phrase over 1 and 2
+    assert (1, 1) in [
+        (symbol, start) for symbol, _, _, start in best.nodes
+    ]  # the phrase over 1 and 2
 
 
 def test_max_rule_takes_absolute_posteriors_with_a_floor() -> None:

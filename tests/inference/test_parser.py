@@ -296,6 +296,35 @@ def test_marginals_are_those_of_enumeration() -> None:
     np.testing.assert_allclose(parse.sentence_log_prob, log(total), rtol=0, atol=1e-12)
 
 
+def test_the_tags_of_a_word_sum_to_1_also_where_posteriors_are_negative() -> None:
+    off, n_off = [], 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        toy = random_toy(rng, n_states=2, density=0.5)
+        toy.rules = {rule: rng.normal(size=t.shape) for rule, t in toy.rules.items()}
+        parse = exact_parser(toy.grammar()).parse(WORDS)
+        assert all(0.0 <= m.probability <= 1.0 for m in parse.marginals)
+        tags = [m for m in parse.marginals if m.label.startswith("T")]
+        for i in range(len(WORDS)):
+            off.append(abs(sum(m.probability for m in tags if m.start == i) - 1.0))
+        n_off += parse._forest is not None and parse._forest.parsed.n_negative > 0
+    assert max(off) < 1e-12
+    assert n_off > 0  # posteriors of either sign were among them
+
+
+def test_the_sign_of_a_tree_comes_with_its_weight() -> None:
+    rng = np.random.default_rng(0)
+    signs = []
+    for _ in range(8):
+        toy = random_toy(rng, n_states=2, density=0.5)
+        toy.rules = {rule: rng.normal(size=t.shape) for rule, t in toy.rules.items()}
+        grammar = toy.grammar()
+        parse = exact_parser(grammar).parse(WORDS)
+        assert (parse.log_prob, parse.sign) == grammar.signed_log_prob(parse.tree)
+        signs.append(parse.sign)
+    assert {1, -1} == set(signs)
+
+
 def test_the_probability_of_the_tree_is_that_of_the_model(model: LatentGrammar) -> None:
     parse = Parser(model).parse(["the", "dog", "sleeps", "."])
     assert isfinite(parse.log_prob)

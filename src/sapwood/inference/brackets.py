@@ -123,6 +123,17 @@ def sharpened(p: FloatArray, sharpness: float) -> FloatArray:
     return np.asarray(yes / (yes + no))
 
 
+def tag_shares(p: FloatArray, start: IntArray, is_tag: npt.NDArray[np.bool_]) -> FloatArray:
+    """Posteriors with those of the tags of each word divided by their sum: a word has one tag.
+
+    Sums differ from 1 where posteriors were cut off, sharpened, or those of pruned tags are gone.
+    """
+    total = np.bincount(start[is_tag], p[is_tag])
+    shares = p.copy()
+    shares[is_tag] /= np.where(total > 0.0, total, 1.0)[start[is_tag]]
+    return shares
+
+
 def decoded(code: IntArray, n: int) -> tuple[IntArray, IntArray, IntArray, npt.NDArray[np.bool_]]:
     """Label, start, end and whether it is a tag, of each code."""
     rest, end = np.divmod(code, n + 1)

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sapwood.arguments import as_count, as_items, describe
 from sapwood.corpus.clean import ROOT
@@ -20,7 +21,7 @@ from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.words import as_sentence
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import ordered_map
-from sapwood.inference.brackets import decoded
+from sapwood.inference.brackets import decoded, tag_shares
 from sapwood.inference.charts import PrunedChart, one_word_forest
 from sapwood.inference.decoders import (
     DECODERS,
@@ -38,11 +39,12 @@ from sapwood.inference.k_best import k_best_derivations, k_best_trees
 from sapwood.inference.mixture import MixedForest, Mixer, Pruning, combined
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.score import SMALLEST
+from sapwood.models.score import SMALLEST, SignedLog
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
 
+FloatArray = npt.NDArray[np.float64]
 BEAM = 1e-3  # as for the threshold: dev F1 stays the same, and the chart is filled twice as fast
 THRESHOLD = 1e-3  # dev F1 is flat from 1e-5 to 1e-3 and falls behind that
 MIDDLE = 1e-4  # what the smallest member of an ensemble finds less probable, the others skip
@@ -124,24 +126,44 @@ class Parse:
     def __repr__(self) -> str:
         return f"<{'fallback' if self.is_fallback else 'Parse'}: {self.tree}>"
 
-    @cached_property
+    @property
     def log_prob(self) -> float:
-        """Log-probability of the tree together with its words; -inf for a fallback tree."""
-        return -inf if self.is_fallback else self._log_probs([self.tree])[0]
+        """Log-probability of the tree together with its words; -inf for a fallback tree.
+
+        Of a spectral model, whose weights are no probabilities, the log of the absolute weight.
+        """
+        return self._weight.log
+
+    @property
+    def sign(self) -> int:
+        """Sign of the tree's weight: 1, of a spectral model perhaps -1, 0 for a fallback tree."""
+        return self._weight.sign
+
+    @cached_property
+    def _weight(self) -> SignedLog:
+        if self.is_fallback:
+            return SignedLog(-inf, 0)
+        logs, signs = self._signed_log_probs([self.tree])
+        return SignedLog(float(logs[0]), int(signs[0]))
 
     @cached_property
     def marginals(self) -> list[Constituent]:
-        """Posteriors of the constituents and tags that survived pruning, left to right."""
+        """Posteriors of the constituents and tags that survived pruning, left to right.
+
+        The tags of each word sum to 1. Where weights may be negative (spectral models), what came
+        out below 0 or above 1 is cut off, and a constituent's number says how sure the model is
+        rather than how often it would be right.
+        """
         if self._forest is None:
             return []
         brackets, names = self._forest.brackets, self._mixer.labels
-        label, start, end, _ = decoded(brackets.code, len(self.words))
-        columns = (label, start, end, np.clip(brackets.p, 0.0, 1.0))
-        rows = zip(*(column.tolist() for column in columns), strict=True)
+        label, start, end, is_tag = decoded(brackets.code, len(self.words))
+        p = tag_shares(np.clip(brackets.p, 0.0, 1.0), start, is_tag)
+        rows = zip(*(column.tolist() for column in (label, start, end, p)), strict=True)
         found: dict[tuple[str, int, int], float] = {}
-        for number, i, j, p in rows:  # a tag may be named like a phrase
+        for number, i, j, share in rows:  # a tag may be named like a phrase
             key = (names[number], i, j)
-            found[key] = min(found.get(key, 0.0) + p, 1.0)
+            found[key] = min(found.get(key, 0.0) + share, 1.0)
         constituents = (Constituent(*key, p) for key, p in found.items())
         return sorted(constituents, key=lambda c: (c.start, -c.end, -c.probability, c.label))
 
@@ -165,7 +187,7 @@ class Parse:
                 duplicates += 1
             if len(out) >= k or duplicates > MAX_DUPLICATES:
                 break
-        logs = [-inf] if self.is_fallback else self._log_probs(list(out))
+        logs = [-inf] if self.is_fallback else self._signed_log_probs(list(out))[0].tolist()
         return [
             ScoredTree(tree, score, log_prob)
             for (tree, score), log_prob in zip(out.items(), logs, strict=True)
@@ -183,11 +205,10 @@ class Parse:
     def _grammar(self) -> LatentGrammar:
         return self._mixer.ensemble.first
 
-    def _log_probs(self, trees: Sequence[Tree]) -> list[float]:
+    def _signed_log_probs(self, trees: Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
         # Packed, since only loose trees are cleaned: a word that looks like a trace stays.
-        packed = Treebank.from_trees(trees, self._mixer.ensemble.transform)
-        logs: list[float] = self._mixer.ensemble.log_probs(packed).tolist()
-        return logs
+        model = self._mixer.ensemble
+        return model.signed_log_probs(Treebank.from_trees(trees, model.transform))
 
 
 class Parser:
