@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,10 +82,10 @@ def test_score_tells_weights_from_probabilities(cli, tmp_path: Path) -> None:
     bank = sw.bundled_treebank("dev")
     model = sw.SpectralLPCFG(4).fit(bank).model_
     lexicon = model.lexicon
-    of_dog = lexicon.entries(lexicon.row("dog", is_first=False))
-    place = slice(lexicon.weight_start[of_dog.start], lexicon.weight_start[of_dog.stop])
+    of_the = lexicon.entries(lexicon.row("the", is_first=False))
+    place = slice(lexicon.weight_start[of_the.start], lexicon.weight_start[of_the.stop])
     weights = lexicon.weights.copy()
-    weights[place] *= -1.0  # every sentence with one dog
+    weights[place] *= -1.0  # of trees with an odd number of them
     model = replace(model, lexicon=replace(lexicon, weights=weights))
     model.save(path)
     texts = [str(tree) for tree in bank[:40].trees()]
