@@ -45,7 +45,7 @@ Layouts (TAB between columns):
   --scores      TREE  LOGPROB  SENTENCE_LOGPROB  CONSTITUENTS
   --k-best K    RANK  SCORE  LOGPROB  TREE
                 best first, and a blank line after each sentence
-  --json        one object a line: tree, log_prob, sentence_log_prob,
+  --json        one object a line: tree, log_prob, sign, sentence_log_prob,
                 fallback, constituents with their posterior probability, and
                 k_best where asked for
 
@@ -59,7 +59,9 @@ in a flat tree, and where pruning dropped the phrase.
 \b
 Logarithms are natural. SENTENCE_LOGPROB sums over the trees that survive
 pruning; `sapwood score` sums over all. An empty line in gives an empty line
-out, so lines stay aligned (under --json, an object whose tree is null).
+out, so lines stay aligned (under --json, an object whose tree is null). A
+spectral model has weights instead of probabilities: log-probabilities are
+those of their absolute values, and sign is -1 for a negative one.
 
 \b
 Examples:
@@ -296,7 +298,8 @@ class _Layout:
     def empty(self) -> str:
         if not self.as_json:
             return "\n"
-        nothing = {"tree": None, "log_prob": None, "sentence_log_prob": None, "fallback": False}
+        nothing = dict.fromkeys(("tree", "log_prob", "sign", "sentence_log_prob"))
+        nothing |= {"fallback": False}
         best: dict[str, Any] = {"k_best": []} if self.k_best else {}
         return json_text(nothing | {"constituents": []} | best) + "\n"
 
@@ -304,6 +307,7 @@ class _Layout:
         out: dict[str, Any] = {
             "tree": str(parse.tree),
             "log_prob": parse.log_prob,
+            "sign": parse.sign,
             "sentence_log_prob": parse.sentence_log_prob,
             "fallback": parse.is_fallback,
             "constituents": _constituents(parse),
