@@ -55,6 +55,7 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "letters": b"a" * BLOCK,
         "words": b"aa " * (BLOCK // 3),
         "brackets": b"(" * BLOCK,
+        "open row": (b"1\tdogs\t" + b"_\t" * 17_000 + b"_\n") * (BLOCK // 34_000),
         "open tree": b"(S\n" + (b"(X aa) " * 5000 + b"\n") * (BLOCK // 35_001),
     }
     kinds = [("letters", ending) for ending in PACK] + [(name, ".gz") for name in blocks]
@@ -97,6 +98,9 @@ def test_input_without_end_ends_in_an_error(
             ["score", str(model), "--trees", bomb],
             ["parse", str(model), bomb, "--jobs", "1"],
             ["unmix", "pcfg-ie", bomb],
+            ["words", bomb],
+            ["split", bomb, "-o", f"{out}-"],
+            ["stats", bomb],
         ]
 
     line, tree = "a line of more than", "still open after"
@@ -107,6 +111,7 @@ def test_input_without_end_ends_in_an_error(
     cases += [(["train", str(bombs["brackets.gz"]), "-o", str(out)], line)]
     cases += [(["train", str(bombs["open tree.gz"]), "-o", str(out)], tree)]
     cases += [(["score", str(model), str(bombs["open tree.gz"])], tree)]
+    cases += [(["words", str(bombs["open row.gz"])], "a sentence of more than")]
     cases += [(["train", "-", "-o", str(out)], line), (["parse", str(model)], line)]
     results = run([command for command, _ in cases], environment)
     for (command, expected), (status, err) in zip(cases, results, strict=True):

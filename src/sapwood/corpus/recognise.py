@@ -13,6 +13,7 @@ from sapwood.corpus.tokenize import PennTokenizer
 
 SENTENCES, TREES, CONLLU, JSON = "sentences", "trees", "conllu", "json"
 
+N_CHARACTERS = 100_000  # that are looked at: a tree that is cut off there is one still
 _BLANKS = " \t\r\n\f\v"  # only these separate words in trees; re.ASCII says the same of \s
 _COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b")
 _ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of them a number
@@ -38,7 +39,7 @@ def kind_of(lines: Sequence[str]) -> str | None:
         return None
     if _ROW.match(last):
         return CONLLU
-    text = " ".join(lines).strip(_BLANKS)
+    text = " ".join(lines).strip(_BLANKS)[:N_CHARACTERS]
     if _ROOT_ALONE.fullmatch(text):
         return None
     if _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text)):
@@ -49,7 +50,7 @@ def kind_of(lines: Sequence[str]) -> str | None:
 def _is_json(line: str) -> bool:
     try:
         return line.startswith("{") and isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

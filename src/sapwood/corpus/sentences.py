@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from sapwood.corpus.clean import clean
-from sapwood.corpus.files import Source, expand, lines_of, open_text, source_name
+from sapwood.corpus.files import MAX_CHARACTERS, Source, expand, lines_of, open_text, source_name
 from sapwood.corpus.penn import SUFFIXES, read_bracket_lines
 from sapwood.corpus.recognise import CONLLU, kind_of
 from sapwood.errors import CorpusError
@@ -59,12 +59,18 @@ def _tree_words(lines: Iterable[str], name: str) -> Iterator[list[str]]:
 def _conllu_words(lines: Iterable[str], name: str) -> Iterator[list[str]]:
     """The column FORM; by hand, because the package `conllu` cannot say where a file is broken."""
     words: list[str] = []
+    n_characters = 0
     for number, line in enumerate(chain(lines, ["\n"]), 1):
-        columns = line.rstrip("\r\n").split("\t")
+        columns = line.rstrip("\r\n").split("\t", 2)
+        n_characters += len(line)
         if not line.strip():
             if words:
                 yield words
-            words = []
+            words, n_characters = [], 0
+        elif n_characters > MAX_CHARACTERS:
+            msg = f"a sentence of more than {MAX_CHARACTERS:,} characters, the most that is read"
+            hint = "an empty line ends a sentence: is the file what it claims?"
+            raise CorpusError(msg, file=name, line=number, hint=hint)
         elif len(columns) > 1 and columns[0].isdigit() and columns[1].strip():
             words.append("_".join(columns[1].split()))
         elif not (line.startswith("#") or _UNCOUNTED.fullmatch(columns[0])):
