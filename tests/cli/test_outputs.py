@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -9,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.disks import FaultyDisk
 
 import sapwood as sw
+from sapwood import outputs
 from sapwood.cli.main import app
 from sapwood.estimators import em_checkpoint
 
@@ -258,6 +261,54 @@ def test_the_work_goes_on_without_stderr(
 
 
 # -- a disk that is full --------------------------------------------------------------------------
+
+# How often each command calls what can fail; more would mean that it writes more than once.
+MOST_CALLS = 20
+
+
+@posix
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "compare"])
+def test_a_disk_that_fails_anywhere(
+    cli, place: Path, command: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever call fails: one line and the old file, or the whole new one; and no debris."""
+    monkeypatch.chdir(place)
+    out, is_checkpoint = place / "out.png", command == "checkpoint"
+    assert cli(*words(command, out)).status == 0
+    whole = out.read_bytes()
+    before = {path.name for path in place.iterdir()}
+    n_failures = 0
+    for call in range(1, MOST_CALLS):
+        out.unlink() if is_checkpoint else out.write_text("old")
+        disk = FaultyDisk(call, number)
+        with monkeypatch.context() as patch:
+            patch.setattr(outputs, "os", disk)
+            result = cli(*words(command, out), *([] if is_checkpoint else ["--force"]))
+        if not disk.has_failed:
+            break
+        if result.status:
+            n_failures += 1
+            lines = result.err.splitlines()
+            assert lines[-2].startswith("error: cannot write "), result.err
+            assert lines[-2].endswith(os.strerror(number)), result.err
+            if not is_checkpoint:  # one of an earlier iteration may be there
+                assert out.read_text() == "old"
+        else:
+            assert _is_like(out.read_bytes(), whole)
+        left = {path.name for path in place.iterdir()} - before
+        kept = {"out.png.part", "out.png.part.json"} if command == "resume" else set()
+        assert left <= kept
+        for name in left:
+            (place / name).unlink()
+        out.touch()
+    assert not disk.has_failed
+    assert n_failures >= 3  # to open, to bring to the disk, to rename
+
+
+def _is_like(data: bytes, whole: bytes) -> bool:
+    return abs(len(data) - len(whole)) < 100 and data[:8] == whole[:8]  # but for times in it
+
 
 LIMITS = (0, 1, 100, 1000)  # bytes; smaller than any of the outputs
 # All cases in one process, each once without a limit: kernels and fonts are then in memory.
