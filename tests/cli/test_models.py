@@ -361,7 +361,7 @@ def test_plot_misuse(fails, misused, spectral: Path, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_matplotlib")
 def test_plot_without_matplotlib(fails, spectral: Path, tmp_path: Path) -> None:
     error = fails("inspect", spectral, "--spectrum", "--plot", tmp_path / "p.png").err
-    assert "pip install 'sapwood[plot]'" in error
+    assert "pip install matplotlib" in error
 
 
 # -- inspect an ensemble --------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         typer.Option(
             metavar="FILE",
             help=f"Draw the reliability diagram ({', '.join(SUFFIXES)}). Not without --reliability "
-            "and Matplotlib: pip install 'sapwood[plot]'.",
+            "and Matplotlib: pip install matplotlib.",
         ),
     ] = None,
     force: ForceOption = False,

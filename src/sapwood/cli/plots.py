@@ -27,7 +27,7 @@ PlotOption = Annotated[
     typer.Option(
         metavar="FILE",
         help=f"Also draw a figure ({', '.join(SUFFIXES)}). Not without Matplotlib: pip install "
-        "'sapwood[plot]'.",
+        "matplotlib.",
     ),
 ]
 
@@ -42,7 +42,7 @@ def check_plot(path: Path, inputs: Sequence[str], *, force: bool) -> None:
         import matplotlib  # noqa: F401 - only whether it is there
     except ImportError as error:
         msg = "figures need Matplotlib, which is not installed"
-        raise SapwoodError(msg, hint="pip install 'sapwood[plot]'") from error
+        raise SapwoodError(msg, hint="pip install matplotlib") from error
 
 
 class Curve(NamedTuple):

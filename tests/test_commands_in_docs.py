@@ -1,0 +1,218 @@
+"""Every command of the README and the guides works as pasted, in order, in an empty folder.
+
+A page is read from top to bottom: lines that are indented by four and start with a command are run
+by a shell, Python blocks by Python, all in one folder. Where the page goes on with "prints" and
+another indented block, that is what the last command must print; "prints (times will differ)" lets
+numbers differ, and the words count.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import sapwood as sw
+
+HOME = Path(__file__).parents[1]
+GUIDES = sorted((HOME / "docs" / "guides").glob("*.md"))
+PYTHON = "python"
+COMMANDS = ("sapwood", "echo", "cat", "pip", "make", PYTHON)
+# Not run: nothing is installed and nothing downloaded by a test.
+LEFT_OUT = re.compile(r"(pip|make) |sapwood data fetch ")
+# Training for as long as a page says would take most of an hour; what is shown does not change.
+BUDGET = "2s"
+FAILS = "# fails"  # how a page marks a command that is refused
+
+
+class Step(NamedTuple):
+    """Something to run, and what the page says that it prints; None where it says nothing."""
+
+    kind: str  # shell, or python
+    text: str
+    expected: str | None = None
+    is_exact: bool = True
+
+
+def steps(page: str) -> list[Step]:
+    """Everything that a page asks its reader to run, in order."""
+    found: list[Step] = []
+    prints = None
+    for kind, text in _blocks(page):
+        if kind == "prose":
+            prints = re.search(r"\bprints( \([^)]* differ\))?\W*$", text)
+        elif kind == "indented" and text.split(maxsplit=1)[0] not in COMMANDS:
+            if prints and found:
+                found[-1] = found[-1]._replace(expected=text, is_exact=not prints[1])
+        elif kind == "indented":
+            lines = re.sub(r"\\\n\s*", "", text).splitlines()
+            found += [Step("shell", line) for line in lines]
+        else:
+            found.append(Step("python", text))
+    return found
+
+
+def _blocks(page: str) -> Iterator[tuple[str, str]]:
+    """Runs of lines of one kind: prose, indented, or a fenced block of Python."""
+    parts = re.split(r"^```python\n(.*?)^```\n", page, flags=re.DOTALL | re.MULTILINE)
+    for place, part in enumerate(parts):
+        if place % 2:
+            yield "python", part
+            continue
+        for is_indented, group in groupby(part.splitlines(), lambda line: line.startswith("    ")):
+            lines = list(group)
+            if any(line.strip() for line in lines):
+                text = "\n".join(line[4:] if is_indented else line for line in lines)
+                yield "indented" if is_indented else "prose", text.strip("\n")
+
+
+def quick(command: str) -> str:
+    """The command with a budget for a test."""
+    if re.match(r"sapwood train ", command) and "--method" not in command:
+        command = re.sub(r" --budget \S+", "", command)
+        return re.sub(r"^sapwood train", f"sapwood train --budget {BUDGET}", command)
+    return command
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `sapwood` and `python` are those that are tested."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, arguments in (("sapwood", "-m sapwood "), ("python", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
+        (programs / name).chmod(0o755)
+    return os.environ | {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(sw.__file__).parents[1]),
+        "NO_COLOR": "1",
+        "COLUMNS": "100",
+        "MPLBACKEND": "agg",
+    }
+
+
+def run_page(path: Path, folder: Path, environment: dict[str, str]) -> None:
+    folder.mkdir()
+    for step in steps(path.read_text(encoding="utf-8")):
+        if step.kind == "shell" and LEFT_OUT.match(step.text):
+            continue
+        command = ["bash", "-o", "pipefail", "-c", quick(step.text)]
+        done = subprocess.run(
+            [sys.executable, "-c", step.text] if step.kind == "python" else command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = f"{path.name}: {step.text}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        assert (done.returncode != 0) == step.text.rstrip().endswith(FAILS), said
+        assert "Traceback" not in done.stderr, said
+        if step.expected is not None:
+            read = _plain if step.is_exact else _masked
+            assert read(step.expected) in read(done.stdout), said
+
+
+def _plain(text: str) -> str:
+    """Lines without the blanks at their ends."""
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def _masked(text: str) -> str:
+    """Words alone: one sign for every number, one blank for many."""
+    return re.sub(r"[ \t]+", " ", re.sub(r"[+-]?\d[\d.,e+-]*", "N", _plain(text)))
+
+
+def test_the_readme(tmp_path: Path, shell: dict[str, str]) -> None:
+    run_page(HOME / "README.md", tmp_path / "fresh", shell)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_the_guide(path: Path, tmp_path: Path, shell: dict[str, str]) -> None:
+    run_page(path, tmp_path / "fresh", shell)
+
+
+# -- without running anything ---------------------------------------------------------------------
+
+
+def pages() -> list[Path]:
+    return [HOME / "README.md", HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").rglob("*.md"))]
+
+
+def test_every_command_named_anywhere_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    from sapwood.cli.main import app
+
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        for words in re.findall(
+            r"(?:^|`|\| )sapwood ((?:[a-z]+ ?){1,2}[^`\n]*)", text, re.MULTILINE
+        ):
+            command = words.split()[:2] if words.startswith("data ") else words.split()[:1]
+            with pytest.raises(SystemExit) as end:
+                app([*command, "--help"], prog_name="sapwood")
+            assert not end.value.code, f"{path.name}: sapwood {words}"
+            known = set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", capsys.readouterr().out))
+            options = re.findall(r"(?<=\s)--?[a-z][a-z-]*", re.split(r"[|#>]", words)[0])
+            assert set(options) <= known, f"{path.name}: sapwood {words}"
+
+
+def test_what_pages_install_can_be_installed() -> None:
+    project = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    n_found = 0
+    for path in pages():
+        for target in re.findall(
+            r"pip install (?:-e )?([^\s`]+)", path.read_text(encoding="utf-8")
+        ):
+            match = re.fullmatch(r"'?\.(?:\[([a-z,]+)\])?'?", target)
+            assert match, f"{path.name}: pip install {target} is not from a clone"
+            extras = match[1].split(",") if match[1] else []
+            assert set(extras) <= set(project["optional-dependencies"]), path.name
+            n_found += 1
+    assert n_found
+
+
+def test_the_reader_of_pages() -> None:
+    page = (
+        "Text\n\n    sapwood one   # why\n    echo a \\\n      b\n\nprints\n\n    yes\n      si\n\n"
+        "```python\nimport x\n\nx()\n```\n\nMore\n\n    (S a)\n\n    echo c\n\n"
+        "prints (times will differ)\n\n    3 s\n"
+    )
+    assert steps(page) == [
+        Step("shell", "sapwood one   # why"),
+        Step("shell", "echo a b", "yes\n  si"),
+        Step("python", "import x\n\nx()\n"),
+        Step("shell", "echo c", "3 s", is_exact=False),
+    ]
+    assert _masked("a  1,000.5 s\n-3e-5 ") == _masked("a 7   s\n2")
+    assert quick("sapwood train a --budget 10m -o b") == "sapwood train --budget 2s a -o b"
+    assert quick("sapwood train a --method em") == "sapwood train a --method em"
+
+
+def test_a_page_that_does_not_work_is_found(tmp_path: Path, shell: dict[str, str]) -> None:
+    page = tmp_path / "page.md"
+    for number, (text, is_right) in enumerate(
+        {
+            "    echo 1\n\nprints\n\n    1\n": True,
+            "    echo 1\n\nprints\n\n    2\n": False,
+            "    cat nowhere\n": False,
+            "    cat nowhere  # fails\n": True,
+            "    echo 1  # fails\n": False,
+            "```python\n1 / 0\n```\n": False,
+        }.items()
+    ):
+        page.write_text(text)
+        folder = tmp_path / str(number)
+        if is_right:
+            run_page(page, folder, shell)
+        else:
+            with pytest.raises(AssertionError):
+                run_page(page, folder, shell)
