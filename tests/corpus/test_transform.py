@@ -116,6 +116,18 @@ def test_ancestors() -> None:
     assert {"NP|NN^PP^VP", "DT^NP^S", "IN^PP^VP", "VBD^VP^S"} <= names
 
 
+def test_the_nearest_ancestor_is_the_last_of_a_chain() -> None:
+    tree = "(S (X x) (SBAR (IP (NP (DT a) (NN b)) (VP (VB c) (RB d)))))"
+    two, three = (symbols_of(tree, Transform("left", 0, v, tag_parents=True)) for v in (2, 3))
+    assert {"SBAR|IP^S", "NP^IP", "VP^IP", "DT^NP"} <= two
+    assert {"SBAR|IP^S", "NP^IP^SBAR", "VP^IP^SBAR", "DT^NP^IP"} <= three
+
+
+def test_the_same_production_below_different_parents() -> None:
+    tree = "(S (NP (DT a) (NN b)) (VP (VB c) (NP (DT d) (NN e))))"
+    assert {"NP^S", "NP^VP"} <= symbols_of(tree, Transform("left", 0, 2))
+
+
 def test_labels_that_look_alike_stay_apart() -> None:
     assert Symbol(("A", "B")) != Symbol(("A|B",))
     assert str(Symbol(("A", "B"))) == str(Symbol(("A|B",)))

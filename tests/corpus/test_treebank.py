@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +145,10 @@ def test_retransform() -> None:
     assert other.inventory.transform.vertical == 2
     assert bank.retransform(Transform()) is bank
     assert bank.retransform(bank.inventory.transform) is bank
+    own = bank.inventory.transform
+    for change in ({"horizontal": 2}, {"vertical": 2}, {"tag_parents": True}):
+        wanted = replace(own, **change)
+        assert bank.retransform(wanted).inventory.transform == wanted
 
 
 def test_heads_are_decided_by_the_labels() -> None:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from sapwood.decompose.pivots import (
     PivotSettings,
+    Sampling,
     align,
     decompose_both_views,
     decompose_one_view,
@@ -211,3 +212,13 @@ def test_memory_grows_with_entries_not_with_the_matrix() -> None:
         assert tracemalloc.get_traced_memory()[1] < 10e6
     finally:
         tracemalloc.stop()
+
+
+def test_what_sampling_explains_is_noise_of_points_and_of_their_pivots() -> None:
+    """By hand: two pivots, and a feature half-way between them, 0.1 off their line."""
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.1]])
+    n = np.array([0.01, 0.04, 0.02])
+    found = states_from_points(points, np.ones(3), 2, sampling=Sampling(n, 0.0))
+    assert sorted(found.pivots.tolist()) == [0, 1]
+    expected = (2 * n[0] + 2 * n[1] + n[2] + (n[0] + n[1]) / 4) / 3
+    assert found.report.excess == pytest.approx((0.1**2 / 3) / expected, rel=1e-12)

@@ -35,6 +35,22 @@ def counts(row: SentenceScore) -> tuple[int, int, int, int, int, int]:
     )
 
 
+# -- a complete match ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "complete"),
+    [
+        ("(S (A a) (B b))", "(S (A a) (B b))", 100),
+        ("(S (A a) (B b))", "(S (X (A a)) (B b))", 0),  # all are found, and one too many
+        ("(S (X (A a)) (B b))", "(S (A a) (B b))", 0),  # all are right, and one is missing
+    ],
+    ids=["same", "extra", "missing"],
+)
+def test_a_complete_match_has_the_same_brackets(gold: str, predicted: str, complete: float) -> None:
+    assert score(gold, predicted).all.complete_match == complete
+
+
 # -- hand-worked cases ----------------------------------------------------------------------------
 
 # Words without the full stop: 0 old, 1 men, 2 saw, 3 birds, 4 there.

@@ -24,6 +24,24 @@ def kinds(report: ErrorReport) -> dict[str, tuple[int, int]]:
     return {row.kind: (row.missing, row.extra) for row in report.kinds}
 
 
+# -- which brackets belong together --------------------------------------------------------------
+
+
+def test_of_two_that_share_an_edge_the_nearer_is_the_shifted_one() -> None:
+    report = diagnosed(
+        "(S (NP (A a) (B b) (C c)) (D d) (E e) (F f))",
+        "(S (NP (NP (A a) (B b)) (C c) (D d) (E e)) (F f))",
+    )
+    pairs = {(error.missing, error.extra) for error in report.errors}
+    assert pairs == {(("NP", 0, 3), ("NP", 0, 2)), (None, ("NP", 0, 5))}
+
+
+def test_brackets_that_occur_twice_are_matched_twice() -> None:
+    text = "(S (NP (NP (A a) (B b))) (C c))"
+    (np,) = (row for row in diagnosed(text, text).labels if row.label == "NP")
+    assert (np.gold, np.predicted, np.matched) == (2, 2, 2)
+
+
 # -- hand-worked cases ----------------------------------------------------------------------------
 
 HIGH = "(S (NP (PRP I)) (VP (VBD saw) (NP (NNS men)) (PP (IN in) (NP (NN town)))))"

@@ -19,6 +19,7 @@ from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser, chart_megabytes
+from sapwood.kernels.coarse import chart_room
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
 
@@ -121,6 +122,14 @@ def test_no_parse_gives_a_flat_tree_and_is_counted() -> None:
     assert unknown.is_fallback
     assert unknown.tree.words() == ["w0", "unheard-of"]
     assert (parser.stats.sentences, parser.stats.fallbacks) == (4, 3)
+
+
+def test_the_memory_of_charts_is_what_they_hold(latent: LatentGrammar) -> None:
+    """Inside and outside charts, their product, and the lists of phrases; 8 and 4 bytes each."""
+    rules, n = latent.coarse_rules, 40
+    cells = n * (n + 1) // 2 * latent.n_phrases
+    held = 2 * 8 * chart_room(rules, n) + 8 * cells + 4 * cells
+    np.testing.assert_allclose(chart_megabytes(latent, n), held / 1e6, rtol=1e-12)
 
 
 def test_a_chart_beyond_the_memory_limit_gives_a_flat_tree(latent: LatentGrammar) -> None:

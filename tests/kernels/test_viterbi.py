@@ -16,8 +16,8 @@ from sapwood.inference.decoders import goodman_gains, max_rule_gains, viterbi_tr
 from sapwood.inference.k_best import k_best_trees
 from sapwood.inference.parser import Parser
 from sapwood.kernels.coarse import cell_of
-from sapwood.kernels.viterbi import best_weights
-from sapwood.models.score import tag_weights
+from sapwood.kernels.viterbi import best_states, best_weights
+from sapwood.models.score import leaf_vectors, tag_weights
 from sapwood.reference import charts
 from sapwood.reference import enumerate as listing
 
@@ -119,6 +119,61 @@ def test_latent_viterbi_tree_is_that_of_the_best_derivation_with_states(seed: in
     parse = Parser(grammar, decoder="viterbi", threshold=0.0, beam=0.0).parse(words)
     assert len(best) < 4
     assert parse.tree in best
+
+
+def unequal_toy(seed: int) -> Toy:
+    """Probabilities, with another number of states for every symbol."""
+    rng = np.random.default_rng(seed)
+    m = [3, 2, 4, 1, 5]
+    toy = random_toy(rng, n_phrases=3, n_tags=2, density=0.5)
+    toy.n_states = m
+    toy.root = {a: rng.dirichlet(np.ones(m[a])) for a in toy.root}
+    toy.rules = {rule: rng.gamma(0.3, size=[m[x] for x in rule]) for rule in toy.rules}
+    for row in toy.words.values():
+        row.update({t: rng.gamma(0.3, size=m[t]) for t in row})
+    return toy.normalised()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_best_derivation_of_every_item_and_state(seed: int) -> None:
+    toy, words = unequal_toy(seed), ["w0", "w1", "w2", "w0", "w1"]
+    grammar = toy.grammar(is_probabilistic=True)
+    parsed = parse_forest(grammar, words, EVERYTHING)
+    assert parsed is not None
+    forest, scale = parsed.forest, parsed.scale
+    start, delta = leaf_vectors(grammar, words, forest, scale)
+    choice, tensor_start = np.zeros(len(delta), np.uint32), grammar.tensor_start.astype(np.uint64)
+    best_states(forest, len(words), scale, start, tensor_start, grammar.rule_weights, delta, choice)
+    _, rules, emissions = toy.floats(words)
+    expected = charts.viterbi(rules, emissions)
+    for item in range(len(forest.symbol)):
+        i, j = int(forest.start[item]), int(forest.end[item])
+        found = delta[int(start[item]) : int(start[item + 1])]
+        found = found * 2.0 ** int(scale[int(cell_of(len(words), i, j))])
+        np.testing.assert_allclose(found, expected[int(forest.symbol[item]), i, j], rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_latent_tree_has_the_weight_of_the_best_derivation(seed: int) -> None:
+    toy, words = unequal_toy(seed), ["w0", "w1", "w2", "w0", "w1", "w2"]
+    grammar = toy.grammar(is_probabilistic=True)
+    parsed = parse_forest(grammar, words, EVERYTHING)
+    assert parsed is not None
+    found = viterbi_tree(grammar, words, parsed)
+    assert found is not None
+    nodes = found.nodes
+    root, rules, emissions = toy.floats(words)
+    vectors: list[np.ndarray] = []  # of the best states below each node of this very tree
+    for a, left, right, i in nodes:
+        if left < 0:
+            vectors.append(emissions[i][a])
+            continue
+        tensor = rules[a, nodes[left][0], nodes[right][0]]
+        vectors.append((tensor * vectors[left][:, None] * vectors[right]).max(axis=(1, 2)))
+    delta = charts.viterbi(rules, emissions)
+    best = max((root[a] * delta[a, 0, 6]).max() for a in root if (a, 0, 6) in delta)
+    np.testing.assert_allclose(found.score, log(best), rtol=1e-12)
+    np.testing.assert_allclose((root[nodes[-1][0]] * vectors[-1]).max(), best, rtol=RTOL)
 
 
 def test_viterbi_needs_no_forest_of_a_plain_grammar() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from tests.toys import random_toy
+from tests.toys import factored_toy, random_toy
 
 import sapwood as sw
 from sapwood.errors import ModelFormatError, SapwoodError
@@ -75,6 +75,16 @@ def test_a_latent_model_comes_back_the_same(latent: LatentGrammar, saved: Path) 
     again = sw.load(saved)
     assert_same(latent, again)
     assert again.log_prob(WORDS) == latent.log_prob(WORDS)
+
+
+def test_factored_rules_come_back_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "model.sapwood"
+    _, factored = factored_toy(np.random.default_rng(0), 2, (2, 3, 4, 5))
+    factored.save(path)
+    again = sw.load(path)
+    assert_same(factored, again)
+    np.testing.assert_array_equal(again.rule_rank, factored.rule_rank)
+    assert again.log_prob(WORDS) == factored.log_prob(WORDS)
 
 
 def test_a_plain_model_parses_the_same(plain: LatentGrammar, tmp_path: Path) -> None:

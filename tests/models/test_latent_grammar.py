@@ -304,3 +304,61 @@ def test_the_plain_grammar_behind_a_latent_one_is_a_distribution() -> None:
     np.testing.assert_allclose(sums, 1.0, rtol=1e-9)
     np.testing.assert_allclose(model.coarse.root.sum(), 1.0, rtol=1e-12)
     assert exp(model.log_prob(["the", "dog", "sleeps", "."])) > 0
+
+
+def expected_visits(model: LatentGrammar) -> dict[tuple[int, int], float]:
+    """How often each symbol and state occurs in a tree, top down, state by state."""
+    visits: dict[tuple[int, int], float] = Counter()
+    waiting = [
+        (a, h, float(p)) for a in range(model.n_symbols) for h, p in enumerate(model.root_vector(a))
+    ]
+    while waiting:
+        a, h, p = waiting.pop()
+        visits[a, h] += p
+        for r, (parent, b, c) in enumerate(model.rules.tolist()):
+            if parent == a and p > 0:
+                for i, j in np.argwhere(model.tensor(r)[h] > 0).tolist():
+                    share = p * float(model.tensor(r)[h, i, j])
+                    waiting += [(b, i, share), (c, j, share)]
+    return visits
+
+
+def test_the_plain_grammar_weighs_states_by_how_often_they_occur(finite: LatentGrammar) -> None:
+    """w(a -> b c) = sum over h of P(h | a) sum over p, q of C[h, p, q], on finitely many trees."""
+    visits = expected_visits(finite)
+    total: Counter[int] = Counter()
+    for (a, _), n in visits.items():
+        total[a] += n
+    for r, (a, _, _) in enumerate(finite.rules.tolist()):
+        sums = finite.tensor(r).sum(axis=(1, 2))
+        expected = sum(visits[a, h] * w for h, w in enumerate(sums)) / total[a]
+        np.testing.assert_allclose(finite.coarse.rules[r], expected, rtol=1e-12)
+    lexicon = finite.lexicon
+    for e, tag in enumerate(lexicon.entry_tag.tolist()):
+        a = finite.n_phrases + tag
+        vector = lexicon.weights[lexicon.weight_start[e] : lexicon.weight_start[e + 1]]
+        expected = sum(visits[a, h] * q for h, q in enumerate(vector)) / total[a]
+        np.testing.assert_allclose(finite.coarse.lexical[e], expected, rtol=1e-12)
+    shares = [finite.visits[a] / finite.visits[0] for a in range(finite.n_symbols)]
+    expected_shares = [total[a] / total[0] for a in range(finite.n_symbols)]
+    np.testing.assert_allclose(shares, expected_shares, rtol=1e-12)
+
+
+def test_tags_are_as_probable_as_word_and_tag_together() -> None:
+    """By hand: every tree has one A, a quarter of them x, and three B, half of them x."""
+    model = grammar_from_text(TWO_TAGS)
+    joint = {"A": 1.0 * 0.25, "B": 3.0 * 0.5}  # visits in a tree, times q(x | tag)
+    entries = model.lexicon.entries(model.lexicon.words.index("x"))
+    tags = [str(model.tags[t]) for t in model.lexicon.entry_tag[entries]]
+    expected = [joint[tag] / joint["B"] for tag in tags]
+    np.testing.assert_allclose(model.entry_share[entries], expected, rtol=1e-12)
+
+
+TWO_TAGS = """
+root S 1
+S -> A P 1
+P -> B Q 1
+Q -> B B 1
+A : x y*3
+B : x y
+"""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import sapwood as sw
 from sapwood.corpus.tree import Tree
+from sapwood.corpus.treebank import Treebank
 from sapwood.models.latent_grammar import LatentGrammar
 
 
@@ -37,3 +39,46 @@ def test_tree_scores_know_which_word_comes_first(model: LatentGrammar) -> None:
     parsed = sw.Parser(model, threshold=0.0, beam=0.0).parse(words)
     assert parsed.sentence_log_prob == pytest.approx(model.log_prob(words), rel=1e-12)
     assert score("The", "The") < model.log_prob(words)
+
+
+def test_one_word_sentences_start_with_their_word() -> None:
+    trees = [Tree.parse(text) for text in ("(INTJ (UH oh))", "(INTJ (UH ah))", "(X (Y z))")]
+    model = sw.PCFG().fit(Treebank.from_trees(trees)).model_
+    assert model.log_prob(["Oh"]) == model.log_prob(["oh"])
+    assert model.log_prob(["OH"]) != model.log_prob(["oh"])
+    upper, lower = (model.log_prob(Tree.parse(f"(INTJ (UH {word}))")) for word in ("Oh", "oh"))
+    assert upper == lower
+
+
+def test_only_the_first_letter_is_forgiven(model: LatentGrammar) -> None:
+    lexicon = model.lexicon
+    for word in ("THE", "tHe"):
+        assert lexicon.row(word, is_first=True) >= len(lexicon.words)
+
+
+def test_brackets_are_found_in_either_spelling() -> None:
+    bank = Treebank.from_trees([Tree.parse("(S (-LRB- -LRB-) (NN dog) (-RRB- -RRB-))")])
+    lexicon = sw.PCFG().fit(bank).model_.lexicon
+    for bracket, name in (("(", "-LRB-"), (")", "-RRB-")):
+        assert lexicon.row(bracket, is_first=False) == lexicon.words.index(name)
+
+
+def test_the_name_of_a_class_is_its_own(model: LatentGrammar) -> None:
+    lexicon = model.lexicon
+    for place, name in enumerate(lexicon.classes):
+        assert lexicon.row(name, is_first=False) == len(lexicon.words) + place
+
+
+def test_entries_are_found_by_row_and_tag(model: LatentGrammar) -> None:
+    """Numbers beyond the rows or the tags are nowhere, whatever their sum would hit."""
+    lexicon, n_tags = model.lexicon, len(model.tags)
+    rows, tags = np.divmod(np.arange(lexicon.n_rows * n_tags), n_tags)
+    found = lexicon.find_entries(rows, tags)
+    for row, tag, entry in zip(rows.tolist(), tags.tolist(), found.tolist(), strict=True):
+        own = lexicon.entries(row)
+        listed = [e for e in range(own.start, own.stop) if lexicon.entry_tag[e] == tag]
+        assert listed == ([entry] if entry >= 0 else [])
+    hit = np.flatnonzero((found >= 0) & (rows > 0))
+    assert (lexicon.find_entries(rows[hit] - 1, tags[hit] + n_tags) == -1).all()
+    assert (lexicon.find_entries(rows[hit] + 1, tags[hit] - n_tags) == -1).all()
+    assert (lexicon.find_entries(np.full(3, -1), np.array([0, 1, n_tags])) == -1).all()

@@ -135,9 +135,9 @@ def test_expected_counts_add_up_over_shards() -> None:
 def test_impossible_sentences_are_counted_apart() -> None:
     swap = np.array([[0.0, 1.0], [1.0, 0.0]])
     model = UniformTreeModel("dep-ies", ("a", "b"), {"root": np.full(2, 0.5), "argument": swap})
-    sentences = SentenceCounts.of([[0, 0], [0, 1], [0, 1]], 2)
+    sentences = SentenceCounts.of([[0, 0], [0, 1], [0, 0], [0, 1], [0, 0]], 2)
     counts = UniformCounts.of(sentences, model)
-    assert counts.n_impossible == 1
+    assert counts.n_impossible == 3
     assert counts.log_likelihood == pytest.approx(2 * np.log(0.5))
 
 
