@@ -21,10 +21,12 @@ from sapwood.corpus.treebank import Treebank
 from sapwood.estimators import pivot
 from sapwood.estimators.cluster import cluster_nodes, counted
 from sapwood.estimators.latent_lexicon import latent_grammar
+from sapwood.estimators.pivot_steps import Recipe, Views, estimate, find_views, likelihoods
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.estimators.states import matsuzaki
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.models.latent_parameters import LatentParameters
+from sapwood.moments.pivot_nodes import Side
 
 HELD = 0.15  # of train
 SMOOTHING = (0.03, 0.1)  # the defaults of all estimators here
@@ -32,6 +34,7 @@ NO_SMOOTHING = (0.0, 0.0)
 STEPS = (0, 2, 10)
 LONG_STEPS = (2, 5, 10, 20, 50)
 SPLIT_SEEDS = (0, 1, 2)
+RECIPE = Recipe()
 
 
 class Part(NamedTuple):
@@ -68,29 +71,34 @@ class Bench:
     def __init__(self, part: Part, n_states: int) -> None:
         self.part, self.n_states = part, n_states
         self.projection: Projection = SpectralLPCFG(n_states).project(part.bank)
-        self.trees = TrainingTrees(self.projection.bank, 1)
+        self.trees = TrainingTrees(self.projection.bank)
+        self.nodes = pivot.pivot_nodes(self.projection, self.trees)
         limit = np.maximum(1, self.projection.count // NODES_PER_STATE)
         self.limit = np.minimum(limit, n_states).astype(np.int64)
 
-    def pivots(self, side: str, sharpness: float = 0.5) -> LatentParameters:
+    def pivots(self, side: str, recipe: Recipe = RECIPE) -> LatentParameters:
         """Figure 1 of the paper."""
-        views = pivot._Views(self.projection, self.n_states, side)
-        return pivot._parameters(views, self.trees, sharpness)
+        return estimate(self.nodes, self.views(side, recipe), recipe)
+
+    def views(self, side: str, recipe: Recipe = RECIPE) -> Views:
+        """Step 1."""
+        wanted = pivot._wanted(self.nodes, self.n_states)
+        return find_views(self.nodes, wanted, side, recipe)
 
     def mixed_pivots(self, *, phrases: str, tags: str) -> LatentParameters:
         """Pivots of one side for phrases, of another for tags."""
-        views = pivot._Views(self.projection, self.n_states, phrases)
-        others = pivot._Views(self.projection, self.n_states, tags)
+        views, others = self.views(phrases), self.views(tags)
         for a in range(len(self.trees.bank.inventory.phrases), len(views.m)):
-            below, above = views.inside.block(a), views.outside.block(a)
+            below, above = self.nodes.inside.block(a), self.nodes.outside.block(a)
             views.m[a], views.pi[a] = others.m[a], others.pi[a]
             views.r[below], views.s[above] = others.r[below], others.s[above]
-        return pivot._parameters(views, self.trees, 0.5)
+        return estimate(self.nodes, views, RECIPE)
 
     def hard_pivots(self, side: str) -> LatentParameters:
         """Every node in its likeliest state, and relative frequencies."""
-        views = pivot._Views(self.projection, self.n_states, side)
-        weight = views.likelihoods("r", 0.5) * views.likelihoods("s", 0.5)
+        views = self.views(side)
+        weight = likelihoods(self.nodes, views, "r", RECIPE)
+        weight *= likelihoods(self.nodes, views, "s", RECIPE)
         states = (weight * views.pi[self.projection.bank.label]).argmax(axis=1)
         return counted(self.projection.bank, self.trees, states, views.m)
 
@@ -183,17 +191,6 @@ def em_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
 
 
 @contextmanager
-def thresholds(least_count: float, least_share: float) -> Iterator[None]:
-    """Let other features be pivots."""
-    old = pivot.LEAST_COUNT, pivot.LEAST_SHARE
-    pivot.LEAST_COUNT, pivot.LEAST_SHARE = least_count, least_share
-    try:
-        yield
-    finally:
-        pivot.LEAST_COUNT, pivot.LEAST_SHARE = old
-
-
-@contextmanager
 def pooled_templates() -> Iterator[None]:
     """Let the features of all templates share one distribution per state."""
 
@@ -202,11 +199,11 @@ def pooled_templates() -> Iterator[None]:
         np.add.at(total, side.owner, weights)
         return weights / np.where(total > 0, total, 1.0)[side.owner]
 
-    old, pivot._Side.per_template = pivot._Side.per_template, pooled  # type: ignore[assignment]
+    old, Side.per_template = Side.per_template, pooled  # type: ignore[assignment]
     try:
         yield
     finally:
-        pivot._Side.per_template = old  # type: ignore[method-assign]
+        Side.per_template = old  # type: ignore[method-assign]
 
 
 def variant_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
@@ -235,10 +232,11 @@ def variant_rows(part: Part, n_states: int) -> Iterator[tuple[Any, ...]]:
     for side, start in starts.items():
         yield row(f"all templates one distribution, pivots {side}", start)
     for sharpness in (0.25, 1.0):
-        yield row(f"sharpness {sharpness}", bench.pivots("outside", sharpness))
+        start = bench.pivots("outside", RECIPE._replace(sharpness=sharpness))
+        yield row(f"sharpness {sharpness}", start)
     for count, share in ((10, 0.0), (50, 1e-3), (20, 1e-2)):
-        with thresholds(count, share):
-            start = bench.pivots("outside")
+        recipe = RECIPE._replace(least_count=count, least_share=share)
+        start = bench.pivots("outside", recipe)
         yield row(f"pivots seen {count} times, {100 * share:g} % of the nodes", start)
 
 

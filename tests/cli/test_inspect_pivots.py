@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,22 @@ def test_a_wrong_label_is_refused(fails, pivot: Path) -> None:
     assert "no label 'NPP'" in result.err
     assert "NP" in result.err
     assert result.out == ""
+
+
+def test_missing_pivots_are_told(cli, tmp_path: Path, pivot: Path) -> None:
+    """In the overview for all labels, and with a label for itself, also one of a single state."""
+    model = sw.load(pivot)
+    missing = {"NP": (4, 9), "RB": (1, 2)}
+    changed = replace(model, record=dict(model.record) | {"missing_pivots": missing})
+    changed.save(tmp_path / "m")
+    text = cli("inspect", tmp_path / "m").out
+    assert "  fewer pivots than states for NP: 4 found, 9 wanted\n" in text
+    assert "  fewer pivots than states for RB: 1 found, 2 wanted\n" in text
+    assert "missing_pivots {" not in text
+    few = cli("inspect", tmp_path / "m", "--top", 1).out
+    assert "  ... and for 1 more (--top, --json)\n" in few
+    label = cli("inspect", tmp_path / "m", "--label", "RB").out
+    assert "  fewer pivots than states for RB: 1 found, 2 wanted\n" in label
+    assert "for NP" not in label
+    record = json.loads(cli("inspect", tmp_path / "m", "--json").out)["record"]
+    assert record["missing_pivots"] == {"NP": [4, 9], "RB": [1, 2]}

@@ -117,14 +117,14 @@ def test_only_candidates_are_picked() -> None:
     points = np.vstack([[[50.0, 50.0]], cloud(1, 3, 2)])  # a rare feature far out
     counts = np.array([1.0] + [30.0] * 203)
     assert 0 in find_anchors(points, 3).rows
-    found = find_anchors(points, 3, candidates=frequent(counts, least=20))
+    found = find_anchors(points, 3, candidates=frequent(counts, 6090.0, least=20, share=0.0))
     assert sorted(found.rows.tolist()) == [1, 2, 3]
 
 
 def test_frequent_scales_with_the_label() -> None:
     counts = np.array([5.0, 20.0, 975.0])
-    assert frequent(counts, least=20).tolist() == [False, True, True]
-    assert frequent(counts, least=20, share=0.05).tolist() == [False, False, True]
+    assert frequent(counts, 1000.0, least=20, share=0.0).tolist() == [False, True, True]
+    assert frequent(counts, 1000.0, least=20, share=0.05).tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,15 @@ import pytest
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.errors import SapwoodError
-from sapwood.estimators.pivot import SIDES, _Views
+from sapwood.errors import SapwoodError, SapwoodWarning
+from sapwood.estimators import pivot as pivot_module
+from sapwood.estimators import spectral
+from sapwood.estimators.pivot import SIDES, pivot_nodes
+from sapwood.estimators.pivot_steps import Recipe, Views, find_views
 from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.estimators.training_trees import TrainingTrees
 from sapwood.features.templates import INSIDE
+from sapwood.moments.pivot_nodes import PivotNodes
 
 
 @pytest.fixture(scope="module")
@@ -67,20 +73,55 @@ def test_pivots_inside_are_named_by_words_and_rules(train: Treebank) -> None:
     assert any(" -> " in name for name in names["NP"])
 
 
+# -- labels with too few pivots ---------------------------------------------------------------
+
+
+def two_places() -> Treebank:
+    """A tag with as many words as one likes, but only two places where it stands."""
+    texts = [f"(S (N n{k % 7}) (VP (V sees) (N n{k % 5})))" for k in range(200)]
+    return Treebank.from_trees([sw.Tree.parse(text) for text in texts])
+
+
+def test_labels_with_too_few_pivots_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four states were asked for and could be told apart, but two places are two pivots."""
+    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)
+    with pytest.warns(SapwoodWarning, match=r"fewer pivots than states .*N 2 of 4") as caught:
+        found = sw.PivotLPCFG(4).fit(two_places())
+    assert len(caught) == 1
+    assert found.info_.missing["N"] == (2, 4)
+    assert found.model_.record["missing_pivots"] == found.info_.missing
+    states = dict(zip(map(str, found.model_.symbols), found.info_.states, strict=True))
+    assert {x: int(states[x]) for x in found.info_.missing} == {
+        x: k for x, (k, _) in found.info_.missing.items()
+    }
+
+
+def test_nobody_is_named_where_nothing_is_missing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sw.PivotLPCFG(2).fit(two_places())
+    assert found.info_.missing == found.model_.record["missing_pivots"] == {}
+
+
 # -- sides ------------------------------------------------------------------------------------
+
+
+def views_of(bank: Treebank, n_states: int, side: str) -> tuple[PivotNodes, Views]:
+    projection = SpectralLPCFG(n_states).project(bank)
+    nodes = pivot_nodes(projection, TrainingTrees(projection.bank))
+    return nodes, find_views(nodes, pivot_module._wanted(nodes, n_states), side, Recipe())
 
 
 @pytest.mark.parametrize("side", SIDES)
 def test_each_template_is_a_distribution(train: Treebank, side: str) -> None:
     """Section 6.2: a node has one feature of every template, so each sums to 1 for itself."""
-    projection = SpectralLPCFG(4).project(train[:500])
-    views = _Views(projection, 4, side)
-    np.testing.assert_allclose(views.pi.sum(axis=1)[projection.count > 0], 1.0, rtol=1e-9)
-    for table, part in ((views.r, views.inside), (views.s, views.outside)):
+    nodes, views = views_of(train[:500], 4, side)
+    np.testing.assert_allclose(views.pi.sum(axis=1)[nodes.count > 0], 1.0, rtol=1e-9)
+    for table, part in ((views.r, nodes.inside), (views.s, nodes.outside)):
         assert (table >= 0).all()
         exists = np.arange(4) < views.m[part.owner][:, None]
         assert not table[~exists].any()
-        for number in part.space.number:
+        for number in part.number:
             total = np.zeros((len(views.m), 4))
             np.add.at(total, part.owner[number], table[number])
             size = np.bincount(part.owner[number], minlength=len(views.m))[:, None]
@@ -120,11 +161,11 @@ def places_decide() -> Treebank:
 def words_given_states(side: str) -> list[float]:
     """P(dogs | state of N), rising."""
     bank = places_decide()
-    views = _Views(SpectralLPCFG(2).project(bank), 2, side)
+    at, views = views_of(bank, 2, side)
     place = list(INSIDE).index("word")
     noun = [str(symbol) for symbol in bank.inventory.symbols].index("N")
     nodes = np.flatnonzero(bank.label == noun)
-    features, first = np.unique(views.inside.ids[nodes, place], return_index=True)
+    features, first = np.unique(at.inside.ids[nodes, place], return_index=True)
     dogs = bank.word[nodes[first]] == list(bank.inventory.words).index("dogs")
     shares = views.r[features]
     return sorted((shares[dogs].sum(axis=0) / shares.sum(axis=0)).tolist())

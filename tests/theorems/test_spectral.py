@@ -30,6 +30,7 @@ from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.pcfg import PCFG
 from sapwood.features.nodes import Column, NodeTable
 from sapwood.inference.charts import parse_forest
+from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
 
 PHRASES, TAGS, WORDS = range(3), range(3, 7), [f"w{x}" for x in range(8)]
@@ -553,7 +554,12 @@ def estimated(toy: Toy, nodes: Nodes, m: int, monkeypatch: pytest.MonkeyPatch) -
     )  # fmt: skip
     model = learner.fit(packed(toy, nodes)).model_
     assert set(model.n_states.tolist()) == {m}
-    lexicon = model.lexicon
+    return toy_of(model, toy)
+
+
+def toy_of(model: LatentGrammar, toy: Toy) -> Toy:
+    """A learnt grammar with the rules of the truth, in their order; all labels have m states."""
+    m, lexicon = int(model.n_states[0]), model.lexicon
     words: dict[str, dict[int, Array]] = {x: {t: np.zeros(m) for t in TAGS} for x in WORDS}
     for row, x in enumerate(lexicon.words):
         for entry in range(lexicon.row_start[row], lexicon.row_start[row + 1]):

@@ -19,7 +19,7 @@ from sapwood.cli.members import (
     member_of,
     telling_member,
 )
-from sapwood.cli.pivots import pivot_note, pivot_of, pivots_text
+from sapwood.cli.pivots import missing_note, pivot_note, pivot_of, pivots_text
 from sapwood.cli.plots import PlotOption, check_plot
 from sapwood.cli.spectrum import draw_spectrum, spectrum_rows, spectrum_text
 from sapwood.errors import SapwoodError
@@ -355,7 +355,7 @@ def _facts_text(report: dict[str, Any]) -> Iterator[str]:
         "record": ", ".join(
             f"{key} {_value(v)}"
             for key, v in report["record"].items()
-            if key not in {"spectrum", "pivots"}
+            if key not in {"spectrum", "pivots", "missing_pivots"}
         ),
     }
     for name, value in facts.items():
@@ -374,8 +374,10 @@ def _label_text(report: dict[str, Any], top: int) -> Iterator[str]:
         n = symbol["states"]
         states = f"{n} state" if n == 1 else f"{n} states"
         yield f"{symbol['symbol']}  {symbol['kind']}  {states}  {symbol['share']:.2%} of all nodes"
+        notes = list(missing_note([symbol["symbol"]], report["record"]))
         if "pivots" in symbol:
-            yield from (f"  {line}" for line in pivot_note([symbol], report["record"]))
+            notes += pivot_note([symbol], report["record"])
+        yield from (f"  {line}" for line in notes)
         for row in symbol["rows"]:
             yield from _row_text(symbol, row)
         if "dimensions" in symbol:

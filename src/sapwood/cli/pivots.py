@@ -59,6 +59,14 @@ def pivot_note(symbols: Iterable[Mapping[str, Any]], record: Mapping[str, Any]) 
         yield f"EM has changed the states since ({n} iterations): pivots say where they came from"
 
 
+def missing_note(symbols: Iterable[str], record: Mapping[str, Any]) -> Iterator[str]:
+    """Which of some symbols have fewer states than wanted, for want of pivots."""
+    for symbol in symbols:
+        if symbol in record.get("missing_pivots", {}):
+            found, wanted = record["missing_pivots"][symbol]
+            yield f"fewer pivots than states for {symbol}: {found} found, {wanted} wanted"
+
+
 def pivots_text(
     symbols: list[dict[str, Any]], record: Mapping[str, Any], top: int
 ) -> Iterator[str]:
@@ -66,6 +74,10 @@ def pivots_text(
     rows = [row for row in symbols if "pivots" in row]
     yield f"pivots of the states of {len(rows):,} symbols"
     yield from (f"  {line}" for line in pivot_note(rows, record))
+    missing = list(missing_note(record.get("missing_pivots", {}), record))
+    yield from (f"  {line}" for line in missing[:top])
+    if len(missing) > top:
+        yield f"  ... and for {len(missing) - top:,} more (--top, --json)"
     for row in rows[:top]:
         yield f"  {row['symbol']}"
         for state, pivot in enumerate(row["pivots"]):

@@ -50,14 +50,14 @@ class Anchors(NamedTuple):
     leftover: float
 
 
-def frequent(counts: FloatArray, *, least: float = 20.0, share: float = 0.0) -> BoolArray:
+def frequent(counts: FloatArray, total: float, *, least: float, share: float) -> BoolArray:
     """Which features were seen often enough to be pivots.
 
-        count[f] >= max(least, share * sum of counts)
+        count[f] >= max(least, share * total)
 
     Features seen rarely have noisy points far out, and would all be taken for vertices.
     """
-    return np.asarray(counts >= max(least, share * float(counts.sum())))
+    return np.asarray(counts >= max(least, share * total))
 
 
 def find_anchors(

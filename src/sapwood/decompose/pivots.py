@@ -384,10 +384,30 @@ def least_squares_columns(Q: Matrix, posterior: FloatArray) -> tuple[FloatArray,
     """
     Q = _probabilities(Q)
     p = np.asarray(Q.sum(axis=1))
-    s = np.linalg.solve(posterior.T @ (p[:, None] * posterior), (Q.T @ posterior).T).T
+    s = columns_given_states(posterior.T @ (p[:, None] * posterior), Q.T @ posterior)
     clipped = float(np.maximum(-s, 0.0).sum(axis=0).mean())
     s = np.maximum(s, 0.0)
     return s / s.sum(axis=0), clipped
+
+
+def columns_given_states(gram: FloatArray, joint: FloatArray) -> FloatArray:
+    """The closed form itself, from sums that need no matrix of all pairs of features.
+
+        s' = gram^-1 joint'
+
+    Parameters
+    ----------
+    gram : [m, m]
+        q' D q; directions that it hardly has are left out.
+    joint : [d', m]
+        Q' q: for each feature of the second view, the states of the first views it occurs with.
+
+    Returns
+    -------
+    array of [d', m]
+        Sampling noise makes some entries negative.
+    """
+    return np.asarray(np.linalg.lstsq(gram, joint.T, rcond=1e-10)[0].T, float)
 
 
 def likely_columns(
