@@ -61,7 +61,9 @@ def test_a_row_for_each_method_and_number_of_states(cli, dev: Path) -> None:
         "1/5 reading  300 trees  20 dev sentences", "2/5 warming up", "3/5 pcfg  F1 ",
         "4/5 spectral  2 states  F1 ", "5/5 spectral  3 states  F1 ",
     )  # fmt: skip
-    lines = result.err.splitlines()
+    reading, *warned, warming = result.err.splitlines()[:4]
+    assert [line.split(":")[0] for line in warned] == ["warning", "hint"]  # dev is train
+    lines = [reading, warming, *result.err.splitlines()[4:]]
     assert all(line.startswith(shape) for line, shape in zip(lines, shapes, strict=True))
 
 

@@ -19,8 +19,9 @@ def gold(tmp_path: Path) -> Path:
     return path
 
 
-def test_text(cli, gold: Path) -> None:
-    result = cli("evaluate", gold, gold)
+def test_text(cli, gold: Path, tmp_path: Path) -> None:
+    (tmp_path / "copy.mrg").write_bytes(gold.read_bytes())
+    result = cli("evaluate", gold, tmp_path / "copy.mrg")
     assert (result.status, result.err) == (0, "")
     assert result.out == sw.evaluate.bracketing(*[list(sw.read_trees(gold))] * 2).text() + "\n"
 

@@ -13,6 +13,7 @@ import typer
 from sapwood.cli.console import Meter, Phases, count, peak_memory_mb, print_json
 from sapwood.cli.inputs import ForceOption, JobsOption, JsonOption, claim_stdin
 from sapwood.cli.methods import MAX_STATES, METHODS, Settings, known_method
+from sapwood.cli.overlap import warn_of_dev_in_training
 from sapwood.cli.plots import Curve, PlotOption, check_plot, plot_f1
 from sapwood.cli.training import read_bank, read_clean, score_on
 
@@ -150,6 +151,7 @@ class _Contest:
             gold = read_clean(dev)[:limit]
             bank = read_bank([train])
             notes += [count(bank.n_trees, "tree"), count(len(gold), "dev sentence")]
+        warn_of_dev_in_training(bank, [train], gold, dev)
         return cls(bank, gold, settings)
 
     def warm_up(self, phases: Phases, runs: list[_Run]) -> None:

@@ -13,6 +13,7 @@ import typer
 from sapwood.cli.console import count, echo, print_json
 from sapwood.cli.error_report import errors_text, reliability_text
 from sapwood.cli.inputs import ForceOption, JsonOption, claim_stdin, peek
+from sapwood.cli.overlap import warn_of_comparing_with_itself
 from sapwood.cli.plots import SUFFIXES, check_plot, plot_reliability
 from sapwood.errors import CorpusError, SapwoodError
 
@@ -118,6 +119,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     trees = [item.tree for item in items]
     report = bracketing(gold_trees, trees, raw=raw)
     _warn(report)
+    warn_of_comparing_with_itself(gold, predicted)
     found = diagnose(gold_trees, trees, raw=raw) if errors else None
     believed = _reliability(gold_trees, items, predicted, raw=raw) if reliability else None
     n_examples = N_EXAMPLES if examples is None else examples

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sapwood.cli.console import Meter, Phases, count, echo, wipe
 from sapwood.cli.inputs import tell_skipped
 from sapwood.cli.methods import METHODS, Learner, Settings
+from sapwood.cli.overlap import warn_of_dev_in_training, warn_of_training_trees_twice
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Transform
@@ -110,6 +111,9 @@ class Run:
             bank = read_bank(self.treebanks, self.transform, skipped)
             notes += [count(bank.n_trees, "tree"), count(bank.n_tokens, "word")]
         tell_skipped(skipped)
+        warn_of_training_trees_twice(bank, self.treebanks)
+        if self.dev:
+            warn_of_dev_in_training(bank, self.treebanks, gold, self.dev)
         return bank, gold
 
     def _signed(self, model: Model) -> Model:
