@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
@@ -17,6 +18,7 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 from sapwood.errors import SapwoodWarning
+from sapwood.estimators import unmix_dep_ies
 from sapwood.estimators.moment_fit import fit_moments
 from sapwood.estimators.uniform_em import EMRun, em, random_start
 from sapwood.estimators.unmix import proper
@@ -219,10 +221,12 @@ def _word_learner(refine: str) -> Learner:
 Curves = dict[tuple[str, tuple[int, ...], str], list[float]]
 
 
-def sample_table(sizes: list[int], models: int) -> Curves:
+def sample_table(sizes: list[int], models: int, family: str | None = None) -> Curves:
     """Median errors by number of sentences and refinement; CPU seconds of an estimate."""
     rows, curves = [], {}
     for one in settings():
+        if family not in (None, one.family):
+            continue
         drawn = [one.model(seed) for seed in range(models)]
         counted = {
             n: [sample(one.family, true, n, one.lengths, seed) for seed, true in enumerate(drawn)]
@@ -250,22 +254,41 @@ def sample_table(sizes: list[int], models: int) -> Curves:
     return curves
 
 
+@contextmanager
+def plain_margins() -> Iterator[None]:
+    """Leave the margins of A D as the roots and pairs have them."""
+    old, unmix_dep_ies._balanced = unmix_dep_ies._balanced, lambda down, pi: down
+    try:
+        yield
+    finally:
+        unmix_dep_ies._balanced = old
+
+
 def roots_table(sizes: list[int], models: int) -> None:
-    """DEP-IES with and without the pairs of two-word sentences in place of the symmetric part."""
-    rows: dict[str, list[float]] = {"roots only": [], "with pairs": []}
+    """DEP-IES: what the pairs of two-word sentences and the counts of words add to the roots."""
+    rows: dict[str, list[float]] = {}
     for n in sizes:
-        errors: dict[str, list[float]] = {name: [] for name in rows}
+        errors: dict[str, list[float]] = {}
         for seed in range(models):
             true = _word_model(seed)
-            learner = UnmixDEPIES().fit_counts(sample("dep-ies", true, n, (2, 3), seed))
-            for name, table in zip(
-                rows, (proper(learner.roots_.A)[0], learner.model_.tables["argument"]), strict=True
-            ):
-                errors[name].append(float(np.abs(table - true["argument"]).sum()))
-        for name, found in errors.items():
-            rows[name].append(float(np.median(found)))
+            learner = UnmixDEPIES()
+            with plain_margins():
+                counts = sample("dep-ies", true, n, (2, 3), seed)
+                before = learner.fit_counts(counts).model_.tables["argument"]
+            after = learner.fit_counts(counts).model_.tables
+            found = {
+                "A, roots only": (proper(learner.roots_.A)[0], true["argument"]),
+                "A, with pairs": (before, true["argument"]),
+                "A, balanced": (after["argument"], true["argument"]),
+                "root, stationary vector with pairs": (stationary(before), true["root"]),
+                "root, counted": (after["root"], true["root"]),
+            }
+            for name, (table, truth) in found.items():
+                errors.setdefault(name, []).append(float(np.abs(table - truth).sum()))
+        for name, values in errors.items():
+            rows.setdefault(name, []).append(float(np.median(values)))
     print(f"dep-ies, d = 4, closed form: median L1 error over {models} random models\n")
-    header = ("A D", *(f"n = {n:.0e}" for n in sizes))
+    header = ("table", *(f"n = {n:.0e}" for n in sizes))
     machine.print_table(
         header, [(name, *(f"{e:.3f}" for e in found)) for name, found in rows.items()]
     )
@@ -419,6 +442,7 @@ def main() -> None:
     options.add_argument(
         "--part", choices=("exact", "roots", "samples", "em", "all"), default="all"
     )
+    options.add_argument("--family", choices=("pcfg-ie", "dep-ies"), help="samples of one only")
     options.add_argument("--plot", type=Path, help="write a figure of all parts (.png, .svg, .pdf)")
     given = options.parse_args()
     sizes = [int(size) for size in given.sizes.split(",")]
@@ -431,7 +455,7 @@ def main() -> None:
         roots_table(sizes, given.models)
     curves, contests = {}, {}
     if given.part in ("samples", "all"):
-        curves = sample_table(sizes, given.models)
+        curves = sample_table(sizes, given.models, given.family)
     if given.part in ("em", "all"):
         contests = em_table(given.models)
     if given.plot and curves and contests:

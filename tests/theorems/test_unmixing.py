@@ -325,6 +325,44 @@ def test_the_error_falls_with_more_sentences(family: str) -> None:
     assert 2 < medians[0] / medians[1] < 13
 
 
+@pytest.mark.usefixtures("no_warnings")
+@pytest.mark.parametrize("d", [2, 4, 8])
+def test_the_root_is_counted(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stationary vector of a noisy A has five times the error; A gains by its margins."""
+
+    def fitted(seed: int) -> tuple[Tables, Tables]:
+        true = dep_ies(np.random.default_rng(seed), d)
+        counts = sampled("dep-ies", true, 10_000, (2, 3), seed)
+        return true, UnmixDEPIES().fit_counts(counts).model_.tables
+
+    def medians() -> tuple[float, float]:
+        pairs = [fitted(seed) for seed in range(10)]
+        roots = [
+            np.abs(stationary(found["argument"]) - true["root"]).sum() for true, found in pairs
+        ]
+        tables = [np.abs(found["argument"] - true["argument"]).sum() for true, found in pairs]
+        return float(np.median(roots)), float(np.median(tables))
+
+    for _, found in (fitted(0), fitted(1)):
+        np.testing.assert_allclose(found["argument"] @ found["root"], found["root"], atol=1e-11)
+    root, table = medians()
+    monkeypatch.setattr(unmix_dep_ies, "_balanced", lambda down, pi: down)
+    old_root, old_table = medians()
+    assert root < old_root / 2
+    assert table < 1.02 * old_table
+
+
+def test_margins_that_zeros_are_in_the_way_of() -> None:
+    """No table with this zero has these margins: what comes is near, and no error."""
+    pi = np.array([0.7, 0.3])
+    found = unmix_dep_ies._balanced(np.array([[0.0, 0.3], [0.7, 0.0]]), pi)
+    np.testing.assert_allclose(found.sum(axis=0), pi, atol=1e-9)
+    assert (found >= 0).all()
+    exact = np.array([[0.5, 0.2], [0.2, 0.1]])
+    np.testing.assert_allclose(unmix_dep_ies._balanced(exact, exact.sum(axis=0)), exact, atol=1e-12)
+    np.testing.assert_allclose(unmix_dep_ies._balanced(np.diag(pi), pi), np.diag(pi), atol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_warnings")
 def test_sampled_pcfg_ie_is_as_good_as_reported() -> None:

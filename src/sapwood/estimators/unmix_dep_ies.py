@@ -11,7 +11,9 @@ Notation (IDENT, section 5.3)
 1. A A + A = [7 (mu_13 - mu_12) + 2 mu~_12] D^-1.
 2. Each eigenvalue lam of A is one of two roots of lam^2 + lam = c; the choice that fits mu_12,
    mu_13 and mu~_12 best is taken, conjugate pairs together.
-3. Refine with sentences of all lengths, if wanted.
+3. Both margins of A D, argument and head, are pi, which all words of all sentences count: A D is
+   scaled to have them.
+4. Refine with sentences of all lengths, if wanted.
 
 Trees are counted alike from both ends, so that pairs (i, j) and (n + 1 - j, n + 1 - i) are
 transposes: their mean is taken.
@@ -38,12 +40,12 @@ from sapwood.estimators.unmix import (
     refine,
     require_lengths,
 )
-from sapwood.identify.families import stationary
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 
 FloatArray = npt.NDArray[np.float64]
 TINY = 1e-13
+MOST_ROUNDS = 1000  # of balancing; 20 do, mostly
 MAX_WORDS = 300  # every eigenvalue of words x words has a root to choose
 # Roots nearer than that move with the square root of the noise, not with its slope.
 NEAR_ROOTS = 1e-2
@@ -153,10 +155,7 @@ class UnmixDEPIES(Estimator):
         info.gap = self.roots_.gap
         info.noise_gain = _noise_gain(self.roots_, pi)
         argument, info.clipped = proper(_with_pairs(self.roots_.A, pairs, pi))
-        # Words that never lead to others have no single stationary vector, but for this.
-        argument = (1 - TINY) * argument + TINY / len(argument)
-        root, _ = proper(np.asarray(stationary(argument))[:, None])
-        return {"root": root[:, 0], "argument": argument}
+        return {"root": pi, "argument": _balanced(argument * pi, pi) / pi}
 
     def _check_roots(self, info: UnmixInfo) -> None:
         if self.roots_.runner_up < 1.5 * self.roots_.mismatch:
@@ -188,6 +187,22 @@ def _with_pairs(A: FloatArray, pairs: PairMoments, pi: FloatArray) -> FloatArray
     """A with the symmetric part of A D replaced by mu~_12, which is counted directly."""
     down = A * pi
     return np.asarray(((down - down.T) / 2 + pairs.two) / pi)
+
+
+def _balanced(down: FloatArray, pi: FloatArray) -> FloatArray:
+    """The nearest table, in relative entropy, whose rows and columns both sum to pi.
+
+    Rows and columns are scaled in turn (Sinkhorn and Knopp 1967). A little of the table of
+    independent words, whose margins are right, keeps it going where zeros are in the way.
+    """
+    down = (1 - TINY) * down + TINY * np.outer(pi, pi)
+    for _ in range(MOST_ROUNDS):
+        rows = down.sum(axis=1)
+        if np.abs(rows - pi).max() < TINY:
+            break
+        down = down * (pi / rows)[:, None]
+        down = down * (pi / down.sum(axis=0))
+    return down
 
 
 def _mean_of_ends(pair: FloatArray, mirrored: FloatArray) -> FloatArray:
