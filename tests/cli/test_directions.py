@@ -87,3 +87,11 @@ def test_pulls() -> None:
 @pytest.mark.parametrize("items", [[], [Item("only", 1.0, np.array([2.0]))]])
 def test_pulls_of_nothing_to_tell(items: list[Item]) -> None:
     assert pulls(items, 0, 3) == ([], [])
+
+
+def test_a_grammar_without_roots_has_vectors_all_the_same(toy) -> None:
+    """Nothing is visited in a random tree that never begins: no mean over it, and no division."""
+    model = toy.grammar(is_probabilistic=True)
+    coarse = replace(model.coarse, root=np.zeros_like(model.coarse.root))
+    vectors = StateVectors(replace(model, coarse=coarse))
+    assert all(np.isfinite(vector).all() for vector in vectors.out)

@@ -200,6 +200,21 @@ def test_a_part_of_unknown_origin_is_refused(
     assert part.read_text() == "(TOP (X y))\n"
 
 
+def test_more_records_than_sentences_are_refused(
+    cli, fails, model: Path, corpus: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    whole = begin(cli, model, corpus, out, [])
+    part = parts_of(out)[0]
+    part.write_bytes(whole + b"(TOP (X y))\n")
+    assert (
+        "61 records are there already, for 60 sentences"
+        in fails("parse", model, corpus, "-o", out, "--resume").err
+    )
+    assert not out.exists()
+    assert part.read_bytes() == whole + b"(TOP (X y))\n"
+
+
 def test_a_note_without_a_part_is_of_no_account(
     cli, fails, model: Path, corpus: Path, tmp_path: Path
 ) -> None:

@@ -173,7 +173,7 @@ def test_a_complete_corpus_is_not_fetched_again(server, tmp_path):
     assert times == {path: path.stat().st_mtime_ns for path in first.values()}
 
 
-@pytest.mark.parametrize("damage", ["truncate", "delete", "stamp"])
+@pytest.mark.parametrize("damage", ["truncate", "delete", "stamp", "deep stamp", "long name"])
 def test_damaged_output_is_written_again_without_network(server, tmp_path, damage):
     entry = craft(server)
     files = fetch(entry, tmp_path)
@@ -184,7 +184,10 @@ def test_damaged_output_is_written_again_without_network(server, tmp_path, damag
     elif damage == "delete":
         files["train"].unlink()
     else:
-        (tmp_path / "crafty" / fetching.STAMP).write_text("{")
+        stamp = tmp_path / "crafty" / fetching.STAMP
+        long = stamp.read_text().replace("train.mrg", "train.mrg" * 1000)
+        damaged = {"stamp": "{", "deep stamp": "[" * 100_000, "long name": long}
+        stamp.write_text(damaged[damage])
         files["train"].write_text("")
     assert fetch(entry, tmp_path)["train"].read_text() == before
     assert not server.requests
@@ -583,7 +586,9 @@ def test_dp_sentences_are_numbered_and_separated():
     assert rows[0][1] == ["2", "cat", "_", "NN", "NN", "_", "3", "dep", "_", "_"]
 
 
-@pytest.mark.parametrize("line", ["word\tNN", "word\tNN\thead", "a\tb\t1\t2"])
+@pytest.mark.parametrize(
+    "line", ["word\tNN\t" + "9" * 5000, "word\tNN", "word\tNN\thead", "a\tb\t1\t2"]
+)
 def test_dp_says_where_it_stopped(line):
     with pytest.raises(CorpusError, match=r"x\.dp:2: expected word, tag and head"):
         list(convert_dp(f"ok\tNN\t0\n{line}\n", "x.dp", []))

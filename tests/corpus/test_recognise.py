@@ -104,3 +104,13 @@ def test_hardly_a_sentence_of_real_treebanks_is_called_untokenised(
     dev = [tree.words() for tree in sw.read_treebank(corpora / name / "dev.mrg.xz").trees()]
     assert sum(bool(untokenised(words, tokenizer)) for words in dev) <= 0.01 * len(dev)
     assert {kind_of([" ".join(words)]) for words in dev} == {"sentences"}
+
+
+def test_braces_nested_without_end_are_a_sentence() -> None:
+    assert kind_of(['{"x": ' + "[" * 100_000]) == "sentences"
+
+
+def test_empty_brackets_without_end_are_told_at_once() -> None:
+    """There are 2^2000 ways to read the blanks of this one; a wrong end asks for all of them."""
+    assert kind_of(["(S (X x) " + "( )" * 2000 + "B"]) == "sentences"
+    assert kind_of(["(S (X x) " + "( )" * 2000]) == "trees"

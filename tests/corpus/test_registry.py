@@ -6,6 +6,7 @@ import re
 import pytest
 
 from sapwood.cli.data import list_text, run_fetch, size_text
+from sapwood.corpus import registry
 from sapwood.corpus.convert import FORMATS
 from sapwood.corpus.registry import (
     CorpusEntry,
@@ -14,7 +15,7 @@ from sapwood.corpus.registry import (
     find_corpus,
     list_corpora,
 )
-from sapwood.errors import SapwoodError
+from sapwood.errors import CorpusError, SapwoodError
 
 NAMES = {entry.name for entry in list_corpora()}
 
@@ -178,3 +179,32 @@ def test_run_fetch_of_an_unknown_corpus(tmp_path):
         run_fetch("icepach", tmp_path, said.append)
     assert said == []
     assert list(tmp_path.iterdir()) == []
+
+
+LINE = "toy\tToy\ttrees\tpenn\tutf-8\t-\t-\tfree\there\thttp://127.0.0.1\t-\n"
+
+
+@pytest.mark.parametrize(
+    ("corpora", "files", "message"),
+    [
+        ("# only\ntoy\tToy\n", "", "corpora.tsv:2: expected 11 fields, found 2"),
+        (LINE, "a.mrg\t00\n", "toy.tsv:1: expected 4 fields, found 2"),
+        (LINE, "a.mrg\t00\tmany\ttrain\n", "a.mrg has 'many' bytes, expected a number"),
+        (LINE, None, "toy.tsv: a table of the registry cannot be read"),
+        ("\udcff", "", "corpora.tsv: a table of the registry cannot be read"),
+    ],
+)
+def test_a_damaged_registry_is_explained(corpora, files, message, tmp_path, monkeypatch):
+    folder = tmp_path / "registry_data"
+    folder.mkdir()
+    (folder / "corpora.tsv").write_bytes(corpora.encode(errors="surrogateescape"))
+    if files is not None:
+        (folder / "toy.tsv").write_text(files)
+    monkeypatch.setattr(registry, "files", lambda package: tmp_path)
+    registry._registry.cache_clear()
+    try:
+        with pytest.raises(CorpusError, match=re.escape(message)) as caught:
+            list_corpora()
+        assert "install it again" in str(caught.value.hint)
+    finally:
+        registry._registry.cache_clear()

@@ -369,3 +369,12 @@ def test_rebased_members_come_back_too(seed: int, tmp_path_factory: pytest.TempP
     assert isinstance(after, Ensemble)
     for one, other in zip(map(in_single_precision, members), after.members, strict=True):
         assert [a.tobytes() for a in arrays(one)] == [b.tobytes() for b in arrays(other)]
+
+
+def test_a_mean_that_overflows_has_no_sign() -> None:
+    with np.errstate(invalid="ignore"):
+        mean, sign = _log_mean(np.array([[np.inf]]), np.array([[1.0]]), np.ones(1))
+        nothing, none = _log_mean(np.array([[np.nan]]), np.array([[1.0]]), np.ones(1))
+    assert (mean[0], sign[0]) == (np.inf, 1.0)
+    assert np.isnan(nothing[0])
+    assert none[0] == 0.0

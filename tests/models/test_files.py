@@ -271,6 +271,19 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "bad setting": lambda model: model["transform"].update(binarise="sideways"),
     "probabilities": lambda model: model.update(is_probabilistic=True),
     "no phrases": lambda model: model.update(phrases=[]),
+    "label no string": lambda model: model["tags"][0].__setitem__(0, [3]),
+    "symbol without a label": lambda model: model["tags"][0].__setitem__(0, []),
+    "symbol no list": lambda model: model["tags"].__setitem__(0, 3),
+    "word no string": lambda model: model["words"].__setitem__(0, None),
+    "unknown style": lambda model: model.update(style="klingon"),
+    "transform no object": lambda model: model.update(transform=[1]),
+    "setting of another type": lambda model: model["transform"].update(tag_parents=[]),
+    "probabilistic no flag": lambda model: model.update(is_probabilistic=0),
+    "record no object": lambda model: model.update(record=[]),
+    "method no string": lambda model: model["record"].update(method=3),
+    "pivots no table": lambda model: model["record"].update(pivots={"NP": [3]}),
+    "spectrum no table": lambda model: model["record"].update(spectrum={"NP": 1.0}),
+    "iterations no number": lambda model: model["record"].update(iterations="many"),
 }
 
 
@@ -278,6 +291,21 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
 def test_a_model_that_breaks_an_invariant_is_refused(change: str, saved: Path) -> None:
     resigned(saved, CHANGES[change])
     assert_refused(saved, "not a valid model")
+
+
+def test_what_is_missing_is_named(saved: Path) -> None:
+    resigned(saved, lambda model: model.pop("words"))
+    assert_refused(saved, "it lacks 'words'")
+
+
+def test_numbers_that_numpy_does_not_have_are_refused(saved: Path) -> None:
+    data = saved.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + size])
+    header["odd"] = {"dtype": "F8_E4M3", "shape": [0], "data_offsets": [len(data) - 8 - size] * 2}
+    text = json.dumps(header).encode()
+    saved.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
+    assert_refused(saved, "not a complete Sapwood model")
 
 
 @pytest.mark.parametrize("name", ["n_states", "rules", "root", "lexicon_entry_tag"])

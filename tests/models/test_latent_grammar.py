@@ -268,6 +268,16 @@ def test_samples_are_as_frequent_as_they_are_probable(finite: LatentGrammar) -> 
     assert abs(chi_square - freedom) < 4 * (2 * freedom) ** 0.5
 
 
+def test_a_state_that_can_become_nothing_ends_a_sample() -> None:
+    """A state without words passes as unused; a rule that leads there shows when it is drawn."""
+    to_state_1 = np.array([[[0.0, 0.0], [0.0, 1.0]]])
+    toy = Toy(
+        1, [1, 2], {0: np.ones(1)}, {(0, 1, 1): to_state_1}, {"w0": {1: np.array([1.0, 0.0])}}
+    )
+    with pytest.raises(SapwoodError, match="T1 in state 1 was drawn, and it can become nothing"):
+        toy.grammar(is_probabilistic=True).sample(1)
+
+
 def test_samples_can_be_scored() -> None:
     model = bundled_grammar()
     trees = model.sample(50, seed=3)

@@ -179,7 +179,8 @@ class StateVectors:
         norms = np.array([np.linalg.norm(v) for v in new])
         steps = np.array([np.linalg.norm(v - w) for v, w in zip(new, old, strict=True)])
         relative = np.minimum(steps / np.where(norms > 0, norms, 1.0), 1.0)
-        return float(np.average(relative, weights=self.model.visits))
+        visits = self.model.visits
+        return float(relative @ visits / visits.sum()) if visits.sum() > 0 else 0.0
 
     # -- one tensor, whole or in factors, on two vectors --------------------------------------
 

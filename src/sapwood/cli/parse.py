@@ -32,7 +32,7 @@ from sapwood.cli.inputs import (
     input_files,
     load_model,
 )
-from sapwood.cli.resume import open_part, part_and_note, sha256
+from sapwood.cli.resume import open_part, part_and_note, sha256, skip_done
 from sapwood.cli.sentences import RawOption, Text, TokenizerOption
 from sapwood.outputs import Input, check_output, is_stdout, open_output
 
@@ -190,7 +190,7 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
     with _opened(out, origin, layout, force) as (write, n_done):
-        sentences = islice(text.sentences(file, parser.model), n_done, None)
+        sentences = skip_done(text.sentences(file, parser.model), n_done)
         with closing(run.answers(sentences)) as answers:
             for number, answer in enumerate(answers, 1):
                 write(answer)

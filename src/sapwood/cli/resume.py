@@ -10,15 +10,17 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from sapwood.cli.console import count, echo
 from sapwood.errors import SapwoodError
 from sapwood.outputs import explain, find_place, give_name, open_output
 
 PIECE = 1 << 20  # characters or bytes read at once
+T = TypeVar("T")
 EVERY = 0.25  # seconds between flushes: what a killed run may have to do again
 
 
@@ -87,6 +89,21 @@ def open_part(
                 raise
         give_name(part, path)
         note.unlink(missing_ok=True)
+
+
+def skip_done(items: Iterator[T], n_done: int) -> Iterator[T]:
+    """The items whose records are not there yet.
+
+    Raises
+    ------
+    SapwoodError
+        For more records than items: something else wrote some of them.
+    """
+    n_skipped = sum(1 for _ in islice(items, n_done))
+    if n_skipped < n_done:
+        msg = f"{count(n_done, 'record')} are there already, for {count(n_skipped, 'sentence')}"
+        raise SapwoodError(msg, hint="delete the unfinished output and its note to begin anew")
+    return items
 
 
 def complete_records(part: Path, *, is_block: bool) -> tuple[int, int]:

@@ -57,8 +57,8 @@ def convert_dp(text: str, name: str, skipped: Skipped) -> Iterator[str]:
             position = 0
             continue
         fields = line.strip().split("\t" if "\t" in line.strip() else None)
-        if len(fields) != 3 or not fields[2].strip().isdecimal():
-            msg = f"expected word, tag and head, found {line.strip()!r}"
+        if len(fields) != 3 or not _HEAD.fullmatch(fields[2].strip()):
+            msg = f"expected word, tag and head, found {line.strip()[:80]!r}"
             raise CorpusError(msg, file=name, line=number)
         word, tag, head = (field.strip() for field in fields)
         position += 1
@@ -87,6 +87,7 @@ FORMATS: dict[str, tuple[Convert, str]] = {
     "tagged": (convert_tagged, ".tagged"),
 }
 
+_HEAD = re.compile(r"\d{1,9}")  # int() refuses digits by the thousand
 _PSD_COMMENT = re.compile(r"^[ \t]*(?:/~\*.*?\*~/|/\*.*?\*/)", re.DOTALL | re.MULTILINE)
 _PSD_CODES = frozenset({"CODE", "ID", "META", "METADATA"})
 _PSD_EMPTY = re.compile(r"0|\*([^*]*\*)?(-.*)?")

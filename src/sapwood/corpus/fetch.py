@@ -119,7 +119,7 @@ def _already_there(entry: CorpusEntry, folder: Path) -> dict[str, Path] | None:
             _size(path) == size for path, size in sizes.values()
         ):
             return {split: path for split, (path, _) in sizes.items()}
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass  # no stamp, or a damaged one: the corpus is written again from the kept downloads
     return None
 

@@ -20,7 +20,9 @@ _ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of t
 _ROOT_ALONE = re.compile(r"\([^\s()]*", re.ASCII)
 _NESTED = re.compile(r"\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)", re.ASCII)
 _LEAF = re.compile(r"\([^\s()]+\s+[^\s()]+\s*(\)|$)", re.ASCII)
-_BRACKETS = re.compile(r"(\s|\(\s*[^\s()]*|\))*", re.ASCII)
+# Nothing is given back: a blank could stand behind its bracket or alone, so that a text of n empty
+# brackets would be tried in 2^n ways.
+_BRACKETS = re.compile(r"(\s|\(\s*+[^\s()]*+|\))*+", re.ASCII)
 
 
 def kind_of(lines: Sequence[str]) -> str | None:

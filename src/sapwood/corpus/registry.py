@@ -14,11 +14,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from sapwood.errors import SapwoodError
+from sapwood.errors import CorpusError, SapwoodError
 
 WHOLE = "all"  # the split of a corpus that comes without one
 RAW = "raw"  # the only "split" of a corpus that is unpacked as it is
 _ORDER = ("train", "dev", "test", WHOLE, RAW)
+_DAMAGED = "Sapwood is not installed as it should be: install it again"
 _ABSENT = "-"  # an empty field of corpora.tsv
 
 
@@ -176,7 +177,7 @@ def find_corpus(name: str, entries: Iterable[CorpusEntry] | None = None) -> Corp
 
 @cache
 def _registry() -> tuple[CorpusEntry, ...]:
-    return tuple(_entry(row) for row in _rows("corpora"))
+    return tuple(_entry(row) for row in _rows("corpora", 11))
 
 
 def _entry(row: list[str]) -> CorpusEntry:
@@ -188,7 +189,7 @@ def _entry(row: list[str]) -> CorpusEntry:
         kind=kind,
         format=form,
         base_url=base,
-        files=tuple(_file(file) for file in _rows(name)),
+        files=tuple(_file(file) for file in _rows(name, 4)),
         licence=licence,
         source=source,
         members=members,
@@ -200,6 +201,9 @@ def _entry(row: list[str]) -> CorpusEntry:
 
 def _file(row: list[str]) -> RemoteFile:
     path, sha256, size, split = row
+    if not (size.isascii() and size.isdecimal()):
+        msg = f"{path} has {size!r} bytes, expected a number"
+        raise CorpusError(msg, hint=_DAMAGED)
     return RemoteFile(path, sha256, int(size), WHOLE if split == "*" else split)
 
 
@@ -210,11 +214,21 @@ def _range(text: str) -> SplitRange:
     return SplitRange(split, first, last)
 
 
-def _rows(name: str) -> Iterator[list[str]]:
-    table = files("sapwood.corpus").joinpath("registry_data", f"{name}.tsv")
-    for line in table.read_text(encoding="utf-8").splitlines():
+def _rows(name: str, n_fields: int) -> Iterator[list[str]]:
+    file = f"{name}.tsv"
+    try:
+        table = files("sapwood.corpus").joinpath("registry_data", file)
+        text = table.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        msg = f"a table of the registry cannot be read: {error}"
+        raise CorpusError(msg, file=file, hint=_DAMAGED) from error
+    for number, line in enumerate(text.splitlines(), 1):
         if line and not line.startswith("#"):
-            yield line.split("\t")
+            row = line.split("\t")
+            if len(row) != n_fields:
+                msg = f"expected {n_fields} fields, found {len(row)}"
+                raise CorpusError(msg, file=file, line=number, hint=_DAMAGED)
+            yield row
 
 
 def _rank(split: str) -> tuple[int, str]:

@@ -221,7 +221,8 @@ def _log_mean(
     safe = np.where(np.isfinite(top), top, 0.0)
     mean = weights @ (signs * np.exp(logs - safe))
     with np.errstate(divide="ignore"):
-        return np.log(np.abs(mean)) + safe, np.sign(mean)
+        # what overflows is not a number, and has no sign
+        return np.log(np.abs(mean)) + safe, np.sign(np.nan_to_num(mean))
 
 
 def _check_member(member: object) -> None:

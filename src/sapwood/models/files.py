@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from sapwood.arguments import as_path
-from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.models import contents
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
@@ -133,7 +133,8 @@ def load(path: str | Path) -> LatentGrammar | Ensemble:
     try:
         return _grammar(tensors, model) if kind == GRAMMAR else _ensemble(tensors, model)
     except (LookupError, TypeError, ValueError, SapwoodError) as error:
-        msg = f"{name}: not a valid model: {error}"
+        what = f"it lacks {error}" if isinstance(error, KeyError) else error
+        msg = f"{name}: not a valid model: {what}"
         raise ModelFormatError(msg, hint="train the model again") from error
 
 
@@ -167,7 +168,8 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
                 msg = "a safetensors file, but not of Sapwood"
                 raise ValueError(msg)
             return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
-    except (SafetensorError, RecursionError) as error:
+    except (SafetensorError, RecursionError, AttributeError) as error:
+        # an AttributeError: a type of numbers that NumPy does not have
         raise ValueError(str(error)) from error
     except MemoryError as error:
         msg = f"its {path.stat().st_size:,} bytes do not fit into memory"
@@ -222,15 +224,13 @@ def _tensors(grammar: LatentGrammar) -> dict[str, np.ndarray]:
 
 
 def _grammar(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> LatentGrammar:
-    phrases, tags = (
-        tuple(Symbol(tuple(c), tuple(a), None if x is None else tuple(x)) for c, a, x in model[key])
-        for key in ("phrases", "tags")
-    )
+    phrases, tags = (contents.read_symbols(model[kind], kind) for kind in ("phrases", "tags"))
+    words, classes = (contents.read_names(model[kind], kind) for kind in ("words", "classes"))
     n_states, entry_tag = tensors["n_states"], tensors["lexicon_entry_tag"]
     sizes = n_states[len(phrases) + entry_tag.astype(np.int64)]
     lexicon = Lexicon(
-        tuple(model["words"]), tuple(model["classes"]), model["style"],
-        tensors["lexicon_row_start"], entry_tag, tensors["lexicon_weights"],
+        words, classes, contents.read_style(model["style"]), tensors["lexicon_row_start"],
+        entry_tag, tensors["lexicon_weights"],
         np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
     )  # fmt: skip
     own = (tensors["root"], tensors["rule_weights"], tensors["lexicon_weights"])
@@ -240,8 +240,9 @@ def _grammar(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> LatentGra
     )  # fmt: skip
     parts = (
         phrases, tags, n_states, tensors["root"], tensors["rules"], tensors["rule_weights"],
-        lexicon, coarse, Transform(**model["transform"]), model["is_probabilistic"],
-        model["record"], tensors.get("rule_rank", np.empty(0, np.int64)),
+        lexicon, coarse, contents.read_transform(model["transform"]),
+        contents.read_flag(model["is_probabilistic"], "is_probabilistic"),
+        contents.read_record(model["record"]), tensors.get("rule_rank", np.empty(0, np.int64)),
     )  # fmt: skip
     if "feature_weights" in tensors:
         return FeatureGrammar(*parts, tensors["feature_weights"], tensors["is_familiar"])
@@ -266,5 +267,5 @@ def _ensemble(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> Ensemble
         tensors["weights"],
         model["combine"],
         model.get("sharpness", 1.0),
-        model["record"],
+        contents.read_record(model["record"]),
     )

@@ -91,7 +91,7 @@ class _Sampler:
 
     def _children(self, a: int, h: int) -> tuple[int, int, int, int]:
         cumulative, starts, rules = self.expansions(a, h)
-        place = int(np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right"))
+        place = self._place(cumulative, a, h)
         which = int(np.searchsorted(starts, place, side="right") - 1)
         _, b, c = self.grammar.rules[rules[which]].tolist()
         p, q = divmod(place - int(starts[which]), int(self.grammar.n_states[c]))
@@ -101,11 +101,20 @@ class _Sampler:
         rules = self.rules_of[a]
         parts = [self.grammar.tensor(int(r))[h].ravel() for r in rules]
         starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]])
-        return np.cumsum(np.concatenate(parts)), starts, rules
+        return np.cumsum(np.concatenate([np.empty(0), *parts])), starts, rules
+
+    def _place(self, cumulative: npt.NDArray[np.float64], a: int, h: int) -> int:
+        """One of the outcomes of a symbol and state, by their probabilities."""
+        if not len(cumulative) or not cumulative[-1] > 0:
+            msg = f"{self.grammar.symbols[a]} in state {h} was drawn, and it can become nothing"
+            raise SapwoodError(
+                msg, hint="the model is damaged or was built by hand: train it again"
+            )
+        return int(np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right"))
 
     def _word(self, a: int, h: int) -> str:
         cumulative, rows = self.emissions(a, h)
-        place = int(np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right"))
+        place = self._place(cumulative, a, h)
         lexicon = self.grammar.lexicon
         row = int(rows[place])
         return (
