@@ -137,7 +137,8 @@ def test_json_lines(cli, model: Path) -> None:
     full, nothing = (json.loads(line) for line in result.out.splitlines())
     tree = sw.Tree.parse(full["tree"])
     assert full["log_prob"] <= full["sentence_log_prob"] < 0
-    assert full["fallback"] is False
+    assert (full["fallback"], full["kind"], full["sign"]) == (False, "parsed", 1)
+    assert (nothing["fallback"], nothing["kind"]) == (False, None)
     spans = [(c["label"], c["start"], c["end"]) for c in full["constituents"]]
     assert spans == tree.spans()[1:]
     assert all(0 < c["probability"] <= 1 for c in full["constituents"])
@@ -147,7 +148,7 @@ def test_json_lines(cli, model: Path) -> None:
 def test_json_of_a_flat_tree_has_no_infinities(cli, model: Path) -> None:
     result = cli("parse", model, "--json", "--memory-limit", 0, stdin="the dog sleeps .\n")
     report = json.loads(result.out)
-    assert report["fallback"] is True
+    assert (report["fallback"], report["kind"], report["sign"]) == (True, "flat", 0)
     assert report["log_prob"] is report["sentence_log_prob"] is None
     assert {c["probability"] for c in report["constituents"]} == {None}
 
@@ -173,6 +174,24 @@ def test_choices_and_defaults_are_those_of_the_library() -> None:
     (option,) = get_type_hints(command.parse, include_extras=True)["threshold"].__metadata__
     assert option.show_default == f"{THRESHOLD:g}; {FAST['threshold']:g} with --fast"
     assert defaults["memory_limit"].default == MEMORY_LIMIT_MB
+
+
+def test_a_sentence_without_a_parse_is_joined_from_pieces(cli, model: Path) -> None:
+    result = cli("parse", model, "--json", stdin="with a hat\nthe dog sleeps .\n")
+    joined, parsed = (json.loads(line) for line in result.out.splitlines())
+    assert joined["tree"] == "(TOP (PP (IN with) (NP (DT a) (NN hat))))"
+    assert (joined["fallback"], joined["kind"]) == (True, "joined")
+    assert joined["log_prob"] is joined["sentence_log_prob"] is None
+    assert parsed["kind"] == "parsed"
+    assert "2 sentences  1 fallback  0 too long  " in result.err
+    assert "1 joined tree: the grammar has no parse" in result.err
+
+
+def test_a_spectral_model_says_that_it_holds_weights(cli, tmp_path: Path) -> None:
+    path = tmp_path / "spectral.sapwood"
+    sw.SpectralLPCFG(2).fit(sw.bundled_treebank("dev")).model_.save(path)
+    assert "weights, not probabilities" in cli("parse", path, "--scores", stdin="the dog .").err
+    assert "weights" not in cli("parse", path, stdin="the dog .").err
 
 
 def test_fallbacks_are_counted_with_their_reason(cli, model: Path) -> None:

@@ -352,7 +352,7 @@ def test_one_word_sentences_of_the_bundled_treebank(
         assert all(0.0 <= c.probability <= 1.0 for c in parse.marginals)
 
 
-def test_a_sentence_that_nobody_can_parse_gets_a_flat_tree() -> None:
+def test_a_sentence_that_nobody_can_parse_is_joined_from_pieces() -> None:
     rules = {(0, 1, 2): np.ones((1, 1, 1))}
     toy = Toy(1, [1, 1, 1], {0: np.ones(1)}, rules, {})
     toy.words = {"w0": {1: np.ones(1)}, "w1": {2: np.ones(1)}}
@@ -361,13 +361,28 @@ def test_a_sentence_that_nobody_can_parse_gets_a_flat_tree() -> None:
         parser = Parser(Ensemble.of([t.grammar() for t in members]))
         parse = parser.parse(["w1", "w0"])
         assert str(parse.tree) == "(TOP (P0 (T2 w1) (T1 w0)))"
-        assert parse.is_fallback
+        assert (parse.is_fallback, parse.kind) == (True, "joined")
         assert parse.log_prob == parse.sentence_log_prob == -inf
         assert parse.marginals == []
-        assert parser.stats.fallbacks == 1
-    # Trees are looked for in the chart of the first one's group.
-    assert not Parser(Ensemble.of([toy.grammar(), other.grammar()])).parse(["w0", "w1"]).is_fallback
-    assert Parser(Ensemble.of([other.grammar(), toy.grammar()])).parse(["w0", "w1"]).is_fallback
+        assert (parser.stats.fallbacks, parser.stats.joined) == (1, 1)
+
+
+@pytest.mark.parametrize("words", [["w0", "w1"], ["w2"]], ids=len)
+def test_where_the_first_group_has_no_parse_another_one_has_the_word(words: list[str]) -> None:
+    """Its tree and its posteriors count, and nothing was joined from pieces."""
+    rules = {(0, 1, 2): np.ones((1, 1, 1))}
+    able = Toy(1, [1, 1, 1], {0: np.ones(1), 1: np.ones(1)}, rules, {})
+    able.words = {"w0": {1: np.ones(1)}, "w1": {2: np.ones(1)}, "w2": {1: np.ones(1)}}
+    unable = Toy(1, [1, 1, 1], {0: np.ones(1)}, {}, able.words)
+    alone = Parser(able.grammar()).parse(words)
+    for members in ([able, unable], [unable, able]):
+        parser = Parser(Ensemble.of([t.grammar() for t in members]))
+        parse = parser.parse(words)
+        assert (parse.tree, parse.kind) == (alone.tree, "parsed")
+        assert parse.marginals == alone.marginals
+        assert parse.k_best(2)[0].tree == parse.tree
+        assert parse.log_prob == pytest.approx(alone.log_prob + log(0.5))
+        assert parser.stats.fallbacks == 0
 
 
 def test_negative_posteriors_count_as_0(

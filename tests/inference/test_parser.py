@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from itertools import combinations, pairwise
 from math import inf, isfinite, log
 
 import numpy as np
@@ -15,10 +16,13 @@ from numba import config
 from tests.toys import Toy, random_bases, random_toy, tree_of
 
 import sapwood as sw
+from sapwood.corpus.transform import Symbol
 from sapwood.corpus.tree import Tree
+from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser, chart_megabytes
+from sapwood.inference.pieces import PRICE, _best_cut
 from sapwood.kernels.coarse import chart_room
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
@@ -105,23 +109,82 @@ def _peak_megabytes() -> float:
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / unit
 
 
-def test_no_parse_gives_a_flat_tree_and_is_counted() -> None:
+def test_no_parse_joins_the_best_pieces_and_is_counted() -> None:
     toy = Toy(1, [1, 1, 1], {0: np.ones(1)}, {(0, 1, 2): np.ones((1, 1, 1))}, {})
     toy.words = {"w0": {1: np.ones(1)}, "w1": {2: np.ones(1)}}
     parser = Parser(toy.grammar())
     assert str(parser.parse(["w0", "w1"]).tree) == "(TOP (P0 (T1 w0) (T2 w1)))"
-    flat = parser.parse(["w1", "w0", "w1"])
-    assert str(flat.tree) == "(TOP (P0 (T2 w1) (T1 w0) (T2 w1)))"
-    assert flat.is_fallback
-    assert flat.log_prob == flat.sentence_log_prob == -inf
-    assert flat.marginals == []
-    assert [scored.tree for scored in flat.k_best(3)] == [flat.tree]
+    joined = parser.parse(["w1", "w0", "w1"])
+    assert str(joined.tree) == "(TOP (P0 (T2 w1) (P0 (T1 w0) (T2 w1))))"
+    assert (joined.is_fallback, joined.kind) == (True, "joined")
+    assert joined.log_prob == joined.sentence_log_prob == -inf
+    assert joined.sign == 0
+    assert joined.marginals == []
+    assert [scored.tree for scored in joined.k_best(3)] == [joined.tree]
     one = parser.parse(["w1"])  # no tag may be the root
-    assert (str(one.tree), one.is_fallback) == ("(TOP (T2 w1))", True)
+    assert (str(one.tree), one.kind) == ("(TOP (T2 w1))", "joined")
     unknown = parser.parse(["w0", "unheard-of"])  # a word without any tag
     assert unknown.is_fallback
     assert unknown.tree.words() == ["w0", "unheard-of"]
-    assert (parser.stats.sentences, parser.stats.fallbacks) == (4, 3)
+    assert (parser.stats.sentences, parser.stats.fallbacks, parser.stats.joined) == (4, 3, 3)
+
+
+@pytest.mark.parametrize("method", ["plain", "latent", "spectral"])
+def test_fragments_get_the_tree_they_have_inside_a_sentence(method: str) -> None:
+    """No sentence of the treebank is a noun phrase, and none lacks its full stop."""
+    bank = sw.bundled_treebank("dev")
+    model = {
+        "plain": lambda: sw.PCFG(vertical=2).fit(bank).model_,
+        "latent": lambda: sw.EMLPCFG(2, iterations=3).fit(bank).model_,
+        "spectral": lambda: sw.SpectralLPCFG(4).fit(bank).model_,
+    }[method]()
+    parser = Parser(model)
+    found = {}
+    for text in ("the dog", "with a hat", "the dog sleeps with", "the man , the dog"):
+        parse = parser.parse(text.split())
+        assert parse.tree.words() == text.split()
+        if parse.is_fallback:
+            found[text] = str(parse.tree)
+    assert found["the dog"] == "(TOP (NP (DT the) (NN dog)))"
+    assert found["with a hat"] == "(TOP (PP (IN with) (NP (DT a) (NN hat))))"
+
+
+def test_pieces_are_never_intermediate_symbols() -> None:
+    """A symbol that vanishes would leave its children without a label."""
+    toy = Toy(2, [1] * 3, {0: np.ones(1)}, {}, {"w0": {2: np.ones(1)}})
+    toy.rules = {(1, 2, 2): np.ones((1, 1, 1)), (0, 1, 1): np.ones((1, 1, 1))}
+    grammar = replace(toy.grammar(), phrases=(Symbol(("A",)), Symbol(("A",), (), ())))
+    parse = Parser(grammar).parse(["w0"] * 3)
+    assert str(parse.tree) == "(TOP (A (T2 w0) (T2 w0) (T2 w0)))"
+    assert parse.kind == "joined"
+
+
+def test_a_single_word_is_rather_a_phrase() -> None:
+    bank = Treebank.from_trees(
+        [
+            Tree.parse("(S (NP (NN dog)) (VP (VB sleeps)))"),
+            Tree.parse("(S (NP (DT a) (NN dog)) (V x))"),
+        ]
+    )
+    parse = Parser(sw.PCFG().fit(bank).model_).parse(["dog"])
+    assert (str(parse.tree), parse.kind) == ("(TOP (NP (NN dog)))", "joined")
+
+
+def test_the_cut_into_pieces_is_the_best_of_all() -> None:
+    """Against all ways to cut a sentence into pieces."""
+    for seed in range(20):
+        n = 6
+        weight = np.random.default_rng(seed).normal(-8.0, 6.0, (n, n + 1))
+        weight[np.random.default_rng(seed + 100).random(weight.shape) < 0.3] = -inf
+        for i in range(n):
+            weight[i, i + 1] = max(weight[i, i + 1], -30.0)
+        cuts = [
+            list(pairwise((0, *inner, n)))
+            for k in range(n)
+            for inner in combinations(range(1, n), k)
+        ]
+        scores = [sum(weight[i, j] - PRICE for i, j in cut) for cut in cuts]
+        assert _best_cut(weight) == cuts[int(np.argmax(scores))]
 
 
 def test_the_memory_of_charts_is_what_they_hold(latent: LatentGrammar) -> None:
@@ -135,8 +198,10 @@ def test_the_memory_of_charts_is_what_they_hold(latent: LatentGrammar) -> None:
 def test_a_chart_beyond_the_memory_limit_gives_a_flat_tree(latent: LatentGrammar) -> None:
     words = ["the", "dog", "sleeps", "."]
     parser = Parser(latent, memory_limit_mb=chart_megabytes(latent, 3))
-    assert parser.parse(words).is_fallback
-    assert (parser.stats.fallbacks, parser.stats.too_long) == (1, 1)
+    parse = parser.parse(words)
+    assert (parse.is_fallback, parse.kind) == (True, "flat")
+    assert str(parse.tree) == "(TOP (S (DT the) (NN dog) (VBZ sleeps) (. .)))"
+    assert (parser.stats.fallbacks, parser.stats.joined, parser.stats.too_long) == (1, 0, 1)
     assert not Parser(latent, memory_limit_mb=chart_megabytes(latent, 4)).parse(words).is_fallback
     assert not parser.parse(words[:1]).is_fallback or parser.stats.too_long == 1
 

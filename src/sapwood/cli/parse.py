@@ -46,15 +46,15 @@ Layouts (TAB between columns):
   --k-best K    RANK  SCORE  LOGPROB  TREE
                 best first, and a blank line after each sentence
   --json        one object a line: tree, log_prob, sign, sentence_log_prob,
-                fallback, constituents with their posterior probability, and
-                k_best where asked for
+                fallback, kind (parsed, joined or flat), constituents with
+                their posterior probability, and k_best where asked for
 
 \b
 CONSTITUENTS are the phrases of the tree, LABEL:START:END:PROBABILITY with
 blanks between them. START and END count words from 0, END is behind the
 last; a label may hold colons, the three fields behind it never do.
 PROBABILITY is the posterior of the phrase, from 0 to 1: - (null in JSON)
-in a flat tree, and where pruning dropped the phrase.
+in a joined or flat tree, and where pruning dropped the phrase.
 
 \b
 Logarithms are natural. SENTENCE_LOGPROB sums over the trees that survive
@@ -171,9 +171,9 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """Parse sentences: one a line in, one bracketed tree a line out, in order.
 
-    Every sentence gets a tree; one that the grammar has no parse for gets a flat one and is counted
-    on stderr. Words are separated by blanks, tokenised as in the treebank, unless --raw or --trees
-    say otherwise. Sentences are not looked for: one line is one.
+    Every sentence gets a tree: where the grammar has no parse, its best pieces are joined under one
+    root, and stderr counts such trees. Words are separated by blanks, tokenised as in the treebank,
+    unless --raw or --trees say otherwise. Sentences are not looked for: one line is one.
     """
     text = Text(trees, raw, tokenizer)
     layout = _Layout(k_best, scores, as_json)
@@ -199,6 +199,10 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         wipe()
     for line in _summary(parser.stats, run.n_empty, memory_limit, meter.seconds):
         echo(line)
+    if not (layout.is_bare or parser.model.is_probabilistic):
+        echo(
+            "this model holds weights, not probabilities: log-probabilities are of absolute weights"
+        )
 
 
 @dataclass(frozen=True)
@@ -281,6 +285,11 @@ class _Layout:
         """Whether several lines, ended by an empty one, are written for a sentence."""
         return bool(self.k_best) and not self.as_json
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether trees are all there is."""
+        return not (self.k_best or self.scores or self.as_json)
+
     def text(self, parse: Parse) -> str:
         if self.as_json:
             return json_text(self._object(parse)) + "\n"
@@ -299,7 +308,7 @@ class _Layout:
         if not self.as_json:
             return "\n"
         nothing = dict.fromkeys(("tree", "log_prob", "sign", "sentence_log_prob"))
-        nothing |= {"fallback": False}
+        nothing |= {"fallback": False, "kind": None}
         best: dict[str, Any] = {"k_best": []} if self.k_best else {}
         return json_text(nothing | {"constituents": []} | best) + "\n"
 
@@ -310,6 +319,7 @@ class _Layout:
             "sign": parse.sign,
             "sentence_log_prob": parse.sentence_log_prob,
             "fallback": parse.is_fallback,
+            "kind": parse.kind,
             "constituents": _constituents(parse),
         }
         if self.k_best:
@@ -376,9 +386,9 @@ def _summary(stats: ParserStats, n_empty: int, limit: float, seconds: float) -> 
     if n_empty:
         parts.insert(1, count(n_empty, "empty line"))
     yield "  ".join(parts)
-    if stats.fallbacks > n_long:
-        unparsed = count(stats.fallbacks - n_long, "flat tree")
-        yield f"{unparsed}: the grammar has no parse for the sentence"
+    if stats.joined:
+        joined = count(stats.joined, "joined tree")
+        yield f"{joined}: the grammar has no parse for the sentence; its best pieces, side by side"
     if n_long:
         yield (
             f"{count(n_long, 'flat tree')}: the chart would need more than "

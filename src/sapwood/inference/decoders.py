@@ -160,6 +160,8 @@ def _viterbi_plain(grammar: LatentGrammar, words: list[str]) -> Decoded | None:
         scale,
         tags,
         root,
+        0,
+        n,
         start,
         order,
         grammar.rules,

@@ -23,11 +23,18 @@ from sapwood.inference.brackets import (
     mixed,
     sharpened,
 )
-from sapwood.inference.charts import ParseForest, PrunedChart, posteriors, pruned_charts
+from sapwood.inference.charts import (
+    ParseForest,
+    PrunedChart,
+    one_word_forest,
+    posteriors,
+    pruned_charts,
+)
 from sapwood.models.ensemble import Ensemble
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
+    from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
 FLOOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
@@ -50,11 +57,24 @@ class Pruning(NamedTuple):
 
 
 class MixedForest(NamedTuple):
-    """The first group's forest with the group's posteriors, and the brackets of all groups."""
+    """The forest of the first group that has a parse, and the brackets of all groups.
+
+    Attributes
+    ----------
+    parsed
+        The forest with the posteriors of its group.
+    rows
+        Labels of its items.
+    brackets
+        Brackets of all groups with the mean of their posteriors.
+    grammar
+        Whose symbols the items are made of.
+    """
 
     parsed: ParseForest
     rows: ItemLabels
     brackets: Brackets
+    grammar: LatentGrammar
 
 
 class Mixer:
@@ -75,7 +95,7 @@ class Mixer:
         numbers = self.ensemble.labels
         self.labels = tuple(numbers)
         groups = [_Group(self.ensemble, places, numbers) for places in self.ensemble.groups]
-        # Whoever has no weight is not asked; trees are made of the first group's symbols even so.
+        # Whoever has no weight is not asked, but for the first, whose symbols trees are made of.
         self.groups = [group for k, group in enumerate(groups) if group.weight > 0 or k == 0]
 
     def prepare(self) -> None:
@@ -85,30 +105,30 @@ class Mixer:
             _ = (grammar.coarse_rules, grammar.pair_table, grammar.entry_share)
 
     def forest(self, words: list[str], pruning: Pruning) -> MixedForest | None:
-        """Posteriors of a sentence of two or more words; None when the first group finds none."""
-        first, *others = self.groups
-        parsed = first.parse(words, pruning)
-        if parsed is None:
-            return None
-        return self.join(words, parsed, [group.parse(words, pruning) for group in others])
+        """Posteriors of a sentence of two or more words; None when no group finds a parse."""
+        return self.join(words, [group.parse(words, pruning) for group in self.groups])
 
-    def join(
-        self, words: list[str], parsed: ParseForest, others: Sequence[ParseForest | None]
-    ) -> MixedForest:
-        """The first group's forest, with brackets averaged over it and the other groups."""
-        n, first = len(words), self.groups[0]
-        rows = item_labels(parsed.forest, n, first.table)
-        parts, weights = [brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))], [first.weight]
-        for group, other in zip(self.groups[1:], others, strict=True):
-            if other is not None:
-                theirs = item_labels(other.forest, n, group.table)
-                parts.append(brackets_of(theirs, np.clip(other.items, 0.0, 1.0)))
-                weights.append(group.weight)
-        total = sum(weights)
-        joint = parts[0] if len(parts) == 1 else mixed(parts, [w / total for w in weights])
-        return MixedForest(
-            parsed, rows, joint._replace(p=sharpened(joint.p, self.ensemble.sharpness))
-        )
+    def join(self, words: list[str], found: Sequence[ParseForest | None]) -> MixedForest | None:
+        """The forest of the first group that has one, with brackets averaged over all that do."""
+        pairs = [
+            (group, parsed)
+            for group, parsed in zip(self.groups, found, strict=True)
+            if parsed is not None
+        ]
+        if not pairs:
+            return None
+        tables = [item_labels(parsed.forest, len(words), group.table) for group, parsed in pairs]
+        parts = [
+            brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
+            for rows, (_, parsed) in zip(tables, pairs, strict=True)
+        ]
+        total = sum(group.weight for group, _ in pairs)
+        joint = parts[0]
+        if len(parts) > 1:
+            joint = mixed(parts, [group.weight / total for group, _ in pairs])
+        sharp = joint._replace(p=sharpened(joint.p, self.ensemble.sharpness))
+        leader, parsed = pairs[0]
+        return MixedForest(parsed, tables[0], sharp, leader.members[0])
 
 
 class _Group:
@@ -132,6 +152,18 @@ class _Group:
             if parsed is not None:
                 return parsed
         return None
+
+    def one_word(self, word: str) -> ParseForest | None:
+        """Posteriors of the tags of a word that is a whole sentence; None when it has none."""
+        found = [one_word_forest(member, word) for member in self.members]
+        pairs = [(part, w) for part, w in zip(found, self.weights, strict=True) if part]
+        if not pairs:
+            return None
+        parts, weights = zip(*pairs, strict=True)
+        # Members that give a tag no weight at all leave it out; then only the first is heard.
+        first = parts[0].forest.symbol
+        is_same = all(np.array_equal(part.forest.symbol, first) for part in parts)
+        return combined(parts, weights, "mean") if len(parts) > 1 and is_same else parts[0]
 
     def over(self, chart: PrunedChart, middle: float) -> ParseForest | None:
         """Posteriors of the group over a chart that is there already."""

@@ -22,7 +22,7 @@ from sapwood.corpus.words import as_sentence
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import ordered_map
 from sapwood.inference.brackets import decoded, tag_shares
-from sapwood.inference.charts import PrunedChart, one_word_forest
+from sapwood.inference.charts import ParseForest, PrunedChart
 from sapwood.inference.decoders import (
     DECODERS,
     Decoded,
@@ -36,7 +36,8 @@ from sapwood.inference.decoders import (
     viterbi_tree,
 )
 from sapwood.inference.k_best import k_best_derivations, k_best_trees
-from sapwood.inference.mixture import MixedForest, Mixer, Pruning, combined
+from sapwood.inference.mixture import MixedForest, Mixer, Pruning
+from sapwood.inference.pieces import join_pieces, root_label
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.score import SMALLEST, SignedLog
@@ -73,10 +74,11 @@ class ScoredTree(NamedTuple):
 
 @dataclass
 class ParserStats:
-    """What happened so far, counted over all threads."""
+    """What happened so far, counted over all threads; fallbacks are joined or flat trees."""
 
     sentences: int = 0
     fallbacks: int = 0
+    joined: int = 0
     too_long: int = 0
     negative_items: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
@@ -87,11 +89,12 @@ class ParserStats:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=Lock())
 
-    def add(self, *, fallback: bool, too_long: bool, negative_items: int) -> None:
+    def add(self, kind: str, *, too_long: bool, negative_items: int) -> None:
         """Count one sentence."""
         with self._lock:
             self.sentences += 1
-            self.fallbacks += fallback
+            self.fallbacks += kind != "parsed"
+            self.joined += kind == "joined"
             self.too_long += too_long
             self.negative_items += negative_items
 
@@ -110,21 +113,27 @@ class Parse:
         Log-probability of the sentence, summed over the trees that survived pruning; -inf when it
         has no parse. `LatentGrammar.log_prob` sums over all trees. Of an ensemble, by the members
         that share the first one's chart.
-    is_fallback
-        Whether the grammar had no parse and the tree is a flat one.
+    kind
+        `parsed`; `joined` where the grammar had no parse and the tree is made of the best pieces;
+        `flat` where the sentence was too long to chart.
     """
 
     words: list[str]
     tree: Tree
     sentence_log_prob: float
-    is_fallback: bool
+    kind: str
     _mixer: Mixer = field(repr=False)
     _decoder: str = field(repr=False)
     _forest: MixedForest | None = field(repr=False)
     _score: float = field(repr=False)
 
     def __repr__(self) -> str:
-        return f"<{'fallback' if self.is_fallback else 'Parse'}: {self.tree}>"
+        return f"<{self.kind if self.is_fallback else 'Parse'}: {self.tree}>"
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether the tree is not one of the grammar's: joined from pieces, or flat."""
+        return self.kind != "parsed"
 
     @property
     def log_prob(self) -> float:
@@ -194,16 +203,17 @@ class Parse:
         ]
 
     def _next_best(self) -> Iterator[Decoded]:
-        if self._forest is None:
+        forest = self._forest
+        if forest is None:
             return iter(())
-        if self._decoder == "viterbi" and not self._grammar.is_plain:
-            return k_best_derivations(self._grammar, self.words, self._forest.parsed)
-        gains = _gains(self._grammar, self._decoder, self.words, self._forest)
-        return k_best_trees(self._forest.parsed, gains)
+        if self._decoder == "viterbi" and not forest.grammar.is_plain:
+            return k_best_derivations(forest.grammar, self.words, forest.parsed)
+        gains = _gains(forest.grammar, self._decoder, self.words, forest)
+        return k_best_trees(forest.parsed, gains)
 
     @property
     def _grammar(self) -> LatentGrammar:
-        return self._mixer.ensemble.first
+        return self._forest.grammar if self._forest else self._mixer.ensemble.first
 
     def _signed_log_probs(self, trees: Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
         # Packed, since only loose trees are cleaned: a word that looks like a trace stays.
@@ -297,11 +307,11 @@ class Parser:
         if n == 1:
             result = self._one_word(words)
         elif too_long:
-            result = self._fallback(words)
+            result = self._flat(words)
         else:
             result = self._by_chart(words)
         negative = result._forest.parsed.n_negative if result._forest else 0
-        self.stats.add(fallback=result.is_fallback, too_long=too_long, negative_items=negative)
+        self.stats.add(result.kind, too_long=too_long, negative_items=negative)
         return result
 
     def parse_text(self, text: str, *, tokenize: Tokenizer | None = None) -> Parse:
@@ -348,56 +358,55 @@ class Parser:
 
         Where nothing is found in them, the sentence is charted anew.
         """
-        words, (first, *others) = charts[0].words, self._mixer.groups
-        parsed = first.over(charts[0], 0.0)
-        result = None
-        if parsed is not None:
-            rest = [g.over(chart, 0.0) for g, chart in zip(others, charts[1:], strict=True)]
-            result = self._decoded(words, self._mixer.join(words, parsed, rest))
-        return result or self.parse(words)
+        words, groups = charts[0].words, self._mixer.groups
+        found = [group.over(chart, 0.0) for group, chart in zip(groups, charts, strict=True)]
+        return self._decoded(words, self._mixer.join(words, found)) or self.parse(words)
 
     def _by_chart(self, words: list[str]) -> Parse:
         # Once more without the middle pruning where that has left no whole tree.
         for pruning in dict.fromkeys((self._pruning, self._pruning._replace(middle=0.0))):
-            forest = self._mixer.forest(words, pruning)
-            result = self._decoded(words, forest) if forest is not None else None
+            result = self._decoded(words, self._mixer.forest(words, pruning))
             if result is not None:
                 return result
-        return self._fallback(words)
+        return self._joined(words)
 
-    def _decoded(self, words: list[str], forest: MixedForest) -> Parse | None:
-        """The decoder's tree; None when pruning left no whole tree."""
+    def _decoded(self, words: list[str], forest: MixedForest | None) -> Parse | None:
+        """The decoder's tree; None without a forest, or when pruning left no whole tree."""
+        if forest is None:
+            return None
+        grammar, parsed = forest.grammar, forest.parsed
         if self.decoder == "viterbi":
-            best = viterbi_tree(self._first, words, forest.parsed)
+            best = viterbi_tree(grammar, words, parsed)
         else:
-            best = best_tree(forest.parsed, _gains(self._first, self.decoder, words, forest))
+            best = best_tree(parsed, _gains(grammar, self.decoder, words, forest))
         if best is None:
             return None
-        tree = restore_words(self._first, words, best.nodes)
-        log_prob = forest.parsed.log_prob
-        return Parse(words, tree, log_prob, False, self._mixer, self.decoder, forest, best.score)
+        tree = restore_words(grammar, words, best.nodes)
+        return Parse(
+            words, tree, parsed.log_prob, "parsed", self._mixer, self.decoder, forest, best.score
+        )
 
     def _one_word(self, words: list[str]) -> Parse:
-        """The best tag of a word that is a whole sentence, by the first one's group."""
-        group = self._mixer.groups[0]
-        found = [one_word_forest(member, words[0]) for member in group.members]
-        pairs = [(part, w) for part, w in zip(found, group.weights, strict=True) if part]
-        if not pairs:
-            return self._fallback(words)
-        parts, weights = zip(*pairs, strict=True)
-        # Members that give a tag no weight at all leave it out; then only the first is heard.
-        first = parts[0].forest.symbol
-        is_same = all(np.array_equal(part.forest.symbol, first) for part in parts)
-        parsed = combined(parts, weights, "mean") if len(parts) > 1 and is_same else parts[0]
-        forest = self._mixer.join(words, parsed, [None] * (len(self._mixer.groups) - 1))
-        return self._decoded(words, forest) or self._fallback(words)
+        """The best tag of a word that is a whole sentence, by the first group that has one."""
+        found: list[ParseForest | None] = [None] * len(self._mixer.groups)
+        for place, group in enumerate(self._mixer.groups):
+            found[place] = group.one_word(words[0])
+            if found[place] is not None:
+                break
+        return self._decoded(words, self._mixer.join(words, found)) or self._joined(words)
 
-    def _fallback(self, words: list[str]) -> Parse:
-        """A flat tree over the most probable tag of each word."""
-        tags = [self._likeliest_tag(word, place == 0) for place, word in enumerate(words)]
-        leaves = [Tree(tag, word) for tag, word in zip(tags, words, strict=True)]
-        kids = [Tree(self._root_label, leaves)] if len(words) > 1 else leaves
-        return Parse(words, Tree(ROOT, kids), -inf, True, self._mixer, self.decoder, None, 0.0)
+    def _joined(self, words: list[str]) -> Parse:
+        """The best pieces side by side, for a sentence without a parse."""
+        tree = join_pieces(self._first, words)
+        return Parse(words, tree, -inf, "joined", self._mixer, self.decoder, None, 0.0)
+
+    def _flat(self, words: list[str]) -> Parse:
+        """The most probable tag of each word under one root, for a sentence too long to chart."""
+        leaves = [
+            Tree(self._likeliest_tag(word, place == 0), word) for place, word in enumerate(words)
+        ]
+        tree = Tree(ROOT, [Tree(root_label(self._first), leaves)])
+        return Parse(words, tree, -inf, "flat", self._mixer, self.decoder, None, 0.0)
 
     def _likeliest_tag(self, word: str, is_first: bool) -> str:
         lexicon = self._first.lexicon
@@ -406,13 +415,6 @@ class Parser:
             return self._first.tags[0].chain[-1]
         best = entries.start + int(self._first.entry_share[entries].argmax())
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
-
-    @cached_property
-    def _root_label(self) -> str:
-        roots = self._first.coarse.root[: self._first.n_phrases]
-        if not len(roots):
-            return "X"
-        return self._first.phrases[int(roots.argmax())].chain[-1]
 
 
 def _check_model(model: object) -> None:

@@ -79,7 +79,7 @@ def best_weights(rules, tags):
         if tags.start[i + 1] > tags.start[i]:
             scale[_cell_of(n, i, i + 1)] = tags.scale[i]
     factor = np.zeros(n + 1)
-    for width in range(2, n + 1):
+    for width in range(2, n + 1 if rules.n_phrases else 2):
         for i in range(n - width + 1):
             j = i + width
             base = -(2**30)
@@ -126,20 +126,23 @@ def _child_value(delta, n_phrases, tags, n, i, j, symbol):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def trace(delta, scale, tags, root_symbol, rule_start, rule_order, rules, weights, n_phrases):
-    """Nodes of the best derivation, children before parents.
+def trace(
+    delta, scale, tags, root_symbol, first_word, last_word, rule_start, rule_order, rules, weights,
+    n_phrases,
+):  # fmt: skip
+    """Nodes of the best derivation of a symbol over [first_word, last_word), children first.
 
     Returns their symbols, the places of their left and right children, and their starts. The chart
     keeps no pointers; each node's best rule and split is found again, which costs no more than the
     rules of 2n - 1 symbols.
     """
     n = len(tags.start) - 1
-    n_nodes = 2 * n - 1
+    n_nodes = 2 * (last_word - first_word) - 1
     symbol, start = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
     end = np.zeros(n_nodes, np.int64)
     left, right = np.full(n_nodes, -1, np.int64), np.full(n_nodes, -1, np.int64)
     place = n_nodes - 1
-    symbol[place], start[place], end[place] = root_symbol, 0, n
+    symbol[place], start[place], end[place] = root_symbol, first_word, last_word
     free = place - 1
     while place >= 0:
         i, j, a = start[place], end[place], symbol[place]
