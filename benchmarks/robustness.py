@@ -57,7 +57,7 @@ def parse_long(corpus: str, n: int, limit_mb: float) -> None:
     with machine.Clock() as clock:
         result = parser.parse(words)
     check(words, result)
-    how = "flat tree" if result.is_fallback else "charted"
+    how = "charted" if result.kind == "parsed" else f"{result.kind} tree"
     expected = chart_megabytes(model, n)
     print(f"{n}\t{how}\t{clock.cpu:.1f}\t{expected:.0f}\t{machine.peak_mb() - before:.0f}")
 

@@ -24,6 +24,7 @@ PLAN = (
     ("unary_layer.py", (), ()),
     ("pcfg_table.py", ("--corpus", "ptb"), ("--corpus", "both")),
     ("robustness.py", (), ()),
+    ("out_of_domain.py", ("--limit", "300"), ()),
     ("streaming.py", ("-n", "20000"), ()),
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
     ("pivot_gap.py", ("--states", "8", "--part", "dev"), ("--variants", "--em")),
