@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpus.draw import _pixels, draw_svg, draw_text
-from sapwood.corpus.penn import MAX_DEPTH
+from sapwood.corpus.draw import MAX_WORDS, _pixels, draw_svg, draw_text
 from sapwood.corpus.tree import Tree
+from sapwood.corpus.wrap import wrap
+from sapwood.errors import SapwoodError
+
+DEPTH = 500
 
 SVG = "{http://www.w3.org/2000/svg}"
 SENTENCE = (
@@ -185,9 +188,11 @@ def test_svg_escapes() -> None:
 
 @pytest.mark.parametrize("step", ["(A ", "(A (T x) "])
 def test_depth_is_no_limit(step: str) -> None:
-    tree = Tree.parse(step * (MAX_DEPTH - 1) + "(X w)" + ")" * (MAX_DEPTH - 1))
-    assert len(draw_text(tree).splitlines()) == 2 * MAX_DEPTH + 1
-    assert draw_svg(tree).count("<text") == sum(1 + node.is_preterminal for node in tree.nodes())
+    tree = Tree.parse(step * (DEPTH - 1) + "(X w)" + ")" * (DEPTH - 1))
+    assert len(draw_text(tree, width=None).splitlines()) == 2 * DEPTH + 1
+    assert draw_svg(tree, width=None).count("<text") == sum(
+        1 + node.is_preterminal for node in tree.nodes()
+    )
 
 
 def test_methods() -> None:
@@ -195,3 +200,81 @@ def test_methods() -> None:
     assert tree.draw() == draw_text(tree)
     assert tree.draw(colour=True) == draw_text(tree, colour=True)
     assert tree.svg() == draw_svg(tree)
+
+
+# -- long sentences -------------------------------------------------------------------------------
+
+CLAUSE = "(S (NP (DT the) (NN baker)) (VP (VBZ says) (SBAR (IN that) {})))"
+
+
+def long_tree(n_clauses: int) -> Tree:
+    """Sentences in sentences: `the baker says that the baker says that ... the baker says so`."""
+    text = "(S (NP (DT the) (NN baker)) (VP (VBZ says) (ADVP (RB so))))"
+    for _ in range(n_clauses):
+        text = CLAUSE.format(text)
+    return Tree.parse(f"(TOP {text})")
+
+
+def test_a_hundred_words_fit_a_page() -> None:
+    tree = long_tree(24)
+    assert len(tree.words()) == 100
+    root = ET.fromstring(tree.svg())
+    assert float(root.attrib["width"]) <= 1200
+    assert float(ET.fromstring(tree.svg(width=None)).attrib["width"]) > 4000
+    sizes = {g.attrib["font-size"] for g in root.iter(f"{SVG}g")}
+    assert sizes == {"15"}  # rows, not small print
+    lines = tree.draw().splitlines()
+    assert max(map(width, lines)) <= 100
+    assert max(map(width, tree.draw(width=None).splitlines())) > 500
+
+
+@pytest.mark.parametrize("limit", [10, 30, 80, 10_000])
+def test_rows_have_all_words_in_order(limit: int) -> None:
+    tree = long_tree(10)
+    words = [
+        line.split()
+        for row in draw_text(tree, width=limit).split("\n\n")
+        for line in row.splitlines()[-1:]
+    ]
+    assert [word for row in words for word in row] == tree.words()
+
+
+@given(st.from_type(Tree), st.integers(1, 40))
+def test_rows_are_parts_of_the_tree(tree: Tree, limit: int) -> None:
+    rows = wrap(tree, lambda text, kind: len(text), 2, limit)
+    assert [word for row in rows for word in row.words()] == tree.words()
+    assert [tag for row in rows for tag in row.tags()] == tree.tags()
+    if len(rows) == 1:
+        assert rows == [tree]
+    for row in rows:
+        widths = [max(len(w), len(t)) + 2 for w, t in zip(row.words(), row.tags(), strict=True)]
+        assert len(widths) == 1 or sum(widths) - 2 <= limit
+
+
+def test_a_cut_phrase_says_that_it_goes_on() -> None:
+    tree = Tree.parse("(S (NP (A a) (B b)) (VP (C c) (NP (D d) (NP (E e) (F f)))))")
+    assert [str(row) for row in wrap(tree, lambda text, kind: 1, 0, 2)] == [
+        "(S… (NP (A a) (B b)))",
+        "(…S / VP… (C c))",
+        "(…S / VP / NP… (D d))",
+        "(…S / VP / NP (NP (E e) (F f)))",
+    ]
+
+
+def test_rows_end_where_few_phrases_are_cut() -> None:
+    flat = " ".join(f"(NP (D d) (N n{n}))" for n in range(9))
+    rows = wrap(Tree.parse(f"(S {flat})"), lambda text, kind: 1, 0, 5)
+    assert [len(row.words()) for row in rows] == [4, 4, 4, 4, 2]
+
+
+def test_labels_of_many_cut_phrases_are_shortened() -> None:
+    tree = Tree.parse("(A (B (C (D (E (F (X x) (Y y) (Z z)))))))")
+    rows = wrap(tree, lambda text, kind: 1, 0, 2)
+    assert rows[0].label == "A / B / … / E / F…"
+
+
+def test_too_large_a_drawing() -> None:
+    tree = Tree.parse("(S " + "(X a) " * (MAX_WORDS + 1) + ")")
+    with pytest.raises(SapwoodError, match=r"2,001 words, 2 levels"):
+        tree.draw()
+    assert Tree("S", tree.children[1:]).draw().count("a") == MAX_WORDS

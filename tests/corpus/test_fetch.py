@@ -17,15 +17,9 @@ import pytest
 from sapwood.cli import data as cli_data
 from sapwood.corpus import fetch as fetching
 from sapwood.corpus.clean import clean
-from sapwood.corpus.convert import (
-    convert_dp,
-    convert_lemmatised,
-    convert_penn,
-    convert_psd,
-    convert_tagged,
-    psd_form,
-)
+from sapwood.corpus.convert import convert_dp, convert_tagged, convert_trees
 from sapwood.corpus.fetch import default_folder, fetch
+from sapwood.corpus.formats.brackets import psd_form
 from sapwood.corpus.penn import read_trees
 from sapwood.corpus.registry import RAW, CorpusEntry, RemoteFile, SplitRange
 from sapwood.errors import CorpusError, SapwoodError, SapwoodWarning
@@ -94,7 +88,7 @@ def entry_of(server: Server, name: str, files: dict[str, bytes | str], **facts: 
         server.files[path] = data
         digest = hashlib.sha256(data).hexdigest()
         remote.append(RemoteFile(path, digest, len(data), splits.get(path, "all")))
-    given = {"title": name, "kind": "trees", "format": "penn", "base_url": server.url} | facts
+    given = {"title": name, "kind": "trees", "format": "joined", "base_url": server.url} | facts
     return CorpusEntry(name=name, files=tuple(remote), **given)
 
 
@@ -533,7 +527,7 @@ quoted text (with brackets
 
 def test_psd_trees():
     skipped: list[CorpusError] = []
-    assert list(convert_psd(PSD, "x.psd", skipped)) == [
+    assert list(convert_trees("psd-lemmas")(PSD, "x.psd", skipped)) == [
         "(IP-MAT (CONJ og) (NP-SBJ (N-N hest$) (D-N $inn) (CP-REL (WNP-1 0) (C sem)"
         f" (IP-SUB (NP-SBJ *T*-1) (VBDI kom)))) (, {EN_DASH}) (VBDI svaf) (. .))\n",
         '( (QTP (INTJ Já)) (" "))\n',
@@ -543,7 +537,7 @@ def test_psd_trees():
 
 
 def test_psd_is_cleaned_to_words_only():
-    first = next(convert_psd(PSD, "x.psd", []))
+    first = next(convert_trees("psd-lemmas")(PSD, "x.psd", []))
     (tree,) = read_trees(io.StringIO(first))
     assert clean(tree).words() == ["og", "hest$", "$inn", "sem", "kom", EN_DASH, "svaf", "."]
 
@@ -551,16 +545,16 @@ def test_psd_is_cleaned_to_words_only():
 def test_psd_errors_name_the_line_of_the_original():
     skipped: list[CorpusError] = []
     text = "/*\nnote\n*/\n( (IP-MAT (A a-a) b) (ID 1))\n"
-    assert list(convert_psd(text, "x.psd", skipped)) == []
+    assert list(convert_trees("psd-lemmas")(text, "x.psd", skipped)) == []
     assert (skipped[0].file, skipped[0].line) == ("x.psd", 4)
 
 
 def test_psd_with_a_byte_order_mark():
-    assert list(convert_psd("\ufeff( (X a-b) (ID 1))", "x", [])) == ["(X a)\n"]
+    assert list(convert_trees("psd-lemmas")("\ufeff( (X a-b) (ID 1))", "x", [])) == ["(X a)\n"]
 
 
 def test_penn_words_with_blanks_are_joined():
-    assert list(convert_penn("( (NP (CD 1 000)\n (NN x)) )", "x", [])) == [
+    assert list(convert_trees("joined")("( (NP (CD 1 000)\n (NN x)) )", "x", [])) == [
         "( (NP (CD 1_000) (NN x)))\n"
     ]
 
@@ -570,7 +564,7 @@ def test_lemmas_are_cut():
         "#comment (\n(S\n  (sn-SUJ\n    (da0ms0 El el)\n    (ncms000 gato gato))\n"
         "  (sn.e-SUJ *0*)\n  (grup.verb (vmip3s0 duerme\n dormir))\n  (,)\n  (Fp . .))\n"
     )
-    assert list(convert_lemmatised(text, "x", [])) == [
+    assert list(convert_trees("cess")(text, "x", [])) == [
         "(S (sn-SUJ (da0ms0 El) (ncms000 gato)) (sn.e-SUJ *0*) (grup.verb (vmip3s0 duerme))"
         " (, ,) (Fp .))\n"
     ]

@@ -94,9 +94,8 @@ def test_the_two_penn_samples_are_split_alike():
 def test_corpora_without_a_split_say_so():
     assert find_corpus("brown").splits == ("all",)
     assert find_corpus("brown").split_of("ca01") == "all"
-    raw = find_corpus("sinica_treebank")
-    assert raw.splits == ("raw",)
-    assert "raw files only" in raw.note
+    assert find_corpus("sinica_treebank").splits == ("all",)
+    assert small("x", files=(), format="raw").splits == ("raw",)
 
 
 def test_size_is_the_sum_of_the_files():
@@ -157,7 +156,7 @@ def test_list_text_has_a_line_for_each_corpus():
     header = lines[0].split()
     assert header == ["name", "kind", "size", "splits", "licence", "what"]
     assert {line.split()[0] for line in lines[1 : len(NAMES) + 1]} == NAMES
-    assert "sinica_treebank: raw files only" in text
+    assert "sinica_treebank: no official split" in text
     starts = {
         line.index(entry.title) for line, entry in zip(lines[1:], list_corpora(), strict=False)
     }

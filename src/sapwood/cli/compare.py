@@ -15,7 +15,14 @@ from sapwood.cli.inputs import ForceOption, JobsOption, JsonOption, claim_stdin
 from sapwood.cli.methods import MAX_STATES, METHODS, Settings, known_method
 from sapwood.cli.overlap import warn_of_dev_in_training
 from sapwood.cli.plots import Curve, PlotOption, check_plot, plot_f1
-from sapwood.cli.training import read_bank, read_clean, score_on
+from sapwood.cli.reading import (
+    EncodingOption,
+    FormatOption,
+    KeepFunctionsOption,
+    Reading,
+    SkipBadOption,
+)
+from sapwood.cli.training import score_on
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -68,6 +75,10 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
             show_default="all",
         ),
     ] = None,
+    format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
+    keep_functions: KeepFunctionsOption = False,
+    skip_bad: SkipBadOption = False,
     plot: PlotOption = None,
     force: ForceOption = False,
     seed: Annotated[
@@ -87,7 +98,14 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     if plot:
         check_plot(plot, [train, dev], force=force)
     phases = Phases(len(runs) + 2)
-    contest = _Contest.prepare(phases, train, dev, limit, Settings(seed=seed, jobs=jobs))
+    reading = Reading(format, encoding, keep_functions, skip_bad)
+    with phases.phase("reading") as notes:
+        gold = reading.clean_trees(dev)[:limit]
+        bank = reading.bank([train])
+        notes += [count(bank.n_trees, "tree"), count(len(gold), "dev sentence")]
+    reading.tell()
+    warn_of_dev_in_training(bank, [train], gold, dev)
+    contest = _Contest(bank, gold, Settings(seed=seed, jobs=jobs))
     contest.warm_up(phases, runs)
     rows: list[dict[str, Any]] = []
     try:
@@ -142,17 +160,6 @@ class _Contest:
     bank: Treebank
     gold: list[Tree]
     settings: Settings
-
-    @classmethod
-    def prepare(
-        cls, phases: Phases, train: str, dev: str, limit: int | None, settings: Settings
-    ) -> _Contest:
-        with phases.phase("reading") as notes:
-            gold = read_clean(dev)[:limit]
-            bank = read_bank([train])
-            notes += [count(bank.n_trees, "tree"), count(len(gold), "dev sentence")]
-        warn_of_dev_in_training(bank, [train], gold, dev)
-        return cls(bank, gold, settings)
 
     def warm_up(self, phases: Phases, runs: list[_Run]) -> None:
         """Compile or load the kernels on a few trees, so that no row pays for it."""

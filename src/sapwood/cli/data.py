@@ -1,4 +1,4 @@
-"""`sapwood data`: list the open corpora, and fetch one."""
+"""`sapwood data`: list the open corpora, fetch one, and convert one's own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sapwood.cli.console import echo, print_json
-from sapwood.cli.inputs import ForceOption, JsonOption
+from sapwood.cli.console import count, echo, print_json
+from sapwood.cli.inputs import ForceOption, JsonOption, claim_stdin, input_files
+from sapwood.cli.reading import (
+    FORMAT_NAMES,
+    EncodingOption,
+    KeepFunctionsOption,
+    Reading,
+    SkipBadOption,
+    known_format,
+)
+from sapwood.outputs import check_output, open_output
 
 if TYPE_CHECKING:
     from sapwood.corpus.registry import CorpusEntry
@@ -18,13 +27,19 @@ LIST_EPILOG = """\b
 Example:
   sapwood data list --json | jq -r '.[].name'
 """
+CONVERT_EPILOG = """\b
+Examples:
+  sapwood data convert tiger.xml -o tiger.mrg --skip-bad
+  sapwood data convert cess/ -o cess.mrg --encoding latin-1
+  sapwood data convert corpus.export --from export --clean | head
+"""
 FETCH_EPILOG = """\b
 Example:
   sapwood data fetch ptb-sample
 """
 
 app = typer.Typer(
-    help="List open treebanks, and fetch them: checksummed, and kept for the next time.",
+    help="List open treebanks, fetch them, and convert your own to Penn brackets.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -62,6 +77,76 @@ def fetch_command(
     files = run_fetch(name, folder, echo, force=force)
     if as_json:
         print_json({"name": name, "files": {split: str(path) for split, path in files.items()}})
+
+
+@app.command("convert", epilog=CONVERT_EPILOG)
+def convert_command(  # noqa: PLR0913 - every option of the command is an argument
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES",
+            help="Trees: files (also .gz, .xz, .bz2), quoted globs, folders, or - for stdin.",
+            show_default=False,
+        ),
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="OUT", help="The new file.", show_default="stdout"),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            "--format",
+            callback=known_format,
+            metavar="FORMAT",
+            help=f"How FILES are written: {', '.join(FORMAT_NAMES)}. Not needed for most: it is "
+            "recognised, for each file, from its beginning.",
+            show_default="recognised",
+        ),
+    ] = None,
+    encoding: EncodingOption = "utf-8",
+    keep_functions: KeepFunctionsOption = False,
+    skip_bad: SkipBadOption = False,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            help="Also cut traces, function tags and coindexation, as training does. Not needed "
+            "for Sapwood, which does so when it reads them.",
+        ),
+    ] = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write trees of any format as Penn brackets, UTF-8, one a line.
+
+    Lemmas, codes and numbers go. Labels stay; of formats that keep categories and functions apart,
+    functions go too, unless --keep-functions puts them behind the category.
+    """
+    from sapwood.corpus.clean import clean_all
+    from sapwood.corpus.penn import read_trees, write_trees
+
+    claim_stdin(*files)
+    if out is not None:
+        check_output(out, inputs=input_files(*files), force=force, may_stream=True)
+    elif as_json:
+        msg = "needs --out, because stdout takes the trees"
+        raise typer.BadParameter(msg, param_hint="--json")
+    reading = Reading(format, encoding, keep_functions, skip_bad)
+    trees = read_trees(files, **reading.options())
+    with open_output(out, force=force) as file:
+        n_trees = write_trees(
+            clean_all(trees, keep_functions=keep_functions) if clean else trees, file
+        )
+        reading.check(n_trees, ", ".join(files))
+    reading.tell()
+    echo(f"{count(n_trees, 'tree')}: {out}" if out else count(n_trees, "tree"))
+    if as_json:
+        skipped = [str(error) for error in reading.skipped]
+        report = {"trees": n_trees, "skipped": skipped, "left_out": reading.left_out}
+        print_json({"file": str(out)} | report)
 
 
 _HEADER = ("name", "kind", "size", "splits", "licence", "what")

@@ -139,7 +139,7 @@ class _Contest:
             # A wrong tag alone makes no picture: some bracket must differ.
             is_telling = self.true.trees[i] == tree and not self.plain.is_complete(i)
             is_learnt = self.spectral.trees[i] == tree
-            width = max(map(len, tree.draw().splitlines()))
+            width = max(map(len, tree.draw(width=None).splitlines()))
             return not is_telling, not is_learnt, width > WIDTH, abs(len(tree.words()) - 9)
 
         # Among the telling ones any of a readable length will do: the seed decides.

@@ -15,6 +15,13 @@ from sapwood.cli.error_report import errors_text, reliability_text
 from sapwood.cli.inputs import ForceOption, JsonOption, claim_stdin, peek
 from sapwood.cli.overlap import warn_of_comparing_with_itself
 from sapwood.cli.plots import SUFFIXES, check_plot, plot_reliability
+from sapwood.cli.reading import (
+    EncodingOption,
+    FormatOption,
+    KeepFunctionsOption,
+    Reading,
+    SkipBadOption,
+)
 from sapwood.errors import CorpusError, SapwoodError
 
 if TYPE_CHECKING:
@@ -92,6 +99,10 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
             "Not for a PREDICTED without them: it takes the output of `sapwood parse --json`.",
         ),
     ] = False,
+    format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
+    keep_functions: KeepFunctionsOption = False,
+    skip_bad: SkipBadOption = False,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -106,7 +117,8 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     """Score predicted trees: recall, precision, F1, complete match, tagging accuracy.
 
     The numbers are EVALB's with COLLINS.prm, for all sentences and for those of at most 40 words.
-    EVALB drops a sentence whose words differ; the strict total drops none.
+    EVALB drops a sentence whose words differ; the strict total drops none. Phrases are compared
+    without function tags. --format, --encoding, --keep-functions and --skip-bad are about GOLD.
     """
     _check_options(errors=errors, examples=examples, reliability=reliability, plot=plot)
     claim_stdin(gold, predicted)
@@ -115,7 +127,8 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.evaluate.bracketing import bracketing
     from sapwood.evaluate.errors import diagnose
 
-    gold_trees, items = _read_both(gold, predicted, has_phrases=reliability)
+    reading = Reading(format, encoding, keep_functions, skip_bad)
+    gold_trees, items = _read_both(reading, gold, predicted, has_phrases=reliability)
     trees = [item.tree for item in items]
     report = bracketing(gold_trees, trees, raw=raw)
     _warn(report)
@@ -170,14 +183,10 @@ class Predicted(NamedTuple):
 
 
 def _read_both(
-    gold: str, predicted: str, *, has_phrases: bool
+    reading: Reading, gold: str, predicted: str, *, has_phrases: bool
 ) -> tuple[list[Tree], list[Predicted]]:
-    from sapwood.corpus.penn import read_trees
-
-    gold_trees = list(read_trees(gold))
-    if not gold_trees:
-        msg = "no tree found"
-        raise CorpusError(msg, file=gold, hint="is the file empty?")
+    gold_trees = reading.trees(gold)
+    reading.tell()
     items = read_predicted(predicted, len(gold_trees), has_phrases=has_phrases)
     if len(items) != len(gold_trees):
         msg = f"{predicted} has {count(len(items), 'tree')}, but {gold} has {len(gold_trees):,}"
@@ -198,10 +207,9 @@ def read_predicted(source: str, n_gold: int, *, has_phrases: bool = False) -> li
     has_phrases
         Whether every sentence must say how probable its phrases are.
     """
-    from sapwood.corpus.files import expand
-    from sapwood.corpus.penn import SUFFIXES as TREES
+    from sapwood.corpus.formats import treebank_files
 
-    items = [item for file in expand(source, TREES) for item in _read_file(file, has_phrases)]
+    items = [item for file in treebank_files(source) for item in _read_file(file, has_phrases)]
     trees = [item for item in items if item.tree is not None]
     return trees if len(trees) == n_gold else items
 
@@ -222,20 +230,22 @@ def _read_file(source: Source, has_phrases: bool) -> Iterator[Predicted]:
         if has_phrases and first:
             msg = "trees without the probabilities that --reliability is about"
             raise CorpusError(msg, file=name, hint=WITH_JSON)
-        yield from map(Predicted, _read_brackets(lines, name))
+        yield from map(Predicted, _read_trees(lines, name))
 
 
-def _read_brackets(lines: Iterator[str], name: str) -> Iterator[Tree | None]:
-    from sapwood.corpus.penn import read_bracket_lines
+def _read_trees(lines: Iterator[str], name: str) -> Iterator[Tree | None]:
+    from sapwood.corpus.formats import read_lines
+    from sapwood.corpus.penn import is_comment
 
     kinds: list[str] = []
 
     def watched() -> Iterator[str]:
         for line in lines:
-            kinds.append(_kind(line))
+            blank = not line.strip()
+            kinds.append("comment" if is_comment(line) and not blank else _kind(line))
             yield line
 
-    trees = list(read_bracket_lines(watched(), name))
+    trees = list(read_lines(watched(), name))
     if "part" in kinds:
         yield from trees
         return
@@ -248,12 +258,10 @@ def _read_brackets(lines: Iterator[str], name: str) -> Iterator[Tree | None]:
 
 
 def _kind(line: str) -> str:
-    """Whether a line is one whole tree, empty, a comment, or part of something else."""
+    """Whether a line is one whole tree, empty, or part of something else."""
     line = line.strip()
     if not line:
         return "empty"
-    if line.startswith(("#", "%", ";", "*x*")):
-        return "comment"
     depth = 0
     for place, char in enumerate(line):
         depth += (char == "(") - (char == ")")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sapwood.cli.console import count, echo
+from sapwood.cli.console import echo
 from sapwood.errors import CorpusError, ModelFormatError
 from sapwood.outputs import Input
 
@@ -57,25 +57,11 @@ TreebanksArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="TREEBANK",
-        help="Trees in Penn brackets: files (also .gz, .xz, .bz2), quoted globs, folders, or - for "
-        "stdin.",
+        help="Trees in Penn brackets or another --format: files (also .gz, .xz, .bz2), quoted "
+        "globs, folders, or - for stdin.",
         show_default=False,
     ),
 ]
-SkipBadOption = Annotated[
-    bool,
-    typer.Option(
-        "--skip-bad",
-        help="Count and skip trees that cannot be read, instead of stopping at the first. Not "
-        "before you have looked at one.",
-    ),
-]
-
-
-def tell_skipped(skipped: list[CorpusError] | None) -> None:
-    """Say how many trees could not be read, and the first reason."""
-    if skipped:
-        echo(f"skipped {count(len(skipped), 'broken tree')}; the first: {skipped[0]}")
 
 
 def load_model(name: str) -> Model:
@@ -103,14 +89,14 @@ def split_words(line: str) -> list[str]:
     return _WORD.findall(line)
 
 
-def read_lines(source: str) -> Generator[str, None, None]:
+def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:
     """The lines of a file, compressed or not, or of stdin, as they come."""
     from sapwood.corpus.files import lines_of, open_text, source_name
 
     if source == STDIN and sys.stdin.isatty():
         echo("reading from the terminal, one line each; Ctrl-D ends")
     # A generator, so that only failures of reading, not of writing, pass through open_text.
-    with open_text(source) as file:
+    with open_text(source, encoding) as file:
         for line in lines_of(file, source_name(source)):  # noqa: UP028 - `yield from` would close the file, and stdin with it
             yield line
 
@@ -137,15 +123,14 @@ def input_files(*sources: str) -> Iterator[Input]:
 
     For outputs, which must not be among them; what is missing is left to whoever reads it.
     """
-    from sapwood.corpus.files import expand
-    from sapwood.corpus.penn import SUFFIXES
+    from sapwood.corpus.formats import treebank_files
 
     for source in sources:
         if source == STDIN:
             yield 0  # which the shell may have opened from a file
             continue
         with suppress(CorpusError):
-            for file in expand(source, (*SUFFIXES, ".conllu")):
+            for file in treebank_files(source, also=(".conllu",)):
                 yield Path(str(file))
 
 

@@ -108,7 +108,7 @@ _COMMANDS = (
 )
 for _run, _epilog, _summary in _COMMANDS:
     app.command(epilog=_epilog, short_help=_summary)(_run)
-app.add_typer(data.app, name="data", short_help="List open treebanks, and fetch them.")
+app.add_typer(data.app, name="data", short_help="List and fetch open treebanks; convert your own.")
 
 
 def main() -> NoReturn:

@@ -19,10 +19,9 @@ LARGE_SHARE = 0.1  # of the longer trees: more is no chance
 
 def files_of(sources: Iterable[str]) -> list[Path]:
     """The files that names, globs and folders stand for, without stdin."""
-    from sapwood.corpus.files import expand
-    from sapwood.corpus.penn import SUFFIXES
+    from sapwood.corpus.formats import treebank_files
 
-    named = expand(list(sources), SUFFIXES)
+    named = treebank_files(list(sources))
     return [Path(file).resolve() for file in named if isinstance(file, (str, Path)) and file != "-"]
 
 

@@ -20,6 +20,13 @@ from sapwood.cli.inputs import (
     peek,
     read_lines,
 )
+from sapwood.cli.reading import (
+    EncodingOption,
+    FormatOption,
+    KeepFunctionsOption,
+    Reading,
+    SkipBadOption,
+)
 from sapwood.cli.sentences import RawOption, Text, TokenizerOption
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ Examples:
 """
 
 
-def score(
+def score(  # noqa: PLR0913 - every option of the command is an argument
     model: ModelArgument,
     file: Annotated[
         str,
@@ -44,17 +51,22 @@ def score(
             metavar="FILE", help="Trees or sentences; - for stdin.", show_default="stdin"
         ),
     ] = STDIN,
+    *,
     trees: Annotated[
         bool | None,
         typer.Option(
             "--trees/--sentences",
             help="What FILE holds: trees, or one tokenised sentence a line. Only needed for "
             "sentences that start with a bracket.",
-            show_default="trees where the text starts with (",
+            show_default="trees where the text starts like some",
         ),
     ] = None,
     raw: RawOption = False,
     tokenizer: TokenizerOption = None,
+    format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
+    keep_functions: KeepFunctionsOption = False,
+    skip_bad: SkipBadOption = False,
     jobs: JobsOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,12 +82,15 @@ def score(
     """
     how = Text(trees, raw, tokenizer)
     loaded = load_model(model)
-    first, lines = peek(read_lines(file))
-    starts_tree = first.lstrip().startswith("(") and not (raw or tokenizer)
+    from sapwood.corpus.formats import recognise
+
+    reading = Reading(format, encoding, keep_functions, skip_bad)
+    first, lines = peek(read_lines(file, encoding))
+    starts_tree = bool(format or recognise(first)) and not (raw or tokenizer)
     holds_trees = starts_tree if trees is None else trees
     tally = _Tally("trees" if holds_trees else "sentences", loaded.is_probabilistic)
     if holds_trees:
-        items = _tree_scores(loaded, lines, file)
+        items = _tree_scores(loaded, lines, file, reading)
     else:
         items = _scores(loaded, how.words_of(lines, file, loaded), jobs)
     for weight, n_words in items:
@@ -84,17 +99,19 @@ def score(
             print(tally.line(weight) if n_words else "")
     if as_json:
         print_json(tally.as_dict())
+    reading.tell()
     for line in tally.text():
         echo(line)
 
 
-def _tree_scores(model: Model, lines: Iterator[str], file: str) -> Iterator[tuple[SignedLog, int]]:
+def _tree_scores(
+    model: Model, lines: Iterator[str], file: str, reading: Reading
+) -> Iterator[tuple[SignedLog, int]]:
     from sapwood.corpus.clean import clean
-    from sapwood.corpus.files import source_name
-    from sapwood.corpus.penn import read_bracket_lines
     from sapwood.models.score import SignedLog
 
-    trees = (clean(tree) or tree for tree in read_bracket_lines(lines, source_name(file)))
+    keep = reading.keep_functions
+    trees = (clean(tree, keep_functions=keep) or tree for tree in reading.trees_of(lines, file))
     while chunk := list(islice(trees, CHUNK)):
         columns = (column.tolist() for column in model.signed_log_probs(chunk))
         for log, sign, tree in zip(*columns, chunk, strict=True):

@@ -13,17 +13,15 @@ from sapwood.cli.console import print_json
 from sapwood.cli.inputs import (
     ForceOption,
     JsonOption,
-    SkipBadOption,
     TreebanksArgument,
     claim_stdin,
     input_files,
-    tell_skipped,
 )
+from sapwood.cli.reading import EncodingOption, FormatOption, Reading, SkipBadOption
 from sapwood.outputs import check_output, open_output
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
-    from sapwood.errors import CorpusError
 
 ENDING = ".mrg"
 EPILOG = """\b
@@ -71,6 +69,8 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
         ),
     ] = By.tree,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another number draws others.")] = 0,
+    format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
     skip_bad: SkipBadOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -84,13 +84,13 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.corpus.split import PARTS, part_size, split_trees
 
     claim_stdin(*treebanks)
-    skipped: list[CorpusError] | None = [] if skip_bad else None
+    reading = Reading(format, encoding, skip_bad=skip_bad)
     paths = {name: Path(f"{prefix}{name}{ENDING}") for name in PARTS}
     for path in paths.values():
         others = [other for other in paths.values() if other != path]
         check_output(path, inputs=input_files(*treebanks), others=others, force=force)
-    trees, files = _read(treebanks, skipped)
-    tell_skipped(skipped)
+    trees, files = _read(treebanks, reading)
+    reading.tell()
     sizes = (part_size(size, len(trees)) for size in (dev, test))
     parts = split_trees(files, *sizes, by=by, seed=seed)
     written = {
@@ -107,15 +107,16 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
     _tell([_row(name, str(paths[name]), written) for name in written], as_json=as_json)
 
 
-def _read(treebanks: list[str], skipped: list[CorpusError] | None) -> tuple[list[Tree], list[int]]:
+def _read(treebanks: list[str], reading: Reading) -> tuple[list[Tree], list[int]]:
     """All trees, and the number of the file that each is from."""
-    from sapwood.corpus.files import expand
-    from sapwood.corpus.penn import SUFFIXES, read_trees
+    from sapwood.corpus.formats import treebank_files
+    from sapwood.corpus.penn import read_trees
 
     trees: list[Tree] = []
     files: list[int] = []
-    for number, source in enumerate(expand(treebanks, SUFFIXES)):
-        trees += read_trees(source, skipped=skipped)
+    sources = treebank_files(treebanks, reading.encoding, reading.left_out)
+    for number, source in enumerate(sources):
+        trees += read_trees(source, **reading.options())
         files += [number] * (len(trees) - len(files))
     return trees, files
 

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sapwood.cli.console import count, print_json, transient
-from sapwood.cli.inputs import (
-    JsonOption,
-    SkipBadOption,
-    TreebanksArgument,
-    claim_stdin,
-    tell_skipped,
-)
+from sapwood.cli.inputs import JsonOption, TreebanksArgument, claim_stdin
+from sapwood.cli.reading import EncodingOption, FormatOption, Reading, SkipBadOption
 
 if TYPE_CHECKING:
     from sapwood.corpus.statistics import TreeCounts
-    from sapwood.errors import CorpusError
 
 BAR = 40  # columns of the longest bar
 
@@ -44,6 +38,8 @@ def stats(
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rows of each list; JSON lists all.")
     ] = 12,
+    format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
     skip_bad: SkipBadOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -55,10 +51,10 @@ def stats(
     from sapwood.corpus.statistics import coverage, describe
 
     claim_stdin(*treebanks, *([against] if against else []))
-    skipped: list[CorpusError] | None = [] if skip_bad else None
-    known = _count([against], skipped) if against else None
-    counts = _count(treebanks, skipped)
-    tell_skipped(skipped)
+    reading = Reading(format, encoding, skip_bad=skip_bad)
+    known = _count([against], reading) if against else None
+    counts = _count(treebanks, reading)
+    reading.tell()
     report: dict[str, Any] = {"treebanks": treebanks, **describe(counts)}
     if known is not None:
         report["against"] = {"treebank": against, **coverage(counts, known)}
@@ -68,13 +64,13 @@ def stats(
         print("\n".join(_text(report, top)))
 
 
-def _count(treebanks: list[str], skipped: list[CorpusError] | None) -> TreeCounts:
+def _count(treebanks: list[str], reading: Reading) -> TreeCounts:
     from sapwood.corpus.penn import read_trees
     from sapwood.corpus.statistics import TreeCounts
     from sapwood.errors import CorpusError
 
     with transient("reading ..."):
-        counts = TreeCounts.of(read_trees(treebanks, skipped=skipped))
+        counts = TreeCounts.of(read_trees(treebanks, **reading.options()))
     if not counts.lengths:
         msg = f"{', '.join(treebanks)}: no tree with a word found"
         raise CorpusError(msg, hint="is the file empty, or are all its trees empty?")

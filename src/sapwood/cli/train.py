@@ -14,12 +14,18 @@ from sapwood.cli.inputs import (
     ForceOption,
     JobsOption,
     JsonOption,
-    SkipBadOption,
     TreebanksArgument,
     claim_stdin,
     input_files,
 )
 from sapwood.cli.methods import MAX_STATES, METHODS, Settings, describe_methods, known_method
+from sapwood.cli.reading import (
+    EncodingOption,
+    FormatOption,
+    KeepFunctionsOption,
+    Reading,
+    SkipBadOption,
+)
 from sapwood.cli.training import Run, dev_text, iteration_line, show_trial
 from sapwood.outputs import check_output
 
@@ -182,6 +188,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             "decided by the tags. Not english for another language."
         ),
     ] = Signatures.auto,
+    format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
+    keep_functions: KeepFunctionsOption = False,
     skip_bad: SkipBadOption = False,
     iterations: Annotated[
         int | None,
@@ -218,8 +227,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """Learn a grammar from a treebank and write it to a model file.
 
-    Traces, function tags and coindexation are cut from the trees first. The report has the figures
-    of reading, training and writing; parsing the --dev trees is timed apart, except for best, whose
+    Traces, function tags and coindexation are cut from the trees first; --keep-functions leaves
+    NP-SBJ as it is, though scores are of labels without functions. The report has the figures of
+    reading, training and writing; parsing the --dev trees is timed apart, except for best, whose
     budget covers it.
     """
     sources = [*treebanks, *([dev] if dev else [])]
@@ -255,7 +265,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             budget=Settings.budget if budget is None else seconds_of(budget),
             on_trial=show_trial,
         ),
-        skip_bad=skip_bad,
+        reading=Reading(format, encoding, keep_functions, skip_bad),
     )
     report = run.report()
     if as_json:

@@ -10,15 +10,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from sapwood.cli.console import Meter, Phases, count, echo, wipe
-from sapwood.cli.inputs import tell_skipped
 from sapwood.cli.methods import METHODS, Learner, Settings
 from sapwood.cli.overlap import warn_of_dev_in_training, warn_of_training_trees_twice
+from sapwood.cli.reading import Reading
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Transform
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
-    from sapwood.errors import CorpusError
     from sapwood.estimators.dev_set import Grades
     from sapwood.estimators.ensemble import EnsembleLPCFG, Trial
     from sapwood.models.ensemble import Model
@@ -48,7 +47,7 @@ class Run:
     method: str
     transform: Transform
     settings: Settings
-    skip_bad: bool
+    reading: Reading
     force: bool = False
 
     def report(self) -> dict[str, Any]:
@@ -104,13 +103,12 @@ class Run:
         return report | {"dev": scores_of(info.grades)}
 
     def _read(self, phases: Phases) -> tuple[Treebank, list[Tree]]:
-        skipped: list[CorpusError] | None = [] if self.skip_bad else None
         with phases.phase("reading") as notes:
             # Dev first: a mistake in its name should show before the long part.
-            gold = read_clean(self.dev, skipped) if self.dev else []
-            bank = read_bank(self.treebanks, self.transform, skipped)
+            gold = self.reading.clean_trees(self.dev) if self.dev else []
+            bank = self.reading.bank(self.treebanks, self.transform)
             notes += [count(bank.n_trees, "tree"), count(bank.n_tokens, "word")]
-        tell_skipped(skipped)
+        self.reading.tell()
         warn_of_training_trees_twice(bank, self.treebanks)
         if self.dev:
             warn_of_dev_in_training(bank, self.treebanks, gold, self.dev)
@@ -124,6 +122,7 @@ class Run:
             "treebanks": self.treebanks,
             "seed": self.settings.seed,
             "rare_count": self.settings.rare_count,
+            "keep_functions": self.reading.keep_functions,
             "sapwood": __version__,
         }
         return replace(model, record=dict(model.record) | origin)
@@ -182,38 +181,6 @@ def step_seconds(learner: Learner) -> dict[str, float]:
     """Wall-clock seconds of the steps of a learner that times them; empty for others."""
     info = getattr(learner, "info_", None)
     return dict(getattr(info, "seconds", {}))
-
-
-def read_bank(
-    sources: list[str],
-    transform: Transform | None = None,
-    skipped: list[CorpusError] | None = None,
-) -> Treebank:
-    """A treebank; when no tree is found, the error says in which files, and why if all were bad."""
-    from sapwood.corpus.treebank import read_treebank
-    from sapwood.errors import CorpusError
-
-    try:
-        return read_treebank(sources, transform, skipped=skipped)
-    except CorpusError as error:
-        if error.file is None:
-            error.file = ", ".join(sources)
-            if skipped:
-                error.hint = f"{count(len(skipped), 'tree')} skipped; the first: {skipped[0]}"
-        raise
-
-
-def read_clean(source: str, skipped: list[CorpusError] | None = None) -> list[Tree]:
-    """The cleaned trees of a file; an error when there is none."""
-    from sapwood.corpus.clean import clean_all
-    from sapwood.corpus.penn import read_trees
-    from sapwood.errors import CorpusError
-
-    trees = list(clean_all(read_trees(source, skipped=skipped)))
-    if not trees:
-        msg = "no tree found"
-        raise CorpusError(msg, file=source, hint="is the file empty?")
-    return trees
 
 
 def score_on(model: Model, gold: list[Tree], jobs: int) -> dict[str, Any]:

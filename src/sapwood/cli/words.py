@@ -9,6 +9,7 @@ import typer
 
 from sapwood.cli.console import count, echo
 from sapwood.cli.inputs import ForceOption, TreebanksArgument, claim_stdin, input_files
+from sapwood.cli.reading import EncodingOption, FormatOption, Reading, SkipBadOption
 from sapwood.outputs import check_output, open_output
 
 EPILOG = """\b
@@ -30,6 +31,9 @@ def words(
             help="Write here instead of to stdout (-); the file appears when it is complete.",
         ),
     ] = None,
+    format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
+    skip_bad: SkipBadOption = False,
     force: ForceOption = False,
 ) -> None:
     """Write the sentences of a treebank, one a line, words with blanks between them.
@@ -40,12 +44,20 @@ def words(
     from sapwood.corpus.sentences import read_sentences
 
     claim_stdin(*treebanks)
+    reading = Reading(format, encoding, skip_bad=skip_bad)
     if out is not None:
         check_output(out, inputs=input_files(*treebanks), force=force, may_stream=True)
     n_sentences = n_words = 0
     with open_output(out, force=force) as target:
-        for sentence in read_sentences(treebanks):
+        for sentence in read_sentences(
+            treebanks,
+            format=format,
+            encoding=encoding,
+            skipped=reading.skipped if skip_bad else None,
+            left_out=reading.left_out,
+        ):
             target.write(" ".join(sentence) + "\n")
             n_sentences += bool(sentence)
             n_words += len(sentence)
+    reading.tell()
     echo(f"{count(n_sentences, 'sentence')}  {count(n_words, 'word')}")

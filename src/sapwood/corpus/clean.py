@@ -8,8 +8,9 @@ In this order, for every tree:
    under a number or symbol tag (`(CD 0)`, `(SYM *)`).
 2. **Emptied nodes go**, and so on upwards.
 3. **Function tags and coindexation are cut** from phrase labels: `NP-SBJ-1` and `NP=2` become
-   `NP`. Tags lose only coindexation (`CONJ-1`), because a dash on a tag is morphology (`N-D`).
-   Labels that start with a dash (`-LRB-`) are left alone.
+   `NP`. Tags lose coindexation (`CONJ-1`) and the function tags of the Penn and TIGER treebanks
+   (`NNP-SBJ`, `ART-NK`); any other dash on a tag is morphology (`N-D`). Labels that start with a
+   dash (`-LRB-`) are left alone. With `keep_functions` only coindexation goes.
 4. **`X -> X` collapses**: a node with an only child of its own label is replaced by that child.
 5. **The root is `TOP`.** `ROOT`, `TOP`, `S1`, `VROOT` and empty labels at the top become one `TOP`;
    a tree without such a root gets one.
@@ -20,10 +21,10 @@ The recipe is idempotent: `clean(clean(t)) == clean(t)`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-from sapwood.corpus.tree import Tree, as_tree
+from sapwood.corpus.tree import Tree, as_tree, rebuild
 
 ROOT = "TOP"
 ROOT_LABELS = frozenset({"", "TOP", "ROOT", "S1", "VROOT"})
@@ -34,17 +35,37 @@ _HISTORICAL_EMPTY = re.compile(
     r"(C|P|TO|DO|W?(NP|PP|CP|IP|ADVP|ADJP|QP|NUMP|CONJP)|W[A-Z]+P)([-=].*)?"
 )
 _COINDEX = re.compile(r"([-=]\d+)+$")
+# Function tags that some treebanks also put on parts of speech: those of the English and Chinese
+# Penn treebanks, then the edge labels of NEGRA and TIGER. Any other dash on a tag is morphology.
+_TAG_FUNCTIONS = (
+    "ADV|APP|BNF|CLF|CLR|CND|DIR|DTV|EXT|FOC|HLN|IJ|IMP|IO|LGS|LOC|MNR|NOM|OBJ|PN|PRD|PRP|PUT|SBJ"
+    "|SHORT|TMP|TPC|TTL|VOC|WH"
+    "|AC|ADC|AG|AMS|AVC|CC|CD|CJ|CM|CP|CVC|DA|DH|DM|EP|HD|JU|MO|NG|NK|NMC|OA|OA2|OC|OG|OP|PAR|PD"
+    "|PG|PH|PM|PNC|RC|RE|RS|SB|SBP|SVP|UC|VO"
+)
+_TAG_SUFFIX = re.compile(rf"([-=](\d+|{_TAG_FUNCTIONS}))+$")
 
 
-def clean(tree: Tree) -> Tree | None:
+def clean(tree: Tree, *, keep_functions: bool = False) -> Tree | None:
     """Apply the recipe of this module; None when nothing but empties was there.
+
+    Parameters
+    ----------
+    tree
+        As published.
+    keep_functions
+        Whether step 3 cuts coindexation alone, so that `NP-SBJ-1` becomes `NP-SBJ`.
 
     Examples
     --------
-    >>> print(clean(Tree.parse("( (S (NP-SBJ-1 (DT a) (NN cat)) (VP (VBD sat) (NP (-NONE- *)))))")))
+    >>> tree = Tree.parse("( (S (NP-SBJ-1 (DT a) (NN cat)) (VP (VBD sat) (NP (-NONE- *)))))")
+    >>> print(clean(tree))
     (TOP (S (NP (DT a) (NN cat)) (VP (VBD sat))))
+    >>> print(clean(tree, keep_functions=True))
+    (TOP (S (NP-SBJ (DT a) (NN cat)) (VP (VBD sat))))
     """
-    kept = _clean_nodes(as_tree(tree))
+    steps = (_leaf, _phrase) if keep_functions else (_plain_leaf, _plain_phrase)
+    kept = rebuild(as_tree(tree), *steps)
     if kept is None:
         return None
     while kept.label in ROOT_LABELS and not kept.is_preterminal and len(kept.children) == 1:
@@ -54,34 +75,37 @@ def clean(tree: Tree) -> Tree | None:
     return Tree._trusted(ROOT, (kept,))
 
 
-def clean_all(trees: Iterable[Tree]) -> Iterator[Tree]:
+def clean_all(trees: Iterable[Tree], *, keep_functions: bool = False) -> Iterator[Tree]:
     """Clean a stream, leaving out the trees of which nothing remains."""
-    return (kept for tree in trees if (kept := clean(tree)) is not None)
+    cleaned = (clean(tree, keep_functions=keep_functions) for tree in trees)
+    return (kept for kept in cleaned if kept is not None)
 
 
-def _clean_nodes(tree: Tree) -> Tree | None:
-    """Steps 1 to 4, bottom-up over the nodes from last to first, so that depth is no limit."""
-    done: list[Tree | None] = []
-    for node in reversed(list(tree.nodes())):
-        if isinstance(node.children[0], str):
-            done.append(_clean_leaf(node, node.children[0]))
-            continue
-        n_kids = len(node.children)
-        kept = tuple([kid for kid in reversed(done[-n_kids:]) if kid is not None])
-        del done[-n_kids:]
-        done.append(_clean_phrase(node.label, kept) if kept else None)
-    return done[0]
+def _plain_leaf(node: Tree) -> Tree | None:
+    return _relabelled_leaf(node, clean_tag)
 
 
-def _clean_leaf(node: Tree, word: str) -> Tree | None:
-    if is_empty(node.label, word):
+def _leaf(node: Tree) -> Tree | None:
+    return _relabelled_leaf(node, cut_index)
+
+
+def _relabelled_leaf(node: Tree, rename: Callable[[str], str]) -> Tree | None:
+    word = node.children[0]
+    if is_empty(node.label, word):  # type: ignore[arg-type]
         return None
-    label = clean_tag(node.label)
+    label = rename(node.label)
     return node if label == node.label else Tree._trusted(label, node.children)
 
 
-def _clean_phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
-    label = clean_label(label)
+def _plain_phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
+    return _collapse(clean_label(label), kids)
+
+
+def _phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
+    return _collapse(cut_index(label), kids)
+
+
+def _collapse(label: str, kids: tuple[Tree, ...]) -> Tree:
     return kids[0] if len(kids) == 1 and kids[0].label == label else Tree._trusted(label, kids)
 
 
@@ -101,8 +125,30 @@ def clean_label(label: str) -> str:
 
 @lru_cache(maxsize=4096)
 def clean_tag(label: str) -> str:
-    """Cut coindexation from a tag; `N-D` keeps its case, `-LRB-` its dashes."""
-    return label if label.startswith("-") else _COINDEX.sub("", label) or label
+    """Cut coindexation and known function tags; `N-D` keeps its case, `-LRB-` its dashes.
+
+    Examples
+    --------
+    >>> clean_tag("CONJ-1"), clean_tag("NNP-SBJ"), clean_tag("ART-NK"), clean_tag("N-D")
+    ('CONJ', 'NNP', 'ART', 'N-D')
+    """
+    if label.startswith("-"):
+        return label
+    # A phrase label right above a word stays apart from that phrase: (NP-SBJ I) is no (NP I).
+    cut = _COINDEX if _HISTORICAL_EMPTY.fullmatch(label) else _TAG_SUFFIX
+    return cut.sub("", label) or label
+
+
+@lru_cache(maxsize=4096)
+def cut_index(label: str) -> str:
+    """Cut coindexation alone.
+
+    Examples
+    --------
+    >>> cut_index("NP-SBJ-1"), cut_index("S=2"), cut_index("-LRB-")
+    ('NP-SBJ', 'S', '-LRB-')
+    """
+    return label if label.startswith(("-", "=")) else _COINDEX.sub("", label) or label
 
 
 def is_empty(label: str, word: str) -> bool:

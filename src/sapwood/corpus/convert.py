@@ -6,45 +6,22 @@ import io
 import re
 from collections.abc import Callable, Iterator
 
-from sapwood.corpus.penn import read_trees
-from sapwood.corpus.tree import Tree
+from sapwood.corpus import formats
+from sapwood.corpus.formats import read_lines
 from sapwood.errors import CorpusError
 
 Skipped = list[CorpusError]
 Convert = Callable[[str, str, Skipped], Iterator[str]]
 
 
-def convert_penn(text: str, name: str, skipped: Skipped) -> Iterator[str]:
-    """Penn brackets over any number of lines; a word with an inner blank is joined with `_`."""
-    for tree in _read(text, name, skipped, join_words=True):
-        yield f"{tree}\n"
+def convert_trees(format: str) -> Convert:
+    """A converter of one of `sapwood.corpus.formats` to brackets, one tree a line."""
 
+    def convert(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+        for tree in read_lines(io.StringIO(text), name, format, skipped=skipped):
+            yield f"{tree}\n"
 
-def convert_lemmatised(text: str, name: str, skipped: Skipped) -> Iterator[str]:
-    """Brackets with leaves `(tag word lemma)` or, for punctuation, `(,)`; the lemma goes."""
-    text = re.sub(r"(?m)^#.*", "", text)
-    text = re.sub(r"\(([^\s()])\)", r"(\1 \1)", text)
-    text = re.sub(r"\(([^\s()]+)\s+([^\s()]+)\s+[^\s()]+\s*\)", r"(\1 \2)", text)
-    for tree in _read(text, name, skipped, join_words=False):
-        yield f"{tree}\n"
-
-
-def convert_psd(text: str, name: str, skipped: Skipped) -> Iterator[str]:
-    """Penn-historical brackets: wrappers, codes, comment blocks and lemmas go, empties stay.
-
-    Examples
-    --------
-    >>> text = "( (IP-MAT (NP-SBJ *con*) (VBDI kom-koma) (. .-.)) (ID 1150.X,.1))"
-    >>> print(*convert_psd(text, "x.psd", []), end="")
-    (IP-MAT (NP-SBJ *con*) (VBDI kom) (. .))
-    """
-    # As many line breaks stay as went, so that errors name the right line.
-    text = _PSD_COMMENT.sub(lambda block: "\n" * block.group().count("\n"), text)
-    for tree in _read(text, name, skipped, join_words=True):
-        kept = _without_codes(tree)
-        if kept is not None:
-            wrapped = kept.label == "" and len(kept) == 1
-            yield f"{kept[0] if wrapped else kept}\n"
+    return convert
 
 
 def convert_dp(text: str, name: str, skipped: Skipped) -> Iterator[str]:
@@ -78,60 +55,12 @@ def convert_conllu(text: str, name: str, skipped: Skipped) -> Iterator[str]:
     yield text
 
 
+_HEAD = re.compile(r"\d{1,9}")  # int() refuses digits by the thousand
+
 FORMATS: dict[str, tuple[Convert, str]] = {
-    "penn": (convert_penn, ".mrg"),
-    "lemmatised": (convert_lemmatised, ".mrg"),
-    "psd": (convert_psd, ".mrg"),
+    name: (convert_trees(name), ".mrg") for name in formats.FORMATS
+} | {
     "dp": (convert_dp, ".conllu"),
     "conllu": (convert_conllu, ".conllu"),
     "tagged": (convert_tagged, ".tagged"),
 }
-
-_HEAD = re.compile(r"\d{1,9}")  # int() refuses digits by the thousand
-_PSD_COMMENT = re.compile(r"^[ \t]*(?:/~\*.*?\*~/|/\*.*?\*/)", re.DOTALL | re.MULTILINE)
-_PSD_CODES = frozenset({"CODE", "ID", "META", "METADATA"})
-_PSD_EMPTY = re.compile(r"0|\*([^*]*\*)?(-.*)?")
-
-
-def _read(text: str, name: str, skipped: Skipped, *, join_words: bool) -> Iterator[Tree]:
-    file = io.StringIO(text.removeprefix("\ufeff"))
-    file.name = name  # what error messages call it
-    return read_trees(file, skipped=skipped, join_words=join_words)
-
-
-def _without_codes(node: Tree) -> Tree | None:
-    """The tree without nodes that are no language, leaves cut to their forms; None when empty."""
-    if node.label in _PSD_CODES:
-        return None
-    if node.is_preterminal:
-        return Tree(node.label, psd_form(node.word)) if node.label else None
-    kept = [kid for child in node if (kid := _without_codes(child)) is not None]
-    return Tree(node.label, kept) if kept else None
-
-
-def psd_form(leaf: str) -> str:
-    """Cut a leaf `form-lemma` to its form.
-
-    The last hyphen separates, except where form and lemma are the same and hold hyphens themselves
-    (`---` is a hyphen with its lemma). Empty categories have no lemma.
-
-    Examples
-    --------
-    >>> [psd_form(leaf) for leaf in ("$nar-hinn", ",-,", "---", "*T*-1", "0", "a-b-a-b")]
-    ['$nar', ',', '-', '*T*-1', '0', 'a-b']
-    """
-    half = _half(leaf)
-    if half:
-        return half
-    if _PSD_EMPTY.fullmatch(leaf) or not leaf.strip("-"):
-        return leaf
-    form = leaf.rpartition("-")[0] or leaf
-    # A few quotation marks carry their lemma twice ("-"-").
-    return form if any(map(str.isalnum, form)) else _half(form) or form
-
-
-def _half(text: str) -> str | None:
-    """The word of which `text` is `word-word`."""
-    middle = len(text) // 2
-    same = text[:middle] == text[middle + 1 :] and text[middle : middle + 1] == "-"
-    return text[:middle] if same and middle else None

@@ -2,21 +2,27 @@
 
 Both draw the same layout. Words stand on the bottom line, tags right above them, and every phrase
 one level above its highest child; each node has a stretch of columns to itself, so that nothing
-can overlap however wide the tree. All steps are loops, so depth is no limit.
+can overlap however wide the tree. All steps are loops.
+
+A tree wider than the page is cut into rows (`sapwood.corpus.wrap`), drawn one below the other.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from xml.sax.saxutils import escape
 
 from sapwood.corpus.tree import Tree
+from sapwood.corpus.wrap import Measure, wrap
+from sapwood.errors import SapwoodError
 
-Measure = Callable[[str, str], int]
+TEXT_WIDTH = 100  # columns of most terminals
+SVG_WIDTH = 1200  # pixels that fit a page
+MAX_WORDS = 2000  # of a drawing that anybody could look at
+MAX_LEVELS = 1000
 
 _NO_LABEL = "·"  # what an empty label shows, so that its lines still meet somewhere
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -44,15 +50,22 @@ _DARK = (
 _LIGHT = {"phrase": "#1f4fa3", "tag": "#1e7045", "word": "#1a1c20"}
 
 
-def draw_text(tree: Tree, *, colour: bool = False) -> str:
+def draw_text(tree: Tree, *, colour: bool = False, width: int | None = TEXT_WIDTH) -> str:
     """Draw a tree as lines of text.
 
     Parameters
     ----------
     tree
-        Of any depth.
+        With at most `MAX_WORDS` words.
     colour
         Whether to mark labels with ANSI colours.
+    width
+        Columns after which a row ends; None draws all of it in one.
+
+    Raises
+    ------
+    SapwoodError
+        When the tree is too large for any drawing.
 
     Examples
     --------
@@ -67,7 +80,11 @@ def draw_text(tree: Tree, *, colour: bool = False) -> str:
      │     │     │
     dogs  bark  now
     """
-    items = _layout(tree, measure=lambda text, kind: _columns(text), gap=2)
+    rows = _layouts(tree, lambda text, kind: _columns(text), 2, width)
+    return "\n\n".join(_draw_row(items, colour=colour) for items in rows)
+
+
+def _draw_row(items: list[_Item], *, colour: bool) -> str:
     rows: dict[int, list[_Piece]] = defaultdict(list)
     top = items[0].height
     for item in items:
@@ -78,25 +95,43 @@ def draw_text(tree: Tree, *, colour: bool = False) -> str:
     return "\n".join(_row(rows[number], colour=colour) for number in range(2 * top + 1))
 
 
-def draw_svg(tree: Tree) -> str:
-    """Draw a tree as a self-contained SVG document, the same bytes for the same tree."""
-    items = _layout(tree, measure=_pixels, gap=_GAP)
-    top = items[0].height
-    width = items[0].extent + 2 * _MARGIN
-    height = top * _LEVEL + _FONT_SIZE + 2 * _MARGIN
-    sentence = escape(" ".join(item.text for item in items if item.kind == "word"))
-    lines = [_branches(item, [items[kid] for kid in item.kids], top) for item in items if item.kids]
+def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
+    """Draw a tree as a self-contained SVG document, the same bytes for the same tree.
+
+    Parameters
+    ----------
+    tree
+        With at most `MAX_WORDS` words.
+    width
+        Pixels after which a row ends; None draws all of it in one.
+
+    Raises
+    ------
+    SapwoodError
+        When the tree is too large for any drawing.
+    """
+    rows = _layouts(tree, _pixels, _GAP, None if width is None else width - 2 * _MARGIN)
+    lines: list[str] = []
+    labels: list[str] = []
+    down = 0  # pixels above the row
+    for items in rows:
+        floor = down + items[0].height * _LEVEL
+        lines += [_branches(item, [items[k] for k in item.kids], floor) for item in items]
+        labels += [_label(item, floor) for item in items]
+        down = floor + _FONT_SIZE + 2 * _MARGIN
+    across = max(items[0].extent for items in rows) + 2 * _MARGIN
+    sentence = escape(_printable(" ".join(tree.words())))
     return "\n".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-tree" role="img"'
-            f' width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
+            f' width="{across}" height="{down}" viewBox="0 0 {across} {down}">',
             f"<title>{sentence}</title>",
             f"<style>{_DARK}</style>",
-            f'<rect class="paper" width="{width}" height="{height}" rx="8" fill="#ffffff"/>',
-            f'<path class="line" d="{" ".join(lines)}" fill="none" stroke="#9aa1ad"'
+            f'<rect class="paper" width="{across}" height="{down}" rx="8" fill="#ffffff"/>',
+            f'<path class="line" d="{" ".join(filter(None, lines))}" fill="none" stroke="#9aa1ad"'
             ' stroke-width="1.5" stroke-linejoin="round"/>',
             f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" text-anchor="middle">',
-            *(_label(item, top) for item in items),
+            *labels,
             "</g>",
             "</svg>",
         ]
@@ -126,6 +161,19 @@ class _Item:
     def first(self) -> int:
         """The first column of the text itself."""
         return self.centre - (self.size - 1) // 2
+
+
+def _layouts(tree: Tree, measure: Measure, gap: int, width: int | None) -> list[list[_Item]]:
+    """The places of all labels and words, for each row that the width leaves room for."""
+    items = _layout(tree, measure=measure, gap=gap)
+    n_words = sum(item.kind == "word" for item in items)
+    if n_words > MAX_WORDS or items[0].height > MAX_LEVELS:
+        msg = f"too large to draw: {n_words:,} words, {items[0].height:,} levels"
+        hint = f"draw a part of at most {MAX_WORDS:,} words and {MAX_LEVELS:,} levels: tree[0]"
+        raise SapwoodError(msg, hint=hint)
+    if width is None or items[0].extent <= width:
+        return [items]
+    return [_layout(row, measure=measure, gap=gap) for row in wrap(tree, measure, gap, width)]
 
 
 def _layout(tree: Tree, *, measure: Measure, gap: int) -> list[_Item]:
@@ -265,26 +313,27 @@ def _em(char: str) -> float:
     return 0.74 if char.isupper() else 0.62
 
 
-def _branches(item: _Item, kids: list[_Item], top: int) -> str:
+def _branches(item: _Item, kids: list[_Item], floor: int) -> str:
     """Path data: down from the item, along to each child, down to it."""
-    start = _baseline(item, top) + 5
+    start = _baseline(item, floor) + 5
     middle = start + (_LEVEL - _FONT_SIZE - 8) // 2
     x = item.centre + _MARGIN
     parts = [f"M{x} {start}V{middle}"] if len(kids) > 1 else []
     for kid in kids:
-        end = _baseline(kid, top) - _FONT_SIZE - 1
+        end = _baseline(kid, floor) - _FONT_SIZE - 1
         along = f"M{x} {middle}H{kid.centre + _MARGIN}" if len(kids) > 1 else f"M{x} {start}"
         parts.append(f"{along}V{end}")
     return "".join(parts)
 
 
-def _baseline(item: _Item, top: int) -> int:
-    return _MARGIN + _FONT_SIZE - 2 + (top - item.height) * _LEVEL
+def _baseline(item: _Item, floor: int) -> int:
+    """Where the text of an item stands, over words that stand `floor` below the first label."""
+    return _MARGIN + _FONT_SIZE - 2 + floor - item.height * _LEVEL
 
 
-def _label(item: _Item, top: int) -> str:
+def _label(item: _Item, floor: int) -> str:
     weight = ' font-weight="600"' if item.kind == "phrase" else ""
     return (
-        f'<text class="{item.kind}" x="{item.centre + _MARGIN}" y="{_baseline(item, top)}"'
+        f'<text class="{item.kind}" x="{item.centre + _MARGIN}" y="{_baseline(item, floor)}"'
         f' fill="{_LIGHT[item.kind]}"{weight}>{escape(item.text)}</text>'
     )

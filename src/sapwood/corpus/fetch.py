@@ -38,7 +38,7 @@ N_WORKERS = 4
 N_TRIES = 2
 TIMEOUT = (10.0, 30.0)  # seconds to connect, and between two packets
 STAMP = "fetched.json"
-VERSION = 1  # raise it when a converter changes, so that corpora are written anew
+VERSION = 2  # raise it when a converter changes, so that corpora are written anew
 
 
 def fetch(

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import io
+import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from sapwood.arguments import as_items, as_path
-from sapwood.errors import CorpusError
+from sapwood.errors import CorpusError, SapwoodError
 
 Source = str | Path | IO[str]
 COMPRESSED = (".gz", ".xz", ".bz2")
 # Of one line, or of one tree. The longest real sentences have some thousands: more is a file
 # without line ends, a damaged one, or one that expands without end, and must not fill the memory.
 MAX_CHARACTERS = 10_000_000
+XML_START = 200  # bytes in which an XML file names its encoding
+_XML_ENCODING = re.compile(rb"""<\?xml[^>]*\bencoding=["']([A-Za-z][\w.-]*)["']""")
+_OTHER_SCRIPTS = ("gb18030", "big5", "euc_jp", "shift_jis", "euc_kr", "koi8-r", "windows-1251")
+_NAME_IT = "name its encoding with --encoding, if it is text"
 
 
-def expand(sources: Source | Iterable[Source], suffixes: tuple[str, ...]) -> list[Source]:
+def expand(
+    sources: Source | Iterable[Source],
+    suffixes: tuple[str, ...],
+    *,
+    is_wanted: Callable[[Path], bool] | None = None,
+    left_out: list[str] | None = None,
+) -> list[Source]:
     """Replace globs and folders by the files they stand for, sorted.
 
     Parameters
@@ -29,15 +41,28 @@ def expand(sources: Source | Iterable[Source], suffixes: tuple[str, ...]) -> lis
     sources
         One or several of: path, glob, folder, `-` (stdin), open text file.
     suffixes
-        The file endings that count inside a folder, compressed or not.
+        The file endings that count inside a folder, compressed or not, in any case.
+    is_wanted
+        Asked about each such file of a folder; None wants them all.
+    left_out
+        When given, the other files of folders are appended, hidden ones apart.
     """
     if isinstance(sources, (str, Path)) or hasattr(sources, "read"):
         sources = [cast("Source", sources)]
     sources = list(as_items(sources, "the path of a file or folder, or several"))
-    return [file for source in sources for file in _expand_one(source, suffixes)]
+    rest: list[str] = []
+    found = [file for one in sources for file in _expand_one(one, suffixes, is_wanted, rest)]
+    if left_out is not None:
+        left_out += rest
+    return found
 
 
-def _expand_one(source: Source, suffixes: tuple[str, ...]) -> list[Source]:
+def _expand_one(
+    source: Source,
+    suffixes: tuple[str, ...],
+    is_wanted: Callable[[Path], bool] | None,
+    left_out: list[str],
+) -> list[Source]:
     if hasattr(source, "read") or str(source) == "-":
         return [source]
     source = as_path(source, "a file or folder")
@@ -45,7 +70,7 @@ def _expand_one(source: Source, suffixes: tuple[str, ...]) -> list[Source]:
         path = Path(source).expanduser()
         path.exists()
     if path.is_dir():
-        return _in_folder(path, suffixes)
+        return _in_folder(path, suffixes, is_wanted, left_out)
     if path.exists():
         return [path]
     if glob.has_magic(str(path)):
@@ -53,39 +78,84 @@ def _expand_one(source: Source, suffixes: tuple[str, ...]) -> list[Source]:
         if not found:
             msg = "no file matches this pattern"
             raise CorpusError(msg, file=str(source), hint="check the folder and the ending")
-        return [file for name in found for file in _expand_one(name, suffixes)]
+        parts = (_expand_one(name, suffixes, is_wanted, left_out) for name in found)
+        return [file for part in parts for file in part]
     msg = "no such file or folder"
     raise CorpusError(msg, file=str(source), hint="check the path; quote globs, `-` means stdin")
 
 
-def _in_folder(folder: Path, suffixes: tuple[str, ...]) -> list[Source]:
-    wanted = tuple(suffix + ending for suffix in suffixes for ending in ("", *COMPRESSED))
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name.endswith(wanted))
-    if not files:
-        endings = ", ".join(suffixes)
-        msg = f"the folder holds no file ending in {endings} (or those with .gz, .xz, .bz2)"
+def _in_folder(
+    folder: Path,
+    suffixes: tuple[str, ...],
+    is_wanted: Callable[[Path], bool] | None,
+    left_out: list[str],
+) -> list[Source]:
+    endings = tuple(suffix + more for suffix in suffixes for more in ("", *COMPRESSED))
+    wanted: list[Source] = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        named = path.name.lower().endswith(endings)
+        if named and (is_wanted is None or is_wanted(path)):
+            wanted.append(path)
+        elif not path.name.startswith("."):
+            left_out.append(str(path))
+    if not wanted:
+        names = ", ".join(suffixes)
+        msg = f"the folder holds no file ending in {names} (or those with .gz, .xz, .bz2)"
         raise CorpusError(msg, file=str(folder), hint="name the files, or use a glob")
-    return list(files)
+    return wanted
 
 
 @contextmanager
-def open_text(source: Source) -> Iterator[IO[str]]:
-    """Open one source as UTF-8 text, decompressing by its ending; failures become CorpusError."""
+def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
+    """Open one source as text, decompressing by its ending; failures become CorpusError.
+
+    Parameters
+    ----------
+    source
+        Path, `-`, or an open text file, which is taken as it is.
+    encoding
+        As Python calls it. An XML file that names its own is read by that.
+    """
+    _check_encoding(encoding)
     if not isinstance(source, (str, Path)):
-        with _explained(source_name(source)):
+        with _explained(source_name(source), encoding):
             yield source
         return
     if str(source) == "-":
-        with _explained("<stdin>"):
-            text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
+        with _explained("<stdin>", encoding):
+            text = _decoded(sys.stdin.buffer, encoding)
             try:
                 yield text
             finally:
                 with suppress(ValueError):  # stdin itself was closed in the meantime
                     text.detach()  # or stdin would be closed with it
         return
-    with _explained(str(source)), _open_path(Path(source)) as file:
-        yield file
+    with (
+        _explained(str(source), encoding),
+        _open_path(Path(source)) as file,
+        _decoded(file, encoding) as text,
+    ):
+        yield text
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        codecs.lookup(encoding)
+    except (LookupError, ValueError) as error:
+        msg = f"no encoding is called {encoding!r}"
+        hint = "for example utf-8, latin-1, windows-1252, utf-16, gb18030, big5"
+        raise SapwoodError(msg, hint=hint) from error
+
+
+def _decoded(file: Any, encoding: str) -> io.TextIOWrapper:
+    """Bytes as text, by the encoding that an XML file names in its first line, if it does."""
+    start = file.peek(XML_START) if hasattr(file, "peek") else b""
+    named = _XML_ENCODING.match(start)
+    encoding = named[1].decode() if named else encoding
+    _check_encoding(encoding)
+    # utf-8-sig also accepts files without a byte-order mark
+    is_utf_8 = codecs.lookup(encoding).name == "utf-8"
+    return io.TextIOWrapper(file, encoding="utf-8-sig" if is_utf_8 else encoding)
 
 
 def lines_of(file: IO[str], name: str) -> Iterator[str]:
@@ -121,37 +191,74 @@ def source_name(source: Source) -> str:
     return str(getattr(source, "name", "<text>"))
 
 
-def _open_path(path: Path) -> IO[str]:
-    # utf-8-sig also accepts files without a byte-order mark
-    if path.suffix == ".gz":
+def _open_path(path: Path) -> Any:
+    ending = path.suffix.lower()
+    if ending == ".gz":
         import gzip
 
-        return gzip.open(path, "rt", encoding="utf-8-sig")
-    if path.suffix == ".xz":
+        return gzip.open(path)
+    if ending == ".xz":
         import lzma
 
-        return lzma.open(path, "rt", encoding="utf-8-sig")
-    if path.suffix == ".bz2":
+        return lzma.open(path)
+    if ending == ".bz2":
         import bz2
 
-        return bz2.open(path, "rt", encoding="utf-8-sig")
-    return path.open(encoding="utf-8-sig")
+        return bz2.open(path)
+    return path.open("rb")
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
+def _explained(name: str, encoding: str = "utf-8") -> Iterator[None]:
     """Turn the many ways in which reading can fail into one error that says what to do."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        msg = f"not UTF-8 text (byte {error.object[error.start]:#04x}: {error.reason})"
-        raise CorpusError(msg, file=name, hint="convert it: iconv -f LATIN1 -t UTF-8") from error
+    except UnicodeError as error:
+        raise _not_text(name, encoding, error) from error
     except (EOFError, OSError, RuntimeError, zlib.error) as error:
         raise _read_failure(name, error) from error
     except Exception as error:
         if type(error).__name__ != "LZMAError":  # lzma stays unimported unless a file needs it
             raise
         raise _read_failure(name, error) from error
+
+
+def _not_text(name: str, encoding: str, error: UnicodeError) -> CorpusError:
+    encoding = getattr(error, "encoding", None) or encoding
+    title = "UTF-8" if codecs.lookup(encoding).name == "utf-8" else encoding
+    if not isinstance(error, UnicodeDecodeError):  # UTF-16 without a mark at its start
+        return CorpusError(f"not {title} text ({error})", file=name, hint=_NAME_IT)
+    msg = f"not {title} text (byte {error.object[error.start]:#04x}: {error.reason})"
+    likely = likely_encodings(error.object)
+    hint = f"it may be {' or '.join(likely)}: --encoding {likely[0]}" if likely else _NAME_IT
+    return CorpusError(msg, file=name, hint=hint)
+
+
+def likely_encodings(data: bytes) -> list[str]:
+    """What bytes that are not UTF-8 may be, the likeliest first; empty for no text at all.
+
+    Examples
+    --------
+    >>> likely_encodings("(N café)".encode("latin-1"))
+    ['latin-1']
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return ["utf-16"]
+    if b"\0" in data:
+        return []
+    high = [byte for byte in data if byte >= 0x80]
+    n_letters = len(high) + sum(chr(byte).isalpha() for byte in data if byte < 0x80)
+    if 4 * len(high) < n_letters:  # letters of Western Europe among many of ASCII
+        return ["windows-1252" if any(byte < 0xA0 for byte in high) else "latin-1"]
+    return [name for name in _OTHER_SCRIPTS if _can_decode(data, name)]
+
+
+def _can_decode(data: bytes, encoding: str) -> bool:
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(data)  # which may end inside a character
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _read_failure(name: str, error: Exception) -> CorpusError:

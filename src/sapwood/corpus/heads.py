@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from sapwood.corpus.clean import clean_label
+
 HeadRule = Callable[[str, Sequence[str]], int]
 
 # label: direction in which the children are searched, then the labels wanted, best first
@@ -61,7 +63,10 @@ def penn_head(label: str, children: Sequence[str]) -> int:
     --------
     >>> penn_head("NP", ["DT", "JJ", "NN"]), penn_head("VP", ["MD", "VP"])
     (2, 0)
+    >>> penn_head("NP-SBJ", ["DT", "NN"]), penn_head("S", ["NP-SBJ", "VP"])
+    (1, 1)
     """
+    label, children = clean_label(label), [clean_label(child) for child in children]
     if label in _NOMINAL and label != "WHNP":
         head = _nominal_head(children)
     else:
@@ -119,6 +124,7 @@ def generic_head(label: str, children: Sequence[str]) -> int:
     >>> generic_head("NP", ["D-A", "N-A", "CP"]), generic_head("IP", ["NP", "VBPI"])
     (1, 0)
     """
+    label = clean_label(label)
     stem = label[:-1] if label.endswith("P") and len(label) > 1 else label
 
     def affinity(child: str) -> int:

@@ -2,26 +2,25 @@
 
     tree   := '(' label? ( word | tree+ ) ')'
 
-A tree may run over many lines. Outside trees, blank lines and lines that start with `#`, `%`, `;`
-or `*x*` (the banner of old Penn files) are comments.
+A tree may run over many lines. Outside trees, blank lines and lines that start with `#`, `%`, `;`,
+`//` or `*x*` (the banner of old Penn files) are comments. A bracket with nothing but punctuation,
+`(,)`, is a word that is its own tag. `sapwood.corpus.formats` has the other notations.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from sapwood.arguments import as_items, describe
-from sapwood.corpus.files import MAX_CHARACTERS, Source, expand, lines_of, open_text, source_name
+from sapwood.corpus.files import MAX_CHARACTERS, Source, lines_of, open_text, source_name
 from sapwood.corpus.tree import Tree, as_tree
 from sapwood.errors import CorpusError, SapwoodTypeError
 from sapwood.outputs import open_output
 
-SUFFIXES = (".mrg", ".psd", ".tree", ".ptb", ".penn", ".bracket", ".brackets")
-MAX_DEPTH = 500  # real trees stay far below 100; deeper input is a run of stray brackets
 MAX_LINES = 2000  # a tree still open after so many lines has lost a bracket
 # Lines are read again behind a broken tree, but on average not more often than this: a file of
 # nothing but opening brackets must end in linear time.
@@ -35,14 +34,41 @@ _TOKEN = re.compile(
     rf"\(([^{_BLANK}()]+)[{_BLANK}]+([^{_BLANK}()]+)[{_BLANK}]*\)"
     rf"|\([{_BLANK}]*([^{_BLANK}()]*)|(\))|([^{_BLANK}()]+)"
 )
-_COMMENT = re.compile(r"\s*(#|%|;|\*x\*|$)")
+_COMMENT = re.compile(r"\s*(#|%|;|//|\*x\*|$)")
+
+# Tag and word of a node without subtrees, from its label and what stands behind it; None: an error.
+Leaf = Callable[[str, Sequence[str]], tuple[str, str] | None]
+
+
+def one_word(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
+    """A leaf `(tag word)`, or `(,)` for punctuation.
+
+    Examples
+    --------
+    >>> one_word("NN", ["dog"]), one_word("...", []), one_word("NN", [])
+    (('NN', 'dog'), ('...', '...'), None)
+    """
+    if not label:
+        return None
+    if len(parts) == 1:
+        return label, parts[0]
+    is_mark = not parts and not any(map(str.isalnum, label))
+    return (label, label) if is_mark else None
+
+
+def is_comment(line: str) -> bool:
+    """Whether a line outside trees says nothing about them; blank lines do not either."""
+    return _COMMENT.match(line) is not None
 
 
 def read_trees(
     sources: Source | Iterable[Source],
     *,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    keep_functions: bool = False,
     skipped: list[CorpusError] | None = None,
-    join_words: bool = False,
+    left_out: list[str] | None = None,
 ) -> Iterator[Tree]:
     """Stream the trees of files, folders, globs or open files, in order, as they are written.
 
@@ -50,10 +76,17 @@ def read_trees(
     ----------
     sources
         One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
+    format
+        How the trees are written, a name of `sapwood.corpus.formats`; None recognises it, for each
+        file, from its beginning.
+    encoding
+        The encoding of the files, unless an XML file names its own.
+    keep_functions
+        Whether labels of formats that keep functions apart carry them, as in `NP-SBJ`.
     skipped
         When given, a broken tree is skipped and its error appended here; when None, it is raised.
-    join_words
-        Whether several words under one tag are joined with `_` instead of being an error.
+    left_out
+        When given, the files of folders that were passed over are appended.
 
     Raises
     ------
@@ -66,15 +99,37 @@ def read_trees(
     >>> [tree.label for tree in read_trees(io.StringIO("(S (X a)) (NP (X b) (Y c))"))]
     ['S', 'NP']
     """
-    for source in expand(sources, SUFFIXES):
-        with open_text(source) as file:
+    from sapwood.corpus.formats import read_lines, treebank_files  # which build on this module
+
+    for source in treebank_files(sources, encoding, left_out):
+        with open_text(source, encoding) as file:
             name = source_name(source)
-            yield from _Reader(lines_of(file, name), name, skipped, join_words).trees()
+            lines = lines_of(file, name)
+            yield from read_lines(
+                lines, name, format, skipped=skipped, keep_functions=keep_functions
+            )
 
 
-def read_bracket_lines(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Stream the trees of lines that somebody else has opened; `name` is what errors show."""
-    return _Reader(lines, name, None, False).trees()
+def read_bracket_lines(
+    lines: Iterable[str],
+    name: str,
+    skipped: list[CorpusError] | None = None,
+    leaf: Leaf = one_word,
+) -> Iterator[Tree]:
+    """Stream the bracketed trees of lines that somebody else has opened.
+
+    Parameters
+    ----------
+    lines
+        Of a file or anything else.
+    name
+        What errors call it.
+    skipped
+        When given, broken trees are skipped and their errors appended; when None, they are raised.
+    leaf
+        What a node without subtrees is.
+    """
+    return _Reader(lines, name, skipped, leaf).trees()
 
 
 def as_trees(source: object) -> Iterable[Any]:
@@ -122,14 +177,14 @@ class _Reader:
         lines: Iterable[str],
         name: str,
         skipped: list[CorpusError] | None,
-        join_words: bool,
+        leaf: Leaf,
     ) -> None:
         self.lines = enumerate(lines, 1)
         self.again: list[tuple[int, str]] = []  # lines to read again after a bad tree, last first
         self.n_read = self.n_again = 0
         self.name = name
         self.skipped = skipped
-        self.join_words = join_words
+        self.leaf = leaf
 
     def trees(self) -> Iterator[Tree]:
         self._start_tree()
@@ -144,7 +199,7 @@ class _Reader:
 
     def _read_item(self, number: int, line: str) -> Iterator[Tree]:
         if not self.stack:
-            if _COMMENT.match(line):
+            if is_comment(line):
                 return
             self.seen.clear()
             self.n_characters = 0
@@ -183,9 +238,6 @@ class _Reader:
                 node = Tree._trusted(label, (word,))
             elif kind == 3:
                 stack.append((match.group(3), [], number, match.start() + 1))
-                if len(stack) > MAX_DEPTH:
-                    msg = f"nested deeper than {MAX_DEPTH} brackets"
-                    raise self._error(msg, number, match.start(), "look for unclosed brackets")
                 continue
             elif kind == 4:
                 node = self._close(number, match.start())
@@ -211,17 +263,18 @@ class _Reader:
             msg = "expected '(' to start a tree, found ')'"
             raise self._error(msg, number, at, "one ')' too many?")
         label, kids, line, column = self.stack.pop()
+        words = [kid for kid in kids if isinstance(kid, str)]
+        if not words and kids:
+            return Tree._trusted(label, tuple(kids))
+        read = self.leaf(label, words) if len(words) == len(kids) else None
+        if read is not None:
+            return Tree._trusted(read[0], (read[1],))
         if not kids:
             msg = f"expected a word or a tree after '({label}', found ')'"
             raise self._error(msg, number, at, "remove the empty brackets")
-        if any(isinstance(kid, str) for kid in kids):
-            if all(isinstance(kid, str) for kid in kids) and (len(kids) == 1 or self.join_words):
-                return Tree._trusted(label, ("_".join(kids),))  # type: ignore[arg-type]
-            word = next(kid for kid in kids if isinstance(kid, str))
-            found = f"{word!r} among {len(kids)} parts"
-            msg = f"expected one word or only trees under {label!r}, found {found}"
-            raise self._error(msg, line, column - 1, "give each word a tag of its own, (TAG word)")
-        return Tree._trusted(label, tuple(kids))
+        found = f"{words[0]!r} among {len(kids)} parts"
+        msg = f"expected one word or only trees under {label!r}, found {found}"
+        raise self._error(msg, line, column - 1, "give each word a tag of its own, (TAG word)")
 
     def _error(self, message: str, line: int, at: int, hint: str) -> CorpusError:
         return CorpusError(message, file=self.name, line=line, column=at + 1, hint=hint)

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from sapwood.corpus.formats import export, tigerxml
 from sapwood.corpus.tokenize import PennTokenizer
 
 SENTENCES, TREES, CONLLU, JSON = "sentences", "trees", "conllu", "json"
@@ -35,6 +36,8 @@ def kind_of(lines: Sequence[str]) -> str | None:
     >>> kind_of(["# text = Dogs bark.\n"])
     >>> kind_of(["# text = Dogs bark.\n", "1\tDogs\tdog\tNOUN\n"])
     'conllu'
+    >>> kind_of(["#FORMAT 4\n"])
+    'trees'
     """
     last = lines[-1].strip(_BLANKS) if lines else ""
     if not last or _COMMENT.match(last):
@@ -44,6 +47,8 @@ def kind_of(lines: Sequence[str]) -> str | None:
     text = " ".join(lines).strip(_BLANKS)[:N_CHARACTERS]
     if _ROOT_ALONE.fullmatch(text):
         return None
+    if export.is_like(last) or tigerxml.is_like(last):
+        return TREES
     if _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text)):
         return TREES
     return JSON if _is_json(last) else SENTENCES

@@ -1,4 +1,4 @@
-"""The sentences of treebanks: bracketed trees, or CoNLL-U."""
+"""The sentences of treebanks: trees in any format, or CoNLL-U."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from sapwood.corpus.clean import clean
-from sapwood.corpus.files import MAX_CHARACTERS, Source, expand, lines_of, open_text, source_name
-from sapwood.corpus.penn import SUFFIXES, read_bracket_lines
+from sapwood.corpus.files import MAX_CHARACTERS, Source, lines_of, open_text, source_name
+from sapwood.corpus.formats import read_lines, treebank_files
 from sapwood.corpus.recognise import CONLLU, kind_of
+from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
 
 _UNCOUNTED = re.compile(r"\d+[-.]\d+")  # a token of several words, an empty node
 N_PEEKED = 100  # lines that are looked at for what a file holds: comments may come first
 
 
-def read_sentences(sources: Source | Iterable[Source]) -> Iterator[list[str]]:
+def read_sentences(
+    sources: Source | Iterable[Source],
+    *,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    skipped: list[CorpusError] | None = None,
+    left_out: list[str] | None = None,
+) -> Iterator[list[str]]:
     r"""Stream the words of each tree, in order.
 
-    Of bracketed trees, the words without empty elements; none where nothing else is there, so that
+    Of trees, the words without empty elements; none where nothing else is there, so that
     sentences stay aligned with trees. Of CoNLL-U, which is recognised by its first lines, the words
     that carry the tree: `1` and `2` of a token `1-2`, and no empty nodes `1.1`; a blank
     inside a word becomes `_`.
@@ -28,6 +36,8 @@ def read_sentences(sources: Source | Iterable[Source]) -> Iterator[list[str]]:
     ----------
     sources
         One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
+    format, encoding, skipped, left_out
+        As `read_trees` takes them.
 
     Examples
     --------
@@ -37,23 +47,25 @@ def read_sentences(sources: Source | Iterable[Source]) -> Iterator[list[str]]:
     >>> list(read_sentences(io.StringIO("1\tdogs\t_\t_\n2\tbark\t_\t_\n\n")))
     [['dogs', 'bark']]
     """
-    for source in expand(sources, (*SUFFIXES, ".conllu")):
+    for source in treebank_files(sources, encoding, left_out, also=(".conllu",)):
         name = source_name(source)
-        with open_text(source) as file:
+        with open_text(source, encoding) as file:
             head: list[str] = []
             lines = lines_of(file, name)
             for line in lines:
                 head.append(line)
                 if kind_of([line]) or len(head) == N_PEEKED:
                     break
-            read = _conllu_words if head and kind_of(head[-1:]) == CONLLU else _tree_words
-            yield from read(chain(head, lines), name)
+            whole = chain(head, lines)
+            if format is None and head and kind_of(head[-1:]) == CONLLU:
+                yield from _conllu_words(whole, name)
+            else:
+                yield from map(_words, read_lines(whole, name, format, skipped=skipped))
 
 
-def _tree_words(lines: Iterable[str], name: str) -> Iterator[list[str]]:
-    for tree in read_bracket_lines(lines, name):
-        kept = clean(tree)
-        yield kept.words() if kept is not None else []
+def _words(tree: Tree) -> list[str]:
+    kept = clean(tree)
+    return kept.words() if kept is not None else []
 
 
 def _conllu_words(lines: Iterable[str], name: str) -> Iterator[list[str]]:

@@ -142,7 +142,8 @@ def binarised(
         if place == len(order) - 1:
             symbol = Symbol(chain, ancestors)
         else:
-            context = _context(order[: place + 1], kids, transform.horizontal, order[0])
+            recent = order[max(1, place + 1 - transform.horizontal) : place + 1]
+            context = _context(recent, kids, order[0])
             symbol = Symbol(chain[-1:], above, context)
         steps.append(Step(symbol, left, right, head_side))
     return steps
@@ -157,10 +158,9 @@ def _attachment_order(transform: Transform, head: int, n: int) -> list[int]:
     return [head, *range(head + 1, n), *range(head - 1, -1, -1)]
 
 
-def _context(built: list[int], kids: Sequence[str], horizontal: int, first: int) -> tuple[str, ...]:
+def _context(recent: list[int], kids: Sequence[str], first: int) -> tuple[str, ...]:
     """The outermost children built so far, with their side: what this symbol will produce next."""
-    recent = reversed(built[1:][-horizontal:]) if horizontal else ()
-    return tuple(("<" if index < first else ">") + kids[index] for index in recent)
+    return tuple(("<" if index < first else ">") + kids[index] for index in reversed(recent))
 
 
 def _remembered(
@@ -193,18 +193,31 @@ def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str 
     Tree
         With `TOP` on top, as `clean` leaves it.
     """
-    done: list[tuple[Tree, ...]] = []
+    done: list[Tree | tuple[int, int]] = []  # half-built phrases are pairs, put together once
     for number, left, right, word in nodes:
         symbol = symbols[number]
-        if word is None:
-            kids: tuple[Any, ...] = done[left] + done[right]
+        if symbol.is_intermediate:
+            done.append((left, right))
         else:
-            kids = (word,)
-        done.append(kids if symbol.is_intermediate else (_expand(symbol.chain, kids),))
+            kids = _gather(done, left, right) if word is None else (word,)
+            done.append(_expand(symbol.chain, kids))
     top = done[-1]
-    if len(top) == 1 and top[0].label == ROOT:
-        return top[0]
-    return Tree._trusted(ROOT, top)
+    if isinstance(top, Tree) and top.label == ROOT:
+        return top
+    return Tree._trusted(ROOT, (top,) if isinstance(top, Tree) else _gather(done, *top))
+
+
+def _gather(done: Sequence[Tree | tuple[int, int]], left: int, right: int) -> tuple[Tree, ...]:
+    """The children below two places, through half-built phrases of any depth."""
+    kids: list[Tree] = []
+    ahead = [right, left]
+    while ahead:
+        node = done[ahead.pop()]
+        if isinstance(node, Tree):
+            kids.append(node)
+        else:
+            ahead.extend(reversed(node))
+    return tuple(kids)
 
 
 def root_chain(symbol: Symbol) -> tuple[str, ...]:

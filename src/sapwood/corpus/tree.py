@@ -7,7 +7,7 @@ trees exist at the border.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sapwood.arguments import describe
@@ -212,23 +212,31 @@ class Tree:
     def __repr__(self) -> str:
         return f"Tree.parse({str(self)!r})"
 
-    def draw(self, *, colour: bool = False) -> str:
+    def draw(self, *, colour: bool = False, width: int | None = 100) -> str:
         """Draw the tree as lines of text, words at the bottom.
 
         Parameters
         ----------
         colour
             Whether to mark labels with ANSI colours.
+        width
+            Columns after which a long sentence goes on in a new row; None never ends one.
         """
         from sapwood.corpus.draw import draw_text
 
-        return draw_text(self, colour=colour)
+        return draw_text(self, colour=colour, width=width)
 
-    def svg(self) -> str:
-        """Draw the tree as a self-contained SVG document."""
+    def svg(self, *, width: int | None = 1200) -> str:
+        """Draw the tree as a self-contained SVG document.
+
+        Parameters
+        ----------
+        width
+            Pixels after which a long sentence goes on in a new row; None never ends one.
+        """
         from sapwood.corpus.draw import draw_svg
 
-        return draw_svg(self)
+        return draw_svg(self, width=width)
 
     # -- conversion ---------------------------------------------------------------------------
 
@@ -236,9 +244,13 @@ class Tree:
         """Convert to `nltk.Tree` (needs NLTK)."""
         import nltk
 
-        if self.is_preterminal:
-            return nltk.Tree(self.label, [self.word])
-        return nltk.Tree(self.label, [child.to_nltk() for child in self])
+        done: list[nltk.Tree] = []
+        for label, content in reversed(list(self._events())):
+            if isinstance(content, str):
+                done.append(nltk.Tree(label, [content]))
+            else:
+                done[-content:] = [nltk.Tree(label, done[: -content - 1 : -1])]
+        return done[0]
 
     @classmethod
     def from_nltk(cls, tree: nltk.Tree) -> Tree:
@@ -283,6 +295,39 @@ def escape(word: str) -> str:
     if "(" in word or ")" in word:
         return word.replace("(", "-LRB-").replace(")", "-RRB-")
     return word
+
+
+def rebuild(
+    tree: Tree,
+    leaf: Callable[[Tree], Tree | None],
+    phrase: Callable[[str, tuple[Tree, ...]], Tree | None],
+) -> Tree | None:
+    """Build a tree anew from its leaves upwards, without recursion, so that depth is no limit.
+
+    Parameters
+    ----------
+    tree
+        What is rebuilt; it stays as it is.
+    leaf, phrase
+        What becomes of a tag with its word, and of a label with what became of its children; None
+        leaves it out. A phrase of which no child is left goes without being asked about.
+
+    Examples
+    --------
+    >>> tree = Tree.parse("(S (CODE x) (NP (N dog)) (VP (V barks)))")
+    >>> print(rebuild(tree, lambda node: None if node.label == "CODE" else node, Tree))
+    (S (NP (N dog)) (VP (V barks)))
+    """
+    done: list[Tree | None] = []
+    for node in reversed(list(tree.nodes())):
+        if node.is_preterminal:
+            done.append(leaf(node))
+            continue
+        n_kids = len(node.children)
+        kept = tuple([kid for kid in reversed(done[-n_kids:]) if kid is not None])
+        del done[-n_kids:]
+        done.append(phrase(node.label, kept) if kept else None)
+    return done[0]
 
 
 def _from_events(events: list[tuple[str, int | str]]) -> Tree:

@@ -247,9 +247,13 @@ def read_treebank(
     sources: Source | Iterable[Source],
     transform: Transform | None = None,
     *,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    keep_functions: bool = False,
     skipped: list[CorpusError] | None = None,
+    left_out: list[str] | None = None,
 ) -> Treebank:
-    """Read, clean, make binary and pack a treebank of Penn brackets.
+    """Read, clean, make binary and pack a treebank.
 
     Parameters
     ----------
@@ -257,10 +261,27 @@ def read_treebank(
         One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
     transform
         How to make the trees binary; the default grows phrases outward from their heads.
+    format
+        How the trees are written, a name of `sapwood.corpus.formats`; None recognises it, for each
+        file, from its beginning.
+    encoding
+        The encoding of the files, unless an XML file names its own.
+    keep_functions
+        Whether function tags stay in the labels, as in `NP-SBJ`.
     skipped
         When given, broken trees are skipped and their errors appended; when None, they are raised.
+    left_out
+        When given, the files of folders that were passed over are appended.
     """
-    return Treebank.from_trees(clean_all(read_trees(sources, skipped=skipped)), transform)
+    trees = read_trees(
+        sources,
+        format=format,
+        encoding=encoding,
+        keep_functions=keep_functions,
+        skipped=skipped,
+        left_out=left_out,
+    )
+    return Treebank.from_trees(clean_all(trees, keep_functions=keep_functions), transform)
 
 
 def as_treebank(source: TreebankLike) -> Treebank:

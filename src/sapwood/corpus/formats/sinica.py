@@ -1,0 +1,116 @@
+"""The notation of the Sinica Treebank: one clause a line, roles before categories, bars between.
+
+    #1:1.[0] S(agent:NP(Head:Nh:我)|Head:VC:看|goal:NP(Head:Na:書))#。(PERIODCATEGORY)
+
+The number before the clause goes; the marks behind it become its sisters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NoReturn
+
+from sapwood.corpus.formats.brackets import is_penn
+from sapwood.corpus.formats.graph import category, spelled
+from sapwood.corpus.tree import Tree
+from sapwood.errors import CorpusError
+
+_NUMBER = re.compile(r"\s*(#\d[^\s()]*\s+)?")
+_TOKEN = re.compile(r"[()|]|[^()|]+")
+_MARK = re.compile(r"([^\s#]+?)\((\w+)\)")
+_CLAUSE = re.compile(
+    r"\s*(?:#\d[^\s()]*\s+)?[^\s()|:#<{\[]+"  # a number, a category, and its brackets,
+    r"(?=\().*?[(|](?:[^\s()|:]+:){1,2}[^\s()|:]+[|)]"  # in which there is some role:tag:word
+)
+HINT = "a clause is LABEL(role:TAG:word|role:LABEL(...))"
+
+
+def is_like(head: str) -> bool:
+    """Whether one of the first lines is a clause."""
+    if is_penn(head):
+        return False
+    lines = islice((line for line in head.split("\n") if line.strip()), 5)
+    return any(_CLAUSE.match(line) for line in lines)
+
+
+def read(
+    lines: Iterable[str], name: str, skipped: list[CorpusError] | None, keep_functions: bool
+) -> Iterator[Tree]:
+    """Stream the clauses of lines; lines `#` without a clause are comments."""
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip()
+        if not text or (text.startswith("#") and "(" not in text):
+            continue
+        try:
+            yield _Clause(text, keep_functions).tree()
+        except CorpusError as error:
+            error.file, error.line = name, number
+            if skipped is None:
+                raise
+            skipped.append(error)
+
+
+class _Clause:
+    """One line, and the phrases that are open while it is read."""
+
+    def __init__(self, text: str, keep_functions: bool) -> None:
+        self.text = text
+        self.keep_functions = keep_functions
+        self.stack: list[tuple[str, list[Tree]]] = []
+
+    def tree(self) -> Tree:
+        start = _NUMBER.match(self.text)
+        assert start is not None  # the pattern matches anything
+        waiting = ""  # a text of which the next character tells what it is
+        at = start.end()
+        for token in _TOKEN.finditer(self.text, start.end()):
+            if token[0] == "(":
+                self._open(waiting.strip(), at)
+            elif token[0] in {"|", ")"}:
+                self._leaf(waiting, at)
+                if token[0] == ")":
+                    done = self._close(token.start())
+                    if done is not None:
+                        return self._with_marks(done, token.end())
+            is_text = token[0] not in {"(", ")", "|"}
+            waiting, at = (token[0], token.start()) if is_text else ("", token.end())
+        if not self.stack:
+            self._fail(f"expected a clause LABEL(...), found {self.text[:40]!r}", start.end())
+        self._fail(f"expected {len(self.stack)} more ')'", len(self.text))
+
+    def _open(self, text: str, at: int) -> None:
+        role, _, label = text.rpartition(":")
+        if not label or ":" in role:
+            self._fail(f"expected a label or role:label before '(', found {text[:40]!r}", at)
+        self.stack.append((category(label, role if self.keep_functions else ""), []))
+
+    def _leaf(self, text: str, at: int) -> None:
+        if not text.strip():
+            return  # behind a phrase
+        *role, tag, word = ["", *text.strip().split(":", 2)][-3:]
+        if not tag or not word or not self.stack:
+            self._fail(f"expected role:tag:word, found {text[:40]!r}", at)
+        function = f"-{spelled(role[0])}" if self.keep_functions and role[0] else ""
+        self.stack[-1][1].append(Tree._trusted(spelled(tag) + function, (spelled(word),)))
+
+    def _close(self, at: int) -> Tree | None:
+        """End a phrase; the whole tree when it was the outermost."""
+        if not self.stack:
+            self._fail("expected LABEL( before ')'", at)
+        label, kids = self.stack.pop()
+        if not kids:
+            self._fail(f"expected a word in {label}(), found none", at)
+        tree = Tree._trusted(label, tuple(kids))
+        if not self.stack:
+            return tree
+        self.stack[-1][1].append(tree)
+        return None
+
+    def _with_marks(self, tree: Tree, at: int) -> Tree:
+        marks = [Tree._trusted(tag, (spelled(mark),)) for mark, tag in _MARK.findall(self.text, at)]
+        return Tree._trusted("", (tree, *marks)) if marks else tree
+
+    def _fail(self, message: str, at: int) -> NoReturn:
+        raise CorpusError(message, column=at + 1, hint=HINT)
