@@ -1,6 +1,17 @@
-"""`python -m sapwood` is the command `sapwood`."""
+"""`python -m sapwood`, and the command `sapwood`."""
 
-from sapwood.cli.main import main
+import os
+import signal
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Load the command line and run it; Ctrl-C ends the process quietly until it is loaded."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    from sapwood.cli.main import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -21,6 +21,7 @@ from sapwood.estimators.em import EMLPCFG, Stage
 from sapwood.estimators.em_checkpoint import EMInfo
 from sapwood.estimators.states import matsuzaki, split
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
+from sapwood.models import files
 from sapwood.models.invariants import state_sums
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.latent_parameters import SPLIT_NOISE, LatentParameters
@@ -678,6 +679,99 @@ def test_garbage_is_refused_and_kept(kind: str, tmp_path: Path, dev: Treebank) -
     with pytest.raises(SapwoodError, match="not an EM checkpoint"):
         EMLPCFG(2, iterations=2, checkpoint=path).fit(dev)
     assert path.read_bytes() == before
+
+
+OTHER_TREES = {
+    "a word": ("dog", "cat"),  # as many trees, words and rules as before
+    "a rare word": (" dog)", " zyx)"),
+    "a label": ("(NP ", "(NX "),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_TREES)
+def test_a_checkpoint_of_other_trees_is_refused(kind: str, tmp_path: Path) -> None:
+    """Also where the numbers of trees, words and rules are the same."""
+    text = """(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))
+              (S (NP (DT a) (NN dog)) (VP (VB hears) (NP (DT the) (NN bird))))"""
+    mine, other = (
+        Treebank.from_trees([sw.Tree.parse(line) for line in lines.splitlines()])
+        for lines in (text, text.replace(*OTHER_TREES[kind], 1))
+    )
+    checkpoint = tmp_path / "em"
+    EMLPCFG(2, iterations=2, checkpoint=checkpoint).fit(mine)
+    with pytest.raises(SapwoodError, match="other settings or other trees"):
+        EMLPCFG(2, iterations=2, checkpoint=checkpoint).fit(other)
+
+
+def test_a_checkpoint_of_other_dev_trees_is_refused(
+    tmp_path: Path, few: Treebank, gold: list[sw.Tree]
+) -> None:
+    checkpoint = tmp_path / "em"
+    EMLPCFG(2, iterations=2, checkpoint=checkpoint).fit(few, gold[:5])
+    with pytest.raises(SapwoodError, match="other settings or other trees"):
+        EMLPCFG(2, iterations=2, checkpoint=checkpoint).fit(few, gold[5:10])
+
+
+def test_a_checkpoint_of_other_pivots_is_refused(tmp_path: Path, few: Treebank) -> None:
+    checkpoint = tmp_path / "em"
+    sw.PivotLPCFG(2, iterations=2, checkpoint=checkpoint).fit(few)
+    with pytest.raises(SapwoodError, match="other settings or other trees"):
+        sw.PivotLPCFG(2, iterations=2, sharpness=0.25, checkpoint=checkpoint).fit(few)
+
+
+def test_jobs_do_not_matter_to_a_checkpoint(tmp_path: Path, few: Treebank) -> None:
+    settings: dict[str, Any] = {"n_states": 2, "iterations": 2, "checkpoint": tmp_path / "em"}
+    first = EMLPCFG(**settings, plain=sw.PCFG(n_jobs=1), n_jobs=1).fit(few)
+    again = EMLPCFG(**settings, plain=sw.PCFG(n_jobs=2), n_jobs=2).fit(few)
+    assert again.info_.log_likelihoods == first.info_.log_likelihoods
+
+
+WRONG_ARRAYS: dict[str, Any] = {
+    "one number short": lambda t: {"rules": t["rules"][:-1]},
+    "one number more": lambda t: {"words": np.append(t["words"], 0.0)},
+    "other states": lambda t: {"n_states": t["n_states"] + 1},
+    "too many states": lambda t: {"n_states": np.full_like(t["n_states"], 1 << 40)},
+    "no states": lambda t: {"n_states": t["n_states"] * 0},
+    "negative states": lambda t: {"n_states": -t["n_states"]},
+    "states of other symbols": lambda t: {"n_states": t["n_states"][1:]},
+    "states in a square": lambda t: {"n_states": t["n_states"].reshape(1, -1)},
+    "states that are not whole": lambda t: {"n_states": t["n_states"].astype(float)},
+    "single precision": lambda t: {"root": t["root"].astype(np.float32)},
+    "not a number": lambda t: {"words": t["words"] * np.nan},
+    "infinity": lambda t: {"rules": t["rules"] + np.inf},
+    "negative": lambda t: {"root": -t["root"]},
+    "origins": lambda t: {"origin": np.arange(3)},
+    "best without a score": lambda t: {f"best_{name}": t[name] for name in tuple(t)},
+}
+WRONG_STATES: dict[str, Any] = {
+    "stage": 7, "iteration": -1, "rng": {"bit_generator": "MT19937"}, "info": {"likelihoods": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [*WRONG_ARRAYS, *WRONG_STATES])
+def test_no_kernel_sees_what_was_not_checked(wrong: str, tmp_path: Path, few: Treebank) -> None:
+    """Checkpoints made by hand, with a right checksum: compiled code would read beyond its ends."""
+    path = tmp_path / "em"
+    EMLPCFG(2, iterations=2, checkpoint=path).fit(few)
+    tensors, header = files.read_tensors(path)
+    state = header["state"] | {k: v for k, v in WRONG_STATES.items() if k == wrong}
+    tensors |= WRONG_ARRAYS[wrong](tensors) if wrong in WRONG_ARRAYS else {}
+    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    digest = files.digest_of(tensors, state)
+    files.write_atomically(path, tensors, header | {"state": state, "sha256": digest})
+    with pytest.raises(SapwoodError, match="not an EM checkpoint that can be used") as caught:
+        EMLPCFG(2, iterations=2, checkpoint=path).fit(few)
+    assert caught.value.hint == "remove the file to start again"
+
+
+def test_every_damaged_byte_is_noticed(tmp_path: Path, few: Treebank) -> None:
+    path = tmp_path / "em"
+    EMLPCFG(2, iterations=2, checkpoint=path).fit(few)
+    whole = path.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(whole), 60).tolist():
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 8]) + whole[place + 1 :])
+        with pytest.raises(SapwoodError, match="checkpoint"):
+            EMLPCFG(2, iterations=2, checkpoint=path).fit(few)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told(tmp_path: Path, dev: Treebank) -> None:

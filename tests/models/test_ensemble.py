@@ -342,7 +342,7 @@ def test_missing_or_misshapen_tensors_are_refused(name: str, saved: Path) -> Non
         tensors, header = files._read(saved)
         spoilt = {key: array for key, array in tensors.items() if key != name}
         spoilt |= {} if changed is None else {name: changed}
-        header["sha256"] = files._digest(spoilt, header["model"])
+        header["sha256"] = files.digest_of(spoilt, header["model"])
         path = saved.with_name("spoilt.sapwood")
         files.write_atomically(path, spoilt, header)
         assert_refused(path, "not a valid model")
@@ -351,7 +351,7 @@ def test_missing_or_misshapen_tensors_are_refused(name: str, saved: Path) -> Non
 def test_weights_that_do_not_sum_to_one_are_refused(saved: Path) -> None:
     tensors, header = files._read(saved)
     tensors["weights"] = tensors["weights"] * 2
-    header["sha256"] = files._digest(tensors, header["model"])
+    header["sha256"] = files.digest_of(tensors, header["model"])
     files.write_atomically(saved, tensors, header)
     assert_refused(saved, "sum to 1")
 

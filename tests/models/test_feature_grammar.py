@@ -250,7 +250,7 @@ def spoilt(path: Path, change: Callable[[dict[str, Array]], object]) -> None:
     """A file whose tensors were changed by somebody who knows how to sign it."""
     tensors, header = files._read(path)
     change(tensors)
-    header["sha256"] = files._digest(tensors, header["model"])
+    header["sha256"] = files.digest_of(tensors, header["model"])
     files.write_atomically(path, tensors, header)
 
 

@@ -197,9 +197,9 @@ def test_a_header_nested_without_end_is_refused(tmp_path: Path) -> None:
 def test_states_that_no_file_could_hold_are_refused(saved: Path) -> None:
     tensors, header = files._read(saved)
     tensors["n_states"] = tensors["n_states"] + (1 << 40)
-    header["sha256"] = files._digest(tensors, header["model"])
+    header["sha256"] = files.digest_of(tensors, header["model"])
     files.write_atomically(saved, tensors, header)
-    assert_refused(saved, "do not fit the states")
+    assert_refused(saved, "states, more than")
 
 
 # -- files that were changed ------------------------------------------------------------------
@@ -224,7 +224,7 @@ def resigned(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
     def both(ours: dict[str, Any]) -> None:
         change(ours["model"])
-        ours["sha256"] = files._digest(tensors, ours["model"])
+        ours["sha256"] = files.digest_of(tensors, ours["model"])
 
     rewritten(path, both)
 
@@ -319,10 +319,58 @@ def test_missing_or_misshapen_tensors_are_refused(name: str, saved: Path) -> Non
         changed = spoil(tensors[name])
         spoilt = {key: array for key, array in tensors.items() if key != name}
         spoilt |= {} if changed is None else {name: np.ascontiguousarray(changed)}
-        header["sha256"] = files._digest(spoilt, header["model"])
+        header["sha256"] = files.digest_of(spoilt, header["model"])
         path = saved.with_name("spoilt.sapwood")
         files.write_atomically(path, spoilt, header)
         assert_refused(path, "not a valid model")
+
+
+OTHER_TYPES = {
+    "n_states": "i4", "root": "f4", "rules": "i8", "rule_weights": "f4", "lexicon_row_start": "i8",
+    "lexicon_entry_tag": "i8", "lexicon_weights": "f4", "coarse_root": "f4", "coarse_rules": "f4",
+    "coarse_lexical": "f4",
+}  # fmt: skip
+
+
+def refused_with(saved: Path, name: str, array: np.ndarray, message: str) -> None:
+    tensors, header = files._read(saved)
+    tensors[name] = np.ascontiguousarray(array)
+    header["sha256"] = files.digest_of(tensors, header["model"])
+    files.write_atomically(saved, tensors, header)
+    assert_refused(saved, message)
+
+
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_numbers_of_another_type_are_refused(name: str, saved: Path) -> None:
+    """Kernels are compiled for one type, and trust unsigned numbers not to be negative."""
+    tensors, _ = files._read(saved)
+    refused_with(saved, name, tensors[name].astype(OTHER_TYPES[name]), "is of type")
+
+
+def test_a_negative_tag_is_refused(saved: Path) -> None:
+    tags = files._read(saved)[0]["lexicon_entry_tag"].astype(np.int64)
+    tags[0] -= 1 << 20
+    refused_with(saved, "lexicon_entry_tag", tags, "not a valid model")
+
+
+def test_ranks_that_overflow_are_refused(saved: Path) -> None:
+    """k = 2^62 factors of 4 numbers take 2^64 of them, which is 0 in 64 bits."""
+    rules = files._read(saved)[0]["rules"]
+    refused_with(saved, "rule_rank", np.full(len(rules), 1 << 62), "higher rank")
+
+
+def test_states_that_overflow_are_refused(tmp_path: Path) -> None:
+    """2^22 states in three places make 2^66 numbers, which is 4 in 64 bits."""
+    saved, grammar = tmp_path / "model.sapwood", sw.models.from_text.grammar_from_text
+    grammar("root S 1\nS -> A A 1\nA : a").save(saved)
+    tensors, header = files._read(saved)
+    tensors["n_states"] = np.full_like(tensors["n_states"], 1 << 22)
+    for name, size in (("root", 2 << 22), ("rule_weights", 4), ("lexicon_weights", 2 << 22)):
+        tensors[name] = np.zeros(size)
+    header["model"]["is_probabilistic"] = False
+    header["sha256"] = files.digest_of(tensors, header["model"])
+    files.write_atomically(saved, tensors, header)
+    assert_refused(saved, "not a valid model")
 
 
 # -- saving -----------------------------------------------------------------------------------

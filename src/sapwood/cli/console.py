@@ -5,15 +5,19 @@ Data goes to stdout, everything else to stderr. Nothing heavy is imported here.
 
 from __future__ import annotations
 
+import _thread
 import json
 import math
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import perf_counter, process_time
+from functools import partial
+from math import inf
+from time import perf_counter, process_time, sleep
 from types import FrameType
 from typing import IO, Any
 
@@ -106,6 +110,9 @@ class Boundary(TyperGroup):
             echo("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
+            if was_interrupted():  # libraries turn the interrupt into errors of their own
+                echo("interrupted")
+                raise typer.Exit(INTERRUPTED) from None
             if ctx.params.get("debug") or _is_for_typer(error):
                 raise
             fail(error)
@@ -255,23 +262,56 @@ def peak_memory_mb() -> float | None:
 
 # -- Ctrl-C ---------------------------------------------------------------------------------------
 
+_interrupted = threading.Event()
+_DROPPED = b"\0"  # no signal has this number
 GRACE = 3.0  # seconds that an interrupted command has to end by itself
 
 
 def handle_interrupts() -> None:
-    """Make sure that Ctrl-C ends the program, even where the exception it raises is swallowed.
+    """Make sure that Ctrl-C ends the program within seconds, whatever it is doing.
 
-    Compiled kernels are loaded through call-backs that drop exceptions; an interrupt that falls
-    there would be lost, and the program would go on waiting for its input.
+    Python raises `KeyboardInterrupt` between two byte codes, of which a kernel that runs for long
+    has none; and call-backs, such as those of garbage collection, drop exceptions. So a thread of
+    its own hears of the signal at once. It raises exceptions that were dropped again, and ends the
+    process if it is still there after a while.
     """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    sys.unraisablehook = partial(_hear_of_dropped, writing)
+    _thread.start_new_thread(_await_interrupt, (reading,))  # not counted among our threads
     signal.signal(signal.SIGINT, _interrupt)
 
 
+def _hear_of_dropped(writing: int, unraisable: sys.UnraisableHookArgs) -> None:
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        os.write(writing, _DROPPED)
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def was_interrupted() -> bool:
+    """Whether Ctrl-C was pressed: what went wrong after that is no fault of anybody."""
+    return _interrupted.is_set()
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    last = threading.Timer(GRACE, _end_now)
-    last.daemon = True
-    last.start()
+    _interrupted.set()
     raise KeyboardInterrupt
+
+
+def _await_interrupt(reading: int) -> None:
+    end = inf
+    while True:
+        wait = max(0.0, end - perf_counter()) if end < inf else None
+        if not select.select([reading], [], [], wait)[0]:
+            _end_now()
+        found = os.read(reading, 1)
+        if found == _DROPPED:
+            sleep(0.05)  # until the call-back is over
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        elif found == bytes([signal.SIGINT]):
+            end = min(end, perf_counter() + GRACE)
 
 
 def _end_now() -> None:

@@ -7,15 +7,12 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from sapwood.cli.console import FAILED, echo, print_json, transient
+from sapwood.cli.console import FAILED, echo, print_json
 from sapwood.cli.inputs import JsonOption
-
-if TYPE_CHECKING:
-    from sapwood.models.latent_grammar import LatentGrammar
 
 PACKAGES = ("numpy", "scipy", "numba", "safetensors", "typer", "rich", "pooch", "conllu")
 MISSING = "missing"
@@ -23,25 +20,7 @@ MISSING = "missing"
 EPILOG = """\b
 Examples:
   sapwood doctor
-  sapwood doctor --warm      so that the first parse starts at once
-"""
-
-# Two of everything that the kernels tell apart: phrases and tags on either side, states, chains.
-_TINY = """
-root S[a] 1
-root S[b] 1
-root NP|NN 1
-S[a] -> NP[x] VP 1
-S[b] -> NN[x] VP 1
-S[b] -> NP[x] VB 1
-S[b] -> NN[y] VB 1
-NP[x] -> DT NN[x] 1
-NP[y] -> DT NN[y] 1
-VP -> VB NP[y] 1
-VP -> VB NN[y] 1
-DT : the a
-NN[x] NN[y] NP|NN : dog cat
-VB : sees hears
+  sapwood doctor --warm      so that every command starts at once
 """
 
 
@@ -50,8 +29,8 @@ def doctor(
         bool,
         typer.Option(
             "--warm",
-            help="Compile all kernels now and keep them, instead of at the first parse; up to a "
-            "minute the first time.",
+            help="Compile all kernels now and keep them, instead of when they are first needed; "
+            "up to a minute the first time.",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -63,8 +42,7 @@ def doctor(
     report = checkup()
     is_healthy = MISSING not in report["packages"].values()
     if warm and is_healthy:
-        with transient("compiling ..."):
-            report["warm_seconds"] = round(warm_up(), 3)
+        report |= _warm()
     if as_json:
         print_json(report)
     else:
@@ -92,6 +70,20 @@ def checkup() -> dict[str, Any]:
     }
 
 
+def _warm() -> dict[str, Any]:
+    """Load every kernel, compiling those that were not; what it took."""
+    from sapwood.cli.compiling import notice
+    from sapwood.cli.warming import every_kernel, warm_up
+
+    started = perf_counter()
+    notice.total = len(every_kernel())
+    warm_up()
+    return {
+        "warm_seconds": round(perf_counter() - started, 3), "kernels": notice.total,
+        "compiled": sum(bool(kernel.stats.cache_misses) for kernel in every_kernel()),
+    }  # fmt: skip
+
+
 def _version(package: str) -> str:
     try:
         return version(package)
@@ -105,7 +97,7 @@ def _kernel_cache() -> Path | None:
         from sapwood.kernels import coarse
     except ImportError:
         return None
-    stats = getattr(coarse.inside, "stats", None)  # absent when compiling is switched off
+    stats = getattr(coarse.fill, "stats", None)  # absent when compiling is switched off
     return Path(stats.cache_path) if stats and stats.cache_path else None
 
 
@@ -129,35 +121,6 @@ def _folder(path: Path | None) -> dict[str, Any]:
     }
 
 
-def warm_up() -> float:
-    """Run every kernel once, on plain, latent and spectral grammars; return the seconds it took."""
-    from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.estimators.pcfg import PCFG
-    from sapwood.estimators.spectral import SpectralLPCFG
-    from sapwood.models.from_text import grammar_from_text
-
-    started = perf_counter()
-    tree = Tree.parse("(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))")
-    bank = Treebank.from_trees([tree])
-    learnt = (learner.fit(bank).model_ for learner in (PCFG(), SpectralLPCFG(2)))
-    for model in (*learnt, grammar_from_text(_TINY)):
-        _run_kernels(model)
-    return perf_counter() - started
-
-
-def _run_kernels(model: LatentGrammar) -> None:
-    from sapwood.inference.decoders import DECODERS
-    from sapwood.inference.parser import Parser
-
-    words = ["the", "dog", "sees", "a", "cat"]
-    for decoder in DECODERS:
-        parse = Parser(model, decoder=decoder).parse(words)
-        parse.k_best(2)
-    model.log_prob(parse.tree)
-    model.log_prob(words)
-
-
 def _text(report: dict[str, Any]) -> str:
     lines = [f"sapwood       {report['sapwood']}"]
     lines.append(f"python        {report['python']}  ({report['platform']})")
@@ -166,7 +129,10 @@ def _text(report: dict[str, Any]) -> str:
     lines.append(f"kernel cache  {_folder_text(report['kernel_cache'])}")
     lines.append(f"data folder   {_folder_text(report['data'])}")
     if "warm_seconds" in report:
-        lines.append(f"kernels       ready after {report['warm_seconds']:.1f} s")
+        lines.append(
+            f"kernels       {report['kernels']} ready after {report['warm_seconds']:.1f} s, "
+            f"{report['compiled']} of them compiled now"
+        )
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -30,6 +31,7 @@ from sapwood.cli import (
     unmix,
     words,
 )
+from sapwood.cli.compiling import announce_compiling, notice
 from sapwood.cli.console import (
     FAILED,
     INTERRUPTED,
@@ -38,6 +40,7 @@ from sapwood.cli.console import (
     fail,
     handle_interrupts,
     show_warning,
+    was_interrupted,
 )
 
 EPILOG = """\b
@@ -118,18 +121,21 @@ def main() -> NoReturn:
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # read when NumPy is imported, which is later
     warnings.showwarning = show_warning
-    handle_interrupts()
     _replace_closed_streams()
+    handle_interrupts()
+    announce_compiling()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # trees are UTF-8 whatever the terminal's locale
+    status = 0
     try:
         app(prog_name="sapwood")
     except SystemExit as end:
-        _leave(end.code if isinstance(end.code, int) else FAILED)
+        status = end.code if isinstance(end.code, int) else FAILED
     except KeyboardInterrupt:  # a second one, while the first was being handled
-        _leave(INTERRUPTED)
-    _leave(0)
+        status = INTERRUPTED
+    notice.finish()
+    _leave(INTERRUPTED if status and was_interrupted() else status)
 
 
 def _replace_closed_streams() -> None:
@@ -144,6 +150,7 @@ def _replace_closed_streams() -> None:
 
 
 def _leave(status: int) -> NoReturn:
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # no more exceptions
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -151,7 +158,8 @@ def _leave(status: int) -> NoReturn:
     except OSError as error:
         fail(error)
         status = FAILED
-    if threading.active_count() > 1:
-        # A thread that still waits for stdin holds its lock, and an orderly exit would crash on it.
+    # A thread that still waits for stdin holds its lock, and an orderly exit would crash on it.
+    # After Ctrl-C, Python may end itself by a signal instead of with a status.
+    if threading.active_count() > 1 or status == INTERRUPTED:
         os._exit(status)
     sys.exit(status)

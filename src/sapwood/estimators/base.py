@@ -11,6 +11,8 @@ from sapwood.corpus.tree import Tree, as_tree
 from sapwood.corpus.treebank import TreebankLike, as_treebank
 from sapwood.errors import NotFittedError, SapwoodError
 
+_RUNNING = ("n_jobs", "checkpoint", "on_iteration")  # parameters that change no model
+
 
 class Estimator:
     """Stores its constructor's arguments and checks them against a table when fitting.
@@ -39,6 +41,21 @@ class Estimator:
                 raise SapwoodError(msg)
             setattr(self, name, value)
         return self
+
+    def decisions(self) -> dict[str, Any]:
+        """What decides which model is learnt: the class and its parameters, for JSON.
+
+        Examples
+        --------
+        >>> from sapwood.estimators.pcfg import PCFG
+        >>> PCFG(vertical=2, n_jobs=8).decisions()["vertical"]
+        '2'
+        >>> PCFG(n_jobs=8).decisions() == PCFG().decisions()
+        True
+        """
+        given = {k: v for k, v in self.get_params().items() if k not in _RUNNING}
+        told = {k: v.decisions() if isinstance(v, Estimator) else repr(v) for k, v in given.items()}
+        return {"class": type(self).__name__} | told
 
     def _check_parameters(self) -> None:
         for name, (is_valid, expected) in self.CONSTRAINTS.items():

@@ -23,6 +23,7 @@ from sapwood.estimators.base import TreebankEstimator
 from sapwood.estimators.pcfg import PCFG
 from sapwood.execute import ordered_map
 from sapwood.inference.charts import right_chart
+from sapwood.kernels.signals import undisturbed
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
 
@@ -124,7 +125,9 @@ class SpanCRF(TreebankEstimator):
     def _examples(self, model: FeatureGrammar, bank: Treebank) -> list[_Example]:
         _ = (model.coarse_rules, model.pair_table, model.entry_share)  # before threads start
         made = ordered_map(
-            lambda tree: _example(model, bank, tree), range(bank.n_trees), jobs=self.n_jobs
+            lambda tree: undisturbed(_example, model, bank, tree),
+            range(bank.n_trees),
+            jobs=self.n_jobs,
         )
         return [example for example in made if example is not None]
 
@@ -136,7 +139,7 @@ class SpanCRF(TreebankEstimator):
         for done in range(1, self.passes + 1):
             likelihood = 0.0
             for place in rng.permutation(len(examples)).tolist():
-                likelihood += _step(examples[place], weights, squares, self.rate)
+                likelihood += undisturbed(_step, examples[place], weights, squares, self.rate)
             self.info_.log_likelihoods.append(likelihood)
             if self.on_iteration:
                 self.on_iteration(done, 1, likelihood)

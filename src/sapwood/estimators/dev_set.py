@@ -14,6 +14,7 @@ from sapwood.evaluate.bracketing import bracketing
 from sapwood.execute import ordered_map
 from sapwood.inference.charts import PrunedChart, pruned_charts
 from sapwood.inference.parser import BEAM, THRESHOLD, Parser
+from sapwood.kernels.signals import undisturbed
 
 if TYPE_CHECKING:
     from sapwood.evaluate.scores import BracketingReport
@@ -69,7 +70,7 @@ class DevSet:
             gold, chart = pair
             if chart is None:
                 return parser.parse(gold.words()).tree
-            return parser.parse_pruned([chart]).tree
+            return undisturbed(parser.parse_pruned, [chart]).tree
 
         pairs = zip(self.gold, self.charts, strict=True)
         return list(ordered_map(tree, pairs, jobs=self.jobs))

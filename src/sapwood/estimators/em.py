@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, ClassVar, NamedTuple, Self
@@ -166,7 +167,8 @@ class EMLPCFG(TreebankEstimator):
         bank, dev = as_treebank(bank), dev_trees(dev)
         plain = (self.plain or PCFG()).fit(bank)
         trees = TrainingTrees(plain.bank_)
-        return self._run(plain, trees, self._schedule(), trees.plain_parameters(), dev)
+        graded = _Graded(plain, trees, dev, self.n_jobs)
+        return self._run(graded, self._schedule(), trees.plain_parameters())
 
     def fit_from(
         self,
@@ -175,6 +177,7 @@ class EMLPCFG(TreebankEstimator):
         start: LatentParameters,
         dev: Sequence[Tree] | None = None,
         record: dict[str, Any] | None = None,
+        learner: Estimator | None = None,
     ) -> Self:
         """Run EM from given probabilities, without splitting.
 
@@ -190,10 +193,13 @@ class EMLPCFG(TreebankEstimator):
             As for `fit`.
         record
             What the model's training record says besides the iterations.
+        learner
+            Who found the probabilities; a checkpoint is only good for the same one.
         """
         self._check_parameters()
         schedule = [Stage("none", self.n_states, self.iterations)]
-        return self._run(plain, trees, schedule, start, dev, record)
+        graded = _Graded(plain, trees, dev, self.n_jobs)
+        return self._run(graded, schedule, start, record, learner)
 
     def _schedule(self) -> list[Stage]:
         if self.start == "matsuzaki":
@@ -208,19 +214,18 @@ class EMLPCFG(TreebankEstimator):
 
     def _run(
         self,
-        plain: PCFG,
-        trees: TrainingTrees,
+        graded: _Graded,
         schedule: list[Stage],
         start: LatentParameters,
-        dev: Sequence[Tree] | None = None,
         record: dict[str, Any] | None = None,
+        learner: Estimator | None = None,
     ) -> Self:
-        began = perf_counter()
-        graded = _Graded(plain, trees, dev, self.n_jobs)
+        trees = graded.trees
         path = Path(self.checkpoint) if self.checkpoint is not None else None
-        settings = self._fingerprint(trees, schedule, len(dev or ()))
-        settings["method"] = (record or {}).get("method", "em")
-        now = em_checkpoint.resume(path, trees.plain_parameters(), settings) if path else None
+        now = None
+        if path:
+            settings = _fingerprint(learner or self, graded, schedule)
+            now = em_checkpoint.resume(path, trees.plain_parameters(), schedule, settings)
         if now is None:
             rng = np.random.default_rng(self.seed)
             now = Progress(start, 0, 0, NOT_SPLIT, rng, EMInfo())
@@ -231,7 +236,7 @@ class EMLPCFG(TreebankEstimator):
                 em_checkpoint.save(path, now, settings)
         self.info_ = now.info
         self.model_ = self._best_model(graded, now, record or {})
-        graded.tell(self.info_, perf_counter() - began)
+        graded.tell(self.info_)
         return self
 
     def _is_done(self, now: Progress, schedule: list[Stage]) -> bool:
@@ -316,18 +321,6 @@ class EMLPCFG(TreebankEstimator):
             counts = graded.trees.expect(best, self.n_jobs)
         return graded.grammar(now.parameters, counts, self._record(graded.trees.bank) | record)
 
-    def _fingerprint(
-        self, trees: TrainingTrees, schedule: list[Stage], n_dev: int
-    ) -> dict[str, Any]:
-        names = ("merge", "rule_smoothing", "word_smoothing", "tolerance", "patience", "seed")
-        mine = {name: getattr(self, name) for name in names}
-        bank = trees.bank
-        return mine | {
-            "schedule": [list(stage) for stage in schedule], "dev": n_dev,
-            "trees": bank.n_trees, "tokens": bank.n_tokens, "rules": len(bank.inventory.rules),
-            "transform": bank.inventory.transform.as_dict(),
-        }  # fmt: skip
-
     def _record(self, bank: Treebank) -> dict[str, Any]:
         info = self.info_
         dev = {"best_iteration": info.best_iteration} if info.dev_f1 else {}
@@ -338,6 +331,15 @@ class EMLPCFG(TreebankEstimator):
         } | dev  # fmt: skip
 
 
+def _fingerprint(learner: Estimator, graded: _Graded, schedule: list[Stage]) -> dict[str, Any]:
+    """What a training must have in common with a checkpoint to go on from it."""
+    gold = "" if graded.dev is None else "\n".join(map(str, graded.dev.gold))
+    return {
+        "learner": learner.decisions(), "schedule": [list(stage) for stage in schedule],
+        "trees": graded.trees.bank.digest(), "dev": sha256(gold.encode()).hexdigest(),
+    }  # fmt: skip
+
+
 class _Graded:
     """Trees, the plain grammar behind them, and dev trees where there are any."""
 
@@ -346,6 +348,7 @@ class _Graded:
     ) -> None:
         self.plain = plain
         self.trees = trees
+        self.began = perf_counter()
         self.wall = self.cpu = 0.0  # spent on grading, charts included
         with self._timed():
             self.dev = None if dev is None else DevSet(dev, plain.model_, jobs)
@@ -372,9 +375,9 @@ class _Graded:
         self.wall += perf_counter() - wall
         self.cpu += process_time() - cpu
 
-    def tell(self, info: EMInfo, seconds: float) -> None:
+    def tell(self, info: EMInfo) -> None:
         """Note the time of a training, and how much of it was grading."""
-        info.seconds = {"em": round(seconds - self.wall, 3)}
+        info.seconds = {"em": round(perf_counter() - self.began - self.wall, 3)}
         if self.dev is not None:
             info.seconds["dev"] = round(self.wall, 3)
             info.grading_cpu_seconds = self.cpu
@@ -395,5 +398,5 @@ def refined(
         record = record | {"iterations": 0}
         return latent_grammar(start, counts, plain, trees.pairs, record), EMInfo()
     learner = EMLPCFG(**{name: given[name] for name in REFINING})
-    learner.fit_from(plain, trees, start, dev, record)
+    learner.fit_from(plain, trees, start, dev, record, settings)
     return learner.model_, learner.info_

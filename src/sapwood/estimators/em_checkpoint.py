@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sapwood.models.latent_parameters import LatentParameters
 IntArray = npt.NDArray[np.int64]
 CHECKPOINT = "EM checkpoint"  # the kind of file, as its header says
 _ARRAYS = ("n_states", "root", "rules", "words")
+MAX_STATES = 256  # of a symbol, as for the estimator
 
 
 @dataclass
@@ -75,62 +77,109 @@ class Progress:
 
 def save(path: Path, progress: Progress, settings: dict[str, Any]) -> None:
     """Write a checkpoint, whole or not at all."""
-    from sapwood.models.files import write_atomically
+    from sapwood.models.files import digest_of, write_atomically
 
     tensors = {name: getattr(progress.parameters, name) for name in _ARRAYS}
     tensors["origin"] = progress.origin
     if progress.best is not None:
         tensors |= {f"best_{name}": getattr(progress.best, name) for name in _ARRAYS}
-    header = {
-        "kind": CHECKPOINT, "settings": settings, "stage": progress.stage,
-        "iteration": progress.iteration, "rng": progress.rng.bit_generator.state,
-        "info": asdict(progress.info),
+    state = {
+        "settings": settings, "stage": progress.stage, "iteration": progress.iteration,
+        "rng": progress.rng.bit_generator.state, "info": asdict(progress.info),
     }  # fmt: skip
+    header = {"kind": CHECKPOINT, "sha256": digest_of(tensors, state), "state": state}
     write_atomically(path, tensors, header)
 
 
-def resume(path: Path, plain: LatentParameters, settings: dict[str, Any]) -> Progress | None:
+def resume(
+    path: Path,
+    plain: LatentParameters,
+    schedule: Sequence[tuple[str, int, int]],
+    settings: dict[str, Any],
+) -> Progress | None:
     """What a checkpoint holds; None when there is no such file.
 
     Parameters
     ----------
     plain
         Parameters of the same trees: rules and pairs of tag and word are taken from them.
+    schedule
+        The stages of this training.
     settings
         Of this training; a checkpoint of another one is refused.
     """
     if not path.exists():
         return None
-    tensors, header = _read(path)
-    if header.get("settings") != settings:
+    tensors, state = _read(path)
+    if state.get("settings") != settings:
         msg = f"{path}: belongs to a training with other settings or other trees"
         raise SapwoodError(msg, hint="remove the file, or use the settings it was made with")
-    rng = np.random.default_rng()
-    rng.bit_generator.state = header["rng"]
-    best = {name: tensors[f"best_{name}"] for name in _ARRAYS if f"best_{name}" in tensors}
-    info = EMInfo(**header["info"])
-    info.dev_f1 = [(int(done), float(f1)) for done, f1 in info.dev_f1]
-    return Progress(
-        replace(plain, **{name: tensors[name] for name in _ARRAYS}),
-        header["stage"], header["iteration"], tensors["origin"], rng, info,
-        replace(plain, **best) if best else None,
-    )  # fmt: skip
+    try:
+        return _progress(tensors, state, plain, schedule)
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        msg = f"{path}: not an EM checkpoint that can be used ({error})"
+        raise SapwoodError(msg, hint="remove the file to start again") from error
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    from sapwood.models.files import read_tensors
+    """Arrays and the rest, as they were written."""
+    from sapwood.models.files import digest_of, read_tensors
 
     try:
         tensors, header = read_tensors(path)
-        _require_checkpoint(header)
+        _require(header.get("kind") == CHECKPOINT, f"its header says {header.get('kind')}")
+        state = header.get("state")
+        is_whole = isinstance(state, dict) and header.get("sha256") == digest_of(tensors, state)
+        _require(is_whole, "its contents do not match its checksum")
     except (OSError, ValueError) as error:
         msg = f"{path}: not an EM checkpoint ({error})"
         raise SapwoodError(msg, hint="remove the file to start again") from error
-    return tensors, header
+    return tensors, header["state"]
 
 
-def _require_checkpoint(header: dict[str, Any]) -> None:
-    kind = header.get("kind")
-    if kind != CHECKPOINT:
-        msg = f"its header says {kind}"
-        raise ValueError(msg)
+def _require(condition: bool | np.bool_, otherwise: str) -> None:
+    if not condition:
+        raise ValueError(otherwise)
+
+
+# -- what kernels will trust ----------------------------------------------------------------------
+
+
+def _progress(
+    tensors: dict[str, Any],
+    state: dict[str, Any],
+    plain: LatentParameters,
+    schedule: Sequence[tuple[str, int, int]],
+) -> Progress:
+    """Where the training stands, with all sizes and numbers checked."""
+    stage, iteration = state["stage"], state["iteration"]
+    whole = isinstance(stage, int) and isinstance(iteration, int)
+    _require(whole and stage in range(len(schedule)), f"there is no stage {stage}")
+    _require(iteration in range(schedule[stage][2] + 1), f"there is no iteration {iteration}")
+    parameters, origin = _parameters(tensors, "", plain), tensors["origin"]
+    n_states = int(parameters.n_states.sum())
+    _require(origin.dtype == np.int64 and origin.shape in ((0,), (n_states,)), "wrong origins")
+    rng = np.random.default_rng()
+    rng.bit_generator.state = state["rng"]
+    info = EMInfo(**state["info"])
+    info.dev_f1 = [(int(done), float(f1)) for done, f1 in info.dev_f1]
+    best = _parameters(tensors, "best_", plain) if "best_root" in tensors else None
+    _require(best is None or len(info.dev_f1) > 0, "best parameters without a dev F1")
+    return Progress(parameters, stage, iteration, origin, rng, info, best)
+
+
+def _parameters(tensors: dict[str, Any], prefix: str, plain: LatentParameters) -> LatentParameters:
+    n_states = tensors[f"{prefix}n_states"]
+    fits = n_states.dtype == np.int64 and n_states.shape == plain.n_states.shape
+    _require(fits, f"{prefix}n_states are not one whole number for each symbol")
+    _require(n_states.min() >= 1, "a symbol has no state")
+    _require(n_states.max() <= MAX_STATES, f"a symbol has {n_states.max()} states")
+    found = replace(plain, **{name: tensors[f"{prefix}{name}"] for name in _ARRAYS})
+    sizes = {"root": found.state_start, "rules": found.rule_start, "words": found.word_start}
+    for name, starts in sizes.items():
+        numbers, size = getattr(found, name), int(starts[-1])
+        fits = numbers.dtype == np.float64 and numbers.shape == (size,)
+        _require(fits, f"expected {size:,} numbers of {prefix}{name}")
+        _require(np.isfinite(numbers).all(), f"{prefix}{name} are not all finite")
+        _require((numbers >= 0.0).all(), f"{prefix}{name} are not all probabilities")
+    return found

@@ -38,6 +38,7 @@ from sapwood.inference.decoders import (
 from sapwood.inference.k_best import k_best_derivations, k_best_trees
 from sapwood.inference.mixture import MixedForest, Mixer, Pruning
 from sapwood.inference.pieces import join_pieces, root_label
+from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.score import SMALLEST, SignedLog
@@ -52,6 +53,7 @@ MIDDLE = 1e-4  # what the smallest member of an ensemble finds less probable, th
 # For `Parser.fast`; what it costs in F1 and what it gains is printed by benchmarks/parsing.py.
 FAST = {"threshold": 3e-3, "beam": 3e-3, "middle": 1e-2}
 MEMORY_LIMIT_MB = 2000.0
+SHORT = 60  # words; Ctrl-C waits for the end of such a sentence, not only of each kernel
 MAX_DUPLICATES = 1000  # derivations of trees already listed that k_best looks past before it stops
 
 
@@ -308,6 +310,8 @@ class Parser:
             result = self._one_word(words)
         elif too_long:
             result = self._flat(words)
+        elif n <= SHORT:
+            result = undisturbed(self._by_chart, words)
         else:
             result = self._by_chart(words)
         negative = result._forest.parsed.n_negative if result._forest else 0

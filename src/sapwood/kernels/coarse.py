@@ -27,7 +27,8 @@ from math import frexp, ldexp
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 _FAST = {"contract", "reassoc"}  # dot products may be summed in any order; nan and inf stay
 NO_WEIGHT = -(2**30)  # scale of a span that nothing derives
@@ -109,13 +110,13 @@ def chart_room(rules: CoarseRules, n: int) -> int:
     return n * (n + 1) // 2 * rules.n_phrases + (n + 1) * (n + 1) * slots
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def cell_of(n, i, j):
     """Number of the span [i, j): by start, then by length."""
     return np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _three_orders(n, rules, room):
     """Cut a buffer into a chart by cell, one by start and one by end."""
     n_cells = n * (n + 1) // 2
@@ -129,7 +130,7 @@ def _three_orders(n, rules, room):
     return by_cell, by_start, by_end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _empty_runs(n, weight):
     n_slots = weight.shape[1]
     return Runs(
@@ -141,7 +142,7 @@ def _empty_runs(n, weight):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _empty_chart(n, rules, tags, room, active):
     n_cells = n * (n + 1) // 2
     # Nothing is zeroed here: every row of two or more words is stored, and runs are only read
@@ -165,14 +166,14 @@ def _empty_chart(n, rules, tags, room, active):
     return chart
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _set_scale(chart, i, j, scale):
     chart.scale[cell_of(chart.n, i, j)] = scale
     chart.scale_from[i, j] = scale
     chart.scale_to[j, i] = scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _powers_of_two():
     """2**e at [e - LEAST_POWER]: a table, since ldexp is a library call."""
     table = np.empty(MOST_POWER - LEAST_POWER + 1)
@@ -181,7 +182,7 @@ def _powers_of_two():
     return table
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _split_factors(before, behind, i, j, relative_to, powers, factor):
     """factor[k] = 2**(scale[i, k] + scale[k, j] - relative_to) for every inner split of [i, j)."""
     for k in range(np.uint64(i + 1), np.uint64(j)):
@@ -189,7 +190,7 @@ def _split_factors(before, behind, i, j, relative_to, powers, factor):
         factor[k] = powers[np.uint64(max(min(exponent, MOST_POWER), LEAST_POWER) - LEAST_POWER)]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _largest_scale(before, behind, i, j):
     best = NO_WEIGHT
     for k in range(np.uint64(i + 1), np.uint64(j)):
@@ -200,7 +201,7 @@ def _largest_scale(before, behind, i, j):
 # -- inside -----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _combine_two_words(rules, tags, i, out):
     """COMPLETE: (i, t) (i+1, u), a -> t u  =>  (i, i+2, a)."""
     start, parent, weight = rules.tt_start, rules.tt_parent, rules.tt_weight
@@ -214,7 +215,7 @@ def _combine_two_words(rules, tags, i, out):
                 out[parent[r]] += weight[r] * value
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _combine_with_word(pairs, start, parent, weight, tags, position, chart, cell, factor, out):
     """COMPLETE: a word and a phrase, a -> t c or a -> c t  =>  (i, j, a); the phrase's `cell`."""
     beta, active, n_active = chart.beta, chart.active, chart.n_active[cell]
@@ -231,7 +232,7 @@ def _combine_with_word(pairs, start, parent, weight, tags, position, chart, cell
                 out[parent[r]] += weight[r] * value
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _combine_phrases(rules, chart, i, j, scaled, out):
     """COMPLETE: (i, k, b) (k, j, c), a -> b c  =>  (i, j, a); `scaled` holds the right child."""
     aa_first, aa_right, aa_start = rules.aa_first, rules.aa_right, rules.aa_start
@@ -257,7 +258,7 @@ def _combine_phrases(rules, chart, i, j, scaled, out):
                     out[aa_parent[r]] += aa_weight[r] * total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _scale_runs(runs, post, low, high, factor, scaled):
     """scaled[slot, k] = weight[post, slot, k] * factor[k] from low to high, within the run."""
     weight, first, last = runs.weight, runs.first, runs.last
@@ -270,7 +271,7 @@ def _scale_runs(runs, post, low, high, factor, scaled):
             scaled[slot, k] = weight[post, slot, k] * factor[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _select(out, prior, beam, found):
     """List the phrases with weight, those below the beam left out; how many, and the largest.
 
@@ -297,7 +298,7 @@ def _select(out, prior, beam, found):
     return n_kept, largest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _store(rules, chart, i, j, base, out, found, n_found, largest):
     """File a finished span in all three orders, scaled to about 1, and empty `out` again."""
     n = chart.n
@@ -324,7 +325,7 @@ def _store(rules, chart, i, j, base, out, found, n_found, largest):
             _extend_down(chart.right, j, np.uint64(right_slot[a]), i, value)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _extend_up(runs, post, slot, split, value):
     """Add a weight behind a run (spans of one start arrive with rising end); gaps become zeros."""
     last = runs.last[post, slot]
@@ -339,7 +340,7 @@ def _extend_up(runs, post, slot, split, value):
     runs.last[post, slot] = split
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _extend_down(runs, post, slot, split, value):
     """Add a weight before a run (spans of one end arrive with falling start)."""
     if runs.last[post, slot] < 0:
@@ -353,8 +354,14 @@ def _extend_down(runs, post, slot, split, value):
     runs.first[post, slot] = split
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def inside(rules, tags, room, active, prior, beam):
+def inside(
+    rules: CoarseRules,
+    tags: Tags,
+    room: np.ndarray,
+    active: np.ndarray,
+    prior: np.ndarray,
+    beam: float,
+) -> Chart:
     """Weight of every labelled span, summed over its derivations.
 
         beta[i, j, a] = sum over k and a -> b c of  w(a -> b c) * beta[i, k, b] * beta[k, j, c]
@@ -372,6 +379,13 @@ def inside(rules, tags, room, active, prior, beam):
 
     Cost: O(n^2 R + n^3 P) time for R rules and P pairs of phrases, O(n^2 N) memory.
     """
+    *parts, left, right = fill(rules, tags, room, active, prior, beam)
+    return Chart(*parts, Runs(*left), Runs(*right))
+
+
+@kernel(fastmath=_FAST)
+def fill(rules, tags, room, active, prior, beam):
+    """The parts of the chart that `inside` returns."""
     n = len(tags.start) - 1
     chart = _empty_chart(n, rules, tags, room, active)
     out, found = np.zeros(rules.n_phrases), np.empty(rules.n_phrases, np.uint32)
@@ -403,10 +417,18 @@ def inside(rules, tags, room, active, prior, beam):
                 _combine_phrases(rules, chart, i, j, scaled, out)
             n_found, largest = _select(out, prior, beam if width < n else 0.0, found)
             _store(rules, chart, i, j, base, out, found, n_found, largest)
-    return chart
+    return (
+        n, chart.beta, chart.active, chart.n_active, chart.scale, chart.scale_from, chart.scale_to,
+        _columns(chart.left), _columns(chart.right),
+    )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
+def _columns(runs):
+    return runs.weight, runs.first, runs.last, runs.slots, runs.n_slots
+
+
+@kernel
 def partition(chart, root):
     """Root weights times inside weights of the whole sentence, without its power of two."""
     cell = cell_of(chart.n, 0, chart.n)
@@ -419,7 +441,7 @@ def partition(chart, root):
 # -- outside ----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _collect(rules, chart, from_left, from_right, i, j, alpha, live):
     """Outside weights of a span's phrases, in `alpha` and in the otherwise zero `live`.
 
@@ -442,13 +464,13 @@ def _collect(rules, chart, from_left, from_right, i, j, alpha, live):
     return arrived
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _clear(chart, cell, live):
     for place in range(np.uint64(chart.n_active[cell])):
         live[chart.active[cell, place]] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _send_two_words(rules, tags, i, live, factor, tag_alpha):
     start, parent, weight = rules.tt_start, rules.tt_parent, rules.tt_weight
     for x in range(tags.start[i], tags.start[i + 1]):
@@ -463,7 +485,7 @@ def _send_two_words(rules, tags, i, live, factor, tag_alpha):
             tag_alpha[y] += sent * factor * tags.weight[x]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _send_with_word(
     pairs, start, parent, weight, tags, position, chart, cell, factor, live, alpha, tag_alpha
 ):
@@ -484,7 +506,7 @@ def _send_with_word(
         tag_alpha[x] += to_tag * factor
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _send_phrases(rules, chart, i, j, live, scaled_left, scaled_right, from_left, from_right):
     aa_first, aa_right, aa_start = rules.aa_first, rules.aa_right, rules.aa_start
     aa_parent, aa_weight = rules.aa_parent, rules.aa_weight
@@ -512,7 +534,7 @@ def _send_phrases(rules, chart, i, j, live, scaled_left, scaled_right, from_left
                 from_right[j, right, k] += sent * scaled_left[left, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _clear_messages(runs, messages):
     """Zero what larger spans send to smaller ones, only where something can arrive."""
     for post in range(len(runs.n_slots)):
@@ -522,7 +544,7 @@ def _clear_messages(runs, messages):
                 messages[post, slot, k] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def outside(rules, tags, chart, root, room):
     """Weight of everything outside each labelled span, divided by the weight of the sentence.
 
@@ -546,7 +568,8 @@ def outside(rules, tags, chart, root, room):
     scaled_left = np.zeros((len(rules.left_of), n + 1))
     scaled_right = np.zeros((len(rules.right_of), n + 1))
     factor, powers, live = np.zeros(n + 1), _powers_of_two(), np.zeros(rules.n_phrases)
-    alpha[cell_of(n, 0, n)] = root / total
+    for a in range(len(root)):  # a whole row would compile NumPy's errors of shapes: 2 s
+        alpha[cell_of(n, 0, n), a] = root[a] / total
     for i in range(n - 1):
         for j in range(n, i + 1, -1):
             width, cell = j - i, cell_of(n, i, j)

@@ -9,12 +9,13 @@ Notation
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel
 
 _FAST = {"contract", "reassoc"}
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def gather(ids, w, matrix, out):
     """Out = Phi @ matrix: each node sums the scaled rows of its features."""
     for node in range(ids.shape[0]):
@@ -28,7 +29,7 @@ def gather(ids, w, matrix, out):
                     out[node, c] += scale * matrix[f, c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def scatter(ids, w, rows, out):
     """Out += Phi.T @ rows: each node adds its row to its features'."""
     for node in range(ids.shape[0]):

@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 NONE = np.uint32(0xFFFFFFFF)
 
@@ -42,16 +43,21 @@ class Forest(NamedTuple):
     rule: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _cell_of(n, i, j):
     return np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _select_items(n, posterior, tag_start, tag, tag_posterior, threshold):
     """Items whose posterior reaches the threshold, narrow spans first, and those of each cell."""
     n_phrases = posterior.shape[1]
-    kept = np.count_nonzero(posterior >= threshold) + np.count_nonzero(tag_posterior >= threshold)
+    kept = 0
+    for cell in range(posterior.shape[0]):
+        for a in range(n_phrases):
+            kept += posterior[cell, a] >= threshold
+    for x in range(len(tag_posterior)):
+        kept += tag_posterior[x] >= threshold
     symbol, start, end = (
         np.empty(kept, np.uint32),
         np.empty(kept, np.uint32),
@@ -82,21 +88,39 @@ def _select_items(n, posterior, tag_start, tag, tag_posterior, threshold):
     return symbol, start, end, value, first, stop
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _grown(column, n_used):
     bigger = np.empty(2 * len(column), column.dtype)
-    bigger[:n_used] = column[:n_used]
+    for place in range(n_used):  # a slice would compile NumPy's errors of shapes: 2 s
+        bigger[place] = column[place]
     return bigger
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def build(pairs, n_symbols, n, posterior, tag_start, tag, tag_posterior, threshold):
+def build(
+    pairs: PairTable,
+    n_symbols: int,
+    n: int,
+    posterior: np.ndarray,
+    tag_start: np.ndarray,
+    tag: np.ndarray,
+    tag_posterior: np.ndarray,
+    threshold: float,
+) -> tuple[Forest, np.ndarray]:
     """Prune a chart to the items at or above a posterior and list every rule that joins them.
 
     Returns the forest and the posterior of each item.
 
     Cost: O(items + pairs of neighbouring items + edges).
     """
+    *columns, value = prune(
+        pairs, n_symbols, n, posterior, tag_start, tag, tag_posterior, threshold
+    )
+    return Forest(*columns), value
+
+
+@kernel
+def prune(pairs, n_symbols, n, posterior, tag_start, tag, tag_posterior, threshold):
+    """The columns of the forest that `build` returns, then the posteriors."""
     symbol, start, end, value, first, stop = _select_items(
         n, posterior, tag_start, tag, tag_posterior, threshold
     )
@@ -137,14 +161,13 @@ def build(pairs, n_symbols, n, posterior, tag_start, tag, tag_posterior, thresho
                             n_edges += 1
             for item in range(first[here], stop[here]):
                 item_of[symbol[item]] = NONE
-    forest = Forest(
+    return (
         symbol, start, end, head[:n_edges].copy(), left[:n_edges].copy(), right[:n_edges].copy(),
-        rule[:n_edges].copy(),
+        rule[:n_edges].copy(), value,
     )  # fmt: skip
-    return forest, value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def best_derivations(forest, item_gain, edge_gain):
     """Best total gain of a derivation of each item, and the edge that achieves it.
 
@@ -166,7 +189,7 @@ def best_derivations(forest, item_gain, edge_gain):
     return best, choice
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def follow(forest, choice, root):
     """Items of the chosen derivation of `root`, children before parents.
 
@@ -189,7 +212,7 @@ def follow(forest, choice, root):
     return item, left, right
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def edge_posteriors(forest, chart_beta, chart_scale, alpha, tag_value, tag_scale, n, weight):
     """Posterior of each edge under the plain grammar.
 

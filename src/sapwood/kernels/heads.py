@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def head_tags(label, rule, left, right, rule_head, base_tag):
     """Tag of the head word of each node: its own for a leaf, else that of the head child.
 
@@ -23,7 +24,7 @@ def head_tags(label, rule, left, right, rule_head, base_tag):
     return head
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def heads_above(head, parent):
     """First head tag above each node that differs from its own; -1 when there is none."""
     above = np.full(len(head), -1, np.int64)

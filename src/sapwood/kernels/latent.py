@@ -18,12 +18,13 @@ from __future__ import annotations
 from math import ldexp
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 _FAST = {"contract", "reassoc"}
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _factor(forest, edge, n, scale):
     """2**(scale of the children - scale of the parent)."""
     x, y = forest.head[edge], forest.left[edge]
@@ -35,7 +36,7 @@ def _factor(forest, edge, n, scale):
     return ldexp(1.0, int(max(min(exponent, 1023), -1074)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _outer(beta, first, n_first, second, n_second, out):
     """out[p, q] = beta[first + p] * beta[second + q], flat."""
     for p in range(n_first):
@@ -45,7 +46,7 @@ def _outer(beta, first, n_first, second, n_second, out):
             out[at + q] = weight * beta[second + q]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _dot(left, at, right, start, size):
     total = 0.0
     for i in range(size):
@@ -53,7 +54,7 @@ def _dot(left, at, right, start, size):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def inside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, largest):
     """Fill the inside vectors of all phrases; those of the leaves are given.
 
@@ -96,7 +97,7 @@ def inside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, la
                 beta[first + h] += weight * tensors[at + t * m_x + h]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def outside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, alpha, largest):
     """Fill the outside vectors from those of the root items; return the posterior of each edge.
 

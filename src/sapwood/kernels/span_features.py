@@ -15,28 +15,30 @@ around the split.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 N_ITEM, N_TAG, N_EDGE = 16, 16, 9
 N_PROPERTIES = 6  # of a word: itself, ending, shorter ending, shape, small letters, beginning
 WORD, ENDING, SHORT, SHAPE, LOWER, BEGINNING = range(N_PROPERTIES)
 _A, _B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _C, _D = np.uint64(0x165667B19E3779F9), np.uint64(0xBF58476D1CE4E5B9)
+_0 = np.uint64(0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _hashed(template, what, one, two, mask):
-    """A number below mask + 1 for a template and three values."""
-    h = (np.uint64(template) + np.uint64(what) * np.uint64(64)) * _A
-    h ^= np.uint64(one) * _B
-    h ^= np.uint64(two) * _C
+    """A number below mask + 1 for a template and three values; one type, so compiled once."""
+    h = (np.uint64(template) + what * np.uint64(64)) * _A
+    h ^= one * _B
+    h ^= two * _C
     h ^= h >> np.uint64(29)
     h *= _D
     h ^= h >> np.uint64(32)
     return np.uint32(h & mask)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _length_class(length):
     """1, 2, 3, 4, 5, then ever wider classes."""
     if length <= 5:
@@ -52,7 +54,7 @@ def _length_class(length):
     return 10
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def item_features(symbol, start, end, words, mask):
     """Features of all items, shape [n_items, N_ITEM].
 
@@ -65,25 +67,26 @@ def item_features(symbol, start, end, words, mask):
     """
     out = np.empty((len(symbol), N_ITEM), np.uint32)
     for x in range(len(symbol)):
-        a, i, j = symbol[x], np.int64(start[x]) + 1, np.int64(end[x])  # rows of its end words
+        a = np.uint64(symbol[x])
+        i, j = np.int64(start[x]) + 1, np.int64(end[x])  # rows of its end words
         if j == i:
             _tag_features(a, i, words, mask, out[x])
             continue
-        length = _length_class(j - i + 1)
+        length = np.uint64(_length_class(j - i + 1))
         first, last, before, after = words[i], words[j], words[i - 1], words[j + 1]
         shape = np.uint64(0)
         for k in range(i, min(j, i + 7) + 1):  # of the first words: as telling as all of them
             shape = shape * np.uint64(31) + words[k, SHAPE] + np.uint64(1)
-        out[x, 0] = _hashed(0, a, 0, 0, mask)
-        out[x, 1] = _hashed(1, a, length, 0, mask)
-        out[x, 2] = _hashed(2, a, first[WORD], 0, mask)
-        out[x, 3] = _hashed(3, a, last[WORD], 0, mask)
-        out[x, 4] = _hashed(4, a, before[WORD], 0, mask)
-        out[x, 5] = _hashed(5, a, after[WORD], 0, mask)
-        out[x, 6] = _hashed(6, a, first[ENDING], 0, mask)
-        out[x, 7] = _hashed(7, a, last[ENDING], 0, mask)
-        out[x, 8] = _hashed(8, a, before[ENDING], 0, mask)
-        out[x, 9] = _hashed(9, a, after[ENDING], 0, mask)
+        out[x, 0] = _hashed(0, a, _0, _0, mask)
+        out[x, 1] = _hashed(1, a, length, _0, mask)
+        out[x, 2] = _hashed(2, a, first[WORD], _0, mask)
+        out[x, 3] = _hashed(3, a, last[WORD], _0, mask)
+        out[x, 4] = _hashed(4, a, before[WORD], _0, mask)
+        out[x, 5] = _hashed(5, a, after[WORD], _0, mask)
+        out[x, 6] = _hashed(6, a, first[ENDING], _0, mask)
+        out[x, 7] = _hashed(7, a, last[ENDING], _0, mask)
+        out[x, 8] = _hashed(8, a, before[ENDING], _0, mask)
+        out[x, 9] = _hashed(9, a, after[ENDING], _0, mask)
         out[x, 10] = _hashed(10, a, before[WORD], after[WORD], mask)
         out[x, 11] = _hashed(11, a, first[WORD], last[WORD], mask)
         out[x, 12] = _hashed(12, a, first[WORD], after[WORD], mask)
@@ -93,49 +96,49 @@ def item_features(symbol, start, end, words, mask):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _tag_features(a, i, words, mask, out):
     here, before, after = words[i], words[i - 1], words[i + 1]
-    out[0] = _hashed(20, a, here[WORD], 0, mask)
-    out[1] = _hashed(21, a, here[ENDING], 0, mask)
-    out[2] = _hashed(22, a, here[SHORT], 0, mask)
-    out[3] = _hashed(23, a, here[SHAPE], 0, mask)
-    out[4] = _hashed(24, a, here[LOWER], 0, mask)
-    out[5] = _hashed(25, a, here[BEGINNING], 0, mask)
-    out[6] = _hashed(26, a, before[WORD], 0, mask)
-    out[7] = _hashed(27, a, after[WORD], 0, mask)
-    out[8] = _hashed(28, a, before[ENDING], 0, mask)
-    out[9] = _hashed(29, a, after[ENDING], 0, mask)
+    out[0] = _hashed(20, a, here[WORD], _0, mask)
+    out[1] = _hashed(21, a, here[ENDING], _0, mask)
+    out[2] = _hashed(22, a, here[SHORT], _0, mask)
+    out[3] = _hashed(23, a, here[SHAPE], _0, mask)
+    out[4] = _hashed(24, a, here[LOWER], _0, mask)
+    out[5] = _hashed(25, a, here[BEGINNING], _0, mask)
+    out[6] = _hashed(26, a, before[WORD], _0, mask)
+    out[7] = _hashed(27, a, after[WORD], _0, mask)
+    out[8] = _hashed(28, a, before[ENDING], _0, mask)
+    out[9] = _hashed(29, a, after[ENDING], _0, mask)
     out[10] = _hashed(30, a, before[WORD], here[WORD], mask)
     out[11] = _hashed(31, a, here[WORD], after[WORD], mask)
     out[12] = _hashed(32, a, before[WORD], here[ENDING], mask)
     out[13] = _hashed(33, a, here[ENDING], after[WORD], mask)
     out[14] = _hashed(34, a, here[SHAPE], before[SHAPE], mask)
-    out[15] = _hashed(35, a, 0, 0, mask)
+    out[15] = _hashed(35, a, _0, _0, mask)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def edge_features(forest, words, mask):
     """Features of all edges, shape [n_edges, N_EDGE]."""
     out = np.empty((len(forest.head), N_EDGE), np.uint32)
     for e in range(len(forest.head)):
-        r, x = forest.rule[e], forest.head[e]
+        r, x = np.uint64(forest.rule[e]), forest.head[e]
         i, j = np.int64(forest.start[x]) + 1, np.int64(forest.end[x])
         k = np.int64(forest.end[forest.left[e]])  # row of the word before the split
-        sizes = _length_class(k - i + 1) * 16 + _length_class(j - k)
-        out[e, 0] = _hashed(40, r, 0, 0, mask)
-        out[e, 1] = _hashed(41, r, sizes, 0, mask)
-        out[e, 2] = _hashed(42, r, words[k, WORD], 0, mask)
-        out[e, 3] = _hashed(43, r, words[k + 1, WORD], 0, mask)
-        out[e, 4] = _hashed(44, r, words[k, ENDING], 0, mask)
-        out[e, 5] = _hashed(45, r, words[k + 1, ENDING], 0, mask)
-        out[e, 6] = _hashed(46, r, words[i, WORD], 0, mask)
-        out[e, 7] = _hashed(47, r, words[j, WORD], 0, mask)
+        sizes = np.uint64(_length_class(k - i + 1) * 16 + _length_class(j - k))
+        out[e, 0] = _hashed(40, r, _0, _0, mask)
+        out[e, 1] = _hashed(41, r, sizes, _0, mask)
+        out[e, 2] = _hashed(42, r, words[k, WORD], _0, mask)
+        out[e, 3] = _hashed(43, r, words[k + 1, WORD], _0, mask)
+        out[e, 4] = _hashed(44, r, words[k, ENDING], _0, mask)
+        out[e, 5] = _hashed(45, r, words[k + 1, ENDING], _0, mask)
+        out[e, 6] = _hashed(46, r, words[i, WORD], _0, mask)
+        out[e, 7] = _hashed(47, r, words[j, WORD], _0, mask)
         out[e, 8] = _hashed(48, r, words[i, WORD], words[k + 1, WORD], mask)
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def scores(features, weights):
     """Sum of the weights of each row's features."""
     out = np.zeros(len(features))
@@ -147,7 +150,7 @@ def scores(features, weights):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _log_add(one, two):
     if one < two:
         one, two = two, one
@@ -156,7 +159,7 @@ def _log_add(one, two):
     return one + np.log1p(np.exp(two - one))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_linear_posteriors(forest, roots, item_score, edge_score):
     """Log of the partition sum, and the posteriors of items and of edges.
 
@@ -192,7 +195,7 @@ def log_linear_posteriors(forest, roots, item_score, edge_score):
     return total, items, edges
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def adagrad(features, residue, weights, squares, rate):
     """One step along `residue` (gold less expected) for all features of all rows."""
     for x in range(features.shape[0]):

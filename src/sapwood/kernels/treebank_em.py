@@ -26,7 +26,8 @@ whose weight is 0.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 _FAST = {"contract", "reassoc"}
 _TILE = np.uint64(256)  # numbers of a row in a tile: 4 rows of C and 4 pairs take 16 KB
@@ -41,7 +42,7 @@ MAX_STATES = 256  # a row of scratch must hold a vector
 # -- products of a block --------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _rows(at, h, m, size):
     """Where rows h to h + 3 of a tensor start; the last row again where there are fewer."""
     last = m - _1
@@ -51,12 +52,12 @@ def _rows(at, h, m, size):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _four(w, at):
     return w[at], w[at + _1], w[at + _2], w[at + _3]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _add_four(w, at, a, b, c, d):
     w[at] += a
     w[at + _1] += b
@@ -64,7 +65,7 @@ def _add_four(w, at, a, b, c, d):
     w[at + _3] += d
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _add_inside(tensors, rows, pair, n, h, total):
     """total[g, h + k] += sum over i < n of pair[g, i] tensors[rows[k] + i], for 4 x 4 of g, k."""
     r0, r1, r2, r3 = rows
@@ -83,7 +84,7 @@ def _add_inside(tensors, rows, pair, n, h, total):
     _add_four(total, h + _ROW3, s30, s31, s32, s33)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _add_outside(tensors, rows, w, n, h, both):
     """both[g, i] += sum over k of w[g, h + k] tensors[rows[k] + i], for 4 x 4 of g, k."""
     r0, r1, r2, r3 = rows
@@ -99,7 +100,7 @@ def _add_outside(tensors, rows, w, n, h, both):
         both[_ROW3 + i] += w30 * t0 + w31 * t1 + w32 * t2 + w33 * t3
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _add_sums(w, pair, g, n, h, sums, at):
     """sums[at][k, i] += sum over 4 nodes from g of w[node, h + k] pair[node, i], for 4 of k."""
     g *= _WIDE
@@ -118,7 +119,7 @@ def _add_sums(w, pair, g, n, h, sums, at):
 # -- what a block is made of ----------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _sizes(x, label, left, right, n_states):
     """States of a node and of its children."""
     return (
@@ -127,32 +128,32 @@ def _sizes(x, label, left, right, n_states):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _full(m):
     """The least multiple of a block's size that holds m."""
     return (m + _BLOCK - _1) // _BLOCK * _BLOCK
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _scratch(n_rows):
     """Rows of _WIDE zeros in one flat array, which the compiler knows to have no gaps."""
     return np.zeros(np.int64(n_rows * _WIDE))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _clear(rows, n_rows, n):
     for at in range(_0, n_rows * _WIDE, _WIDE):
         for i in range(n):
             rows[at + i] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _copy(vectors, x, m, rows, g):
     for h in range(m):
         rows[g * _WIDE + h] = vectors[x, h]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _fill_weights(alpha, down, x, m, w, g):
     """w[g] = alpha[x] / down[x], and 0 in the states that fill up the last block."""
     at, scale = g * _WIDE, down[x]
@@ -162,7 +163,7 @@ def _fill_weights(alpha, down, x, m, w, g):
         w[at + h] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _fill_pairs(ones, others, g, first, last, m_z, pair):
     """pair[node] = ones[node] (x) others[node] for 4 nodes from g, states first to last of one."""
     g *= _WIDE
@@ -180,7 +181,7 @@ def _fill_pairs(ones, others, g, first, last, m_z, pair):
 # -- passes over all nodes ------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _store_scaled(found, at, m, x, beta, down):
     """beta[x] = what is found at `at`, divided by its largest entry, which becomes down[x]."""
     largest = 0.0
@@ -192,7 +193,7 @@ def _store_scaled(found, at, m, x, beta, down):
         beta[x, h] = found[at + h] / divisor
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def inside_leaves(nodes, label, n_states, leaf, leaves, beta, down):
     """Fill `beta` and `down` of the tags.
 
@@ -206,7 +207,7 @@ def inside_leaves(nodes, label, n_states, leaf, leaves, beta, down):
         _store_scaled(leaves, np.uint64(leaf[x]), np.uint64(n_states[label[x]]), x, beta, down)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def inside(nodes, groups, label, rule, left, right, n_states, tensor_start, tensors, beta, down):
     """Fill `beta` and `down` of the phrases; those of the tags are given.
 
@@ -242,7 +243,7 @@ def inside(nodes, groups, label, rule, left, right, n_states, tensor_start, tens
                 _store_scaled(total, g * _WIDE, m, np.uint64(nodes[block + g]), beta, down)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def outside_roots(roots, label, n_states, state_start, root, beta, alpha, counts):
     """Fill `alpha` of the roots, add their states to `counts`, and return sum log(root . beta)."""
     log_total = 0.0
@@ -259,7 +260,7 @@ def outside_roots(roots, label, n_states, state_start, root, beta, alpha, counts
     return log_total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _contract(both, ones, others, first, last, m_z, up_one, up_other):
     """Contract tiles `both` [first to last, m_z] of 4 nodes with the vector of either child."""
     for p in range(first, last):
@@ -280,7 +281,7 @@ def _contract(both, ones, others, first, last, m_z, up_one, up_other):
         up_one[p], up_one[_ROW1 + p], up_one[_ROW2 + p], up_one[_ROW3 + p] = s0, s1, s2, s3
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def outside(
     nodes, groups, label, rule, left, right, n_states, tensor_start, tensors, beta, down, alpha
 ):
@@ -322,13 +323,13 @@ def outside(
                 _store(up_other, g, m_z, alpha, np.uint64(right[x]))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _store(rows, g, m, vectors, x):
     for h in range(m):
         vectors[x, h] = rows[g * _WIDE + h]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _add_chunk(nodes, left, right, sizes, beta, down, alpha, ones, others, pair, w, sums):
     """Add w (x) pair of at most _CHUNK nodes of one rule to `sums`."""
     m, m_y, m_z = sizes
@@ -353,7 +354,7 @@ def _add_chunk(nodes, left, right, sizes, beta, down, alpha, ones, others, pair,
         tile += _full(m)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _store_counts(sums, sizes, tensors, counts, first):
     """Counts = C * S of one rule; `sums` holds tiles of S one after the other."""
     m, m_y, m_z = sizes
@@ -369,7 +370,7 @@ def _store_counts(sums, sizes, tensors, counts, first):
         tile += _full(m)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def rule_counts(
     nodes, groups, label, left, right, n_states, tensor_start, tensors, beta, down, alpha, counts
 ):
@@ -399,7 +400,7 @@ def rule_counts(
         _store_counts(sums, sizes, tensors, counts, first)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def leaf_sums(nodes, label, n_states, leaf, beta, alpha, sums):
     """Add alpha * beta of the leaves to `sums`: expected states of each tag and word."""
     for place in range(len(nodes)):
@@ -409,7 +410,7 @@ def leaf_sums(nodes, label, n_states, leaf, beta, alpha, sums):
             sums[at + h] += alpha[x, h] * beta[x, h]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def merge_losses(label, pair_start, first, second, share, alpha, beta, loss):
     """Log-likelihood lost by merging pairs of states of a label, summed over its nodes.
 
@@ -426,7 +427,7 @@ def merge_losses(label, pair_start, first, second, share, alpha, beta, loss):
             loss[pair] -= np.log(max(kept, 1e-300))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def heights_and_depths(offsets, left, right, parent):
     """Height above the leaves and depth below the root of every node; rows over all trees."""
     height, depth = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
@@ -440,7 +441,7 @@ def heights_and_depths(offsets, left, right, parent):
     return height, depth
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def mix_states(start, state, n_states, row_size, before, amount, after, weights, out):
     """Scale the rows of each block [m, row_size], pull them to their mean, and scale them again.
 

@@ -19,7 +19,8 @@ from math import frexp, ldexp
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 _FAST = {"contract", "reassoc"}
 HIDDEN = -2
@@ -65,14 +66,16 @@ class Derivations(NamedTuple):
     roots: tuple  # first and last + 1 of the items that may be the root
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _grown(rows, n_used):
     bigger = np.empty((2 * len(rows), rows.shape[1]), rows.dtype)
-    bigger[:n_used] = rows[:n_used]
+    for row in range(n_used):  # slices would compile NumPy's errors of shapes: 2 s
+        for column in range(rows.shape[1]):
+            bigger[row, column] = rows[row, column]
     return bigger
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _children(trees, first, node, stack, kids):
     """Visible children of a node in `kids`, from left to right; how many."""
     stack[0], stack[1] = trees.right[first + node], trees.left[first + node]
@@ -90,7 +93,7 @@ def _children(trees, first, node, stack, kids):
     return n_kids
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _tags(grammar, word, key, wanted, items, n_items):
     """Add the tags of a word that restore to what is wanted."""
     for entry in range(grammar.row_start[word], grammar.row_start[word + 1]):
@@ -103,7 +106,7 @@ def _tags(grammar, word, key, wanted, items, n_items):
     return items, n_items
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _joints(pairs, west, east, key, wanted, item_of, items, n_items, edges, n_edges):
     """Add every rule that joins an item of `west` with one of `east` to a wanted symbol.
 
@@ -136,13 +139,13 @@ def _joints(pairs, west, east, key, wanted, item_of, items, n_items, edges, n_ed
     return items, n_items, edges, n_edges
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _join_all(grammar, pairs, kids, of_row, key, wanted, item_of, items, n_items, edges, n_edges):
     """Add all items over two or more neighbouring children; those over all of them come last."""
     n_kids, first = len(kids), n_items
     cells = np.empty((n_kids, n_kids + 1, 2), np.int64)  # items over the children from i to j
     for i in range(n_kids):
-        cells[i, i + 1] = of_row[kids[i]]
+        cells[i, i + 1, 0], cells[i, i + 1, 1] = of_row[kids[i], 0], of_row[kids[i], 1]
     for width in range(2, n_kids + 1):
         here, target = (key, wanted) if width == n_kids else (grammar.chain, HIDDEN)
         for i in range(n_kids - width + 1):
@@ -158,7 +161,7 @@ def _join_all(grammar, pairs, kids, of_row, key, wanted, item_of, items, n_items
     return first, items, n_items, edges, n_edges
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _derivations(trees, tree, grammar, pairs, item_of):
     """All derivations of one tree; `item_of` [n_symbols] is scratch space, -1 everywhere.
 
@@ -193,11 +196,12 @@ def _derivations(trees, tree, grammar, pairs, item_of):
     return Derivations(items[:n_items, 0], items[:n_items, 1], edges[:n_edges], roots)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _in_use(found):
     """Which items are part of a whole derivation: from the root down."""
     used = np.zeros(len(found.symbol), np.bool_)
-    used[found.roots[0] : found.roots[1]] = True
+    for item in range(found.roots[0], found.roots[1]):
+        used[item] = True
     for back in range(len(found.edges)):
         edge = found.edges[len(found.edges) - 1 - back]
         if used[edge[0]]:
@@ -206,7 +210,7 @@ def _in_use(found):
     return used
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+@part(fastmath=_FAST)
 def _add_rule(tensors, start, k, vectors, x, m, y, m_left, z, m_right, factor):
     """Add factor * C(f_left, f_right) of one rule to the vector at x."""
     if k == 0:
@@ -232,7 +236,7 @@ def _add_rule(tensors, start, k, vectors, x, m, y, m_left, z, m_right, factor):
             vectors[x + h] += factor * from_left * from_right * tensors[start + t * m + h]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _normalise(vectors, start, size, power):
     """Scale a vector to about 1; its new power of two, NO_WEIGHT for a vector of zeros."""
     peak = 0.0
@@ -247,7 +251,7 @@ def _normalise(vectors, start, size, power):
     return np.int64(power + more)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _lift(vectors, start, size, power, other):
     """The larger of two powers; a vector of smaller power is brought to it."""
     if power == NO_WEIGHT or power >= other:
@@ -257,7 +261,7 @@ def _lift(vectors, start, size, power, other):
     return other
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _weight(found, grammar):
     """Weight of all derivations of a tree, as a number of about 1 and a power of two.
 
@@ -266,15 +270,18 @@ def _weight(found, grammar):
 
     Each vector has its own power of two, so that no derivation is lost beside a larger one.
     """
-    used, m = _in_use(found), grammar.n_states[found.symbol]
-    n_items, edges = len(found.symbol), found.edges
-    start = np.zeros(n_items + 1, np.int64)
-    start[1:] = np.cumsum(np.where(used, m, 0))
+    used, edges = _in_use(found), found.edges
+    n_items = len(found.symbol)
+    m, start = np.empty(n_items, np.int64), np.zeros(n_items + 1, np.int64)
+    for x in range(n_items):
+        m[x] = grammar.n_states[found.symbol[x]]
+        start[x + 1] = start[x] + (m[x] if used[x] else 0)
     vectors, power = np.zeros(start[n_items]), np.full(n_items, NO_WEIGHT, np.int64)
     for x in range(n_items):
         if used[x] and found.leaf[x] >= 0:
             at = found.leaf[x]
-            vectors[start[x] : start[x + 1]] = grammar.emissions[at : at + m[x]]
+            for h in range(m[x]):
+                vectors[start[x] + h] = grammar.emissions[at + h]
             power[x] = _normalise(vectors, start[x], m[x], 0)
     for e in range(len(edges)):
         x, y, z, rule = edges[e]
@@ -291,21 +298,23 @@ def _weight(found, grammar):
     return _root_weight(found, grammar, vectors, start, power)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _root_weight(found, grammar, vectors, start, power):
     first, last = found.roots
-    top = power[first:last].max()
+    top = np.int64(NO_WEIGHT)
+    for x in range(first, last):
+        top = max(top, power[x])
     total = 0.0
     for x in range(first, last):
         at = grammar.root_start[found.symbol[x]]
-        part = 0.0
+        weight = 0.0
         for h in range(start[x + 1] - start[x]):
-            part += grammar.root[at + h] * vectors[start[x] + h]
-        total += part * ldexp(1.0, int(max(power[x] - top, -1074)))
+            weight += grammar.root[at + h] * vectors[start[x] + h]
+        total += weight * ldexp(1.0, int(max(power[x] - top, -1074)))
     return total, top
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_weights(trees, grammar, pairs):
     """Log of the absolute weight of each tree over all its derivations, and its sign.
 

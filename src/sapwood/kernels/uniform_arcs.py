@@ -20,10 +20,11 @@ Trees are not weighed: the caller divides by their number.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def expected_counts(rows, weight, root, argument, root_sum, argument_sum, log_totals):
     """Add the expected counts of sentences of one length to the sums; fill `log_totals`.
 
@@ -63,7 +64,7 @@ def expected_counts(rows, weight, root, argument, root_sum, argument_sum, log_to
                 argument_sum[x, y] += share * spans[3, i, j] * bars[3, i, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _inside(row, root, argument, spans):
     left, right, to_right, to_left = spans[0], spans[1], spans[2], spans[3]
     size = len(row)
@@ -92,7 +93,7 @@ def _inside(row, root, argument, spans):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _outside(row, root, argument, spans, bars):
     left, right, to_right, to_left = spans[0], spans[1], spans[2], spans[3]
     left_bar, right_bar, to_right_bar, to_left_bar = bars[0], bars[1], bars[2], bars[3]

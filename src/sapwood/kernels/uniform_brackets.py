@@ -18,10 +18,11 @@ Trees are not weighed: the caller divides by their number.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def expected_counts(rows, weight, root, child, words, root_sum, child_sum, word_sum, log_totals):
     """Add the expected counts of sentences of one length to the sums; fill `log_totals`.
 
@@ -66,7 +67,7 @@ def expected_counts(rows, weight, root, child, words, root_sum, child_sum, word_
                             child_sum[b, a] += share * down[i, j, a] * child[b, a] * beta[i, j, b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _inside(row, root, child, words, beta, up):
     length, k = len(row), len(root)
     for size in range(1, length + 1):
@@ -90,7 +91,7 @@ def _inside(row, root, child, words, beta, up):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _outside(length, root, child, up, alpha, down):
     k = len(root)
     down[:] = 0.0

@@ -9,15 +9,16 @@ from __future__ import annotations
 from math import frexp, ldexp
 
 import numpy as np
-from numba import njit
+
+from sapwood.kernels.border import kernel, part
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _cell_of(n, i, j):
     return np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _best_two_words(rules, tags, i, out):
     for x in range(tags.start[i], tags.start[i + 1]):
         for y in range(tags.start[i + 1], tags.start[i + 2]):
@@ -30,7 +31,7 @@ def _best_two_words(rules, tags, i, out):
                 out[a] = max(out[a], rules.tt_weight[r] * weight)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _best_with_word(tags, position, pairs, start, parent, rule_weight, row, factor, out):
     """One child is the word at `position`, the other a phrase with weights `row`."""
     for c in range(np.uint64(len(row))):
@@ -45,7 +46,7 @@ def _best_with_word(tags, position, pairs, start, parent, rule_weight, row, fact
                 out[parent[r]] = max(out[parent[r]], rule_weight[r] * weight)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _best_phrases(rules, n, delta, factor, i, j, out):
     """Best split of every pair, then its rules; the best value of a pair serves all its rules."""
     for left in range(len(rules.left_of)):
@@ -64,7 +65,7 @@ def _best_phrases(rules, n, delta, factor, i, j, out):
                 out[a] = max(out[a], rules.aa_weight[r] * best)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def best_weights(rules, tags):
     """Weight of the best derivation of every labelled span.
 
@@ -104,7 +105,9 @@ def best_weights(rules, tags):
                 )  # fmt: skip
             if width >= 4:
                 _best_phrases(rules, n, delta, factor, i, j, out)
-            peak = out.max()
+            peak = 0.0
+            for a in range(len(out)):
+                peak = max(peak, out[a])
             if peak > 0.0:
                 _, power = frexp(peak)
                 power = max(power, -1022)
@@ -113,7 +116,7 @@ def best_weights(rules, tags):
     return delta, scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _child_value(delta, n_phrases, tags, n, i, j, symbol):
     if symbol < n_phrases:
         return delta[_cell_of(n, i, j), symbol] if j - i > 1 else 0.0
@@ -125,7 +128,7 @@ def _child_value(delta, n_phrases, tags, n, i, j, symbol):
     return 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def trace(
     delta, scale, tags, root_symbol, first_word, last_word, rule_start, rule_order, rules, weights,
     n_phrases,
@@ -175,7 +178,7 @@ def trace(
     return symbol, left, right, start
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, choice):
     """Best derivation of each item and state of a latent grammar on a forest.
 
@@ -203,7 +206,7 @@ def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, ch
                         choice[vector_start[x] + np.uint64(h)] = edge
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def follow_states(
     forest, n, scale, vector_start, tensor_start, tensors, delta, choice, root, state
 ):

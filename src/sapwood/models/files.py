@@ -94,7 +94,7 @@ def _save(
     *,
     force: bool,
 ) -> None:
-    header = {"format": FORMAT, "kind": kind, "sha256": _digest(tensors, model), "model": model}
+    header = {"format": FORMAT, "kind": kind, "sha256": digest_of(tensors, model), "model": model}
     write_atomically(as_path(path, "a model file"), tensors, header, force=force)
 
 
@@ -127,7 +127,7 @@ def load(path: str | Path) -> LatentGrammar | Ensemble:
         msg = f"{name}: holds a {kind!r}, expected a {GRAMMAR} or an {ENSEMBLE}"
         raise ModelFormatError(msg)
     model = header.get("model")
-    if not isinstance(model, dict) or header.get("sha256") != _digest(tensors, model):
+    if not isinstance(model, dict) or header.get("sha256") != digest_of(tensors, model):
         msg = f"{name}: its contents do not match its checksum: it was changed after it was saved"
         raise ModelFormatError(msg, hint="copy it again from where it came, or train it again")
     try:
@@ -192,7 +192,8 @@ def _refuse_oversize(path: Path) -> None:
         raise ValueError(msg)
 
 
-def _digest(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> str:
+def digest_of(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> str:
+    """A checksum of arrays, with names and types, and of what is said about them."""
     digest = hashlib.sha256(json.dumps(model, sort_keys=True).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from sapwood.models.latent_grammar import LatentGrammar
 
 Array = npt.NDArray[Any]
+MAX_STATES = 4096  # of a symbol; sizes of tensors then stay far below what 64 bits can count
 
 
 def check_grammar(grammar: LatentGrammar) -> None:
-    """Raise ModelFormatError with the first invariant that does not hold."""
+    """Raise ModelFormatError with the first invariant that does not hold.
+
+    Kernels trust what passes here: they read wherever the numbers of a grammar send them.
+    """
+    _check_types(grammar)
     _check_symbols(grammar)
     _check_rules(grammar)
     _check_lexicon(grammar)
@@ -33,6 +38,26 @@ def _require(condition: bool | np.bool_, message: str) -> None:
         )
 
 
+def _check_types(g: LatentGrammar) -> None:
+    """Types of arrays; kernels are compiled for these, and unsigned numbers are never negative."""
+    lexicon, coarse = g.lexicon, g.coarse
+    for name, array, kind in (
+        ("n_states", g.n_states, np.int64),
+        ("rules", g.rules, np.int32),
+        ("rule_rank", g.rule_rank, np.int64),
+        ("root", g.root, np.float64),
+        ("rule_weights", g.rule_weights, np.float64),
+        ("lexicon row_start", lexicon.row_start, np.uint32),
+        ("lexicon entry_tag", lexicon.entry_tag, np.uint32),
+        ("lexicon weight_start", lexicon.weight_start, np.int64),
+        ("lexicon weights", lexicon.weights, np.float64),
+        ("coarse root", coarse.root, np.float64),
+        ("coarse rules", coarse.rules, np.float64),
+        ("coarse lexical", coarse.lexical, np.float64),
+    ):
+        _require(array.dtype == kind, f"{name} is of type {array.dtype}, not {np.dtype(kind)}")
+
+
 def _check_symbols(g: LatentGrammar) -> None:
     _require(len(g.tags) > 0, "the grammar has no tags, so no word can be read")
     for kind, symbols in (("phrase", g.phrases), ("tag", g.tags)):
@@ -45,6 +70,10 @@ def _check_symbols(g: LatentGrammar) -> None:
         f"n_states has {len(g.n_states)} entries for {g.n_symbols} symbols",
     )
     _require((g.n_states >= 1).all(), "a symbol has no state")
+    _require(
+        (g.n_states <= MAX_STATES).all(),
+        f"a symbol has {g.n_states.max():,} states, more than {MAX_STATES:,}",
+    )
     _require(g.root.shape == (g.state_start[-1],), "the root vectors do not fit the states")
 
 
@@ -59,6 +88,8 @@ def _check_rules(g: LatentGrammar) -> None:
         _require(n_distinct == len(g.rules), f"{len(g.rules) - n_distinct} rules are listed twice")
     _require(g.rule_rank.shape == (len(g.rules),), "the ranks of the rules do not fit the rules")
     _require((g.rule_rank >= 0).all(), "a rule has a negative rank")
+    fits = (g.rule_rank <= g.rule_weights.size).all()
+    _require(fits, "a rule has a higher rank than there are rule weights")
     is_whole = not g.rule_rank.any()
     _require(is_whole or not g.is_probabilistic, "a probabilistic grammar has a factored rule")
     expected = int(g.tensor_start[-1])

@@ -1,0 +1,61 @@
+"""Says that kernels are being compiled: once for a machine, and too long to be silent about."""
+
+from __future__ import annotations
+
+import sys
+from threading import Lock
+from time import perf_counter
+
+from sapwood.cli.console import count, echo, wipe
+from sapwood.kernels import compile_watchers
+
+
+class CompileNotice:
+    """Watches the compiler: a changing line on a terminal, else one at the start; one at the end.
+
+    Parameters
+    ----------
+    total
+        How many kernels there are, where all of them will be compiled.
+    """
+
+    def __init__(self, total: int | None = None) -> None:
+        self.total = total
+        self.n_done = 0
+        self.seconds = 0.0
+        self._began: dict[str, float] = {}
+        self._lock = Lock()  # kernels are compiled in any thread
+
+    def watch(self, name: str, is_start: bool) -> None:
+        """Hear that a kernel is about to be compiled, or is ready."""
+        with self._lock:
+            if is_start:
+                self._began[name] = perf_counter()
+                self._show(name)
+            else:
+                self.n_done += 1
+                self.seconds += perf_counter() - self._began.pop(name, perf_counter())
+                if sys.stderr.isatty():
+                    wipe()
+
+    def _show(self, name: str) -> None:
+        place = f"{self.n_done + 1}" + (f" of {self.total}" if self.total else "")
+        if sys.stderr.isatty():
+            text = f"\rcompiling once for this machine: kernel {place}, {name} ..."
+            print(text, end="", file=sys.stderr, flush=True)
+        elif self.n_done == 0 and len(self._began) == 1:
+            echo("compiling kernels, once for this machine ...")
+
+    def finish(self) -> None:
+        """Say how much there was to compile, if anything."""
+        if self.n_done:
+            echo(f"compiled {count(self.n_done, 'kernel')} in {self.seconds:.1f} s")
+            self.n_done, self.seconds = 0, 0.0
+
+
+notice = CompileNotice()
+
+
+def announce_compiling() -> None:
+    """Let the user know whenever a command has to compile something."""
+    compile_watchers.append(notice.watch)
