@@ -14,6 +14,14 @@ from time import perf_counter
 
 import machine
 
+COLD = {
+    "train --method pcfg": "train {trees} -o {out} --method pcfg",
+    "train --method spectral": "train {trees} -o {out} --method spectral --states 4",
+    "train --method em": "train {trees} -o {out} --method em --states 4 --iterations 2",
+    "train --method crf": "train {trees} -o {out} --method crf",
+    "train --method best": "train {trees} -o {out} --method best --budget 1s",
+    "demo": "demo",
+}
 SENTENCE = "The company said that it expects higher sales .\n"
 PYTHON = (sys.executable,)
 COMMANDS = {
@@ -76,6 +84,22 @@ def parse_rows(repeats: int, n_cold: int) -> list[tuple[str, str, str]]:
     return rows
 
 
+def cold_rows() -> list[tuple[str, str, str]]:
+    """Commands that find no kernel compiled, and the same again."""
+    from sapwood.corpus.bundled import sample_path
+
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, arguments in COLD.items():
+            values = {"trees": sample_path("dev"), "out": Path(folder) / "out.sapwood"}
+            command = (*PYTHON, "-m", "sapwood", *arguments.format(**values).split())
+            cache = str(Path(folder) / name.replace(" ", "-"))
+            cold, warm = run_once(command, cache), run_once(command, cache)
+            rows.append(row(f"sapwood {name}, no kernel compiled yet", [cold]))
+            rows.append(row(f"sapwood {name}, compiled kernels", [warm]))
+    return rows
+
+
 def _help_of(command: str) -> str:
     arguments = (*PYTHON, "-m", "sapwood", command, "--help")
     environment = {**os.environ, "PYTHONPATH": str(machine.ROOT / "src"), "NO_COLOR": "1"}
@@ -87,7 +111,7 @@ def main() -> None:
     """Print one table."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--repeats", type=int, default=5)
-    options.add_argument("--cold", type=int, default=2, help="runs with an empty kernel cache")
+    options.add_argument("--cold", type=int, default=2, help="parses with an empty kernel cache")
     given = options.parse_args()
     machine.print_facts("Start")
     has_cli = importlib.util.find_spec("sapwood.cli.main") is not None
@@ -98,7 +122,7 @@ def main() -> None:
         run_once(command)  # byte code written, files in the system's cache
         rows.append(row(name, [run_once(command) for _ in range(given.repeats)]))
     if has_cli:
-        rows += parse_rows(given.repeats, given.cold)
+        rows += parse_rows(given.repeats, given.cold) + cold_rows()
     else:
         print("The command line is not there (sapwood.cli.main): its rows are left out.\n")
     machine.print_table(("process", "CPU s (least / median)", "wall s (least / median)"), rows)

@@ -15,6 +15,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.cli.main import app
+from sapwood.cli.warming import warm_up
 from sapwood.corpus.bundled import sample_path
 
 SOURCE = Path(sw.__file__).parents[1]
@@ -76,7 +77,8 @@ def misused(cli: Run) -> Run:
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """What a process of its own needs to find this very Sapwood."""
+    """What a process of its own needs to find this very Sapwood, with its kernels compiled."""
+    warm_up()  # or commands would say that they compile
     return os.environ | {"PYTHONPATH": str(SOURCE), "NO_COLOR": "1"}
 
 

@@ -46,6 +46,7 @@ def test_doctor_as_json_after_warming(cli) -> None:
     assert report["threads"] >= 1
     assert report["kernel_cache"].keys() == {"folder", "exists", "writable"}
     assert report["warm_seconds"] > 0
+    assert report["kernels"] >= report["compiled"] >= 0
 
 
 def test_doctor_misses_a_package(cli, monkeypatch: pytest.MonkeyPatch) -> None:
