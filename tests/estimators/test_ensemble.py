@@ -170,7 +170,7 @@ def mix_without_dev(seconds: float | None = None) -> _Mix:
 
 def path_of(figures: dict[tuple[int, ...], float], n: int) -> tuple[list[int], Grades]:
     mix, panel = mix_without_dev(), Grades(figures)
-    mix.members = [None] * n  # type: ignore[list-item]
+    mix.members = [sw.bundled_grammar()] * n
     return mix._chosen(panel), panel  # type: ignore[arg-type]
 
 
@@ -276,7 +276,7 @@ def test_a_cheap_candidate_fits_where_a_dear_one_does_not(
     assert [trial.verdict.split(":")[0] for trial in learner.info_.trials] == [
         "member", "skipped", "skipped", "member"
     ]  # fmt: skip
-    assert "about 1000000 s, " in learner.info_.trials[1].verdict
+    assert "about 1200000 s, " in learner.info_.trials[1].verdict
 
 
 def test_no_budget_is_no_limit(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -498,13 +498,13 @@ class Ticks:
 COSTS = {"spectral": 2.0, "cluster": 2.0, "crf": 2.0, "mix": 0.4, "sentence": 0.02}
 
 
-@pytest.mark.parametrize("seconds", [14.0, 18.0, 26.0])
+@pytest.mark.parametrize("seconds", [12.0, 14.0, 24.0])
 def test_a_budget_is_kept(
     seconds: float, bank: Treebank, dev: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Choosing and grading take as long as training here, and are foreseen.
 
-    Where only trainings were, all four began before the end of each of these budgets.
+    Where only trainings were, 12 and 14 seconds became 14.8 and 15.4.
     """
     ticks = Ticks(monkeypatch, COSTS)
     fit = sw.EnsembleLPCFG(seconds, plan=PLAN_OF_FOUR).fit(bank[:60], dev)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.candidates import Candidate
 
-SPARE = 0.02  # of a budget, for writing the model and for what nobody foresees
+SPARE = 0.02  # of a budget, for what nobody foresees
+SAFETY = 1.2  # what is expected is mostly a little less than what comes: other things run too
 PIVOT_FACTOR = 3.0  # the convex EM of every rule, beside the features that others have too
 
 
@@ -55,7 +56,7 @@ class Clock:
         return self.ends - perf_counter()
 
     def expected(self, candidate: Candidate) -> float:
-        """Seconds that a candidate will take, about."""
+        """Seconds that a candidate will take, if nothing holds it up."""
         return self._guess(candidate) * self.factor.get(candidate.method, self.last_factor)
 
     def learn(self, candidate: Candidate, seconds: float) -> None:

@@ -35,6 +35,11 @@ class Candidate(NamedTuple):
     horizontal: int | None = None
     seed: int = 0
 
+    @property
+    def way(self) -> tuple[str | None, int | None]:
+        """How its trees are made binary: those with the same way share their charts."""
+        return self.binarise, self.horizontal
+
     def __str__(self) -> str:
         parts = [self.method if self.method == "crf" else f"{self.method} {self.states}"]
         parts += [self.binarise] if self.binarise else []

@@ -21,12 +21,13 @@ from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators.base import TreebankEstimator, dev_trees
-from sapwood.estimators.budget import Clock
+from sapwood.estimators.budget import SAFETY, Clock
 from sapwood.estimators.candidates import PLAN, Candidate, estimator_of
 from sapwood.estimators.dev_set import Grades, cleaned, grade, pruned_by
 from sapwood.estimators.panel import Panel
 from sapwood.estimators.pcfg import PCFG
 from sapwood.models.ensemble import Ensemble
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
@@ -35,6 +36,7 @@ MOST_DEV = 500  # dev sentences that choose: more only take longer
 LEAST_DEV, N_PROBE = 50, 20  # that choose even where time is short; that are charted to find out
 CHART_SHARE = 0.1  # of a budget, that charts of the dev sentences may take
 SCORE_SHARE = 0.25  # of a budget, that is kept for parsing dev trees with the final mix
+SECONDS_A_NUMBER = 5e-8  # of a model that is written: checksum, copies, disk
 SHARPNESS = 1.15  # of a mix that no dev trees calibrate
 MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
@@ -234,8 +236,8 @@ class EnsembleLPCFG(TreebankEstimator):
     def _tried(self, candidate: Candidate, bank: Treebank, mix: _Mix) -> Trial:
         """Train a candidate if there is time."""
         trial, clock = Trial(str(candidate)), mix.clock
-        expected = clock.expected(candidate) + mix.seconds_to_add
-        left = max(clock.left - mix.seconds_ahead(1), 0.0)
+        expected = SAFETY * (clock.expected(candidate) + mix.seconds_to_add(candidate))
+        left = max(clock.left - mix.seconds_ahead(candidate), 0.0)
         if mix.members and expected > left:
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
@@ -243,7 +245,8 @@ class EnsembleLPCFG(TreebankEstimator):
         member: LatentGrammar | None = None
         with self._timed("training"):
             try:
-                member = self._trained(candidate, bank, mix.check_time if mix.members else None)
+                watch = mix.watch(candidate) if mix.members else None
+                member = self._trained(candidate, bank, watch)
             except _OutOfTimeError:
                 trial.verdict = f"stopped: {expected:.0f} s were expected, more are not left"
         trial.seconds = perf_counter() - began
@@ -251,6 +254,7 @@ class EnsembleLPCFG(TreebankEstimator):
         if member is not None:
             with self._timed("grading"):
                 mix.add(member, trial)
+            mix.ways.add(candidate.way)
         return trial
 
     def _trained(
@@ -296,6 +300,7 @@ class _Mix:
         self.jobs = jobs
         self.clock = clock
         self.members: list[LatentGrammar] = []
+        self.ways: set[tuple[str | None, int | None]] = set()  # in which their trees are binary
         self.panel: Panel | None = None
 
     def add(self, member: LatentGrammar, trial: Trial) -> None:
@@ -324,36 +329,58 @@ class _Mix:
 
     # -- time ---------------------------------------------------------------------------------
 
-    @property
-    def seconds_to_add(self) -> float:
-        """What grading one more grammar will take, about."""
+    def seconds_to_add(self, candidate: Candidate) -> float:
+        """What grading a candidate will take, about."""
         if self.panel is None:
             return 0.0
-        n = self.panel.n_members
-        return self.panel.seconds_of(range(n)) / max(n, 1) + 2 * self.panel.f1_seconds
+        return self._seconds_of(candidate) + 2 * self.panel.f1_seconds
 
-    def seconds_ahead(self, n_more: int = 0) -> float:
-        """What the choice of members and the final score will take, with so many grammars more."""
+    def _seconds_of(self, candidate: Candidate) -> float:
         if self.panel is None:
             return 0.0
-        n = len(self.members) + n_more
+        return self.panel.seconds_of_one_more(has_charts=candidate.way in self.ways)
+
+    def seconds_ahead(self, candidate: Candidate) -> float:
+        """What is to come, with one more candidate: choosing, the final score, and writing."""
+        if self.panel is None or self.dev is None:
+            return 0.0
+        everyone, n = range(len(self.members)), len(self.members) + 1
         n_mixes = sum(n - size for size in range(1, min(n, MOST_MEMBERS)))
-        share = min(n, MOST_MEMBERS) / max(len(self.members), 1)
-        return n_mixes * self.panel.f1_seconds + share * self._seconds_to_score(
-            range(self.panel.n_members)
-        )
+        score = self._seconds_to_score(everyone)
+        if n <= MOST_MEMBERS:
+            score += SAFETY * self._seconds_of(candidate) * len(self.dev) / len(self.panel.gold)
+        score = min(score, SCORE_SHARE * self.clock.budget)
+        write = self._seconds_to_write(everyone) * n / (n - 1)
+        return n_mixes * self.panel.f1_seconds + score + write
 
     def _seconds_to_score(self, places: Sequence[int]) -> float:
         """What parsing the dev trees with some members will take; not more than is kept for it."""
         if self.panel is None or self.dev is None:
             return 0.0
-        scale = len(self.dev) / len(self.panel.gold)
-        return min(scale * self.panel.seconds_of(places), SCORE_SHARE * self.clock.budget)
+        scale = SAFETY * len(self.dev) / len(self.panel.gold)
+        seconds = scale * (self.panel.seconds_of(places) + self.panel.f1_seconds)
+        return min(seconds, SCORE_SHARE * self.clock.budget)
 
-    def check_time(self, *_: object) -> None:
-        """Stop a training, between its iterations, that leaves no time for what must follow."""
-        if self.clock.left < self.seconds_to_add + self.seconds_ahead(1):
-            raise _OutOfTimeError
+    def _seconds_to_write(self, places: Sequence[int]) -> float:
+        """What writing some members will take."""
+        members = [self.members[k] for k in places]
+        features = (m.feature_weights for m in members if isinstance(m, FeatureGrammar))
+        sizes = [len(m.rule_weights) for m in members] + [len(weights) for weights in features]
+        return SECONDS_A_NUMBER * sum(sizes)
+
+    def watch(self, candidate: Candidate) -> Callable[..., None]:
+        """A function that stops a training when one more iteration leaves too little time."""
+        last: float | None = None
+
+        def check(*_: object) -> None:
+            nonlocal last
+            now = perf_counter()
+            iteration, last = (0.0 if last is None else now - last), now
+            need = iteration + self.seconds_to_add(candidate) + self.seconds_ahead(candidate)
+            if self.clock.left < need:
+                raise _OutOfTimeError
+
+        return check
 
     # -- the choice ---------------------------------------------------------------------------
 
@@ -377,7 +404,8 @@ class _Mix:
             return None
         places = [self.members.index(member) for member in model.members]
         seconds_each = self.panel.seconds_of(places) / len(self.panel.gold)
-        n_in_time = max(self.clock.left, 0.0) / max(seconds_each, 1e-9)
+        left = self.clock.left - self._seconds_to_write(places)
+        n_in_time = max(left, 0.0) / max(seconds_each, 1e-9)
         n = len(self.dev) if n_in_time >= len(self.dev) else int(n_in_time)
         return grade(model, self.dev[: max(n, len(self.panel.gold))], self.jobs)
 
@@ -398,8 +426,9 @@ class _Mix:
 
     def _has_time(self, panel: Panel, path: list[int], rest: list[int]) -> bool:
         """Whether the mix can grow once more, and be scored after that."""
-        need = len(rest) * panel.f1_seconds + self._seconds_to_score([*path, rest[0]])
-        return self.clock.left > need
+        grown = [*path, rest[0]]
+        need = self._seconds_to_score(grown) + self._seconds_to_write(grown)
+        return self.clock.left > need + len(rest) * panel.f1_seconds
 
     def _tuned(self, panel: Panel, chosen: list[int]) -> FloatArray:
         """Equal weights, unless those under which dev brackets are most probable are better."""

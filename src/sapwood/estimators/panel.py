@@ -131,6 +131,12 @@ class Panel:
         charts = sum(self._groups[place].seconds for place in {place for place, _ in asked})
         return charts + sum(seconds for _, seconds in asked)
 
+    def seconds_of_one_more(self, *, has_charts: bool) -> float:
+        """How long one more member will take; less where others have charts that it can share."""
+        posteriors = float(np.mean([seconds for _, seconds in self._member_seconds]))
+        charts = float(np.mean([group.seconds for group in self._groups]))
+        return posteriors if has_charts else posteriors + charts
+
     def add(self, member: LatentGrammar) -> None:
         """Note a member's posteriors of all brackets."""
         place, table = self._group_of(member), self._table(member)
