@@ -103,14 +103,22 @@ def _best_spans(
 
 
 def _best_tag(grammar: LatentGrammar, tags: Tags, log_tag: FloatArray, i: int) -> int | None:
-    """The place of a word's best tag; a word that is the whole sentence is rather a phrase."""
+    """The place of a word's best tag; a word that is the whole sentence is rather a phrase.
+
+    A phrase over the tag that the word would have alone: no word changes its tag to become one.
+    """
     places = np.arange(int(tags.start[i]), int(tags.start[i + 1]))
     places = places[log_tag[places] > -np.inf]
-    if len(tags.scale) == 1:
-        chains = [grammar.tags[int(tags.tag[place])].chain for place in places]
-        phrases = places[[len(chain) > 1 for chain in chains]] if chains else places
-        places = phrases if len(phrases) else places
-    return int(places[log_tag[places].argmax()]) if len(places) else None
+    if not len(places):
+        return None
+    best = int(places[log_tag[places].argmax()])
+    if len(tags.scale) > 1:
+        return best
+    chains = {place: grammar.tags[int(tags.tag[place])].chain for place in places.tolist()}
+    phrases = [
+        place for place, chain in chains.items() if len(chain) > 1 and chain[-1] == chains[best][-1]
+    ]
+    return max(phrases, key=lambda place: float(log_tag[place]), default=best)
 
 
 def _best_cut(weight: FloatArray) -> list[tuple[int, int]]:
