@@ -49,6 +49,7 @@ def test_from_text_to_text(shape: str, transform: Transform) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.slow
 def test_drawing_refuses(shape: str) -> None:
     start = time.process_time()
     tree = Tree.parse(SHAPES[shape])

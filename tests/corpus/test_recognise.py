@@ -95,7 +95,10 @@ def test_no_sentence_of_the_bundled_treebank_is_called_untokenised() -> None:
 
 
 @pytest.mark.corpora
-@pytest.mark.parametrize("name", ["ptb_nltk_sample", "craft", "icepahc"])
+@pytest.mark.parametrize(
+    "name",
+    ["ptb_nltk_sample", *(pytest.param(x, marks=pytest.mark.slow) for x in ("craft", "icepahc"))],
+)
 def test_hardly_a_sentence_of_real_treebanks_is_called_untokenised(
     corpora: Path, name: str
 ) -> None:

@@ -213,7 +213,10 @@ def test_the_bundled_sentences_survive_being_printed() -> None:
 
 
 @pytest.mark.corpora
-@pytest.mark.parametrize(("name", "share"), [("ptb_nltk_sample", 1.0), ("craft", 0.985)])
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("ptb_nltk_sample", 1.0), pytest.param("craft", 0.985, marks=pytest.mark.slow)],
+)
 def test_sentences_of_a_treebank_survive_being_printed(
     corpora: Path, name: str, share: float
 ) -> None:
