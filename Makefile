@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-corpora check bench clean
+.PHONY: help demo test test-slow test-corpora fuzz kills check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,12 @@ test-slow: $(VENV)/installed-dev ## the tests that take long
 test-corpora: $(VENV)/installed-dev ## the tests on real corpora, in the folder that SAPWOOD_DATA names
 	@test -n "$$SAPWOOD_DATA" || { echo "set SAPWOOD_DATA to the folder with the corpora" >&2; exit 2; }
 	$(BIN)/python -m pytest -n 2 -m corpora
+
+fuzz: $(VENV)/installed-dev ## a million spoilt inputs for all readers; INPUTS, SEED, READER say otherwise
+	$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),1000000) --seed $(or $(SEED),0) $(if $(READER),--reader $(READER))
+
+kills: $(VENV)/installed-dev ## a thousand kills of all commands that write; KILLS, SEED, JOB say otherwise
+	$(BIN)/python -m tests.kills --kills $(or $(KILLS),1000) --seed $(or $(SEED),0) $(if $(JOB),--job $(JOB))
 
 check: $(VENV)/installed-dev ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -1,0 +1,442 @@
+"""Everything in Sapwood that reads what somebody else may have written: one line for each reader.
+
+A reader has a way to make inputs (mostly right ones that are spoilt) and a way to read one. Reading
+may give a result or raise a `SapwoodError`; for a command, it may end with status 0, 1 or 2.
+Anything else is a finding.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import json
+import lzma
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from unittest.mock import patch
+
+import typer
+from tests.fuzz import seeds
+from tests.fuzz.mutate import bracket_text, dump_json, sentences, spoil_bytes, spoil_json
+from tests.fuzz.tensor_files import spoil_file
+
+import sapwood as sw
+from sapwood.cli.inputs import split_words
+from sapwood.cli.main import app
+from sapwood.cli.resume import Part
+from sapwood.corpus import convert, fetch, registry
+from sapwood.corpus.penn import read_trees
+from sapwood.corpus.recognise import kind_of
+from sapwood.corpus.sentences import read_sentences
+from sapwood.corpus.tokenize import PennTokenizer
+from sapwood.errors import CorpusError, SapwoodError
+from sapwood.models.from_text import grammar_from_text
+
+Make = Callable[[random.Random, int], bytes]
+Read = Callable[[bytes, Path], int | None]
+CUT = b"\x00--8<--\x00"  # between the files of an input that has two
+OFTEN = 3  # one input in so many is made up rather than spoilt
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One reader under test.
+
+    Attributes
+    ----------
+    name
+        With the area first: `model.em`.
+    make
+        An input from a generator and the most edits to make; fewer edits are the first of those.
+    read
+        Reads an input, with a folder to put it in; a command gives its exit status.
+    share
+        Of every thousand inputs, how many are for this reader.
+    """
+
+    name: str
+    make: Make
+    read: Read
+    share: int
+
+
+# -- making inputs --------------------------------------------------------------------------------
+
+
+def spoilt(*right: str | bytes, made_up: Callable[[random.Random], bytes] | None = None) -> Make:
+    """Inputs that are right but for a few edits; some are made up from the start."""
+    originals = [text.encode() if isinstance(text, str) else text for text in right]
+
+    def make(rng: random.Random, n_edits: int) -> bytes:
+        is_new = made_up is not None and rng.randrange(OFTEN) == 0
+        data = made_up(rng) if is_new and made_up else rng.choice(originals)
+        for _ in range(n_edits):
+            data = spoil_bytes(rng, data, originals)
+        return data
+
+    return make
+
+
+def packed(pack: Callable[[bytes], bytes], make: Make) -> Make:
+    """Compressed files: damaged inside or outside."""
+
+    def both(rng: random.Random, n_edits: int) -> bytes:
+        if rng.random() < 0.5:
+            return pack(make(rng, n_edits))
+        data = pack(make(rng, 0))
+        for _ in range(n_edits):
+            data = spoil_bytes(rng, data)
+        return data
+
+    return both
+
+
+def short(make: Make, size: int = 400) -> Make:
+    """No more than so many bytes: sentences of hundreds of words take long, as they should."""
+    return lambda rng, n_edits: make(rng, n_edits)[:size]
+
+
+def paired(one: Make, other: Make) -> Make:
+    """Two files, of which one or both are spoilt."""
+
+    def make(rng: random.Random, n_edits: int) -> bytes:
+        first, second = rng.choice(((n_edits, 0), (0, n_edits), (n_edits, n_edits)))
+        return one(rng, first) + CUT + other(rng, second)
+
+    return make
+
+
+def spoilt_json(text: str) -> Make:
+    """JSON with other values, or that is none."""
+    value, spoil_text = json.loads(text), spoilt(text)
+
+    def make(rng: random.Random, n_edits: int) -> bytes:
+        if rng.random() < 0.2:
+            return spoil_text(rng, n_edits)
+        changed = value
+        for _ in range(n_edits):
+            changed = spoil_json(rng, changed)
+        return dump_json(changed).encode("utf-8", "surrogatepass")
+
+    return make
+
+
+def spoilt_model(kind: str) -> Make:
+    """Model files with wrong contents under a right checksum, or with damage."""
+    return lambda rng, n_edits: spoil_file(rng, seeds.model_files()[kind], n_edits)
+
+
+def spoilt_checkpoint(rng: random.Random, n_edits: int) -> bytes:
+    """Checkpoints of EM, likewise."""
+    return spoil_file(rng, rng.choice(seeds.checkpoints()), n_edits)
+
+
+def spoilt_part(rng: random.Random, n_edits: int) -> bytes:
+    """What an interrupted `parse --resume` has left, with its note."""
+    part, note = interrupted_parse()
+    return paired(spoilt(part), spoilt_json(note.decode()))(rng, n_edits)
+
+
+# -- reading them ---------------------------------------------------------------------------------
+
+
+def put(data: bytes, folder: Path, name: str) -> Path:
+    """Write an input where a reader finds it."""
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def read_brackets(data: bytes, folder: Path, ending: str = ".mrg") -> None:
+    """Read a treebank, strictly or not; what was read must come back when written."""
+    path = put(data, folder, f"input{ending}")
+    skipped: list[CorpusError] | None = [] if len(data) % 2 else None
+    bank = sw.read_treebank(path, skipped=skipped)
+    for tree in bank[:3].trees():
+        assert sw.Tree.parse(str(tree)) == tree
+    bank.tree(0).draw()
+
+
+def read_one_tree(data: bytes, folder: Path) -> None:
+    """Read one tree from a string."""
+    tree = sw.Tree.parse(data.decode("utf-8", "replace"))
+    assert list(read_trees(io.StringIO(str(tree)))) == [tree]
+
+
+def read_grammar(data: bytes, folder: Path) -> None:
+    """Read a hand-written grammar and use it."""
+    use(grammar_from_text(data.decode("utf-8", "replace")))
+
+
+def convert_with(convert_text: convert.Convert, data: bytes, folder: Path) -> None:
+    """Convert an original of a corpus; what comes out as brackets must be readable."""
+    skipped: convert.Skipped = []
+    text = data.decode("utf-8", "replace")
+    out = "".join(convert_text(text, "original", skipped))
+    if convert_text in (convert.convert_penn, convert.convert_lemmatised, convert.convert_psd):
+        list(read_trees(io.StringIO(out)))
+
+
+def read_model(data: bytes, folder: Path) -> None:
+    """Load a model; one that loads must bear being used."""
+    path = put(data, folder, "input.sapwood")
+    model = sw.load(path)
+    use(model)
+    run("inspect", path, *((), ("--json",), ("--label", "NP"), ("--spectrum",))[len(data) % 4])
+
+
+def use(model: sw.LatentGrammar | sw.Ensemble) -> None:
+    """Parse, score and sample: none of it may do more than refuse."""
+    for words in (["dog"], ["the", "Unheard", "sees", "1990-91"]):
+        with contextlib.suppress(SapwoodError):
+            parse = sw.Parser(model).parse(words)
+            str(parse.tree)
+            _ = (parse.log_prob, parse.marginals, parse.k_best(2))
+        with contextlib.suppress(SapwoodError):
+            model.log_prob(words)
+    with contextlib.suppress(SapwoodError):
+        model.log_probs(seeds.bank()[:3])
+    with contextlib.suppress(SapwoodError):
+        model.sample(2, seed=0)
+
+
+def run(*arguments: object, expects: tuple[int, ...] = (0, 1, 2)) -> int:
+    """Run a command as a user would, but let through what it does not explain."""
+    with captured():
+        try:
+            command()(["--debug", *map(str, arguments)], prog_name="sapwood")
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1
+        except OSError as error:  # the command line explains those that say why
+            if not error.strerror:
+                raise
+            status = 1
+        except SapwoodError:
+            status = 1
+    assert status in expects, f"exit status {status}"
+    return status
+
+
+@cache
+def command() -> Callable[..., None]:
+    """The command line, put together once: it takes longer than most of what it runs here."""
+    return typer.main.get_command(app)
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[None]:
+    """Stdout and stderr that can hold what real ones can, and are thrown away."""
+    with (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8") as out,
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") as err,
+        patch.multiple(sys, stdout=out, stderr=err),
+    ):
+        yield
+        out.flush()
+
+
+def parse_file(data: bytes, folder: Path) -> int:
+    """Parse sentences."""
+    layout = ((), ("--scores",), ("--json",), ("--k-best", "2"))[len(data) % 4]
+    return run("parse", model_path(folder), put(data, folder, "input.txt"), "--jobs", 1, *layout)
+
+
+def parse_raw(data: bytes, folder: Path) -> int:
+    """Parse sentences that have to be tokenised."""
+    lines = put(data, folder, "input.txt")
+    return run("parse", model_path(folder), lines, "--raw", "--jobs", 1)
+
+
+def tokenise(data: bytes, folder: Path) -> None:
+    """Tokenise text: words are never empty, and hold no blank."""
+    for line in data.decode("utf-8", "replace").splitlines():
+        words = tokenizer()(line)
+        assert all(split_words(word) == [word] for word in words), words
+
+
+@cache
+def tokenizer() -> PennTokenizer:
+    """One that knows the words of the small trees."""
+    return PennTokenizer(seeds.bank().inventory.words)
+
+
+def read_words(data: bytes, folder: Path) -> None:
+    """The words of trees or of CoNLL-U, whichever it is."""
+    for words in read_sentences(put(data, folder, "input")):
+        assert all(split_words(word) == [word] for word in words), words
+
+
+def recognise(data: bytes, folder: Path) -> None:
+    """What a text holds."""
+    lines = data.decode("utf-8", "replace").split("\n")
+    for n in range(1, len(lines) + 1):
+        kind_of(lines[:n])
+
+
+def count_trees(data: bytes, folder: Path) -> int:
+    """`stats` of trees."""
+    return run(
+        "stats", put(data, folder, "input.mrg"), "--json", *(["--skip-bad"] * (len(data) % 2))
+    )
+
+
+def split_trees(data: bytes, folder: Path) -> int:
+    """`split` of trees, into new files."""
+    for path in folder.glob("split-*"):
+        path.unlink()
+    return run("split", put(data, folder, "input.mrg"), "-o", f"{folder}/split-", "--by", "order")
+
+
+def score_file(data: bytes, folder: Path) -> int:
+    """Score sentences or trees."""
+    return run("score", model_path(folder), put(data, folder, "input.txt"), "--jobs", 1)
+
+
+def unmix_file(data: bytes, folder: Path) -> int:
+    """Learn a model of hidden trees from sentences."""
+    family = ("pcfg-ie", "dep-ies")[len(data) % 2]
+    return run("unmix", family, put(data, folder, "input.txt"), "--json")
+
+
+def evaluate_files(data: bytes, folder: Path) -> int:
+    """Compare two files of trees."""
+    gold, _, predicted = data.partition(CUT)
+    paths = put(gold, folder, "gold.mrg"), put(predicted, folder, "predicted")
+    return run("evaluate", *paths, "--json", "--errors")
+
+
+LINES = b"the dog sleeps .\n\na cat sees it\n"
+
+
+@cache
+def interrupted_parse() -> tuple[bytes, bytes]:
+    """The part and its note after the first of three lines."""
+    write, written = Part.write, []
+
+    def write_one(part: Part, record: str) -> None:
+        if written:
+            raise KeyboardInterrupt
+        written.append(record)
+        write(part, record)
+
+    with tempfile.TemporaryDirectory() as name, patch.object(Part, "write", write_one):
+        folder = Path(name)
+        run(*_resumed(folder), expects=(130,))
+        return (folder / "out.mrg.part").read_bytes(), (folder / "out.mrg.part.json").read_bytes()
+
+
+def _resumed(folder: Path) -> tuple[object, ...]:
+    lines = put(LINES, folder, "input.txt")
+    out = folder / "out.mrg"
+    return "parse", model_path(folder), lines, "-o", out, "--resume", "--jobs", 1
+
+
+def resume_parse(data: bytes, folder: Path) -> int:
+    """Go on with a spoilt `OUT.part`: refused, or the output has a record for each line."""
+    part, _, note = data.partition(CUT)
+    out = folder / "out.mrg"
+    out.unlink(missing_ok=True)
+    put(part, folder, "out.mrg.part")
+    put(note, folder, "out.mrg.part.json")
+    status = run(*_resumed(folder))
+    assert out.exists() == (status == 0)
+    assert status or out.read_bytes().count(b"\n") == LINES.count(b"\n")
+    return status
+
+
+def resume_em(data: bytes, folder: Path) -> None:
+    """Go on with a training from a spoilt checkpoint."""
+    use(seeds.learner(put(data, folder, "checkpoint")).fit(seeds.bank(), seeds.dev()).model_)
+
+
+def read_stamp(data: bytes, folder: Path) -> None:
+    """Look for a corpus that was fetched before; damage means fetching it again."""
+    put(data, folder, fetch.STAMP)
+    put(b"abc", folder, "train.mrg")
+    with patch.object(fetch, "_fingerprint", lambda entry: "0" * 64):
+        fetch._already_there(registry.find_corpus("ptb-sample"), folder)
+
+
+def read_registry(data: bytes, folder: Path) -> None:
+    """Read the tables of corpora."""
+    corpora, _, files = data.partition(CUT)
+    tables = folder / "registry_data"
+    tables.mkdir(exist_ok=True)
+    put(corpora, tables, "corpora.tsv")
+    put(files, tables, "toy.tsv")
+    registry._registry.cache_clear()
+    try:
+        with patch.object(registry, "files", lambda package: folder):
+            entries = registry.list_corpora()
+            _ = [(entry.as_dict(), entry.split_of("b")) for entry in entries]
+    finally:
+        registry._registry.cache_clear()
+
+
+def model_path(folder: Path) -> Path:
+    """A right model for commands that need one."""
+    path = folder / "right.sapwood"
+    if not path.exists():
+        path.write_bytes(seeds.model_files()["em"])
+    return path
+
+
+# -- the registry ---------------------------------------------------------------------------------
+
+
+TREES = spoilt(seeds.TREES, *seeds.TREES.splitlines(), made_up=bracket_text)
+GOLD = spoilt(seeds.TREES)
+ONE_TREE = spoilt(*seeds.TREES.splitlines())
+TEXT = short(spoilt("the dog sleeps .\na cat sees it\n\nKim\n", made_up=sentences))
+RAW_TEXT = short(spoilt(seeds.RAW, made_up=sentences), 120)
+TEXT_OR_TREES = short(spoilt(seeds.TREES, "the dog\n", made_up=sentences))
+SHORT_TEXT = spoilt("the dog sleeps\na cat sees\nthe dog\n" * 9, made_up=sentences)
+PARSED = spoilt(seeds.JSON_LINES)
+TABLES = paired(spoilt(seeds.REGISTRY), spoilt(seeds.FILES))
+COMPRESS = {".gz": partial(gzip.compress, mtime=0), ".xz": lzma.compress, ".bz2": bz2.compress}
+
+
+def _readers() -> Iterator[Reader]:
+    yield Reader("brackets", TREES, read_brackets, 360)
+    for ending, compress in COMPRESS.items():
+        read = partial(read_brackets, ending=ending)
+        yield Reader(f"brackets{ending}", packed(compress, TREES), read, 10)
+    yield Reader("tree", ONE_TREE, read_one_tree, 200)
+    yield Reader("grammar", spoilt(seeds.GRAMMAR), read_grammar, 12)
+    yield Reader("sentences.parse", TEXT, parse_file, 15)
+    yield Reader("sentences.raw", RAW_TEXT, parse_raw, 10)
+    yield Reader("tokenizer", RAW_TEXT, tokenise, 40)
+    yield Reader("words", spoilt(seeds.CONLLU, seeds.TREES), read_words, 40)
+    yield Reader("kind", spoilt(seeds.CONLLU, seeds.TREES, seeds.JSON_LINES), recognise, 20)
+    yield Reader("stats", TREES, count_trees, 10)
+    yield Reader("split", TREES, split_trees, 10)
+    yield Reader("sentences.score", TEXT_OR_TREES, score_file, 12)
+    yield Reader("sentences.unmix", SHORT_TEXT, unmix_file, 10)
+    yield Reader("evaluate", paired(GOLD, GOLD), evaluate_files, 12)
+    yield Reader("evaluate.json", paired(GOLD, PARSED), evaluate_files, 10)
+    for name, original in seeds.ORIGINALS.items():
+        read = partial(convert_with, convert.FORMATS[name][0])
+        yield Reader(f"convert.{name}", spoilt(original), read, 19)
+    for kind in ("plain", "em", "spectral", "crf", "ensemble"):
+        yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)
+    yield Reader("part", spoilt_part, resume_parse, 10)
+    yield Reader("checkpoint", spoilt_checkpoint, resume_em, 10)
+    yield Reader("stamp", spoilt_json(seeds.STAMP), read_stamp, 10)
+    yield Reader("registry", TABLES, read_registry, 10)
+
+
+READERS = {reader.name: reader for reader in _readers()}
+
+
+def input_of(reader: Reader, seed: int, index: int, most_edits: int = 3) -> bytes:
+    """The input of that number: the same wherever and whenever it is asked for."""
+    rng = random.Random(f"{seed} {reader.name} {index}")
+    n_edits = rng.choice((1, 1, 2, 3))
+    return reader.make(rng, min(n_edits, most_edits))

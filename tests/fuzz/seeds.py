@@ -1,0 +1,153 @@
+"""Inputs that are right, made by Sapwood itself: what the fuzzer spoils.
+
+All of them are small: models of a dozen words, checkpoints of a dozen trees.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import sapwood as sw
+from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.latent_grammar import LatentGrammar
+
+TREES = """\
+(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))
+(S (NP (DT a) (NN cat)) (VP (VBZ sees) (NP (DT the) (NN dog))) (. .))
+(S (NP (NNP Kim)) (VP (VBZ sees) (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (DT the) (NN garden))))))
+(S (NP (PRP it)) (VP (VBZ sleeps) (PP (IN in) (NP (DT a) (NN garden)))) (. .))
+(NP (NNP Kim))
+(S (ADVP (RB now)) (NP (DT the) (JJ old) (NN cat)) (VP (MD can) (VP (VB sleep))) (. .))
+"""
+RARE = """\
+(S (NP (NNP Kim)) (VP (VBZ sees) (NP (NNP Kim)) (PP (IN in) (NP (DT the) (NN garden)))) (. .))
+(SINV (VP (VBZ sees)) (NP (DT a) (NN cat)) (ADVP (RB now)))
+(NP (NP (DT the) (NN dog)) (NP (DT a) (NN cat)))
+(NP (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))))
+(VP (NP (DT the) (NN dog)) (NP (DT a) (NN cat)))
+"""
+COPIES = 40  # a label gets hidden states by how often it occurs
+
+
+@cache
+def bank() -> sw.Treebank:
+    """The trees above, most of them often enough for hidden states."""
+    return sw.read_treebank(io.StringIO(TREES * COPIES + RARE))
+
+
+@cache
+def grammars() -> dict[str, LatentGrammar | sw.Ensemble]:
+    """One model of each kind of file."""
+    plain = sw.PCFG().fit(bank()).model_
+    em = sw.EMLPCFG(2, iterations=2).fit(bank()).model_
+    spectral = sw.SpectralLPCFG(6).fit(bank()).model_
+    crf = _feature_grammar(plain)
+    right = sw.PCFG(binarise="right").fit(bank()).model_
+    return {
+        "plain": plain,
+        "em": em,
+        "spectral": spectral,
+        "crf": crf,
+        "ensemble": sw.Ensemble.of([spectral, em, crf, right], [4, 3, 2, 1]),
+    }
+
+
+def _feature_grammar(plain: LatentGrammar) -> FeatureGrammar:
+    """What `SpanCRF` learns, with a table of 64 weights instead of four million."""
+    given = {field.name: getattr(plain, field.name) for field in fields(plain)}
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=64).astype(np.float32)
+    return FeatureGrammar(
+        **given, feature_weights=weights, is_familiar=np.ones(len(plain.lexicon.words), bool)
+    )
+
+
+@cache
+def model_files() -> dict[str, bytes]:
+    """The models as files."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.sapwood"
+        files = {}
+        for kind, model in grammars().items():
+            model.save(path)
+            files[kind] = path.read_bytes()
+        return files
+
+
+def learner(checkpoint: Path) -> sw.EMLPCFG:
+    """The training whose checkpoints are spoilt: split, merged, and graded on dev trees."""
+    return sw.EMLPCFG(4, iterations=2, merge=0.5, checkpoint=checkpoint)
+
+
+@cache
+def dev() -> list[sw.Tree]:
+    """What the training is graded on."""
+    return list(bank()[:3].trees())
+
+
+@cache
+def checkpoints() -> tuple[bytes, ...]:
+    """Checkpoints after each of the iterations of `learner`."""
+    kept: list[bytes] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint"
+        training = learner(path)
+        training.on_iteration = lambda *_: kept.append(path.read_bytes()) if path.exists() else None
+        training.fit(bank(), dev())
+        return (*kept, path.read_bytes())
+
+
+GRAMMAR = """\
+let $n = sg pl
+choice ~NP[$n] = NP[$n]*3 N[$n]
+root S 2  # what sentences are
+S -> ~NP[$n] VP[$n] 1
+NP[$n] -> D N[$n] 1
+VP[$n] -> V[$n] ~NP[sg] 0.5
+VP[$n] -> V[$n] ~NP[pl] 0.5
+D : the*3 a
+N[sg] : dog cat*2
+N[pl] : dogs cats
+V[sg] : sees
+V[pl] : see
+"""
+
+TAGGED = "the/DT dog/NN sleeps/VBZ ./.\n\nKim/NNP sees/VBZ it/PRP\n"
+DEPENDENCIES = "the\tDT\t2\ndog\tNN\t3\nsleeps\tVBZ\t0\n\nKim NNP 2\nsleeps VBZ 0\n"
+LEMMATISED = "# a line\n(S (NP (da el el) (nc gato gato)) (VP (v duerme dormir)) (.))\n"
+HISTORICAL = """\
+/~* a comment
+*~/
+( (IP-MAT (NP-SBJ *con*) (VBDI kom-koma) (CODE <page>) (. .-.)) (ID 1150.X,.1))
+( (CODE x))
+"""
+CONLLU = """\
+# text = the dog sleeps
+1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
+2\tdog\tdog\tNOUN\tNN\tNumber=Sing\t3\tnsubj\t_\t_
+3\tsleeps\tsleep\tVERB\tVBZ\t_\t0\troot\t_\tSpaceAfter=No
+
+"""
+ORIGINALS = {
+    "penn": TREES,
+    "lemmatised": LEMMATISED,
+    "psd": HISTORICAL,
+    "dp": DEPENDENCIES,
+    "conllu": CONLLU,
+    "tagged": TAGGED,
+}
+RAW = "Mr. Lee's dog can't see \"the cat\" (in the garden), e.g. now... It sleeps.\n$3.50 -- 5%!\n"
+JSON_LINES = '{"tree": "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .)))"}\n' * 6
+STAMP = json.dumps({"fingerprint": "0" * 64, "files": {"train": ["train.mrg", 3]}})
+REGISTRY = (
+    "# name\ttitle\tkind\tformat\tencoding\tmembers\tranges\tlicence\tsource\tbase\tnote\n"
+    "toy\tA toy\ttrees\tpenn\tutf-8\t*.mrg\ttrain:a..b dev:c..d\tfree\tnowhere\thttp://x.invalid\t-\n"
+)
+FILES = f"# path\tsha256\tbytes\tsplit\na.zip\t{'0' * 64}\t123\t*\n"

@@ -1,0 +1,220 @@
+"""What is killed: every command that writes files, on a few trees of the bundled sample."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import sapwood as sw
+from sapwood.corpus.bundled import sample_path
+from sapwood.corpus.fetch import fetch
+from sapwood.corpus.registry import CorpusEntry, RemoteFile
+
+N_TREES = 60
+MAX_LENGTH = 160  # of a tree on paper: short ones train fast
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to do that may be killed, and what must be true of what it leaves.
+
+    Attributes
+    ----------
+    run
+        Does it, in the folder it is given.
+    outputs
+        Files that it makes: each is absent, as it was before, or complete.
+    is_complete
+        Whether a file that differs from that of an undisturbed run is complete; for outputs that
+        hold times. None where every byte is determined.
+    progress
+        A file that keeps what was done, and a function that counts it.
+    told
+        How the next run says, in its output or its steps, how much it went on with.
+    has_times
+        Whether it tells on stdout how long it took.
+    """
+
+    name: str
+    run: Callable[[Path], object]
+    outputs: tuple[str, ...]
+    is_complete: Callable[[Path], bool] | None = None
+    progress: tuple[str, Callable[[Path], int]] | None = None
+    told: Callable[[str, list[tuple[str, str]]], int] | None = None
+    has_times: bool = False
+
+
+def prepare(folder: Path) -> None:
+    """What the jobs read: trees, sentences, a model, an older model, files on a server."""
+    with gzip.open(str(sample_path("dev")), "rt", encoding="utf-8") as file:
+        lines = [line for line in file if len(line) < MAX_LENGTH][:N_TREES]
+    (folder / "train.mrg").write_text("".join(lines), encoding="utf-8")
+    trees = list(sw.read_trees(folder / "train.mrg"))
+    text = "".join(" ".join(tree.words()) + "\n" for tree in trees * 4)
+    (folder / "sentences.txt").write_text(text, encoding="utf-8")
+    sw.PCFG().fit(sw.Treebank.from_trees(trees)).model_.save(folder / "model.sapwood")
+    (folder / "saved.sapwood").write_bytes((folder / "model.sapwood").read_bytes())
+    for name in SERVED:
+        (folder / "served").mkdir(exist_ok=True)
+        (folder / "served" / name).write_text("".join(lines), encoding="utf-8")
+
+
+def command(*arguments: str) -> Callable[[Path], object]:
+    """A command line of Sapwood; a word that starts with @ is a file of the jobs' folder."""
+
+    def run(folder: Path) -> object:
+        from sapwood.cli.main import app
+
+        given = [str(folder / word[1:]) if word[:1] == "@" else word for word in arguments]
+        return app(given, prog_name="sapwood")
+
+    return run
+
+
+def training(method: str, *options: str) -> Callable[[Path], object]:
+    """`sapwood train` by a method."""
+    given = ("train", "@train.mrg", "-o", "@new.sapwood", "--method", method, "--jobs", "1")
+    return command(*given, *options)
+
+
+def save_model(folder: Path) -> None:
+    """Save a model over another one."""
+    sw.PCFG(binarise="right").fit(sw.read_treebank(folder / "train.mrg")).model_.save(
+        folder / "saved.sapwood"
+    )
+
+
+def write_trees(folder: Path) -> None:
+    """Write a file of trees through the library."""
+    from sapwood.corpus.penn import write_trees as write
+
+    write(sw.read_trees(folder / "train.mrg"), folder / "written.mrg")
+
+
+SERVED = ("a.mrg", "b.mrg", "c.mrg")
+
+
+def fetch_corpus(folder: Path) -> None:
+    """Fetch a corpus of three files from the server of this machine."""
+    files = []
+    for name, split in zip(SERVED, ("train", "dev", "test"), strict=True):
+        data = (folder / "served" / name).read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        files.append(RemoteFile(f"served/{name}", digest, len(data), split))
+    url = (folder / "url").read_text()
+    entry = CorpusEntry("toy", "a toy", "trees", "penn", url, tuple(files))
+    fetch(entry, folder / "home")
+
+
+def serve(folder: Path) -> subprocess.Popen[bytes]:
+    """A server of the jobs' files, on a free port of this machine, that `url` names."""
+    program = (
+        "import functools, http.server, sys, pathlib\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "class Quiet(http.server.SimpleHTTPRequestHandler):\n"
+        "    def log_message(self, *args): pass\n"
+        "handler = functools.partial(Quiet, directory=str(folder))\n"
+        "server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)\n"
+        "part = folder / 'url.part'\n"
+        "part.write_text(f'http://127.0.0.1:{server.server_port}')\n"
+        "part.rename(folder / 'url')\n"
+        "server.serve_forever()\n"
+    )
+    return subprocess.Popen([sys.executable, "-c", program, str(folder)])
+
+
+# -- what must be true ----------------------------------------------------------------------------
+
+
+def loads(path: Path) -> bool:
+    """Whether a file is a whole model, which parses."""
+    return bool(sw.Parser(sw.load(path)).parse(["the", "dog"]).tree)
+
+
+def n_lines(path: Path) -> int:
+    """Complete lines."""
+    return path.read_bytes().count(b"\n")
+
+
+def n_blocks(path: Path) -> int:
+    """Complete blocks of lines, each with an empty line behind it."""
+    return path.read_bytes().count(b"\n\n")
+
+
+def lines_gone_on_with(err: str, steps: list[tuple[str, str]]) -> int:
+    """What `parse --resume` says that it found."""
+    found = [line for line in err.splitlines() if line.startswith("going on after ")]
+    return int(found[0].split()[3].replace(",", "")) if found else 0
+
+
+def n_iterations(path: Path) -> int:
+    """EM iterations that a checkpoint holds."""
+    from sapwood.models.files import read_tensors
+
+    return len(read_tensors(path)[1]["state"]["info"]["log_likelihoods"])
+
+
+def iterations_left_out(total: int) -> Callable[[str, list[tuple[str, str]]], int]:
+    """How many of all iterations a run did not do again: it writes a checkpoint for each."""
+
+    def told(err: str, steps: list[tuple[str, str]]) -> int:
+        done = [1 for name, where in steps if name == "replace" and "checkpoint" in where]
+        return total - len(done)
+
+    return told
+
+
+def _jobs() -> Iterator[Job]:
+    model = ("new.sapwood",)
+    for method in ("pcfg", "spectral", "pivot", "cluster"):
+        yield Job(f"train.{method}", training(method, "--states", "2"), model)
+    yield Job("train.crf", training("crf", "--iterations", "1"), model)
+    yield Job(
+        "train.best",
+        training("best", "--budget", "1s", "--dev", "@train.mrg"),
+        model,
+        loads,
+        has_times=True,
+    )
+    em = ("--states", "4", "--iterations", "3")
+    yield Job("train.em", training("em", *em), model)
+    kept = ("--checkpoint", "@checkpoint")
+    for method, states, n in (("em", "4", 6), ("pivot-em", "2", 3), ("cluster", "2", 3)):
+        yield Job(
+            f"train.{method}.checkpoint",
+            training(method, "--states", states, "--iterations", "3", *kept),
+            ("new.sapwood", "checkpoint"),
+            progress=("checkpoint", n_iterations),
+            told=iterations_left_out(n),
+        )
+    parse = ("parse", "@model.sapwood", "@sentences.txt", "--jobs", "2", "-o", "@out.mrg")
+    yield Job("parse.out", command(*parse), ("out.mrg",))
+    for name, options, count in (
+        ("lines", ("--resume",), n_lines),
+        ("blocks", ("--resume", "--k-best", "2"), n_blocks),
+    ):
+        yield Job(
+            f"parse.resume.{name}",
+            command(*parse, *options),
+            ("out.mrg",),
+            progress=("out.mrg.part", count),
+            told=lines_gone_on_with,
+        )
+    parts = tuple(f"my-{part}.mrg" for part in ("train", "dev", "test"))
+    yield Job("split", command("split", "@train.mrg", "-o", "@my-"), parts)
+    yield Job("save", save_model, ("saved.sapwood",))
+    yield Job("write_trees", write_trees, ("written.mrg",))
+    fetched = tuple(f"home/toy/{split}.mrg" for split in ("train", "dev", "test"))
+    stamp = "home/toy/fetched.json"
+    originals = tuple(f"home/downloads/toy/served/{name}" for name in SERVED)
+    yield Job("fetch", fetch_corpus, (*fetched, stamp, *originals))
+    yield Job("unmix", command("unmix", "dep-ies", "@sentences.txt", "--json"), (), has_times=True)
+    yield Job("sample", command("sample", "@model.sapwood", "-n", "300"), ())
+
+
+JOBS = {job.name: job for job in _jobs()}
