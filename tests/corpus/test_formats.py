@@ -587,3 +587,29 @@ def test_size_is_no_limit(name: str) -> None:
     list(read_lines(io.StringIO(LARGE[name]), "x", format, skipped=[]))
     # Linear reading takes well below a second; a quadratic step takes minutes.
     assert time.process_time() - start < 10
+
+
+def test_marks_of_sinica_are_looked_for_once() -> None:
+    """From every place of a line to its end would take hours for this one."""
+    line = "S(Head:VA:x)#" + "9" * 300_000 + "(PERIODCATEGORY"
+    assert read(line, "sinica") == ["(S (VA x))"]
+    assert read("S(Head:VA:x)#((PARENTHESISCATEGORY)", "sinica") == [
+        "( (S (VA x)) (PARENTHESISCATEGORY -LRB-))"
+    ]
+
+
+def test_control_characters_belong_to_their_words() -> None:
+    """Python splits text at the separators of teletypes as well; brackets do not."""
+    export = "#BOS 1\n\x1c\tXY\t--\t--\t0\na\x1cb\tXY\t--\t--\t0\n#EOS 1\n"
+    (text,) = read(export, "export")
+    assert Tree.parse(text).words() == ["\x1c", "a\x1cb"]
+
+
+@pytest.mark.parametrize("encoding", ["base64", "rot13", "undefined"])
+def test_encodings_that_are_not_of_text(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "trees.xml"
+    path.write_text(TIGER.replace("UTF-8", encoding))
+    with pytest.raises(SapwoodError, match=f"no encoding is called '{encoding}'"):
+        list(read_trees(path))
+    with pytest.raises(SapwoodError, match=f"no encoding is called '{encoding}'"):
+        list(read_trees(path, encoding=encoding))

@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from encodings.aliases import aliases
 from functools import cache, partial
 from pathlib import Path
 from unittest.mock import patch
@@ -176,12 +177,38 @@ def read_grammar(data: bytes, folder: Path) -> None:
 
 
 def convert_with(convert_text: convert.Convert, data: bytes, folder: Path) -> None:
-    """Convert an original of a corpus; what comes out as brackets must be readable."""
-    skipped: convert.Skipped = []
-    text = data.decode("utf-8", "replace")
-    out = "".join(convert_text(text, "original", skipped))
-    if convert_text in (convert.convert_penn, convert.convert_lemmatised, convert.convert_psd):
-        list(read_trees(io.StringIO(out)))
+    """Convert an original of a corpus."""
+    list(convert_text(data.decode("utf-8", "replace"), "original", []))
+
+
+def read_notation(data: bytes, folder: Path, notation: str | None = None) -> None:
+    """Read trees in another notation; written as brackets they must come back."""
+    path, is_odd = put(data, folder, "input"), len(data) % 2 == 1
+    skipped: list[CorpusError] | None = [] if is_odd else None
+    for tree in read_trees(path, format=notation, skipped=skipped, keep_functions=is_odd):
+        assert sw.Tree.parse(str(tree)) == tree
+
+
+ENCODINGS = ("utf-8", "utf-16", "utf-32", "utf-7", "latin-1", "gb18030", "big5")
+
+
+def encoded(rng: random.Random, n_edits: int) -> bytes:
+    """The name of an encoding and text in it; XML may name another, or none that there is."""
+    name, text = rng.choice(ENCODINGS), rng.choice((seeds.TREES, seeds.XML_IN))
+    data = text.replace("ENCODING", name).encode(name)
+    if n_edits and rng.random() < 0.5:
+        known = sorted(set(aliases.values()) | {"x", "undefined", "unicode_escape", "utf-8-sig"})
+        name, other = rng.choice(known), rng.choice(known)
+        data = text.replace("ENCODING", other).encode()
+    for _ in range(n_edits):
+        data = spoil_bytes(rng, data)
+    return name.encode() + CUT + data
+
+
+def read_encoded(data: bytes, folder: Path) -> None:
+    """Read trees in an encoding, the right one or another."""
+    name, _, text = data.partition(CUT)
+    sw.read_treebank(put(text, folder, "input"), encoding=name.decode())
 
 
 def read_model(data: bytes, folder: Path) -> None:
@@ -404,11 +431,11 @@ COMPRESS = {".gz": partial(gzip.compress, mtime=0), ".xz": lzma.compress, ".bz2"
 
 
 def _readers() -> Iterator[Reader]:
-    yield Reader("brackets", TREES, read_brackets, 360)
+    yield Reader("brackets", TREES, read_brackets, 310)
     for ending, compress in COMPRESS.items():
         read = partial(read_brackets, ending=ending)
         yield Reader(f"brackets{ending}", packed(compress, TREES), read, 10)
-    yield Reader("tree", ONE_TREE, read_one_tree, 200)
+    yield Reader("tree", ONE_TREE, read_one_tree, 150)
     yield Reader("grammar", spoilt(seeds.GRAMMAR), read_grammar, 12)
     yield Reader("sentences.parse", TEXT, parse_file, 15)
     yield Reader("sentences.raw", RAW_TEXT, parse_raw, 10)
@@ -421,9 +448,14 @@ def _readers() -> Iterator[Reader]:
     yield Reader("sentences.unmix", SHORT_TEXT, unmix_file, 10)
     yield Reader("evaluate", paired(GOLD, GOLD), evaluate_files, 12)
     yield Reader("evaluate.json", paired(GOLD, PARSED), evaluate_files, 10)
+    for name, original in seeds.NOTATIONS.items():
+        read = partial(read_notation, notation=name)
+        yield Reader(f"notation.{name}", spoilt(original), read, 12)
+    yield Reader("notation", spoilt(*seeds.NOTATIONS.values()), read_notation, 20)
+    yield Reader("encoding", encoded, read_encoded, 20)
     for name, original in seeds.ORIGINALS.items():
         read = partial(convert_with, convert.FORMATS[name][0])
-        yield Reader(f"convert.{name}", spoilt(original), read, 19)
+        yield Reader(f"convert.{name}", spoilt(original), read, 10)
     for kind in ("plain", "em", "spectral", "crf", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)
     yield Reader("part", spoilt_part, resume_parse, 10)

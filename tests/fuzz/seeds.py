@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from tests.corpus.test_formats import EXAMPLES
 
 import sapwood as sw
 from sapwood.models.feature_grammar import FeatureGrammar
@@ -121,13 +122,6 @@ V[pl] : see
 
 TAGGED = "the/DT dog/NN sleeps/VBZ ./.\n\nKim/NNP sees/VBZ it/PRP\n"
 DEPENDENCIES = "the\tDT\t2\ndog\tNN\t3\nsleeps\tVBZ\t0\n\nKim NNP 2\nsleeps VBZ 0\n"
-LEMMATISED = "# a line\n(S (NP (da el el) (nc gato gato)) (VP (v duerme dormir)) (.))\n"
-HISTORICAL = """\
-/~* a comment
-*~/
-( (IP-MAT (NP-SBJ *con*) (VBDI kom-koma) (CODE <page>) (. .-.)) (ID 1150.X,.1))
-( (CODE x))
-"""
 CONLLU = """\
 # text = the dog sleeps
 1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
@@ -135,14 +129,9 @@ CONLLU = """\
 3\tsleeps\tsleep\tVERB\tVBZ\t_\t0\troot\t_\tSpaceAfter=No
 
 """
-ORIGINALS = {
-    "penn": TREES,
-    "lemmatised": LEMMATISED,
-    "psd": HISTORICAL,
-    "dp": DEPENDENCIES,
-    "conllu": CONLLU,
-    "tagged": TAGGED,
-}
+ORIGINALS = {"dp": DEPENDENCIES, "conllu": CONLLU, "tagged": TAGGED}
+NOTATIONS = {name: text for name, (text, _) in EXAMPLES.items()} | {"joined": "(NP (CD 1 000))\n"}
+XML_IN = NOTATIONS["tigerxml"].replace("UTF-8", "ENCODING")
 RAW = "Mr. Lee's dog can't see \"the cat\" (in the garden), e.g. now... It sleeps.\n$3.50 -- 5%!\n"
 JSON_LINES = '{"tree": "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .)))"}\n' * 6
 STAMP = json.dumps({"fingerprint": "0" * 64, "files": {"train": ["train.mrg", 3]}})

@@ -11,10 +11,12 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.fuzz import seeds
 from tests.fuzz.hunt import portions
 from tests.fuzz.readers import READERS, input_of
 from tests.programs import run_program
 
+from sapwood.corpus import convert, formats
 from sapwood.errors import CorpusError, SapwoodError
 
 N_FAST = 12  # inputs of each reader in the fast suite
@@ -118,6 +120,11 @@ def test_inputs_are_the_same_wherever_they_are_asked_for() -> None:
         assert input_of(reader, 3, 5) == input_of(reader, 3, 5)
     brackets = READERS["brackets"]
     assert len({input_of(brackets, 0, index) for index in range(50)}) > 40
+
+
+def test_every_notation_and_every_original_has_a_reader() -> None:
+    assert set(seeds.NOTATIONS) == set(formats.FORMATS)
+    assert set(seeds.ORIGINALS) == set(convert.FORMATS) - set(formats.FORMATS)
 
 
 def test_every_reader_has_its_portion() -> None:

@@ -140,7 +140,7 @@ def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
 
 def _check_encoding(encoding: str) -> None:
     try:
-        codecs.lookup(encoding)
+        "".encode(encoding)  # codecs.lookup() also finds those of bytes, such as base64
     except (LookupError, ValueError) as error:
         msg = f"no encoding is called {encoding!r}"
         hint = "for example utf-8, latin-1, windows-1252, utf-16, gb18030, big5"

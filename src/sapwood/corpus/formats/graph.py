@@ -6,6 +6,7 @@ lowest phrase around it; it says nothing about the sentence and would break near
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from sapwood.errors import CorpusError
 
 NO_FUNCTION = frozenset({"", "-", "--"})
 ROOT = "VROOT"
+_UNBROKEN = re.compile(r"[^ \t\r\n\f\v]+")  # other blanks belong to their words, as in brackets
 _DASHES = str.maketrans("-=", "__")
 
 
@@ -51,7 +53,7 @@ def spelled(text: str) -> str:
     >>> spelled("$("), spelled("10 000")
     ('$-LRB-', '10_000')
     """
-    return "_".join(escape(text).split())
+    return "_".join(_UNBROKEN.findall(escape(text)))
 
 
 def category(label: str, function: str = "") -> str:

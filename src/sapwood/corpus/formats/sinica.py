@@ -19,7 +19,8 @@ from sapwood.errors import CorpusError
 
 _NUMBER = re.compile(r"\s*(#\d[^\s()]*\s+)?")
 _TOKEN = re.compile(r"[()|]|[^()|]+")
-_MARK = re.compile(r"([^\s#]+?)\((\w+)\)")
+# Only where one can begin, and nothing is given back: a long line is not read from everywhere.
+_MARK = re.compile(r"(?<=[\s#)])([^\s#()]++|[()])\((\w++)\)")
 _CLAUSE = re.compile(
     r"\s*(?:#\d[^\s()]*\s+)?[^\s()|:#<{\[]+"  # a number, a category, and its brackets,
     r"(?=\().*?[(|](?:[^\s()|:]+:){1,2}[^\s()|:]+[|)]"  # in which there is some role:tag:word
