@@ -741,11 +741,20 @@ WRONG_ARRAYS: dict[str, Any] = {
     "infinity": lambda t: {"rules": t["rules"] + np.inf},
     "negative": lambda t: {"root": -t["root"]},
     "origins": lambda t: {"origin": np.arange(3)},
+    "no origins": lambda t: {"origin": t["origin"][:0]},
     "best without a score": lambda t: {f"best_{name}": t[name] for name in tuple(t)},
 }
-WRONG_STATES: dict[str, Any] = {
-    "stage": 7, "iteration": -1, "rng": {"bit_generator": "MT19937"}, "info": {"likelihoods": 3},
-}  # fmt: skip
+WRONG_STATES: dict[str, dict[str, Any]] = {
+    "stage": {"stage": 7},
+    "iteration": {"iteration": -1},
+    "rng": {"rng": {"bit_generator": "MT19937"}},
+    "info": {"info": {"likelihoods": 3}},
+    "info no object": {"info": 3},
+    "likelihoods no list": {"info": {"log_likelihoods": True}},
+    "likelihoods no numbers": {"info": {"log_likelihoods": ["many", None]}},
+    "no likelihoods": {"info": {}},
+    "states no list": {"info": {"log_likelihoods": [-2.0, -1.0], "states": False}},
+}
 
 
 @pytest.mark.parametrize("wrong", [*WRONG_ARRAYS, *WRONG_STATES])
@@ -754,7 +763,7 @@ def test_no_kernel_sees_what_was_not_checked(wrong: str, tmp_path: Path, few: Tr
     path = tmp_path / "em"
     EMLPCFG(2, iterations=2, checkpoint=path).fit(few)
     tensors, header = files.read_tensors(path)
-    state = header["state"] | {k: v for k, v in WRONG_STATES.items() if k == wrong}
+    state = header["state"] | WRONG_STATES.get(wrong, {})
     tensors |= WRONG_ARRAYS[wrong](tensors) if wrong in WRONG_ARRAYS else {}
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     digest = files.digest_of(tensors, state)

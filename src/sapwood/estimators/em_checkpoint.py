@@ -158,14 +158,25 @@ def _progress(
     _require(iteration in range(schedule[stage][2] + 1), f"there is no iteration {iteration}")
     parameters, origin = _parameters(tensors, "", plain), tensors["origin"]
     n_states = int(parameters.n_states.sum())
-    _require(origin.dtype == np.int64 and origin.shape in ((0,), (n_states,)), "wrong origins")
+    n_origins = n_states if schedule[stage][0] == "split" else 0
+    _require(origin.dtype == np.int64 and origin.shape == (n_origins,), "wrong origins")
     rng = np.random.default_rng()
     rng.bit_generator.state = state["rng"]
-    info = EMInfo(**state["info"])
-    info.dev_f1 = [(int(done), float(f1)) for done, f1 in info.dev_f1]
+    info = _info(state["info"])
+    # a level that settled early counts as finished, so that not all need be there
+    _require(info.iterations >= min(iteration, 2), "iterations without a likelihood")
     best = _parameters(tensors, "best_", plain) if "best_root" in tensors else None
     _require(best is None or len(info.dev_f1) > 0, "best parameters without a dev F1")
     return Progress(parameters, stage, iteration, origin, rng, info, best)
+
+
+def _info(given: dict[str, Any]) -> EMInfo:
+    """What has happened so far; lists come back from JSON in the place of tuples."""
+    info = EMInfo(**given)
+    info.log_likelihoods = [float(value) for value in info.log_likelihoods]
+    info.states = [int(m) for m in info.states]
+    info.dev_f1 = [(int(done), float(f1)) for done, f1 in info.dev_f1]
+    return info
 
 
 def _parameters(tensors: dict[str, Any], prefix: str, plain: LatentParameters) -> LatentParameters:
