@@ -11,6 +11,7 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import resource
 import shutil
 import signal
@@ -34,6 +35,7 @@ MEMORY = 2 << 30  # bytes that reading may add to what the process has when it s
 PATIENCE = 60.0  # seconds for making the input of a finding smaller
 _COUNTS = struct.Struct("<qqq")  # the number of the input being read; how many were taken, refused
 _SOURCE = f"{os.sep}sapwood{os.sep}"
+_BORDER = re.compile(r"kernels.(signals|border)\.py")  # through which every kernel is called
 
 
 @dataclass
@@ -226,7 +228,8 @@ def _death(reader: Reader, index: int, status: int, room: Room) -> Finding:
     else:
         how = f"exit {os.WEXITSTATUS(status)}"
     lines = [line for line in _log(room) if not line.startswith("{")]
-    place = next((line.strip() for line in lines if _SOURCE in line), "")
+    ours = (line.strip() for line in lines if _SOURCE in line and not _BORDER.search(line))
+    place = next(ours, "")
     return Finding(reader.name, index, f"{how} at {place}", "\n".join(lines[-40:]))
 
 

@@ -38,6 +38,7 @@ from sapwood.corpus.recognise import kind_of
 from sapwood.corpus.sentences import read_sentences
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
+from sapwood.inference.decoders import DECODERS
 from sapwood.models.from_text import grammar_from_text
 
 Make = Callable[[random.Random, int], bytes]
@@ -215,15 +216,15 @@ def read_model(data: bytes, folder: Path) -> None:
     """Load a model; one that loads must bear being used."""
     path = put(data, folder, "input.sapwood")
     model = sw.load(path)
-    use(model)
+    use(model, DECODERS[len(data) // 4 % len(DECODERS)])
     run("inspect", path, *((), ("--json",), ("--label", "NP"), ("--spectrum",))[len(data) % 4])
 
 
-def use(model: sw.LatentGrammar | sw.Ensemble) -> None:
+def use(model: sw.LatentGrammar | sw.Ensemble, decoder: str = "f1") -> None:
     """Parse, score and sample: none of it may do more than refuse."""
     for words in (["dog"], ["the", "Unheard", "sees", "1990-91"]):
         with contextlib.suppress(SapwoodError):
-            parse = sw.Parser(model).parse(words)
+            parse = sw.Parser(model, decoder=decoder).parse(words)
             str(parse.tree)
             _ = (parse.log_prob, parse.marginals, parse.k_best(2))
         with contextlib.suppress(SapwoodError):

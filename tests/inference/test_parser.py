@@ -129,6 +129,17 @@ def test_no_parse_joins_the_best_pieces_and_is_counted() -> None:
     assert (parser.stats.sentences, parser.stats.fallbacks, parser.stats.joined) == (4, 3, 3)
 
 
+def test_posteriors_beyond_all_bounds_are_no_parse() -> None:
+    """1 / 1e-320 is infinite, and infinity times 0 not a number, which no kernel may follow."""
+    tensor = np.array([[[1e-320]], [[1.0]]])
+    toy = Toy(1, [2, 1], {0: np.array([1.0, 0.0])}, {(0, 1, 1): tensor}, {"w0": {1: np.ones(1)}})
+    with np.errstate(all="ignore"):
+        for decoder in ("f1", "goodman", "max-rule"):
+            parse = Parser(toy.grammar(), decoder=decoder).parse(["w0", "w0"])
+            assert parse.tree.words() == ["w0", "w0"]
+            assert parse.is_fallback
+
+
 @pytest.mark.parametrize("method", ["plain", "latent", "spectral"])
 def test_fragments_get_the_tree_they_have_inside_a_sentence(method: str) -> None:
     """No sentence of the treebank is a noun phrase, and none lacks its full stop."""

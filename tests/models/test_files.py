@@ -298,11 +298,12 @@ def test_what_is_missing_is_named(saved: Path) -> None:
     assert_refused(saved, "it lacks 'words'")
 
 
-def test_numbers_that_numpy_does_not_have_are_refused(saved: Path) -> None:
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "BF16"])
+def test_numbers_that_numpy_does_not_have_are_refused(dtype: str, saved: Path) -> None:
     data = saved.read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8 : 8 + size])
-    header["odd"] = {"dtype": "F8_E4M3", "shape": [0], "data_offsets": [len(data) - 8 - size] * 2}
+    header["odd"] = {"dtype": dtype, "shape": [0], "data_offsets": [len(data) - 8 - size] * 2}
     text = json.dumps(header).encode()
     saved.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
     assert_refused(saved, "not a complete Sapwood model")
@@ -345,6 +346,12 @@ def test_numbers_of_another_type_are_refused(name: str, saved: Path) -> None:
     """Kernels are compiled for one type, and trust unsigned numbers not to be negative."""
     tensors, _ = files._read(saved)
     refused_with(saved, name, tensors[name].astype(OTHER_TYPES[name]), "is of type")
+
+
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_numbers_in_another_shape_are_refused(name: str, saved: Path) -> None:
+    tensors, _ = files._read(saved)
+    refused_with(saved, name, tensors[name].reshape(*tensors[name].shape, 1), "axes, not")
 
 
 def test_a_negative_tag_is_refused(saved: Path) -> None:

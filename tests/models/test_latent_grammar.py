@@ -18,6 +18,7 @@ from sapwood.corpus.transform import Symbol
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.words import UNKNOWN
 from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.inference.parser import Parser
 from sapwood.models import sampling
 from sapwood.models.from_text import bundled_grammar, grammar_from_text
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
@@ -250,6 +251,19 @@ def test_bad_requests_are_explained(grammar: LatentGrammar) -> None:
         grammar.log_prob("w0 w1")
     with pytest.raises(SapwoodError, match="empty sentence"):
         grammar.log_prob([])
+
+
+@pytest.mark.parametrize("weight", [1e200, 1e308])
+def test_visits_are_finite_whatever_the_weights(weight: float) -> None:
+    """What is not a number would be the best piece of a sentence, and a kernel would follow it."""
+    one = np.ones(1)
+    rules = {(0, 0, 0): weight * one.reshape(1, 1, 1), (0, 1, 1): one.reshape(1, 1, 1)}
+    words = {"w0": {1: one}, UNKNOWN: {1: one}}
+    model = Toy(1, [1, 1], {0: weight * one}, rules, words).grammar()
+    assert np.isfinite(model.visits).all()
+    assert (model.visits > 0).all()
+    unrooted = replace(model, coarse=replace(model.coarse, root=np.zeros(2)))
+    assert str(Parser(unrooted).parse(["w0", "w0"]).tree)
 
 
 # -- samples ----------------------------------------------------------------------------------

@@ -247,6 +247,8 @@ def posteriors(grammar: LatentGrammar, chart: PrunedChart) -> ParseForest | None
     largest = int(grammar.n_states.max())
     edges = latent.outside(packed, n, chart.scale, start, *grammar.tensors, beta, alpha, largest)
     items = np.add.reduceat(alpha * beta, start[:-1].astype(np.int64))
+    if not (np.isfinite(items).all() and np.isfinite(edges).all()):
+        return None  # weights beyond all bounds: nothing can be said about what is in the tree
     return ParseForest(
         packed, items, edges, chart.scale, chart.roots,
         sentence_weight(chart.scale, n, total).log, int((items < 0).sum()),

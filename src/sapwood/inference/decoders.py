@@ -104,7 +104,7 @@ def best_tree(parsed: ParseForest | PrunedChart, gains: Gains) -> Decoded | None
     best, choice = best_derivations(parsed.forest, gains.items, gains.edges)
     totals = best[parsed.roots] + gains.roots
     place = int(np.argmax(totals))
-    if totals[place] == -np.inf:
+    if not totals[place] > -np.inf:  # nor what is not a number: there is nothing to follow
         return None
     nodes = nodes_of(parsed.forest, *follow(parsed.forest, choice, int(parsed.roots[place])))
     return Decoded(float(totals[place]), nodes)

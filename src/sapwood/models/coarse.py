@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sapwood.models.lexicon import Lexicon
 
 FloatArray = npt.NDArray[np.float64]
+LARGEST = 1e300  # so that sums of visits stay finite
 N_STEPS = 200  # expected visits converge geometrically; deeper derivations carry no weight
 
 
@@ -93,14 +94,17 @@ def _visits(
     children: npt.NDArray[np.integer[Any]],
     weights: FloatArray,
 ) -> FloatArray:
-    """Solve v = root + M' v by iteration."""
+    """Solve v = root + M' v by iteration.
+
+    Weights, unlike probabilities, may be of any size, and kernels must never see what is no number.
+    """
     from scipy.sparse import coo_array
 
     n = len(root)
-    flow = coo_array((weights, (children, parents)), shape=(n, n)).tocsr()
+    flow = coo_array((np.minimum(weights, LARGEST), (children, parents)), shape=(n, n)).tocsr()
     visits = root
     for _ in range(N_STEPS):
-        visits = root + flow @ visits
+        visits = np.minimum(root + flow @ visits, LARGEST)
         visits /= max(
             1.0, visits.sum() / 1e6
         )  # only shares matter; keeps a critical grammar finite

@@ -168,8 +168,8 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
                 msg = "a safetensors file, but not of Sapwood"
                 raise ValueError(msg)
             return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
-    except (SafetensorError, RecursionError, AttributeError) as error:
-        # an AttributeError: a type of numbers that NumPy does not have
+    except (SafetensorError, RecursionError, AttributeError, TypeError) as error:
+        # the last two: a type of numbers that NumPy does not have
         raise ValueError(str(error)) from error
     except MemoryError as error:
         msg = f"its {path.stat().st_size:,} bytes do not fit into memory"

@@ -39,7 +39,7 @@ def _require(condition: bool | np.bool_, message: str) -> None:
 
 
 def _check_types(g: LatentGrammar) -> None:
-    """Types of arrays; kernels are compiled for these, and unsigned numbers are never negative."""
+    """Types and axes; kernels are compiled for these, and unsigned numbers are never negative."""
     lexicon, coarse = g.lexicon, g.coarse
     for name, array, kind in (
         ("n_states", g.n_states, np.int64),
@@ -56,6 +56,8 @@ def _check_types(g: LatentGrammar) -> None:
         ("coarse lexical", coarse.lexical, np.float64),
     ):
         _require(array.dtype == kind, f"{name} is of type {array.dtype}, not {np.dtype(kind)}")
+        n_axes = 2 if name == "rules" else 1
+        _require(array.ndim == n_axes, f"{name} has {array.ndim} axes, not {n_axes}")
 
 
 def _check_symbols(g: LatentGrammar) -> None:
