@@ -20,6 +20,7 @@ from tests.toys import (
     tree_of,
 )
 
+import sapwood as sw
 from sapwood.corpus.tree import Tree
 from sapwood.reference import enumerate as listing
 
@@ -138,3 +139,13 @@ def test_the_sign_is_reported() -> None:
     weights, sign = grammar.signed_log_probs([Tree.parse("(P0 (T1 w0) (T1 w0))")])
     assert sign.tolist() == [-1.0]
     np.testing.assert_allclose(weights, log(2.0), rtol=1e-15)
+
+
+def test_parts_of_a_treebank_weigh_what_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = sw.bundled_treebank("dev")[:23]
+    model = sw.PCFG().fit(bank).model_
+    whole = model.log_probs(bank)
+    for size in (1, 7, 22, 23):
+        monkeypatch.setattr("sapwood.models.score.AT_ONCE", size)
+        np.testing.assert_array_equal(model.log_probs(bank), whole)
+        np.testing.assert_array_equal(model.log_probs(bank[5:9]), whole[5:9])

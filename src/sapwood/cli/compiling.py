@@ -21,7 +21,7 @@ class CompileNotice:
 
     def __init__(self, total: int | None = None) -> None:
         self.total = total
-        self.n_done = 0
+        self.done: set[str] = set()
         self.seconds = 0.0
         self._began: dict[str, float] = {}
         self._lock = Lock()  # kernels are compiled in any thread
@@ -33,24 +33,24 @@ class CompileNotice:
                 self._began[name] = perf_counter()
                 self._show(name)
             else:
-                self.n_done += 1
+                self.done.add(name)
                 self.seconds += perf_counter() - self._began.pop(name, perf_counter())
                 if sys.stderr.isatty():
                     wipe()
 
     def _show(self, name: str) -> None:
-        place = f"{self.n_done + 1}" + (f" of {self.total}" if self.total else "")
+        done = self.done - {name}  # some are compiled for two types of numbers
+        place = f"{len(done) + 1}" + (f" of {self.total}" if self.total else "")
         if sys.stderr.isatty():
             text = f"\rcompiling once for this machine: kernel {place}, {name} ..."
             print(text, end="", file=sys.stderr, flush=True)
-        elif self.n_done == 0 and len(self._began) == 1:
+        elif not self.done and len(self._began) == 1:
             echo("compiling kernels, once for this machine ...")
 
     def finish(self) -> None:
         """Say how much there was to compile, if anything."""
-        if self.n_done:
-            echo(f"compiled {count(self.n_done, 'kernel')} in {self.seconds:.1f} s")
-            self.n_done, self.seconds = 0, 0.0
+        if self.done:
+            echo(f"compiled {count(len(self.done), 'kernel')} in {self.seconds:.1f} s")
 
 
 notice = CompileNotice()

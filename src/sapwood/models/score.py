@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 KEPT_NUMBERS = 16_000_000  # 128 MB a buffer; longer sentences get memory of their own
+AT_ONCE = 1000  # trees that a kernel is given
 SMALLEST = 5e-324  # the least positive number: keeps every item of positive posterior
 
 
@@ -38,13 +39,8 @@ def tree_log_weights(
     into it, whatever they were annotated with and however they are binary. A treebank is taken as
     it is; trees are cleaned first.
     """
-    from sapwood.kernels.trees import log_weights
-
     if isinstance(trees, Treebank):
-        logs, signs = log_weights(
-            _rows_of(grammar, trees), grammar.tree_grammar, grammar.pair_table
-        )
-        return np.asarray(logs), np.asarray(signs)
+        return _row_log_weights(grammar, _rows_of(grammar, trees))
     cleaned = [clean(as_tree(tree)) for tree in as_trees(trees)]
     kept = [tree for tree in cleaned if tree is not None]
     logs, signs = np.full(len(cleaned), -np.inf), np.zeros(len(cleaned))
@@ -52,6 +48,23 @@ def tree_log_weights(
         is_kept = [tree is not None for tree in cleaned]
         bank = Treebank.from_trees(kept, grammar.transform)
         logs[is_kept], signs[is_kept] = tree_log_weights(grammar, bank)
+    return logs, signs
+
+
+def _row_log_weights(grammar: LatentGrammar, rows: Trees) -> tuple[FloatArray, FloatArray]:
+    """The same for the rows of a treebank, in parts, since Ctrl-C waits for a kernel to end."""
+    from sapwood.kernels.trees import log_weights
+
+    offsets, chains = rows.offsets, rows.root_chain
+    parts = [
+        log_weights(
+            rows._replace(offsets=offsets[k : k + AT_ONCE + 1], root_chain=chains[k : k + AT_ONCE]),
+            grammar.tree_grammar,
+            grammar.pair_table,
+        )
+        for k in range(0, max(1, len(chains)), AT_ONCE)
+    ]
+    logs, signs = (np.concatenate(part) for part in zip(*parts, strict=True))
     return logs, signs
 
 
