@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-corpora fuzz kills check bench clean
+.PHONY: help demo test test-slow test-corpora fuzz kills mutants check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ fuzz: $(VENV)/installed-dev ## a million spoilt inputs for all readers; INPUTS, 
 
 kills: $(VENV)/installed-dev ## a thousand kills of all commands that write; KILLS, SEED, JOB say otherwise
 	$(BIN)/python -m tests.kills --kills $(or $(KILLS),1000) --seed $(or $(SEED),0) $(if $(JOB),--job $(JOB))
+
+mutants: $(VENV)/installed-dev ## make known mistakes, one at a time, and see that the tests notice
+	$(BIN)/python tools/mutants.py
 
 check: $(VENV)/installed-dev ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -106,11 +106,22 @@ def test_raw_keeps_function_tags_apart(cli, tmp_path: Path) -> None:
     assert cli("evaluate", path, "-", "--raw", stdin=cleaned).status == 0
 
 
+def test_raw_counts_a_repeated_label_twice(cli, tmp_path: Path) -> None:
+    path = tmp_path / "gold.mrg"
+    path.write_text("(S (NP (NP (NNS dogs))) (VP (VBP bark)))\n")
+    cleaned = "(S (NP (NNS dogs)) (VP (VBP bark)))"
+    for options, recall in (((), 100), (("--raw",), 75)):
+        result = cli("evaluate", path, "-", "--json", *options, stdin=cleaned)
+        assert json.loads(result.out)["all"]["recall"] == recall
+
+
 # -- what goes wrong ------------------------------------------------------------------------------
 
 
 def test_different_numbers_of_trees(fails, gold: Path) -> None:
     assert "- has 1 tree, but" in fails("evaluate", gold, "-", stdin=GOLD[0]).err
+    more = "\n".join([*GOLD, GOLD[0]])
+    assert f"- has {len(GOLD) + 1} trees, but" in fails("evaluate", gold, "-", stdin=more).err
 
 
 def test_empty_files(fails, gold: Path, empty: Path) -> None:

@@ -167,6 +167,13 @@ def test_decoders(cli, model: Path, decoder: str, grammar: str) -> None:
     assert result.out == "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .)))\n"
 
 
+@pytest.mark.parametrize("decoder", ["f1", "goodman", "max-rule", "viterbi"])
+def test_scores_are_those_of_the_decoder(cli, model: Path, decoder: str) -> None:
+    result = cli("parse", model, "--decoder", decoder, "--k-best", 1, stdin="the dog sleeps .")
+    parse = sw.Parser(sw.load(model), decoder=decoder).parse(["the", "dog", "sleeps", "."])
+    assert result.out.split("\t")[1] == f"{parse.k_best(1)[0].score:.6f}"
+
+
 def test_choices_and_defaults_are_those_of_the_library() -> None:
     assert tuple(command.Decoder) == tuple(DECODERS)
     defaults = inspect.signature(command.parse).parameters

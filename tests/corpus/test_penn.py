@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sapwood.corpus.files import open_text
 from sapwood.corpus.penn import MAX_LINES, read_trees, write_trees
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError, SapwoodError
@@ -314,6 +315,8 @@ def test_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "x.mrg"
     path.write_text(GOOD, encoding="utf-8-sig")
     assert labels_of(path) == "S"
+    with open_text(path) as file:
+        assert file.read() == GOOD
 
 
 class _Stdin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sapwood.features.nodes import NodeTable
 from sapwood.models.invariants import state_sums
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.sampling import sample_trees
+from sapwood.moments.projected import ProjectedNodes
 
 ARRAYS = ("n_states", "root", "rules", "rule_weights")
 
@@ -129,6 +131,18 @@ def test_nodes_of_a_cluster_lie_nearer_to_each_other(dev: Treebank) -> None:
     assert spread(mine, cluster) < 0.6 * whole  # measured: 0.43
     mutant = np.random.default_rng(1).permutation(cluster)
     assert spread(mine, mutant) > 0.95 * whole
+
+
+def test_only_the_directions_of_vectors_count(dev: Treebank) -> None:
+    projection = SpectralLPCFG(3).project(dev[:100])
+    m = np.minimum(np.maximum(1, projection.count // NODES_PER_STATE), 3).astype(np.int64)
+    states = cluster_nodes(projection, m, np.random.default_rng(0))
+    assert states.any()
+    rng, nodes = np.random.default_rng(1), projection.nodes
+    longer = [2.0 ** rng.integers(-3, 4, (len(states), 1)) for _ in range(2)]  # exact in binary
+    scaled = ProjectedNodes(nodes.Y * longer[0], nodes.Z * longer[1])
+    again = cluster_nodes(replace(projection, nodes=scaled), m, np.random.default_rng(0))
+    np.testing.assert_array_equal(again, states)
 
 
 def spread(rows: np.ndarray, cluster: np.ndarray) -> float:
@@ -245,5 +259,5 @@ def test_parameters_are_checked(wrong: dict[str, Any], dev: Treebank) -> None:
 
 
 def test_only_treebanks_are_fitted() -> None:
-    with pytest.raises(SapwoodError, match="fit needs a Treebank"):
+    with pytest.raises(SapwoodError, match=r"\(S x\): no such file"):
         ClusterLPCFG().fit(["(S x)"])  # type: ignore[arg-type]

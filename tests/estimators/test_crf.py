@@ -319,8 +319,10 @@ def test_bad_parameters_are_named_when_fitting(params: dict[str, object], short:
 
 
 def test_fitting_something_else_is_explained() -> None:
-    with pytest.raises(SapwoodError, match="fit needs a Treebank, not list"):
-        sw.SpanCRF().fit([])  # type: ignore[arg-type]
+    with pytest.raises(SapwoodError, match="expected a treebank, not an int"):
+        sw.SpanCRF().fit(3)  # type: ignore[arg-type]
+    with pytest.raises(SapwoodError, match="no tree found"):
+        sw.SpanCRF().fit([])
 
 
 def test_the_plain_grammar_is_that_of_its_estimator(short: Treebank) -> None:

@@ -132,6 +132,15 @@ def test_each_template_is_a_distribution(train: Treebank, side: str) -> None:
             assert np.isclose(total, 1.0, rtol=1e-9)[occurs].mean() > 0.9
 
 
+def test_negative_solutions_count_as_0(train: Treebank) -> None:
+    """By least squares, features that a state never has come out around 0, many below it."""
+    nodes, views = views_of(train[:500], 4, "inside")
+    several = (views.m[nodes.outside.owner] > 1) & (nodes.outside.count > 0)
+    exists = np.arange(4) < views.m[nodes.outside.owner][:, None]
+    assert (views.s[several][exists[several]] == 0.0).mean() > 0.05
+    assert (views.r >= 0).all()
+
+
 def test_a_template_that_all_nodes_share_kills_no_state(train: Treebank) -> None:
     """Normalised over all templates together, constant features of tags left states unused."""
     estimator = sw.PivotLPCFG(8, side="inside").fit(train)

@@ -116,6 +116,7 @@ def test_closing_early_stops_the_source_and_the_threads() -> None:
 
     stream = ordered_map(str, source(), jobs=2, ahead=2)
     assert next(stream) == "0"
+    _wait_for(lambda: n_read == 6)  # room for 4, and 1 that was given back: the next one waits
     stream.close()
     _wait_for(lambda: threading.active_count() <= before)
     assert n_read <= 10

@@ -22,7 +22,7 @@ from sapwood.corpus.transform import Symbol, restore
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.inference.charts import ParseForest
-from sapwood.inference.decoders import DECODERS, best_tree, goodman_gains, max_rule_gains
+from sapwood.inference.decoders import DECODERS, Gains, best_tree, goodman_gains, max_rule_gains
 from sapwood.inference.k_best import k_best_trees
 from sapwood.inference.parser import Parser
 from sapwood.kernels.forest import Forest
@@ -220,6 +220,20 @@ def test_goodman_counts_negative_posteriors_as_0() -> None:
     assert gains.items.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
     found = [score for score, _ in k_best_trees(parsed, gains)]
     assert found == [4.0, 4.0]
+
+
+def test_what_being_the_root_adds_decides_between_roots() -> None:
+    """Two words, and two phrases over both of them."""
+    columns = ((2, 2, 0, 1), (0, 1, 0, 0), (1, 2, 2, 2), (2, 3), (0, 0), (1, 1), (0, 1))
+    forest = Forest(*(np.array(column, dtype=np.uint32) for column in columns))
+    none, roots = np.zeros(3, np.int64), np.array([2, 3])
+    parsed = ParseForest(forest, np.zeros(4), np.zeros(2), none, roots, 0.0)
+    for gain, symbol in ((-1.0, 0), (1.0, 1)):
+        gains = Gains(np.array([0.0, 0.0, 0.5, 0.5]), np.zeros(2), np.array([0.0, gain]))
+        found = best_tree(parsed, gains)
+        assert found is not None
+        assert found.nodes[-1][0] == symbol
+        assert found.score == 0.5 + max(gain, 0.0)
 
 
 def test_goodman_adds_up_posteriors() -> None:

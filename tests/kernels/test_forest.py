@@ -120,6 +120,16 @@ def test_more_edges_than_fit_at_first_are_all_kept() -> None:
     assert set(edges) == expected
 
 
+def test_rules_of_weight_0_join_nothing() -> None:
+    """P0 -> T P0 has weight 0; a P0 over the last two words is there all the same, below P1."""
+    weights = {(0, 2, 2): 1.0, (0, 0, 2): 1.0, (0, 2, 0): 0.0, (1, 2, 0): 1.0}
+    rules = {rule: np.full((1, 1, 1), w) for rule, w in weights.items()}
+    toy = Toy(2, [1, 1, 1], {0: np.ones(1), 1: np.ones(1)}, rules, {"w0": {2: np.ones(1)}})
+    grammar, parsed = toy.grammar(), charted(toy, ["w0"] * 3)
+    assert {(0, 0, 3), (1, 0, 3), (0, 1, 3)} <= set(items_of(parsed))
+    assert [edge for edge in edges_of(parsed, grammar) if edge[:3] == (0, 2, 0)] == []
+
+
 def test_plain_edges_of_words_with_very_different_weights() -> None:
     """Each word has a power of two of its own."""
     toy = random_toy(np.random.default_rng(6), density=0.5)

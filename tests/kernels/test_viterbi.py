@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from math import log
 
@@ -13,7 +14,7 @@ from tests.toys import EXTREME, ORDINARY, Toy, exact_log, plain_toys, random_toy
 
 from sapwood.inference.charts import parse_forest
 from sapwood.inference.decoders import goodman_gains, max_rule_gains, viterbi_tree
-from sapwood.inference.k_best import k_best_trees
+from sapwood.inference.k_best import k_best_derivations, k_best_trees
 from sapwood.inference.parser import Parser
 from sapwood.kernels.coarse import cell_of
 from sapwood.kernels.viterbi import best_states, best_weights
@@ -270,6 +271,21 @@ def test_k_best_after_viterbi_lists_latent_trees_by_their_best_derivation(seed: 
     assert best[0].tree == parse.tree
     assert {scored.tree: scored.score for scored in best} == pytest.approx(expected, abs=1e-9)
     assert [s.score for s in best] == sorted((s.score for s in best), reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_tree_is_listed_twice_for_its_states(seed: int) -> None:
+    """A root in each of its states is a vertex of its own; below it, a tree is listed once."""
+    toy, words = unequal_toy(seed), ["w0", "w1", "w2", "w0"]
+    grammar = toy.grammar(is_probabilistic=True)
+    parsed = parse_forest(grammar, words, EVERYTHING)
+    assert parsed is not None
+    trees = Counter(
+        (nodes[-1][0], frozenset(places(nodes)))
+        for _, nodes in k_best_derivations(grammar, words, parsed)
+    )
+    assert len(trees) > 5
+    assert all(n <= toy.n_states[symbol] for (symbol, _), n in trees.items())
 
 
 def test_k_best_of_a_long_sentence_does_not_recurse() -> None:

@@ -150,6 +150,14 @@ def test_a_broken_grammar_is_rejected_with_the_reason(grammar: LatentGrammar, ca
     assert caught.value.hint
 
 
+def test_a_word_lists_each_of_its_tags_once() -> None:
+    lexicon = (grammar := random_toy(np.random.default_rng(0)).grammar()).lexicon
+    first = int(lexicon.row_start[np.flatnonzero(np.diff(lexicon.row_start) > 1)[0]])
+    tags = _array(lexicon.entry_tag, first + 1, lexicon.entry_tag[first])
+    with pytest.raises(ModelFormatError, match="rising order"):
+        replace(grammar, lexicon=replace(lexicon, entry_tag=tags))
+
+
 def test_weights_of_either_sign_need_not_sum_to_one(grammar: LatentGrammar) -> None:
     spectral = replace(grammar, rule_weights=-grammar.rule_weights, is_probabilistic=False)
     assert not spectral.is_probabilistic

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.toys import Toy
 
 import sapwood as sw
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.score import tag_weights
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +84,22 @@ def test_entries_are_found_by_row_and_tag(model: LatentGrammar) -> None:
     assert (lexicon.find_entries(rows[hit] - 1, tags[hit] + n_tags) == -1).all()
     assert (lexicon.find_entries(rows[hit] + 1, tags[hit] - n_tags) == -1).all()
     assert (lexicon.find_entries(np.full(3, -1), np.array([0, 1, n_tags])) == -1).all()
+
+
+# -- tags of a sentence -----------------------------------------------------------------------
+
+
+def test_rare_tags_are_left_out_unless_they_are_right() -> None:
+    rules = dict.fromkeys([(0, 1, 1), (0, 1, 2), (0, 2, 1)], np.ones((1, 1, 1)))
+    words = {"w0": {1: np.array([0.5]), 2: np.array([1e-6])}, "w1": {2: np.array([0.25])}}
+    grammar = Toy(1, [1, 1, 1], {0: np.ones(1)}, rules, words).grammar()
+    sentence = ["w0", "w1", "w0"]
+    some = tag_weights(grammar, sentence, 1e-3)
+    assert (some.start.tolist(), some.tag.tolist()) == ([0, 1, 2, 3], [0, 1, 0])
+    right = tag_weights(grammar, sentence, 1e-3, np.array([1, 1, 0]))
+    assert (right.start.tolist(), right.tag.tolist()) == ([0, 2, 3, 4], [0, 1, 1, 0])
+    every = tag_weights(grammar, sentence)
+    assert (every.start.tolist(), every.tag.tolist()) == ([0, 2, 3, 5], [0, 1, 1, 0, 1])
+    np.testing.assert_allclose(
+        every.weight * 2.0 ** every.scale[[0, 0, 1, 2, 2]], [0.5, 1e-6, 0.25, 0.5, 1e-6]
+    )
