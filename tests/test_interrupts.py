@@ -186,6 +186,18 @@ def test_fresh_processes_can_be_interrupted(
     assert 130 in ends
 
 
+def test_an_interrupt_at_the_very_end_changes_nothing() -> None:
+    """While Python takes itself apart: the command is done, and its status stays."""
+    code = (
+        "import atexit, os, signal, sys\nfrom sapwood.__main__ import main\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT)\nsys.argv[1:] = ['doctor']\nmain()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 DROPPED = """
 import sys, time, weakref
 from sapwood.cli import console

@@ -162,4 +162,5 @@ def _leave(status: int) -> NoReturn:
     # After Ctrl-C, Python may end itself by a signal instead of with a status.
     if threading.active_count() > 1 or status == INTERRUPTED:
         os._exit(status)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; Python would end by the signal
     sys.exit(status)
