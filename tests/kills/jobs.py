@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import sapwood as sw
@@ -57,6 +58,10 @@ def prepare(folder: Path) -> None:
     trees = list(sw.read_trees(folder / "train.mrg"))
     text = "".join(" ".join(tree.words()) + "\n" for tree in trees * 4)
     (folder / "sentences.txt").write_text(text, encoding="utf-8")
+    # What is unmixed: every sentence of two and of three words, some more often than others.
+    short = [" ".join(words) for n in (2, 3) for words in product("abc", repeat=n)]
+    lines_of_short = (line + "\n" for k, line in enumerate(short) for _ in range(1 + k * k % 7))
+    (folder / "short.txt").write_text("".join(lines_of_short), encoding="utf-8")
     sw.PCFG().fit(sw.Treebank.from_trees(trees)).model_.save(folder / "model.sapwood")
     (folder / "saved.sapwood").write_bytes((folder / "model.sapwood").read_bytes())
     for name in SERVED:
@@ -213,7 +218,7 @@ def _jobs() -> Iterator[Job]:
     stamp = "home/toy/fetched.json"
     originals = tuple(f"home/downloads/toy/served/{name}" for name in SERVED)
     yield Job("fetch", fetch_corpus, (*fetched, stamp, *originals))
-    yield Job("unmix", command("unmix", "dep-ies", "@sentences.txt", "--json"), (), has_times=True)
+    yield Job("unmix", command("unmix", "dep-ies", "@short.txt", "--json"), (), has_times=True)
     yield Job("sample", command("sample", "@model.sapwood", "-n", "300"), ())
 
 
