@@ -1,0 +1,205 @@
+"""`Engine`: where work runs. The mathematics says what is summed, and never learns where it was.
+
+    placed = engine.place(shards)                  once: shards stay where they are put
+    tables = engine.map(NodeTable, placed)         so do results, one for each shard
+    counts = engine.total(count, tables, grammar)  sum of count(table, grammar) over all shards
+
+A sum is taken in pairs, then in pairs of pairs, and so on: its shape depends on the number of
+shards alone, so that floating-point sums are the same on any number of threads or machines.
+"""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+from sapwood.errors import SapwoodError
+from sapwood.execute.parallel import ordered_map, resolve_jobs
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """A shard that lies on disk and is read when a task needs it."""
+
+    def load(self) -> Any:
+        """The shard itself."""
+
+
+class Placed:
+    """Shards, or results for them, that stay where an engine has put them."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.items = list(items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class Engine(ABC):
+    """Runs tasks over shards and streams.
+
+    Tasks are functions of a shard and of what all shards have in common. On a cluster they, the
+    shards and the results travel, so that a task is a function with a name, not a lambda.
+    """
+
+    jobs: int
+
+    @abstractmethod
+    def place(self, shards: Iterable[Any]) -> Placed:
+        """Put shards where they will be worked on; a `Stored` one is loaded there."""
+
+    @abstractmethod
+    def map(self, task: Callable[..., Any], placed: Placed, *common: Any) -> Placed:
+        """`task(shard, *common)` for every shard; results stay where the shards are."""
+
+    @abstractmethod
+    def gather(self, placed: Placed) -> Iterator[Any]:
+        """Results one after the other, in order, to the caller: for what is small."""
+
+    @abstractmethod
+    def total(self, task: Callable[..., R], placed: Placed, *common: Any) -> R:
+        """Sum of `task(shard, *common)` over all shards."""
+
+    @abstractmethod
+    def stream(
+        self, task: Callable[..., R], items: Iterable[Any], *common: Any, ahead: int = 16
+    ) -> Iterator[R]:
+        """`task(item, *common)` for a stream of items, in order, with bounded memory."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything that was placed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def as_engine(where: Engine | int | None) -> Engine:
+    """An engine, or threads: so many, or for None and 0 all cores."""
+    return where if isinstance(where, Engine) else Threads(where)
+
+
+class Threads(Engine):
+    """Threads of this process: the kernels release the interpreter lock.
+
+    Parameters
+    ----------
+    jobs
+        How many; None and 0 mean all cores.
+    spill
+        A folder in which results for shards are kept instead of in memory, so that no more than
+        one a thread is there at a time; in a folder of its own that `close` removes.
+
+    Examples
+    --------
+    >>> with Threads(2) as engine:
+    ...     words = engine.place(["ab", "c", "def"])
+    ...     engine.total(len, words)
+    6
+    """
+
+    def __init__(self, jobs: int | None = 1, *, spill: str | Path | None = None) -> None:
+        self.jobs = resolve_jobs(jobs)
+        self._spill = None if spill is None else Path(mkdtemp(prefix="shards-", dir=spill))
+        self._n_spilt = 0
+
+    def place(self, shards: Iterable[Any]) -> Placed:
+        """Shards as they are."""
+        return Placed(shards)
+
+    def map(self, task: Callable[..., Any], placed: Placed, *common: Any) -> Placed:
+        """Results in memory, or in the folder for them."""
+        first, folder = self._n_spilt, self._spill
+        self._n_spilt += len(placed)
+
+        def keep(numbered: tuple[int, Any]) -> Any:
+            number, item = numbered
+            result = task(_loaded(item), *common)
+            return result if folder is None else _Pickled.write(result, folder / f"{number:08d}")
+
+        return Placed(ordered_map(keep, enumerate(placed.items, first), jobs=self.jobs, ahead=1))
+
+    def gather(self, placed: Placed) -> Iterator[Any]:
+        """Results from memory or disk."""
+        return map(_loaded, placed.items)
+
+    def total(self, task: Callable[..., R], placed: Placed, *common: Any) -> R:
+        """The sum, with as few parts at a time as there are threads and levels of pairs."""
+        return tree_sum(
+            ordered_map(
+                lambda item: task(_loaded(item), *common), placed.items, jobs=self.jobs, ahead=1
+            )
+        )
+
+    def stream(
+        self, task: Callable[..., R], items: Iterable[Any], *common: Any, ahead: int = 16
+    ) -> Iterator[R]:
+        """Results in order, at most `ahead` items a thread in flight."""
+        run = task if not common else lambda item: task(item, *common)
+        return ordered_map(run, items, jobs=self.jobs, ahead=ahead)
+
+    def close(self) -> None:
+        """Remove the folder of results."""
+        if self._spill is not None:
+            rmtree(self._spill, ignore_errors=True)
+
+
+class _Pickled:
+    """A result on disk; private to this process, and gone with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def write(cls, result: Any, path: Path) -> _Pickled:
+        with path.open("wb") as file:
+            pickle.dump(result, file, protocol=pickle.HIGHEST_PROTOCOL)
+        return cls(path)
+
+    def load(self) -> Any:
+        with self.path.open("rb") as file:
+            return pickle.load(file)
+
+
+def _loaded(item: Any) -> Any:
+    return item.load() if isinstance(item, Stored) else item
+
+
+def tree_sum(parts: Iterable[R]) -> R:
+    """Sum in pairs, then in pairs of pairs: the shape depends on the number of parts alone.
+
+    Examples
+    --------
+    >>> tree_sum(["a", "b", "c", "d", "e"])
+    'abcde'
+    """
+    waiting: list[tuple[int, Any]] = []  # sums of 2^level parts, levels falling
+    for part in parts:
+        level, total = 0, part
+        while waiting and waiting[-1][0] == level:
+            level, total = level + 1, waiting.pop()[1] + total
+        waiting.append((level, total))
+    if not waiting:
+        msg = "nothing to do: no shards were given"
+        raise SapwoodError(msg)
+    _, total = waiting.pop()
+    while waiting:
+        total = waiting.pop()[1] + total
+    return total
