@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sapwood"
 
-_CORPUS = frozenset({"errors", "arguments", "outputs", "corpus"})
+_CORPUS = frozenset({"errors", "arguments", "outputs", "arrays", "corpus"})
 _MODELS = _CORPUS | {"kernels", "execute", "models", "features"}
 _BELOW_ESTIMATORS = _MODELS | {
     "reference", "inference", "moments", "decompose", "evaluate", "identify",
@@ -19,18 +19,19 @@ _BELOW_ESTIMATORS = _MODELS | {
 # room: the rooms it may import, besides itself
 ALLOWED: dict[str, frozenset[str]] = {
     "errors": frozenset(),
+    "arrays": frozenset(),
     "arguments": frozenset({"errors"}),
     "outputs": frozenset({"errors"}),
-    "corpus": frozenset({"errors", "arguments", "outputs"}),
-    "kernels": frozenset(),
-    "reference": frozenset(),
+    "corpus": frozenset({"errors", "arguments", "outputs", "arrays"}),
+    "kernels": frozenset({"arrays"}),
+    "reference": frozenset({"arrays"}),
     "execute": frozenset({"errors", "arguments"}),
     "models": _CORPUS | {"kernels"},
     "features": _CORPUS | {"kernels"},
     "inference": _MODELS,
     "moments": _MODELS | {"inference"},
     "evaluate": _CORPUS | {"models", "inference"},
-    "decompose": frozenset({"errors"}),
+    "decompose": frozenset({"errors", "arrays"}),
     "identify": _MODELS | {"inference", "moments", "evaluate", "decompose"},
     "estimators": _BELOW_ESTIMATORS,
     "cli": _BELOW_ESTIMATORS | {"estimators"},

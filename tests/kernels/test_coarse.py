@@ -61,7 +61,7 @@ class Charted:
         out = {}
         for i in range(self.n):
             for j in range(i + 2, self.n + 1):
-                row = self.phrases[coarse.cell_of(self.n, i, j)]
+                row = self.phrases[coarse.cell_of(i, j, self.n)]
                 out |= {(a, i, j): float(p) for a, p in enumerate(row)}
             for x in range(self.tags.start[i], self.tags.start[i + 1]):
                 symbol = self.n_phrases + int(self.tags.tag[x])
@@ -189,10 +189,10 @@ def test_every_tree_has_n_leaves_and_one_fewer_binary_node(seed: int) -> None:
     toy = random_toy(np.random.default_rng(seed), n_phrases=4, n_tags=3)
     for n in (2, 3, 7, 12):
         got = Charted(toy, [f"w{x % 3}" for x in range(n)])
-        whole = coarse.cell_of(n, 0, n)
+        whole = coarse.cell_of(0, n, n)
         np.testing.assert_allclose(got.phrases[whole].sum(), 1.0, rtol=RTOL)
         np.testing.assert_allclose(got.tag_posteriors.sum(), n, rtol=RTOL)
-        wide = [coarse.cell_of(n, i, j) for i in range(n) for j in range(i + 2, n + 1)]
+        wide = [coarse.cell_of(i, j, n) for i in range(n) for j in range(i + 2, n + 1)]
         np.testing.assert_allclose(got.phrases[wide].sum(), n - 1, rtol=RTOL)
 
 
@@ -285,7 +285,7 @@ def test_the_beam_drops_what_is_rare_over_a_narrower_span() -> None:
     share = 1e-3 * grammar.visits[1] / grammar.visits[0]
     for beam, is_kept in ((0.0, True), (share / 2, True), (share * 2, False)):
         chart = coarse_inside(grammar, tags, beam)
-        assert (chart.beta[coarse.cell_of(3, 0, 2), 1] > 0) == is_kept
+        assert (chart.beta[coarse.cell_of(0, 2, 3), 1] > 0) == is_kept
 
 
 # -- the edges --------------------------------------------------------------------------------

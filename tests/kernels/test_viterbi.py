@@ -87,7 +87,7 @@ def test_best_weight_of_every_span(n: int) -> None:
         _, rules, emissions = toy.floats(words)
         for (a, i, j), (expected,) in charts.viterbi(rules, emissions).items():
             if j - i > 1:
-                cell = int(cell_of(n, i, j))
+                cell = int(cell_of(i, j, n))
                 found = delta[cell, a] * 2.0 ** int(scale[cell])
                 np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -150,7 +150,7 @@ def test_best_derivation_of_every_item_and_state(seed: int) -> None:
     for item in range(len(forest.symbol)):
         i, j = int(forest.start[item]), int(forest.end[item])
         found = delta[int(start[item]) : int(start[item + 1])]
-        found = found * 2.0 ** int(scale[int(cell_of(len(words), i, j))])
+        found = found * 2.0 ** int(scale[int(cell_of(i, j, len(words)))])
         np.testing.assert_allclose(found, expected[int(forest.symbol[item]), i, j], rtol=1e-12)
 
 

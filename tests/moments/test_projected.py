@@ -10,7 +10,7 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.features.space import FeatureSpace
-from sapwood.moments.projected import CrossCovariance, ProjectedNodes, group_rows, means
+from sapwood.moments.projected import CrossCovariance, ProjectedNodes
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +70,6 @@ def test_singular_values_are_those_of_the_mean_over_a_labels_nodes(
         values = np.linalg.svd(block, compute_uv=False)[:3]
         # random projections with 3 power iterations: measured 1e-4 where the gaps are small
         np.testing.assert_allclose(p.singular_values[a], values, rtol=5e-3)
-
-
-def test_means_and_groups_by_key() -> None:
-    keys, rows = np.array([2, 0, 2, -1, 0]), np.arange(10.0).reshape(5, 2)
-    assert [group.tolist() for group in group_rows(keys, 4)] == [[1, 4], [], [0, 2], []]
-    found = means(rows[keys >= 0], keys[keys >= 0], 4)
-    assert found.tolist() == [[5.0, 6.0], [0.0, 0.0], [2.0, 3.0], [0.0, 0.0]]
 
 
 def test_nodes_are_projected_by_their_own_side(projection: Projection) -> None:

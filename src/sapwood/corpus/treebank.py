@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arguments import describe
+from sapwood.arrays import ranges, starts_of
 from sapwood.corpus.bundled import sample_path
 from sapwood.corpus.clean import ROOT, clean_all
 from sapwood.corpus.files import Source
@@ -209,11 +210,10 @@ class Treebank:
 
     def _take(self, trees: npt.NDArray[np.int64]) -> Treebank:
         """The trees of these numbers, copied, in this order."""
-        first, sizes = self.offsets[trees], np.diff(self.offsets)[trees]
-        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        rows = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], sizes)
+        first, end = self.offsets[trees], self.offsets[trees + 1]
+        rows = ranges(first, end)
         cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
-        return replace(self, offsets=offsets, **cut)
+        return replace(self, offsets=starts_of(end - first), **cut)
 
     def _run(self, first: int, last: int) -> Treebank:
         """The trees from one number up to another, as views."""

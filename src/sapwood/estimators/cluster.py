@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import group_rows
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.estimators.base import TreebankEstimator, dev_trees
@@ -25,7 +26,6 @@ from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.features.nodes import NodeTable
 from sapwood.models.latent_parameters import LatentParameters
-from sapwood.moments.projected import group_rows
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

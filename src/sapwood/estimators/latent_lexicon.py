@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import starts_of
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.word_classes import WordClasses
 from sapwood.models.latent_grammar import LatentGrammar
@@ -76,7 +77,7 @@ def _lexicon(
     kept = np.arange(m) < sizes[:, None]
     return Lexicon(
         lexicon.words, lexicon.classes, lexicon.style, lexicon.row_start, lexicon.entry_tag,
-        joint[kept], np.concatenate([[0], np.cumsum(sizes)]),
+        joint[kept], starts_of(sizes),
     )  # fmt: skip
 
 

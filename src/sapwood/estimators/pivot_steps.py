@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import group_rows
 from sapwood.decompose.anchors import frequent
 from sapwood.decompose.convex_em import convex_em
 from sapwood.decompose.pivots import PivotSettings, columns_given_states, states_from_points
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.pivot_nodes import PivotNodes
-from sapwood.moments.projected import group_rows
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import group_rows, mean_rows, starts_of
 from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.decompose.observable import LabelMeans, rule_tensor
 from sapwood.decompose.svd import BlockSVD, block_svd
@@ -32,7 +33,7 @@ from sapwood.features.templates import INSIDE, OUTSIDE, Template
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.lexicon import Lexicon
 from sapwood.moments.feature_counts import FeatureCounts
-from sapwood.moments.projected import CrossCovariance, ProjectedNodes, Shard, group_rows, means
+from sapwood.moments.projected import CrossCovariance, ProjectedNodes, Shard
 
 FloatArray = npt.NDArray[np.float64]
 Templates = Sequence[str | Template] | None
@@ -312,11 +313,11 @@ class _Builder:
         self.Y = np.where(kept, nodes.Y, 0.0)
         Z = np.where(kept, nodes.Z, 0.0)  # noqa: N806
         # Sigma^a = E[y z' | a]: diagonal up to the accuracy of the SVD, taken as it is.
-        sigma = means(self.Y * Z, self.table.label, n_symbols)
+        sigma = mean_rows(self.Y * Z, self.table.label, n_symbols)
         safe = np.where(np.abs(sigma) > 0, sigma, 1.0)
         self.Z = Z / safe[self.table.label]
-        self.mean_y = means(self.Y, self.table.label, n_symbols)
-        self.mean_z = means(self.Z, self.table.label, n_symbols)
+        self.mean_y = mean_rows(self.Y, self.table.label, n_symbols)
+        self.mean_z = mean_rows(self.Z, self.table.label, n_symbols)
 
     def grammar(self, shrinkage: float, word_trust: float, record: dict[str, Any]) -> LatentGrammar:
         plain = self.plain
@@ -376,8 +377,7 @@ class _Builder:
         sizes = self.m[symbol]
         kept = np.arange(vectors.shape[1]) < sizes[:, None]
         weights = (vectors * lexicon.weights[:, None])[kept]
-        start = np.concatenate([[0], np.cumsum(sizes)])
         return Lexicon(
             lexicon.words, lexicon.classes, lexicon.style, lexicon.row_start, lexicon.entry_tag,
-            weights, start,
+            weights, starts_of(sizes),
         )  # fmt: skip

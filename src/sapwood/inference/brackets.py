@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import ranges, starts_of
 from sapwood.corpus.transform import Symbol
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def label_table(
 ) -> LabelTable:
     """Look up the labels of all symbols of a grammar."""
     chains = [() if symbol.is_intermediate else symbol.chain for symbol in symbols]
-    start = np.concatenate([[0], np.cumsum([len(chain) for chain in chains], dtype=np.int64)])
+    start = starts_of([len(chain) for chain in chains])
     label = np.array([numbers[name] for chain in chains for name in chain], dtype=np.int64)
     is_tag = np.zeros(len(label), np.bool_)
     is_tag[start[n_phrases + 1 :] - 1] = True  # the innermost label of a tag symbol
@@ -76,10 +77,8 @@ class ItemLabels(NamedTuple):
 def item_labels(forest: Forest, n: int, table: LabelTable) -> ItemLabels:
     """The labels of the items of a forest over n words."""
     symbol = forest.symbol.astype(np.int64)
-    size = table.start[symbol + 1] - table.start[symbol]
-    item = np.repeat(np.arange(len(symbol)), size)
-    ends = np.cumsum(size)
-    place = np.arange(len(item)) - np.repeat(ends - size, size) + table.start[symbol[item]]
+    first, end = table.start[symbol], table.start[symbol + 1]
+    item, place = np.repeat(np.arange(len(symbol)), end - first), ranges(first, end)
     label = table.label[place] * 2 + table.is_tag[place]  # a tag may be named like a phrase
     code = (label * (n + 1) + forest.start[item]) * (n + 1) + forest.end[item]
     return ItemLabels(item, code, table.is_tag[place])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import cell
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.score import (
     SMALLEST,
@@ -207,7 +208,7 @@ def right_chart(
     alpha, tag_alpha = coarse_outside(grammar, tags, chart)
     posterior, tag_posterior = chart.beta * alpha, tags.weight * tag_alpha
     i, j = start[is_phrase], end[is_phrase]
-    posterior[i * (2 * n - i + 1) // 2 + (j - i - 1), label[is_phrase]] = RIGHT
+    posterior[cell(i, j, n), label[is_phrase]] = RIGHT
     first = tags.start.astype(np.int64)
     position = np.repeat(np.arange(n), first[1:] - first[:-1])
     tag_posterior[tags.tag == tag_of[position]] = RIGHT

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import cell
 from sapwood.errors import SapwoodError
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.score import leaf_vectors, sentence_weight, tag_weights
@@ -80,9 +81,10 @@ def derivation_gains(grammar: LatentGrammar, words: list[str], parsed: ParseFore
     )  # one state, so one number an item
     is_leaf = forest.end - forest.start == 1
     n, i = len(words), forest.start.astype(np.int64)
-    cell = i * (2 * n - i + 1) // 2
     with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
-        items = np.where(is_leaf, np.log(weight) + parsed.scale[cell] * np.log(2.0), 0.0)
+        items = np.where(
+            is_leaf, np.log(weight) + parsed.scale[cell(i, i + 1, n)] * np.log(2.0), 0.0
+        )
         edges = np.log(grammar.rule_weights[forest.rule])
         roots = np.log(grammar.root[forest.symbol[parsed.roots]])
     return Gains(items, edges, roots)

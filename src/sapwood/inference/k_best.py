@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import cell, group_rows
 from sapwood.inference.decoders import Decoded, Gains, Nodes, best_states
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def k_best_trees(parsed: ParseForest, gains: Gains) -> Iterator[Decoded]:
 
     forest = parsed.forest
     best, _ = best_derivations(forest, gains.items, gains.edges)
-    edges_of = _edges_of(forest)
+    edges_of = group_rows(forest.head, len(forest.symbol))
 
     def arcs(item: int) -> _Arcs:
         edges = edges_of[item]
@@ -59,11 +60,11 @@ def k_best_derivations(
     begin, m = start.astype(np.int64), grammar.n_states[forest.symbol]
     item_of = np.repeat(np.arange(len(forest.symbol)), m)
     i, j = forest.start.astype(np.int64), forest.end.astype(np.int64)
-    scale = parsed.scale[i * (2 * n - i + 1) // 2 + (j - i - 1)]
+    scale = parsed.scale[cell(i, j, n)]
     with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
         best = np.log(delta) + scale[item_of] * np.log(2.0)
         log_root = np.log(grammar.root)
-    edges_of = _edges_of(forest)
+    edges_of = group_rows(forest.head, len(forest.symbol))
 
     def by_states(edge: int, h: int) -> tuple[npt.NDArray[Any], ...]:
         children = [int(forest.left[edge]), int(forest.right[edge])]
@@ -85,12 +86,6 @@ def k_best_derivations(
             for h in range(int(m[x]))
         ]
     )
-
-
-def _edges_of(forest: Forest) -> list[npt.NDArray[np.int64]]:
-    """The edges that build each item."""
-    order = np.argsort(forest.head, kind="stable")
-    return np.split(order, np.searchsorted(forest.head[order], np.arange(1, len(forest.symbol))))
 
 
 class _Arcs(NamedTuple):

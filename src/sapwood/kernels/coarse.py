@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.kernels.border import kernel, part
+from sapwood.kernels.cells import cell_of
 
 _FAST = {"contract", "reassoc"}  # dot products may be summed in any order; nan and inf stay
 NO_WEIGHT = -(2**30)  # scale of a span that nothing derives
@@ -111,12 +112,6 @@ def chart_room(rules: CoarseRules, n: int) -> int:
 
 
 @part
-def cell_of(n, i, j):
-    """Number of the span [i, j): by start, then by length."""
-    return np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
-
-
-@part
 def _three_orders(n, rules, room):
     """Cut a buffer into a chart by cell, one by start and one by end."""
     n_cells = n * (n + 1) // 2
@@ -160,7 +155,7 @@ def _empty_chart(n, rules, tags, room, active):
         _empty_runs(n, right),
     )
     for i in range(n):
-        chart.beta[cell_of(n, i, i + 1)] = 0.0  # no phrase covers a single word
+        chart.beta[cell_of(i, i + 1, n)] = 0.0  # no phrase covers a single word
         if tags.start[i + 1] > tags.start[i]:
             _set_scale(chart, i, i + 1, tags.scale[i])
     return chart
@@ -168,7 +163,7 @@ def _empty_chart(n, rules, tags, room, active):
 
 @part
 def _set_scale(chart, i, j, scale):
-    chart.scale[cell_of(chart.n, i, j)] = scale
+    chart.scale[cell_of(i, j, chart.n)] = scale
     chart.scale_from[i, j] = scale
     chart.scale_to[j, i] = scale
 
@@ -302,7 +297,7 @@ def _select(out, prior, beam, found):
 def _store(rules, chart, i, j, base, out, found, n_found, largest):
     """File a finished span in all three orders, scaled to about 1, and empty `out` again."""
     n = chart.n
-    cell = cell_of(n, i, j)
+    cell = cell_of(i, j, n)
     beta, active = chart.beta, chart.active
     beta[cell] = 0.0
     if n_found == 0:
@@ -406,11 +401,11 @@ def fill(rules, tags, room, active, prior, beam):
             else:
                 _combine_with_word(
                     rules.ta_pair, rules.ta_start, rules.ta_parent, rules.ta_weight,
-                    tags, i, chart, cell_of(n, i + 1, j), factor[i + 1], out,
+                    tags, i, chart, cell_of(i + 1, j, n), factor[i + 1], out,
                 )  # fmt: skip
                 _combine_with_word(
                     rules.at_pair, rules.at_start, rules.at_parent, rules.at_weight,
-                    tags, j - 1, chart, cell_of(n, i, j - 1), factor[j - 1], out,
+                    tags, j - 1, chart, cell_of(i, j - 1, n), factor[j - 1], out,
                 )  # fmt: skip
             if width >= 4:
                 _scale_runs(chart.right, j, i + 2, j - 2, factor, scaled)
@@ -431,7 +426,7 @@ def _columns(runs):
 @kernel
 def partition(chart, root):
     """Root weights times inside weights of the whole sentence, without its power of two."""
-    cell = cell_of(chart.n, 0, chart.n)
+    cell = cell_of(0, chart.n, chart.n)
     total = 0.0
     for a in range(len(root)):
         total += root[a] * chart.beta[cell, a]
@@ -447,7 +442,7 @@ def _collect(rules, chart, from_left, from_right, i, j, alpha, live):
 
     Returns whether anything arrived. What was sent to phrases without inside weight is ignored.
     """
-    cell = cell_of(chart.n, i, j)
+    cell = cell_of(i, j, chart.n)
     active, left_slot, right_slot = chart.active, rules.left_slot, rules.right_slot
     arrived = False
     for place in range(np.uint64(chart.n_active[cell])):
@@ -569,10 +564,10 @@ def outside(rules, tags, chart, root, room):
     scaled_right = np.zeros((len(rules.right_of), n + 1))
     factor, powers, live = np.zeros(n + 1), _powers_of_two(), np.zeros(rules.n_phrases)
     for a in range(len(root)):  # a whole row would compile NumPy's errors of shapes: 2 s
-        alpha[cell_of(n, 0, n), a] = root[a] / total
+        alpha[cell_of(0, n, n), a] = root[a] / total
     for i in range(n - 1):
         for j in range(n, i + 1, -1):
-            width, cell = j - i, cell_of(n, i, j)
+            width, cell = j - i, cell_of(i, j, n)
             if not _collect(rules, chart, from_left, from_right, i, j, alpha, live):
                 _clear(chart, cell, live)
                 continue
@@ -584,11 +579,11 @@ def outside(rules, tags, chart, root, room):
             else:
                 _send_with_word(
                     rules.ta_pair, rules.ta_start, rules.ta_parent, rules.ta_weight, tags, i,
-                    chart, cell_of(n, i + 1, j), factor[i + 1], live, alpha, tag_alpha,
+                    chart, cell_of(i + 1, j, n), factor[i + 1], live, alpha, tag_alpha,
                 )  # fmt: skip
                 _send_with_word(
                     rules.at_pair, rules.at_start, rules.at_parent, rules.at_weight, tags, j - 1,
-                    chart, cell_of(n, i, j - 1), factor[j - 1], live, alpha, tag_alpha,
+                    chart, cell_of(i, j - 1, n), factor[j - 1], live, alpha, tag_alpha,
                 )  # fmt: skip
             if width >= 4:
                 _scale_runs(chart.left, i, i + 2, j - 2, factor, scaled_left)

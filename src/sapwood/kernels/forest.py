@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.kernels.border import kernel, part
+from sapwood.kernels.cells import cell_of
 
 NONE = np.uint32(0xFFFFFFFF)
 
@@ -44,11 +45,6 @@ class Forest(NamedTuple):
 
 
 @part
-def _cell_of(n, i, j):
-    return np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
-
-
-@part
 def _select_items(n, posterior, tag_start, tag, tag_posterior, threshold):
     """Items whose posterior reaches the threshold, narrow spans first, and those of each cell."""
     n_phrases = posterior.shape[1]
@@ -69,7 +65,7 @@ def _select_items(n, posterior, tag_start, tag, tag_posterior, threshold):
     item = 0
     for width in range(1, n + 1):
         for i in range(n - width + 1):
-            cell = _cell_of(n, i, i + width)
+            cell = cell_of(i, i + width, n)
             first[cell] = item
             if width == 1:
                 for x in range(tag_start[i], tag_start[i + 1]):
@@ -131,13 +127,13 @@ def prune(pairs, n_symbols, n, posterior, tag_start, tag, tag_posterior, thresho
     for width in range(2, n + 1):
         for i in range(n - width + 1):
             j = i + width
-            here = _cell_of(n, i, j)
+            here = cell_of(i, j, n)
             if first[here] == stop[here]:
                 continue
             for item in range(first[here], stop[here]):
                 item_of[symbol[item]] = item
             for k in range(i + 1, j):
-                west, east = _cell_of(n, i, k), _cell_of(n, k, j)
+                west, east = cell_of(i, k, n), cell_of(k, j, n)
                 if first[east] == stop[east]:
                     continue
                 for x in range(first[west], stop[west]):
@@ -224,21 +220,21 @@ def edge_posteriors(forest, chart_beta, chart_scale, alpha, tag_value, tag_scale
     for edge in range(len(forest.head)):
         x, y, z = forest.head[edge], forest.left[edge], forest.right[edge]
         i, k, j = forest.start[x], forest.end[y], forest.end[x]
-        here = _cell_of(n, i, j)
+        here = cell_of(i, j, n)
         value = alpha[here, forest.symbol[x]] * weight[forest.rule[edge]]
         exponent = -chart_scale[here]
         if k - i == 1:
             value *= tag_value[y]
             exponent += tag_scale[i]
         else:
-            cell = _cell_of(n, i, k)
+            cell = cell_of(i, k, n)
             value *= chart_beta[cell, forest.symbol[y]]
             exponent += chart_scale[cell]
         if j - k == 1:
             value *= tag_value[z]
             exponent += tag_scale[k]
         else:
-            cell = _cell_of(n, k, j)
+            cell = cell_of(k, j, n)
             value *= chart_beta[cell, forest.symbol[z]]
             exponent += chart_scale[cell]
         out[edge] = value * 2.0**exponent

@@ -20,6 +20,7 @@ from math import ldexp
 import numpy as np
 
 from sapwood.kernels.border import kernel, part
+from sapwood.kernels.cells import cell_of
 
 _FAST = {"contract", "reassoc"}
 
@@ -29,10 +30,7 @@ def _factor(forest, edge, n, scale):
     """2**(scale of the children - scale of the parent)."""
     x, y = forest.head[edge], forest.left[edge]
     i, k, j = np.int64(forest.start[x]), np.int64(forest.end[y]), np.int64(forest.end[x])
-    west = np.uint64(i * (2 * n - i + 1) // 2 + (k - i - 1))
-    east = np.uint64(k * (2 * n - k + 1) // 2 + (j - k - 1))
-    here = np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
-    exponent = scale[west] + scale[east] - scale[here]
+    exponent = scale[cell_of(i, k, n)] + scale[cell_of(k, j, n)] - scale[cell_of(i, j, n)]
     return ldexp(1.0, int(max(min(exponent, 1023), -1074)))
 
 

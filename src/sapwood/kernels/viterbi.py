@@ -1,7 +1,7 @@
 """The single best derivation of a plain PCFG: max instead of sum in the full chart.
 
 Looks like `coarse.inside` on purpose; the helpers are repeated here because Numba's cache does not
-see edits in other files.
+see edits in other files; only the numbers of cells, which never change, are shared.
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ from math import frexp, ldexp
 import numpy as np
 
 from sapwood.kernels.border import kernel, part
-
-
-@part
-def _cell_of(n, i, j):
-    return np.uint64(i * (2 * n - i + 1) // 2 + (j - i - 1))
+from sapwood.kernels.cells import cell_of
 
 
 @part
@@ -55,9 +51,9 @@ def _best_phrases(rules, n, delta, factor, i, j, out):
             c = rules.right_of[rules.aa_right[pair]]
             best = 0.0
             for k in range(i + 2, j - 1):
-                value = delta[_cell_of(n, i, k), b]
+                value = delta[cell_of(i, k, n), b]
                 if value != 0.0:
-                    best = max(best, value * delta[_cell_of(n, k, j), c] * factor[k])
+                    best = max(best, value * delta[cell_of(k, j, n), c] * factor[k])
             if best == 0.0:
                 continue
             for r in range(rules.aa_start[pair], rules.aa_start[pair + 1]):
@@ -78,30 +74,30 @@ def best_weights(rules, tags):
     scale = np.full(n * (n + 1) // 2, -(2**30), np.int64)
     for i in range(n):
         if tags.start[i + 1] > tags.start[i]:
-            scale[_cell_of(n, i, i + 1)] = tags.scale[i]
+            scale[cell_of(i, i + 1, n)] = tags.scale[i]
     factor = np.zeros(n + 1)
     for width in range(2, n + 1 if rules.n_phrases else 2):
         for i in range(n - width + 1):
             j = i + width
             base = -(2**30)
             for k in range(i + 1, j):
-                base = max(base, scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)])
+                base = max(base, scale[cell_of(i, k, n)] + scale[cell_of(k, j, n)])
             if base <= -(2**29):
                 continue
             for k in range(i + 1, j):
-                exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - base
+                exponent = scale[cell_of(i, k, n)] + scale[cell_of(k, j, n)] - base
                 factor[k] = ldexp(1.0, int(max(exponent, -1074)))
-            out = delta[_cell_of(n, i, j)]
+            out = delta[cell_of(i, j, n)]
             if width == 2:
                 _best_two_words(rules, tags, i, out)
             else:
                 _best_with_word(
                     tags, i, rules.ta_pair, rules.ta_start, rules.ta_parent, rules.ta_weight,
-                    delta[_cell_of(n, i + 1, j)], factor[i + 1], out,
+                    delta[cell_of(i + 1, j, n)], factor[i + 1], out,
                 )  # fmt: skip
                 _best_with_word(
                     tags, j - 1, rules.at_pair, rules.at_start, rules.at_parent, rules.at_weight,
-                    delta[_cell_of(n, i, j - 1)], factor[j - 1], out,
+                    delta[cell_of(i, j - 1, n)], factor[j - 1], out,
                 )  # fmt: skip
             if width >= 4:
                 _best_phrases(rules, n, delta, factor, i, j, out)
@@ -111,7 +107,7 @@ def best_weights(rules, tags):
             if peak > 0.0:
                 _, power = frexp(peak)
                 power = max(power, -1022)
-                scale[_cell_of(n, i, j)] = base + power
+                scale[cell_of(i, j, n)] = base + power
                 out *= ldexp(1.0, -power)
     return delta, scale
 
@@ -119,7 +115,7 @@ def best_weights(rules, tags):
 @part
 def _child_value(delta, n_phrases, tags, n, i, j, symbol):
     if symbol < n_phrases:
-        return delta[_cell_of(n, i, j), symbol] if j - i > 1 else 0.0
+        return delta[cell_of(i, j, n), symbol] if j - i > 1 else 0.0
     if j - i > 1:
         return 0.0
     for x in range(tags.start[i], tags.start[i + 1]):
@@ -151,7 +147,7 @@ def trace(
         i, j, a = start[place], end[place], symbol[place]
         if j - i > 1:
             best, best_rule, best_split = -1.0, 0, 0
-            here = scale[_cell_of(n, i, j)]
+            here = scale[cell_of(i, j, n)]
             for place_in_order in range(rule_start[a], rule_start[a + 1]):
                 r = rule_order[place_in_order]
                 b, c = rules[r, 1], rules[r, 2]
@@ -166,7 +162,7 @@ def trace(
                     if value == 0.0:
                         continue
                     value *= weights[r] * _child_value(delta, n_phrases, tags, n, k, j, c)
-                    exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - here
+                    exponent = scale[cell_of(i, k, n)] + scale[cell_of(k, j, n)] - here
                     value *= ldexp(1.0, int(max(min(exponent, 1023), -1074)))
                     if value > best:
                         best, best_rule, best_split = value, r, k
@@ -194,7 +190,7 @@ def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, ch
         right = delta[vector_start[z] : vector_start[z + np.uint32(1)]]
         first = tensor_start[forest.rule[edge]]
         i, k, j = np.int64(forest.start[x]), np.int64(forest.end[y]), np.int64(forest.end[x])
-        exponent = scale[_cell_of(n, i, k)] + scale[_cell_of(n, k, j)] - scale[_cell_of(n, i, j)]
+        exponent = scale[cell_of(i, k, n)] + scale[cell_of(k, j, n)] - scale[cell_of(i, j, n)]
         factor = ldexp(1.0, int(max(min(exponent, 1023), -1074)))
         for h in range(len(out)):
             for p in range(len(left)):

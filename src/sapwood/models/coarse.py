@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import starts_of
 from sapwood.models.latent_grammar import CoarseWeights
 
 if TYPE_CHECKING:
@@ -32,9 +33,8 @@ def project(
 
     P(h | a) is the share of state h among the expected visits of symbol a.
     """
-    start = np.concatenate([[0], np.cumsum(n_states)])
-    sizes = n_states[rules].prod(axis=1)
-    tensor_start = np.concatenate([[0], np.cumsum(sizes)])
+    start = starts_of(n_states)
+    tensor_start = starts_of(n_states[rules].prod(axis=1))
     tensors = [
         rule_weights[tensor_start[r] : tensor_start[r + 1]].reshape(n_states[rules[r]])
         for r in range(len(rules))

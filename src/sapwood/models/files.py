@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from sapwood.arguments import as_path
+from sapwood.arrays import starts_of
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models import contents
 from sapwood.models.ensemble import Ensemble
@@ -232,7 +233,7 @@ def _grammar(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> LatentGra
     lexicon = Lexicon(
         words, classes, contents.read_style(model["style"]), tensors["lexicon_row_start"],
         entry_tag, tensors["lexicon_weights"],
-        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+        starts_of(sizes),
     )  # fmt: skip
     own = (tensors["root"], tensors["rule_weights"], tensors["lexicon_weights"])
     coarse = CoarseWeights(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from sapwood.arrays import starts_of
 from sapwood.corpus.bundled import GrammarText, grammar_text, parse_grammar
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.words import UNKNOWN
@@ -52,7 +53,7 @@ class _Builder:
 
     def grammar(self) -> LatentGrammar:
         n_states = np.array([len(self.states[name]) for name in self.names])
-        start = np.concatenate([[0], np.cumsum(n_states)])
+        start = starts_of(n_states)
         root = np.zeros(int(start[-1]))
         for (name, state), p in self.text.roots.items():
             root[start[self.number[name]] + self.states[name][state]] += p
@@ -98,9 +99,8 @@ class _Builder:
         sizes = [len(rows[name]) for name in rows]
         return Lexicon(
             words, (UNKNOWN,), "english",
-            row_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32),
+            row_start=starts_of(sizes).astype(np.uint32),
             entry_tag=np.array([tag - self.n_phrases for _, tag in entries], dtype=np.uint32),
             weights=np.concatenate([vectors[entry] for entry in entries]),
-            weight_start=np.concatenate([[0], np.cumsum([len(vectors[e]) for e in
-            entries])]).astype(np.int64),
+            weight_start=starts_of([len(vectors[entry]) for entry in entries]),
         )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import ranges, starts_of
 from sapwood.corpus.words import UNKNOWN
 from sapwood.errors import ModelFormatError
 
@@ -176,16 +177,9 @@ def state_sums(g: LatentGrammar) -> npt.NDArray[np.float64]:
     if len(g.rules):
         m = g.n_states[g.rules]
         per_state = np.repeat(m[:, 1] * m[:, 2], m[:, 0])
-        first = np.concatenate([[0], np.cumsum(per_state)[:-1]])
-        state = _ragged(g.state_start[g.rules[:, 0]], m[:, 0])
-        np.add.at(sums, state, np.add.reduceat(g.rule_weights, first))
+        a = g.rules[:, 0]
+        state = ranges(g.state_start[a], g.state_start[a + 1])
+        np.add.at(sums, state, np.add.reduceat(g.rule_weights, starts_of(per_state)[:-1]))
     tag = g.n_phrases + g.lexicon.entry_tag.astype(np.int64)
-    np.add.at(sums, _ragged(g.state_start[tag], g.n_states[tag]), g.lexicon.weights)
+    np.add.at(sums, ranges(g.state_start[tag], g.state_start[tag + 1]), g.lexicon.weights)
     return sums
-
-
-def _ragged(starts: Array, sizes: Array) -> npt.NDArray[np.int64]:
-    """start, start + 1, ... (size numbers) for each row, one after the other."""
-    ends = np.cumsum(sizes)
-    first = np.repeat(starts - (ends - sizes), sizes)
-    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + first)

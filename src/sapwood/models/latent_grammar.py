@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import starts_of
 from sapwood.corpus.transform import Symbol, Transform, root_chain
 from sapwood.corpus.tree import Tree, as_tree, is_tree
 from sapwood.corpus.words import as_sentence
@@ -138,13 +139,13 @@ class LatentGrammar:
     @cached_property
     def state_start(self) -> npt.NDArray[np.int64]:
         """Where the states of each symbol start, shape [n_symbols + 1]."""
-        return _starts(self.n_states)
+        return starts_of(self.n_states)
 
     @cached_property
     def tensor_start(self) -> npt.NDArray[np.int64]:
         """Where the tensor of each rule starts, shape [n_rules + 1]."""
         m = self.n_states[self.rules]
-        return _starts(
+        return starts_of(
             np.where(self.rule_rank == 0, m.prod(axis=1), self.rule_rank * m.sum(axis=1))
         )
 
@@ -284,7 +285,3 @@ class LatentGrammar:
         from sapwood.models.files import save_grammar
 
         save_grammar(self, path, force=force)
-
-
-def _starts(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])

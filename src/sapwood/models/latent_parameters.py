@@ -19,6 +19,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import ranges, starts_of
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 SPLIT_NOISE = 0.01
@@ -49,31 +51,32 @@ class LatentParameters:
     @cached_property
     def state_start(self) -> IntArray:
         """Where the states of each symbol start, [n_symbols + 1]."""
-        return _starts(self.n_states)
+        return starts_of(self.n_states)
 
     @cached_property
     def rule_start(self) -> IntArray:
         """Where the tensor of each rule starts, [n_rules + 1]."""
-        return _starts(self.n_states[self.symbols_of].prod(axis=1))
+        return starts_of(self.n_states[self.symbols_of].prod(axis=1))
 
     @cached_property
     def word_start(self) -> IntArray:
         """Where the vector of each pair starts, [n_pairs + 1]."""
-        return _starts(self.n_states[self.symbol_of_pair])
+        return starts_of(self.n_states[self.symbol_of_pair])
 
     @cached_property
     def _rule_rows(self) -> tuple[IntArray, IntArray, IntArray]:
         """Start, length and state of each row [h] of each tensor."""
         m = self.n_states[self.symbols_of]
         length = np.repeat(m[:, 1] * m[:, 2], m[:, 0])
-        state = _ragged(self.state_start[self.symbols_of[:, 0]], m[:, 0])
-        return _starts(length)[:-1], length, state
+        a = self.symbols_of[:, 0]
+        state = ranges(self.state_start[a], self.state_start[a + 1])
+        return starts_of(length)[:-1], length, state
 
     @cached_property
     def _word_states(self) -> IntArray:
         """State of each number in `words`."""
-        m = self.n_states[self.symbol_of_pair]
-        return _ragged(self.state_start[self.symbol_of_pair], m)
+        symbol = self.symbol_of_pair
+        return ranges(self.state_start[symbol], self.state_start[symbol + 1])
 
     def normalised(self) -> LatentParameters:
         """The M-step: whatever each symbol and state became, divided by its total."""
@@ -217,14 +220,3 @@ def _contract(tensor: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray) -
 def _divisors(total: FloatArray) -> FloatArray:
     """The totals, or 1 for states that nobody uses."""
     return np.where(total >= np.finfo(float).tiny, total, 1.0)
-
-
-def _starts(sizes: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-
-
-def _ragged(starts: IntArray, sizes: IntArray) -> IntArray:
-    """start, start + 1, ... (size numbers) for each row, one after the other."""
-    ends = np.cumsum(sizes)
-    first = np.repeat(starts - (ends - sizes), sizes)
-    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + first)

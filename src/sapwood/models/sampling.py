@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arguments import as_count
+from sapwood.arrays import group_rows, starts_of
 from sapwood.corpus.clean import is_empty
 from sapwood.corpus.transform import restore
 from sapwood.errors import SapwoodError
@@ -46,8 +47,8 @@ class _Sampler:
         self.grammar = grammar
         self.rng = rng
         self.root = np.cumsum(grammar.root)
-        self.rules_of = _members(grammar.rules[:, 0], grammar.n_symbols)
-        self.entries_of = _members(grammar.lexicon.entry_tag, len(grammar.tags))
+        self.rules_of = group_rows(grammar.rules[:, 0], grammar.n_symbols)
+        self.entries_of = group_rows(grammar.lexicon.entry_tag, len(grammar.tags))
         entry_row = np.repeat(np.arange(grammar.lexicon.n_rows), np.diff(grammar.lexicon.row_start))
         self.row_of = entry_row
         self.expansions = lru_cache(maxsize=None)(self._expansions)
@@ -100,7 +101,7 @@ class _Sampler:
     def _expansions(self, a: int, h: int) -> tuple[Any, Any, Any]:
         rules = self.rules_of[a]
         parts = [self.grammar.tensor(int(r))[h].ravel() for r in rules]
-        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]])
+        starts = starts_of([len(part) for part in parts])[:-1]
         return np.cumsum(np.concatenate([np.empty(0), *parts])), starts, rules
 
     def _place(self, cumulative: npt.NDArray[np.float64], a: int, h: int) -> int:
@@ -139,9 +140,3 @@ class _Sampler:
         if weights[kept].sum() > 0:
             entries, weights = entries[kept], weights[kept]
         return np.cumsum(weights), self.row_of[entries]
-
-
-def _members(keys: npt.NDArray[Any], n_keys: int) -> list[npt.NDArray[np.int64]]:
-    """Row numbers by key."""
-    order = np.argsort(keys, kind="stable")
-    return np.split(order, np.searchsorted(keys[order], np.arange(1, n_keys)))

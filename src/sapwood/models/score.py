@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import cell, ranges, starts_of
 from sapwood.corpus.clean import clean
 from sapwood.corpus.penn import as_trees
 from sapwood.corpus.transform import Symbol, root_chain
@@ -230,11 +231,9 @@ def tag_weights(
 
     lexicon = grammar.lexicon
     rows = lexicon.rows(words)
-    begin = lexicon.row_start[rows].astype(np.int64)
-    size = lexicon.row_start[rows + 1].astype(np.int64) - begin
-    first = np.cumsum(size) - size
-    entry = np.arange(size.sum()) + np.repeat(begin - first, size)
-    position = np.repeat(np.arange(len(words)), size)
+    first, end = (lexicon.row_start[rows + side].astype(np.int64) for side in (0, 1))
+    entry = ranges(first, end)
+    position = np.repeat(np.arange(len(words)), end - first)
     if least_share > 0.0:
         kept = grammar.entry_share[entry] >= least_share
         if right is not None:
@@ -273,13 +272,13 @@ def leaf_vectors(
     Each is the emission vector of its tag and word, divided by the power of two of its span.
     """
     sizes = grammar.n_states[packed.symbol]
-    start = np.concatenate([[0], np.cumsum(sizes)])
+    start = starts_of(sizes)
     n_leaves = int(np.searchsorted(packed.end - packed.start, 1, side="right"))
     i, tag = packed.start[:n_leaves].astype(np.int64), packed.symbol[:n_leaves].astype(np.int64)
     lexicon = grammar.lexicon
     entry = lexicon.find_entries(lexicon.rows(words)[i], tag - grammar.n_phrases)
     place = np.repeat(lexicon.weight_start[entry] - start[:n_leaves], sizes[:n_leaves])
-    down = -scale[i * (2 * len(words) - i + 1) // 2]  # the cells of single words
+    down = -scale[cell(i, i + 1, len(words))]
     vectors = np.zeros(int(start[-1]))
     leaves = slice(0, int(start[n_leaves]))  # tags stand first
     emission = lexicon.weights[place + np.arange(leaves.stop)]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import starts_of
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.features.nodes import NodeTable
@@ -52,7 +53,7 @@ class TreeShard:
         self.down = _grouped(phrases, self.rule[phrases], depth[phrases])
         self.by_rule = Groups(
             phrases[np.argsort(self.rule[phrases], kind="stable")],
-            _starts(np.bincount(self.rule[phrases], minlength=len(bank.inventory.rules))),
+            starts_of(np.bincount(self.rule[phrases], minlength=len(bank.inventory.rules))),
         )
         n_words, n_phrases = len(bank.inventory.words), len(bank.inventory.phrases)
         codes = (self.label[self.leaves] - n_phrases) * n_words + table.word[self.leaves]
@@ -110,10 +111,6 @@ def _grouped(nodes: IntArray, rule: IntArray, level: IntArray) -> Groups:
     is_first = np.ones(len(nodes), bool)
     is_first[1:] = (rule[1:] != rule[:-1]) | (level[1:] != level[:-1])
     return Groups(nodes[order], np.append(np.flatnonzero(is_first), len(nodes)))
-
-
-def _starts(sizes: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def _leaf_starts(shard: TreeShard, parameters: LatentParameters) -> IntArray:

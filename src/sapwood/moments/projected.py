@@ -97,17 +97,3 @@ class ProjectedNodes:
         gather(shard.inside, inside.weight, U, Y)
         gather(shard.outside, outside.weight, V, Z)
         return cls(Y, Z)
-
-
-def group_rows(keys: npt.NDArray[np.int64], n_keys: int) -> list[npt.NDArray[np.int64]]:
-    """Row numbers by key, in order; keys below 0 belong to no group."""
-    rows = np.flatnonzero(keys >= 0)
-    rows = rows[np.argsort(keys[rows], kind="stable")]
-    return np.split(rows, np.searchsorted(keys[rows], np.arange(1, n_keys)))[:n_keys]
-
-
-def means(rows: FloatArray, keys: npt.NDArray[np.int64], n_keys: int) -> FloatArray:
-    """Mean row of each key; zero for a key that never occurs."""
-    total = np.zeros((n_keys, rows.shape[1]))
-    np.add.at(total, keys, rows)
-    return total / np.maximum(np.bincount(keys, minlength=n_keys), 1)[:, None]

@@ -1,0 +1,67 @@
+"""The few array helpers that everybody needs: ragged rows, rows by key, cells of charts.
+
+Ragged rows stand one after the other in a flat array: row r is `flat[start[r] : start[r + 1]]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+def starts_of(sizes: npt.ArrayLike) -> IntArray:
+    """Where each ragged row starts, and where the last one ends.
+
+    >>> starts_of([2, 0, 3])
+    array([0, 2, 2, 5])
+    """
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def ranges(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> IntArray:
+    """The numbers from each start up to its end, one range after the other.
+
+    >>> ranges(np.array([5, 7, 0]), np.array([8, 7, 2]))
+    array([5, 6, 7, 0, 1])
+    """
+    starts, sizes = np.asarray(starts, np.int64), np.asarray(ends - starts, np.int64)
+    at = starts_of(sizes)
+    return np.asarray(np.arange(at[-1]) + np.repeat(starts - at[:-1], sizes))
+
+
+def group_rows(keys: npt.NDArray[Any], n_keys: int) -> list[IntArray]:
+    """Row numbers by key, in order; keys below 0 belong to no group.
+
+    >>> [rows.tolist() for rows in group_rows(np.array([2, 0, -1, 2]), 3)]
+    [[1], [], [0, 3]]
+    """
+    rows = np.flatnonzero(keys >= 0)
+    rows = rows[np.argsort(keys[rows], kind="stable")]
+    return np.split(rows, np.searchsorted(keys[rows], np.arange(1, n_keys)))[:n_keys]
+
+
+def mean_rows(rows: FloatArray, keys: npt.NDArray[Any], n_keys: int) -> FloatArray:
+    """Mean row of each key, shape [n_keys, n_columns]; zero for a key that never occurs.
+
+    >>> mean_rows(np.array([[1.0, 4.0], [3.0, 0.0]]), np.array([1, 1]), 2).tolist()
+    [[0.0, 0.0], [2.0, 2.0]]
+    """
+    total = np.zeros((n_keys, rows.shape[1]))
+    np.add.at(total, keys, rows)
+    return total / np.maximum(np.bincount(keys, minlength=n_keys), 1)[:, None]
+
+
+def cell(start: Any, end: Any, n: Any) -> Any:
+    """Number of the span [start, end) of n words in a chart: by start, then by end.
+
+    Takes numbers or arrays of signed integers; an n-word chart has n (n + 1) / 2 cells.
+
+    >>> [cell(i, j, 3) for i in range(3) for j in range(i + 1, 4)]
+    [0, 1, 2, 3, 4, 5]
+    """
+    return start * (2 * n - start + 1) // 2 + (end - start - 1)
