@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
-from sapwood.corpus.penn import as_trees
-from sapwood.corpus.tree import Tree, as_tree
-from sapwood.corpus.treebank import TreebankLike, as_treebank
-from sapwood.errors import NotFittedError, SapwoodError
+from sapwood.errors import NotFittedError
+from sapwood.estimators.parameters import ANYTHING, Parametrised, parameter
 
-_RUNNING = ("n_jobs", "checkpoint", "on_iteration")  # parameters that change no model
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+    from sapwood.corpus.treebank import TreebankLike
 
 
-class Estimator:
-    """Stores its constructor's arguments and checks them against a table when fitting.
+class Estimator(Parametrised):
+    """Learns with the parameters that its class declares, and checks them when fitting.
 
     Follows scikit-learn's contract (`get_params`, `set_params`, fitted values end in `_`) without
     importing it.
+
+    Examples
+    --------
+    >>> from sapwood.estimators.parameters import at_least, parameter
+    >>> class Mean(Estimator):
+    ...     '''The mean of some numbers.'''
+    ...
+    ...     prior: float = parameter(0.0, at_least(0), "Numbers 1 that are added first.")
+    ...
+    ...     def fit(self, numbers):
+    ...         self._check_parameters()
+    ...         self.mean_ = (sum(numbers) + self.prior) / (len(numbers) + self.prior)
+    ...         return self
+    >>> Mean(prior=2).fit([4, 6]).mean_, Mean(prior=2)
+    (3.0, Mean(prior=2))
+    >>> Mean(prior=-1).fit([4, 6])
+    Traceback (most recent call last):
+    sapwood.errors.SapwoodError: Mean: prior must be 0 or more, not -1
     """
 
-    # name: (test, what is expected in words)
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {}
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments by name (`deep` is there for scikit-learn)."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change constructor arguments by name."""
-        known = self._parameter_names()
-        for name, value in params.items():
-            if name not in known:
-                msg = f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}"
-                raise SapwoodError(msg)
-            setattr(self, name, value)
-        return self
+    n_jobs: int = parameter(
+        1,
+        ANYTHING,
+        "Threads; 0 means all cores. The result does not depend on it.",
+        changes_model=False,
+    )
 
     def decisions(self) -> dict[str, Any]:
         """What decides which model is learnt: the class and its parameters, for JSON.
@@ -53,16 +56,12 @@ class Estimator:
         >>> PCFG(n_jobs=8).decisions() == PCFG().decisions()
         True
         """
-        given = {k: v for k, v in self.get_params().items() if k not in _RUNNING}
-        told = {k: v.decisions() if isinstance(v, Estimator) else repr(v) for k, v in given.items()}
-        return {"class": type(self).__name__} | told
-
-    def _check_parameters(self) -> None:
-        for name, (is_valid, expected) in self.CONSTRAINTS.items():
-            value = getattr(self, name)
-            if not is_valid(value):
-                msg = f"{type(self).__name__}: {name} must be {expected}, not {value!r}"
-                raise SapwoodError(msg)
+        told: dict[str, Any] = {"class": type(self).__name__}
+        for name, declared in self.parameters().items():
+            if declared.changes_model:
+                value = getattr(self, name)
+                told[name] = value.decisions() if isinstance(value, Estimator) else repr(value)
+        return told
 
     def __getattr__(self, name: str) -> Any:
         """Explain the absence of a fitted value; Python calls this only where there is none."""
@@ -72,18 +71,12 @@ class Estimator:
         msg = f"{type(self).__name__} has no attribute {name!r}"
         raise AttributeError(msg)
 
-    def __repr__(self) -> str:
-        usual = inspect.signature(type(self).__init__).parameters
-        given = ", ".join(
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if value is not usual[name].default and value != usual[name].default
-        )
-        return f"{type(self).__name__}({given})"
-
 
 def dev_trees(source: TreebankLike | None) -> list[Tree] | None:
     """Trees apart from the training trees, given as such or as the path where they lie."""
+    from sapwood.corpus.penn import as_trees
+    from sapwood.corpus.tree import as_tree
+
     return None if source is None else [as_tree(tree) for tree in as_trees(source)]
 
 
@@ -102,11 +95,12 @@ class TreebankEstimator(Estimator):
         list
             One tree for each sentence, in order.
         """
+        from sapwood.corpus.tree import Tree
         from sapwood.inference.parser import Parser
 
         words = (item.words() if isinstance(item, Tree) else item for item in sentences)
         parser = Parser(self.model_)
-        return [parse.tree for parse in parser.parse_many(words, jobs=getattr(self, "n_jobs", 1))]
+        return [parse.tree for parse in parser.parse_many(words, jobs=self.n_jobs)]
 
     def score(self, trees: TreebankLike, y: None = None) -> float:
         """Labelled F1 in percent of the parses of these trees' sentences against the trees.
@@ -118,6 +112,7 @@ class TreebankEstimator(Estimator):
         y
             There for scikit-learn; trees are their own answers.
         """
+        from sapwood.corpus.treebank import as_treebank
         from sapwood.evaluate import bracketing
 
         gold = list(as_treebank(trees))

@@ -9,9 +9,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.estimators.base import TreebankEstimator, dev_trees
 from sapwood.estimators.em import refined
 from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.shared_parameters import OnPlainGrammar, WithEM, WithStates
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.features.nodes import NodeTable
@@ -33,61 +33,16 @@ N_ROUNDS = 20  # of k-means: states change little behind that
 SAMPLE = 20_000  # nodes of a label that place its centres; all nodes are then assigned
 
 
-class ClusterLPCFG(TreebankEstimator):
+class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     """Latent-variable PCFG whose states are clusters of tree nodes.
 
-    Parameters
-    ----------
-    n_states
-        Clusters of a label with enough data; a label gets at most count / 20.
-    iterations
-        EM iterations from the clusters; 0 for counts only.
-    rule_smoothing, word_smoothing, patience, checkpoint, on_iteration
-        As for `EMLPCFG`.
-    plain, seed, n_jobs
-        As for `SpectralLPCFG`.
+    A label with n nodes gets at most n / 20 states.
 
     Attributes
     ----------
     model_ : LatentGrammar
     info_ : EMInfo
     """
-
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "n_states": (
-            lambda v: isinstance(v, int) and 1 <= v <= 256,
-            "a whole number from 1 to 256",
-        ),
-        "iterations": (lambda v: isinstance(v, int) and v >= 0, "a whole number from 0 up"),
-        "rule_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-        "word_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
-    }
-
-    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
-        self,
-        n_states: int = 16,
-        *,
-        iterations: int = 0,
-        rule_smoothing: float = 0.03,
-        word_smoothing: float = 0.1,
-        patience: int | None = None,
-        plain: PCFG | None = None,
-        seed: int = 0,
-        n_jobs: int = 1,
-        checkpoint: str | Path | None = None,
-        on_iteration: Callable[[int, int, float], None] | None = None,
-    ) -> None:
-        self.n_states = n_states
-        self.iterations = iterations
-        self.rule_smoothing = rule_smoothing
-        self.word_smoothing = word_smoothing
-        self.patience = patience
-        self.plain = plain
-        self.seed = seed
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-        self.on_iteration = on_iteration
 
     def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.

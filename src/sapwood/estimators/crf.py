@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.estimators.base import TreebankEstimator
+from sapwood.estimators.parameters import ANYTHING, between, parameter, whole
 from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.shared_parameters import OnPlainGrammar
 from sapwood.execute import ordered_map
 from sapwood.inference.charts import right_chart
 from sapwood.kernels.signals import undisturbed
@@ -58,23 +60,10 @@ class CRFInfo:
         return len(self.log_likelihoods)
 
 
-class SpanCRF(TreebankEstimator):
+class SpanCRF(OnPlainGrammar, TreebankEstimator):
     """A conditional model: features of spans in the plain grammar's pruned charts.
 
-    Parameters
-    ----------
-    passes
-        Over the training trees.
-    rate
-        Of AdaGrad.
-    plain
-        The estimator of the plain grammar and lexicon behind it.
-    seed
-        Of the order of the trees.
-    n_jobs
-        Threads that prune charts; learning itself runs on one. 0 means all cores.
-    on_iteration
-        Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1.
+    Threads prune the charts; learning itself runs on one.
 
     Attributes
     ----------
@@ -82,28 +71,14 @@ class SpanCRF(TreebankEstimator):
     info_ : CRFInfo
     """
 
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "passes": (lambda v: isinstance(v, int) and v >= 1, "a whole number from 1 up"),
-        "rate": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
-        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
-    }
-
-    def __init__(
-        self,
-        *,
-        passes: int = 5,
-        rate: float = 0.05,
-        plain: PCFG | None = None,
-        seed: int = 0,
-        n_jobs: int = 1,
-        on_iteration: Callable[[int, int, float], None] | None = None,
-    ) -> None:
-        self.passes = passes
-        self.rate = rate
-        self.plain = plain
-        self.seed = seed
-        self.n_jobs = n_jobs
-        self.on_iteration = on_iteration
+    passes: int = parameter(5, whole(1), "Over the training trees.")
+    rate: float = parameter(0.05, between(0, 1, "(]"), "Of AdaGrad.")
+    on_iteration: Callable[[int, int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1.",
+        changes_model=False,
+    )
 
     def fit(self, bank: TreebankLike) -> Self:
         """Learn the weights from a treebank."""

@@ -11,13 +11,13 @@ Two starts:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,9 @@ from sapwood.estimators.base import Estimator, TreebankEstimator, dev_trees
 from sapwood.estimators.dev_set import DevSet
 from sapwood.estimators.em_checkpoint import EMInfo, Progress
 from sapwood.estimators.latent_lexicon import latent_grammar
+from sapwood.estimators.parameters import between, one_of, parameter, whole
 from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.shared_parameters import OnPlainGrammar, WithEM, WithStates
 from sapwood.estimators.states import matsuzaki, merge_siblings, split
 from sapwood.estimators.training_trees import TrainingTrees
 from sapwood.models.latent_grammar import LatentGrammar
@@ -65,39 +67,10 @@ class Stage(NamedTuple):
     iterations: int
 
 
-class EMLPCFG(TreebankEstimator):
+class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     """Latent-variable PCFG by EM, with true probabilities.
 
-    Parameters
-    ----------
-    n_states
-        Hidden states of a label with enough data; a label gets at most count / 20.
-    start
-        `split` doubles the states level by level, `matsuzaki` starts with all of them.
-    iterations
-        EM iterations at each level of `split`, or in all for `matsuzaki`.
-    merge
-        Share of the splits of each level that are undone, those that gained least, before half as
-        many iterations more; 0 keeps all.
-    rule_smoothing, word_smoothing
-        How far the states of a label are pulled towards their mean after each M-step; 0 and 0 give
-        plain EM, whose likelihood never falls.
-    tolerance
-        A level ends early when an iteration raises the log-likelihood by less than this share of
-        what the level has raised it so far; 0 for never.
-    patience
-        With dev trees, training ends when F1 has not risen for so many iterations of the last
-        level; None for never. The iteration with the best F1 is kept either way.
-    plain
-        The estimator of the plain grammar and lexicon behind it.
-    seed
-        Of the noise.
-    n_jobs
-        Threads over trees; 0 means all cores.
-    checkpoint
-        A file that is written after every iteration and, when it is there, continued from.
-    on_iteration
-        Called with (iteration, states, log-likelihood) after every E-step.
+    A label with n nodes gets at most n / 20 states.
 
     Attributes
     ----------
@@ -105,54 +78,26 @@ class EMLPCFG(TreebankEstimator):
     info_ : EMInfo
     """
 
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "n_states": (
-            lambda v: isinstance(v, int) and 1 <= v <= 256,
-            "a whole number from 1 to 256",
-        ),
-        "start": (lambda v: v in STARTS, f"one of {', '.join(STARTS)}"),
-        "iterations": (lambda v: isinstance(v, int) and v >= 1, "a whole number from 1 up"),
-        "merge": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-        "rule_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-        "word_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-        "tolerance": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-        "patience": (
-            lambda v: v is None or (isinstance(v, int) and v >= 1),
-            "None or a whole number from 1 up",
-        ),
-        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
-    }
-
-    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
-        self,
-        n_states: int = 16,
-        *,
-        start: str = "split",
-        iterations: int = 20,
-        merge: float = 0.0,
-        rule_smoothing: float = 0.03,
-        word_smoothing: float = 0.1,
-        tolerance: float = 0.0,
-        patience: int | None = None,
-        plain: PCFG | None = None,
-        seed: int = 0,
-        n_jobs: int = 1,
-        checkpoint: str | Path | None = None,
-        on_iteration: Callable[[int, int, float], None] | None = None,
-    ) -> None:
-        self.n_states = n_states
-        self.start = start
-        self.iterations = iterations
-        self.merge = merge
-        self.rule_smoothing = rule_smoothing
-        self.word_smoothing = word_smoothing
-        self.tolerance = tolerance
-        self.patience = patience
-        self.plain = plain
-        self.seed = seed
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-        self.on_iteration = on_iteration
+    start: str = parameter(
+        "split",
+        one_of(STARTS),
+        "`split` doubles the states level by level, `matsuzaki` starts with all of them.",
+    )
+    iterations: int = parameter(
+        20, whole(1), "EM iterations at each level of `split`, or in all for `matsuzaki`."
+    )
+    merge: float = parameter(
+        0.0,
+        between(0, 1, "[)"),
+        "Share of the splits of each level that are undone, those that gained least, before half "
+        "as many iterations more; 0 keeps all.",
+    )
+    tolerance: float = parameter(
+        0.0,
+        between(0, 1, "[)"),
+        "A level ends early when an iteration raises the log-likelihood by less than this share of "
+        "what the level has raised it so far; 0 for never.",
+    )
 
     def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.

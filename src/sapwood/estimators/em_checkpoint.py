@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.errors import SapwoodError
+from sapwood.estimators.shared_parameters import MAX_STATES
 from sapwood.models.latent_parameters import LatentParameters
 
 IntArray = npt.NDArray[np.int64]
 CHECKPOINT = "EM checkpoint"  # the kind of file, as its header says
 _ARRAYS = ("n_states", "root", "rules", "words")
-MAX_STATES = 256  # of a symbol, as for the estimator
 
 
 @dataclass

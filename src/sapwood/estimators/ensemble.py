@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,9 @@ from sapwood.estimators.budget import SAFETY, Clock
 from sapwood.estimators.candidates import PLAN, Candidate, estimator_of
 from sapwood.estimators.dev_set import Grades, cleaned, grade, pruned_by
 from sapwood.estimators.panel import Panel
+from sapwood.estimators.parameters import ANYTHING, parameter
 from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.shared_parameters import OnPlainGrammar, WithinBudget
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
@@ -97,27 +99,8 @@ class EnsembleInfo:
         return self.grades.f1 if self.grades else None
 
 
-class EnsembleLPCFG(TreebankEstimator):
+class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
     """A mix of latent grammars.
-
-    Parameters
-    ----------
-    budget
-        Seconds on the clock for training, choosing and grading, without those for compiling or
-        loading kernels; a candidate is not begun when it would hardly end in time, and is stopped
-        where it can be when it does not. The first one is trained in any case. None trains all.
-    plan
-        The candidates; None for the plan that comes with Sapwood.
-    n_states
-        The most states of a candidate; larger ones are cut down to it.
-    plain
-        The estimator of the plain grammars and lexicons behind the members.
-    seed, n_jobs
-        As for the other estimators.
-    on_trial
-        Called with a `Trial` when a candidate's fate is known.
-    spent
-        Seconds of the budget that are gone before `fit`, for reading.
 
     Attributes
     ----------
@@ -133,35 +116,15 @@ class EnsembleLPCFG(TreebankEstimator):
     2
     """
 
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "budget": (lambda v: v is None or v > 0, "None or a number of seconds above 0"),
-        "n_states": (
-            lambda v: isinstance(v, int) and 1 <= v <= 256,
-            "a whole number from 1 to 256",
-        ),
-        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
-    }
-
-    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
-        self,
-        budget: float | None = None,
-        *,
-        plan: Sequence[Candidate] | None = None,
-        n_states: int = 32,
-        plain: PCFG | None = None,
-        seed: int = 0,
-        n_jobs: int = 1,
-        on_trial: Callable[[Trial], None] | None = None,
-        spent: float = 0.0,
-    ) -> None:
-        self.budget = budget
-        self.plan = plan
-        self.n_states = n_states
-        self.plain = plain
-        self.seed = seed
-        self.n_jobs = n_jobs
-        self.on_trial = on_trial
-        self.spent = spent
+    plan: Sequence[Candidate] | None = parameter(
+        None, ANYTHING, "The candidates; None for the plan that comes with Sapwood."
+    )
+    on_trial: Callable[[Trial], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with a `Trial` when a candidate's fate is known.",
+        changes_model=False,
+    )
 
     def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn a mix from a treebank.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,26 +11,14 @@ from sapwood.corpus.transform import BINARISATIONS
 from sapwood.corpus.treebank import Inventory, Treebank, TreebankLike, as_treebank
 from sapwood.estimators.base import TreebankEstimator
 from sapwood.estimators.lexicon import LexiconSettings, estimate_lexicon
+from sapwood.estimators.parameters import FLAG, Domain, maybe, one_of, parameter, whole
 from sapwood.execute import map_reduce, resolve_jobs
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
 from sapwood.moments.tree_counts import TreeCounts
 
 
-def _optional_count(least: int) -> Any:
-    return lambda value: value is None or (isinstance(value, int) and value >= least)
-
-
 class PCFG(TreebankEstimator):
     """The plain PCFG of a treebank: relative frequencies, with a lexicon for unknown words.
-
-    Parameters
-    ----------
-    binarise, horizontal, vertical, tag_parents
-        How trees are made binary (see `Transform`); None keeps what the treebank was read with.
-    lexicon
-        How words are generalised; None takes the defaults.
-    n_jobs
-        Threads for counting; 0 means all cores.
 
     Attributes
     ----------
@@ -47,32 +35,25 @@ class PCFG(TreebankEstimator):
     True
     """
 
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "binarise": (
-            lambda v: v is None or v in BINARISATIONS,
-            f"one of {', '.join(BINARISATIONS)}",
-        ),
-        "horizontal": (_optional_count(0), "a whole number from 0 up"),
-        "vertical": (_optional_count(1), "a whole number from 1 up"),
-        "lexicon": (lambda v: v is None or isinstance(v, LexiconSettings), "LexiconSettings"),
-    }
-
-    def __init__(
-        self,
-        *,
-        binarise: str | None = None,
-        horizontal: int | None = None,
-        vertical: int | None = None,
-        tag_parents: bool | None = None,
-        lexicon: LexiconSettings | None = None,
-        n_jobs: int = 1,
-    ) -> None:
-        self.binarise = binarise
-        self.horizontal = horizontal
-        self.vertical = vertical
-        self.tag_parents = tag_parents
-        self.lexicon = lexicon
-        self.n_jobs = n_jobs
+    binarise: str | None = parameter(
+        None,
+        maybe(one_of(BINARISATIONS)),
+        "How trees are made binary, see `Transform`; None keeps what the treebank was read with.",
+    )
+    horizontal: int | None = parameter(
+        None, maybe(whole(0)), "Sisters that a half-built phrase remembers; None keeps that too."
+    )
+    vertical: int | None = parameter(
+        None, maybe(whole(1)), "Ancestors in a label, itself counted; None keeps that too."
+    )
+    tag_parents: bool | None = parameter(
+        None, maybe(FLAG), "Whether tags carry their ancestors too; None keeps that as well."
+    )
+    lexicon: LexiconSettings | None = parameter(
+        None,
+        maybe(Domain("LexiconSettings", lambda value: isinstance(value, LexiconSettings))),
+        "How words are generalised; None takes the defaults.",
+    )
 
     def fit(self, bank: TreebankLike) -> Self:
         """Estimate the grammar of a treebank."""

@@ -6,10 +6,8 @@ The algorithm is in `pivot_steps`; here treebanks become its weighted nodes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +17,10 @@ from sapwood.errors import SapwoodWarning
 from sapwood.estimators.base import TreebankEstimator, dev_trees
 from sapwood.estimators.em import refined
 from sapwood.estimators.em_checkpoint import EMInfo
-from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.parameters import between, one_of, parameter
 from sapwood.estimators.pivot_names import pivot_names
 from sapwood.estimators.pivot_steps import Recipe, estimate, find_views
+from sapwood.estimators.shared_parameters import OnPlainGrammar, WithEM, WithStates
 from sapwood.estimators.spectral import Projection, SpectralLPCFG
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.features.nodes import NodeTable
@@ -61,25 +60,10 @@ class PivotInfo:
         return self.em.iterations
 
 
-class PivotLPCFG(TreebankEstimator):
+class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
 
-    Parameters
-    ----------
-    n_states
-        Hidden states of a label with enough data and pivots.
-    iterations
-        EM iterations from the pivot estimate (Pivot+EM); 0 for none.
-    side
-        Where pivots are looked for: among `outside` or `inside` features. Inside, a tag has only
-        its word, and nearly all of its nodes end up in a few states.
-    sharpness
-        Exponent of the product of a node's feature probabilities; 1 would treat the templates as
-        independent, which they are not.
-    rule_smoothing, word_smoothing, patience, checkpoint, on_iteration
-        As for `EMLPCFG`.
-    plain, seed, n_jobs
-        As for `SpectralLPCFG`.
+    A label gets no more states than it has pivots, and with n nodes at most n / 20.
 
     Attributes
     ----------
@@ -87,47 +71,18 @@ class PivotLPCFG(TreebankEstimator):
     info_ : PivotInfo
     """
 
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "n_states": (
-            lambda v: isinstance(v, int) and 1 <= v <= 256,
-            "a whole number from 1 to 256",
-        ),
-        "iterations": (lambda v: isinstance(v, int) and v >= 0, "a whole number from 0 up"),
-        "side": (lambda v: v in SIDES, f"one of {', '.join(SIDES)}"),
-        "sharpness": (lambda v: 0 < v <= 1, "above 0 and at most 1"),
-        "rule_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-        "word_smoothing": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
-    }
-
-    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
-        self,
-        n_states: int = 16,
-        *,
-        iterations: int = 0,
-        side: str = "outside",
-        sharpness: float = 0.5,
-        rule_smoothing: float = 0.03,
-        word_smoothing: float = 0.1,
-        patience: int | None = None,
-        plain: PCFG | None = None,
-        seed: int = 0,
-        n_jobs: int = 1,
-        checkpoint: str | Path | None = None,
-        on_iteration: Callable[[int, int, float], None] | None = None,
-    ) -> None:
-        self.n_states = n_states
-        self.iterations = iterations
-        self.side = side
-        self.sharpness = sharpness
-        self.rule_smoothing = rule_smoothing
-        self.word_smoothing = word_smoothing
-        self.patience = patience
-        self.plain = plain
-        self.seed = seed
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-        self.on_iteration = on_iteration
+    side: str = parameter(
+        "outside",
+        one_of(SIDES),
+        "Where pivots are looked for: among `outside` or `inside` features. Inside, a tag has only "
+        "its word, and nearly all of its nodes end up in a few states.",
+    )
+    sharpness: float = parameter(
+        0.5,
+        between(0, 1, "(]"),
+        "Exponent of the product of a node's feature probabilities; 1 would treat the templates as "
+        "independent, which they are not.",
+    )
 
     def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank: Figure 1, step by step.

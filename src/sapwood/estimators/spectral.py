@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,9 @@ from sapwood.decompose.observable import LabelMeans, rule_tensor
 from sapwood.decompose.svd import BlockSVD, block_svd
 from sapwood.errors import SapwoodError
 from sapwood.estimators.base import TreebankEstimator
+from sapwood.estimators.parameters import ANYTHING, FLAG, at_least, between, parameter
 from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.shared_parameters import OnPlainGrammar, WithStates
 from sapwood.estimators.word_classes import WordClasses
 from sapwood.execute import map_reduce
 from sapwood.features.nodes import NodeTable
@@ -99,31 +101,8 @@ class Projection:
         return self.plain.bank_
 
 
-class SpectralLPCFG(TreebankEstimator):
+class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
     """Latent-variable PCFG of a treebank, by SVD; no iterations, no local optima.
-
-    Parameters
-    ----------
-    n_states
-        Hidden states of a label with enough data (m); rare labels get fewer.
-    inside_features, outside_features
-        Names of templates (see `sapwood.features.templates`) or functions of a `NodeTable`; None
-        takes all.
-    scaled
-        Whether features are scaled by sqrt(M / (count + kappa)); without, accuracy falls.
-    kappa
-        Shrinks the scale of rare features.
-    shrinkage
-        C of the smoothing of tensors: a rule seen n times is trusted by sqrt(n) / (C + sqrt(n)). 0
-        does not smooth.
-    word_trust
-        Share of a word's own mean outside vector in its emission vector; the rest is its tag's.
-    plain
-        The estimator of the plain grammar and lexicon behind it.
-    seed
-        Of the random projection.
-    n_jobs
-        Threads; 0 means all cores. The result does not depend on it.
 
     Attributes
     ----------
@@ -131,41 +110,32 @@ class SpectralLPCFG(TreebankEstimator):
     info_ : SpectralInfo
     """
 
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "n_states": (
-            lambda v: isinstance(v, int) and 1 <= v <= 256,
-            "a whole number from 1 to 256",
-        ),
-        "kappa": (lambda v: v >= 0, "0 or more"),
-        "shrinkage": (lambda v: v >= 0, "0 or more"),
-        "word_trust": (lambda v: 0 <= v <= 1, "between 0 and 1"),
-        "plain": (lambda v: v is None or isinstance(v, PCFG), "a PCFG estimator"),
-    }
-
-    def __init__(  # noqa: PLR0913 - an estimator's parameters are its constructor's arguments
-        self,
-        n_states: int = 16,
-        *,
-        inside_features: Templates = None,
-        outside_features: Templates = None,
-        scaled: bool = True,
-        kappa: float = 5.0,
-        shrinkage: float = 20.0,
-        word_trust: float = 0.6,
-        plain: PCFG | None = None,
-        seed: int = 0,
-        n_jobs: int = 1,
-    ) -> None:
-        self.n_states = n_states
-        self.inside_features = inside_features
-        self.outside_features = outside_features
-        self.scaled = scaled
-        self.kappa = kappa
-        self.shrinkage = shrinkage
-        self.word_trust = word_trust
-        self.plain = plain
-        self.seed = seed
-        self.n_jobs = n_jobs
+    inside_features: Templates = parameter(
+        None,
+        ANYTHING,
+        "Names of templates (see `sapwood.features.templates`) or functions of a `NodeTable`; "
+        "None takes all.",
+    )
+    outside_features: Templates = parameter(
+        None, ANYTHING, "The same for features of what is outside a node."
+    )
+    scaled: bool = parameter(
+        True,
+        FLAG,
+        "Whether features are scaled by sqrt(M / (count + kappa)); without, accuracy falls.",
+    )
+    kappa: float = parameter(5.0, at_least(0), "Shrinks the scale of rare features.")
+    shrinkage: float = parameter(
+        20.0,
+        at_least(0),
+        "C of the smoothing of tensors: a rule seen n times is trusted by sqrt(n) / (C + sqrt(n)). "
+        "0 does not smooth.",
+    )
+    word_trust: float = parameter(
+        0.6,
+        between(0, 1),
+        "Share of a word's own mean outside vector in its emission vector; the rest is its tag's.",
+    )
 
     def fit(self, bank: TreebankLike) -> Self:
         """Learn the grammar of a treebank: Figure 7, step by step."""

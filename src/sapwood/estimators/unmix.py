@@ -23,19 +23,12 @@ from sapwood.moments.sentence_counts import SentenceCounts
 from sapwood.moments.uniform_counts import UniformCounts
 
 FloatArray = npt.NDArray[np.float64]
-REFINEMENTS = ("none", "moments", "em")
 # Relative error of the eigenvectors, to first order, above which they mean little.
 UNSURE = 0.3
 # Moments that a closed form adds up, with their factors.
 UNMIXED_NOISE = {"pcfg-ie": 3, "dep-ies": 7}
 LARGEST_REPORT = 8  # states of the report on a pcfg: a second, and more states look the same
 CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
-
-REFINE_CONSTRAINTS: dict[str, tuple[Any, str]] = {
-    "refine": (lambda v: v in REFINEMENTS, f"one of {', '.join(REFINEMENTS)}"),
-    "max_length": (lambda v: isinstance(v, int) and 3 <= v <= 60, "a whole number from 3 to 60"),
-    "iterations": (lambda v: isinstance(v, int) and v >= 1, "a whole number from 1 up"),
-}
 
 
 @dataclass

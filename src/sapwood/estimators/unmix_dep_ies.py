@@ -22,16 +22,15 @@ transposes: their mean is taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.decompose.diagonalise import Roots, stochastic_root
 from sapwood.errors import SapwoodError
-from sapwood.estimators.base import Estimator
+from sapwood.estimators.shared_parameters import OfHiddenTrees
 from sapwood.estimators.unmix import (
-    REFINE_CONSTRAINTS,
     UnmixInfo,
     check_conditioning,
     check_fit,
@@ -59,20 +58,8 @@ class PairMoments(NamedTuple):
     two: FloatArray
 
 
-class UnmixDEPIES(Estimator):
+class UnmixDEPIES(OfHiddenTrees):
     """DEP-IES from sentences, without trees.
-
-    Parameters
-    ----------
-    refine
-        `none` for the closed form from sentences of two and three words; `moments` or `em` to go
-        on from there with all lengths.
-    max_length
-        Longest sentences that the refinement reads.
-    iterations
-        The most EM iterations.
-    n_jobs
-        Threads of EM; 0 means all cores.
 
     Attributes
     ----------
@@ -81,21 +68,6 @@ class UnmixDEPIES(Estimator):
     roots_ : Roots
         The choice of eigenvalues.
     """
-
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = REFINE_CONSTRAINTS
-
-    def __init__(
-        self,
-        *,
-        refine: str = "none",
-        max_length: int = 10,
-        iterations: int = 500,
-        n_jobs: int = 1,
-    ) -> None:
-        self.refine = refine
-        self.max_length = max_length
-        self.iterations = iterations
-        self.n_jobs = n_jobs
 
     def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
         """Learn from sentences, each a list of words; some need two words, and some three."""

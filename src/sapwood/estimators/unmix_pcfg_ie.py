@@ -19,16 +19,16 @@ Psi(eta)', is a second estimate; their mean is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.decompose.diagonalise import decompose
 from sapwood.errors import SapwoodError
-from sapwood.estimators.base import Estimator
+from sapwood.estimators.parameters import maybe, parameter, positional, whole
+from sapwood.estimators.shared_parameters import OfHiddenTrees
 from sapwood.estimators.unmix import (
-    REFINE_CONSTRAINTS,
     UnmixInfo,
     check_conditioning,
     check_fit,
@@ -45,26 +45,8 @@ MAX_WORDS = 2000  # matrices are words x words
 Contract = Callable[[FloatArray], FloatArray]
 
 
-class UnmixPCFGIE(Estimator):
+class UnmixPCFGIE(OfHiddenTrees):
     """PCFG-IE from sentences, without trees.
-
-    Parameters
-    ----------
-    n_states
-        Hidden states; at most as many as there are words.
-    refine
-        `none` for the closed form from sentences of three words; `moments` or `em` to go on from
-        there with all lengths.
-    max_length
-        Longest sentences that the refinement reads.
-    iterations
-        The most EM iterations.
-    n_draws
-        Random directions tried; the one with the widest eigengap is kept.
-    seed
-        Of the directions.
-    n_jobs
-        Threads of EM; 0 means all cores.
 
     Attributes
     ----------
@@ -73,30 +55,16 @@ class UnmixPCFGIE(Estimator):
     info_ : UnmixInfo
     """
 
-    CONSTRAINTS: ClassVar[dict[str, tuple[Any, str]]] = {
-        "n_states": (lambda v: isinstance(v, int) and v >= 1, "a whole number from 1 up"),
-        "n_draws": (lambda v: isinstance(v, int) and v >= 1, "a whole number from 1 up"),
-        **REFINE_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_states: int = 2,
-        *,
-        refine: str = "none",
-        max_length: int = 10,
-        iterations: int = 500,
-        n_draws: int = 20,
-        seed: int = 0,
-        n_jobs: int = 1,
-    ) -> None:
-        self.n_states = n_states
-        self.refine = refine
-        self.max_length = max_length
-        self.iterations = iterations
-        self.n_draws = n_draws
-        self.seed = seed
-        self.n_jobs = n_jobs
+    n_states: int = positional(
+        default=2,
+        domain=whole(1),
+        words="Hidden states; at most as many as there are words.",
+        kw_only=False,
+    )
+    n_draws: int = parameter(
+        20, whole(1), "Random directions tried; the one with the widest eigengap is kept."
+    )
+    seed: int = parameter(0, maybe(whole(0)), "Of the directions.")
 
     def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
         """Learn from sentences, each a list of words; three words are needed in some of them."""
