@@ -8,9 +8,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sapwood as sw
+from sapwood.models.uniform_trees import UniformTreeModel
 
 SENTENCE = "the dog sleeps ."
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))"
@@ -62,6 +64,16 @@ def test_what_the_file_holds_can_be_said(cli, model: Path) -> None:
 def test_score_of_the_bundled_grammar(cli) -> None:
     tree, sentence = (float(cli("score", "bundled", stdin=s).out) for s in (TREE, SENTENCE))
     assert tree <= sentence < 0
+
+
+def test_a_model_of_another_kind_is_refused(cli, tmp_path: Path) -> None:
+    path, tables = tmp_path / "unmixed.sapwood", {"root": np.full(2, 0.5), "argument": np.eye(2)}
+    UniformTreeModel("dep-ies", ("a", "b"), tables).save(path)
+    for command in ("score", "parse", "inspect", "sample"):
+        result = cli(command, path)
+        assert result.status == 1
+        assert "holds a UniformTreeModel, expected a grammar or an ensemble" in result.err
+        assert "hint: " in result.err
 
 
 def test_score_without_input(cli, model: Path, empty: Path) -> None:

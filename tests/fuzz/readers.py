@@ -220,6 +220,15 @@ def read_model(data: bytes, folder: Path) -> None:
     run("inspect", path, *((), ("--json",), ("--label", "NP"), ("--spectrum",))[len(data) % 4])
 
 
+def read_hidden_trees(data: bytes, folder: Path) -> None:
+    """Load a model of hidden trees, likewise; other commands refuse it."""
+    path = put(data, folder, "input.sapwood")
+    model = sw.load(path)
+    model.log_probs([["dog"], ["the", "Unheard", "sees", "1990-91"]])
+    model.sample([1, 4], seed=0)
+    run("inspect", path, expects=(1,))
+
+
 def use(model: sw.LatentGrammar | sw.Ensemble, decoder: str = "f1") -> None:
     """Parse, score and sample: none of it may do more than refuse."""
     for words in (["dog"], ["the", "Unheard", "sees", "1990-91"]):
@@ -459,6 +468,7 @@ def _readers() -> Iterator[Reader]:
         yield Reader(f"convert.{name}", spoilt(original), read, 10)
     for kind in ("plain", "em", "spectral", "crf", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)
+    yield Reader("model.uniform", spoilt_model("uniform"), read_hidden_trees, 10)
     yield Reader("part", spoilt_part, resume_parse, 10)
     yield Reader("checkpoint", spoilt_checkpoint, resume_em, 10)
     yield Reader("stamp", spoilt_json(seeds.STAMP), read_stamp, 10)

@@ -18,6 +18,7 @@ from tests.corpus.test_formats import EXAMPLES
 import sapwood as sw
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.uniform_trees import UniformTreeModel
 
 TREES = """\
 (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))
@@ -71,12 +72,20 @@ def _feature_grammar(plain: LatentGrammar) -> FeatureGrammar:
 
 
 @cache
+def hidden_trees() -> UniformTreeModel:
+    """What `unmix` learns from sentences."""
+    half, tables = np.full((2, 2), 0.5), {"root": np.full(2, 0.5), "child": np.eye(2)}
+    words = ("the", "dog", "Unheard", "sees", "1990-91")
+    return UniformTreeModel("pcfg-ie", words, tables | {"words": half[[0] * 5] * 0.4})
+
+
+@cache
 def model_files() -> dict[str, bytes]:
     """The models as files."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.sapwood"
         files = {}
-        for kind, model in grammars().items():
+        for kind, model in (*grammars().items(), ("uniform", hidden_trees())):
             model.save(path)
             files[kind] = path.read_bytes()
         return files

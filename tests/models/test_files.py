@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import mmap
 import os
+import re
 import struct
 import zipfile
 from collections.abc import Callable
@@ -20,6 +22,7 @@ import sapwood as sw
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.estimators import em_checkpoint
 from sapwood.models import files
+from sapwood.models.from_text import grammar_from_text
 from sapwood.models.latent_grammar import LatentGrammar
 
 WORDS = ["w0", "w1", "w2", "w0"]
@@ -103,6 +106,42 @@ def test_saving_twice_writes_the_same_bytes(
 ) -> None:
     latent.save(tmp_path / "again.sapwood")
     assert (tmp_path / "again.sapwood").read_bytes() == saved.read_bytes()
+
+
+def test_arrays_stay_in_the_file(latent: LatentGrammar, saved: Path) -> None:
+    """And are such as kernels are compiled for; whoever writes to one changes no file."""
+    again, before = sw.load(saved), saved.read_bytes()
+    for array in arrays(again):
+        assert array.flags.c_contiguous
+        assert array.flags.aligned
+        assert array.flags.writeable
+        assert type(array) is np.ndarray
+    for array in (again.root, again.rule_weights, again.lexicon.weights):
+        base: Any = array
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        assert isinstance(base.base, mmap.mmap)
+    again.rule_weights[:] = 0.0
+    assert saved.read_bytes() == before
+    assert_same(latent, sw.load(saved))
+
+
+def test_a_model_in_use_can_be_replaced(plain: LatentGrammar, saved: Path) -> None:
+    loaded = sw.load(saved)
+    before = loaded.rule_weights.copy()
+    plain.save(saved)
+    np.testing.assert_array_equal(loaded.rule_weights, before)
+
+
+def test_numbers_that_lie_askew_are_put_right(latent: LatentGrammar, saved: Path) -> None:
+    data = saved.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    text = data[8 : 8 + size].rstrip(b" ")
+    text += b" " * (-len(text) % 8 + 1)
+    saved.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
+    again = sw.load(saved)
+    assert_same(latent, again)
+    assert all(array.flags.aligned for array in arrays(again))
 
 
 def test_a_saved_file_replaces_the_old_one(plain: LatentGrammar, saved: Path) -> None:
@@ -243,8 +282,13 @@ def test_a_newer_format_asks_for_an_upgrade(saved: Path) -> None:
 
 
 def test_another_kind_of_model_is_refused(saved: Path) -> None:
-    rewritten(saved, lambda header: header.update(kind="Perceptron"))
-    assert_refused(saved, "holds a 'Perceptron'")
+    for kind in ("Perceptron", None, ["LatentGrammar"], "latent_grammar"):
+        rewritten(saved, lambda header, kind=kind: header.update(kind=kind))
+        assert_refused(saved, rf"holds a {re.escape(repr(kind))}, which this version")
+    with pytest.raises(ModelFormatError) as caught:
+        sw.load(saved)
+    assert "upgrade Sapwood" in str(caught.value.hint)
+    assert "LatentGrammar" in str(caught.value.hint)
 
 
 def test_one_flipped_bit_in_the_tensors_is_noticed(saved: Path) -> None:
@@ -255,6 +299,37 @@ def test_one_flipped_bit_in_the_tensors_is_noticed(saved: Path) -> None:
         changed[place] ^= 1
         saved.write_bytes(changed)
         assert_refused(saved, "do not match its checksum")
+
+
+def test_without_its_checksum_only_weights_may_change(saved: Path) -> None:
+    """Places and structure are checked whatever is asked for: kernels trust them."""
+    tensors, header = files._read(saved)
+    for name, change, is_taken in (
+        ("root", lambda array: array * 0.5, True),
+        ("root", lambda array: array * np.nan, False),
+        ("rules", lambda array: array + 1000, False),
+        ("lexicon_entry_tag", lambda array: array + np.uint32(1000), False),
+        ("lexicon_row_start", lambda array: array[::-1], False),
+    ):
+        files.write_atomically(saved, tensors | {name: change(tensors[name])}, header)
+        assert_refused(saved, "do not match its checksum")
+        if is_taken:
+            assert sw.load(saved, verify=False).root.sum() == pytest.approx(
+                0.5 * tensors["root"].sum()
+            )
+        else:
+            with pytest.raises(ModelFormatError, match="not a valid model"):
+                sw.load(saved, verify=False)
+
+
+def test_a_flag_is_0_or_1(tmp_path: Path) -> None:
+    """NumPy counts flags by adding their bytes."""
+    path = tmp_path / "flags.sapwood"
+    files.write_atomically(path, {"flags": np.array([0, 1, 0, 1], bool)}, {"kind": "a test"})
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([200]))
+    flags = files.read_tensors(path)[0]["flags"]
+    assert flags.view(np.uint8).tolist() == [0, 1, 0, 1]
 
 
 def test_an_edited_header_is_noticed(saved: Path) -> None:
@@ -368,8 +443,8 @@ def test_ranks_that_overflow_are_refused(saved: Path) -> None:
 
 def test_states_that_overflow_are_refused(tmp_path: Path) -> None:
     """2^22 states in three places make 2^66 numbers, which is 4 in 64 bits."""
-    saved, grammar = tmp_path / "model.sapwood", sw.models.from_text.grammar_from_text
-    grammar("root S 1\nS -> A A 1\nA : a").save(saved)
+    saved = tmp_path / "model.sapwood"
+    grammar_from_text("root S 1\nS -> A A 1\nA : a").save(saved)
     tensors, header = files._read(saved)
     tensors["n_states"] = np.full_like(tensors["n_states"], 1 << 22)
     for name, size in (("root", 2 << 22), ("rule_weights", 4), ("lexicon_weights", 2 << 22)):

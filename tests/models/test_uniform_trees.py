@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sapwood.errors import SapwoodError
+import sapwood as sw
+from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.models import files
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 from sapwood.moments.uniform_counts import UniformCounts
@@ -161,3 +166,50 @@ def test_tables_must_be_distributions_of_the_family() -> None:
         UniformTreeModel("dep-ies", ("a", "b", "c"), {"root": half[0], "argument": half})
     with pytest.raises(SapwoodError, match="pcfg-ie: tables"):
         UniformTreeModel("pcfg-ie", ("a", "b"), {"root": half[0], "argument": half})
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["pcfg-ie", "dep-ies"])
+def test_a_saved_model_comes_back_the_same(family: str, tmp_path: Path) -> None:
+    tables = drawn(family, 3, zeros=True)
+    words = tuple(f"w{x}" for x in range(len(list(tables.values())[-1])))
+    model, path = UniformTreeModel(family, words, tables), tmp_path / "model.sapwood"
+    model.save(path)
+    again = sw.load(path)
+    assert type(again) is UniformTreeModel
+    assert (again.family, again.vocabulary) == (family, words)
+    assert list(again.tables) == list(tables)
+    for name, table in tables.items():
+        assert again.tables[name].tobytes() == table.tobytes()
+    sentences = model.sample([1, 2, 3, 4], seed=0)
+    np.testing.assert_array_equal(again.log_probs(sentences), model.log_probs(sentences))
+
+
+DAMAGE: dict[str, Callable[[Tables, dict[str, Any]], Any]] = {
+    "no family": lambda tables, header: header.pop("family"),
+    "another family": lambda tables, header: header.update(family="dep-i"),
+    "family no string": lambda tables, header: header.update(family=["pcfg-ie"]),
+    "a word too few": lambda tables, header: header["vocabulary"].pop(),
+    "word no string": lambda tables, header: header["vocabulary"].__setitem__(0, 7),
+    "no table": lambda tables, header: tables.pop("child"),
+    "single precision": lambda tables, header: tables.update(root=tables["root"].astype("f4")),
+    "another axis": lambda tables, header: tables.update(words=tables["words"][:, :, None]),
+    "no distribution": lambda tables, header: tables.update(child=tables["child"] * 2),
+    "not a number": lambda tables, header: tables.update(root=tables["root"] * np.nan),
+    "a state too many": lambda tables, header: tables.update(root=np.full(4, 0.25)),
+    "not square": lambda tables, header: tables.update(child=np.full((2, 3), 0.5)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_refused(damage: str, tmp_path: Path) -> None:
+    tables = {"root": np.full(3, 1 / 3), "child": np.eye(3), "words": np.full((2, 3), 0.5)}
+    path = tmp_path / "model.sapwood"
+    header: dict[str, Any] = {"family": "pcfg-ie", "vocabulary": ["a", "b"]}
+    DAMAGE[damage](tables, header)
+    said = {"format": 1, "kind": "UniformTreeModel", "sha256": files.digest_of(tables, header)}
+    files.write_atomically(path, tables, said | {"model": header})
+    with pytest.raises(ModelFormatError, match="not a valid model"):
+        sw.load(path)

@@ -73,9 +73,15 @@ def load_model(name: str) -> Model:
     if Path(name).is_dir():
         msg = f"{name}: a folder, expected a model file"
         raise ModelFormatError(msg, hint="name the file in it that `sapwood train` wrote")
+    from sapwood.models.ensemble import Ensemble
     from sapwood.models.files import load
+    from sapwood.models.latent_grammar import LatentGrammar
 
-    return load(Path(name).expanduser())
+    model = load(Path(name).expanduser())
+    if not isinstance(model, (LatentGrammar, Ensemble)):
+        msg = f"{name}: holds a {type(model).__name__}, expected a grammar or an ensemble"
+        raise ModelFormatError(msg, hint="name a file that `sapwood train` wrote")
+    return model
 
 
 def split_words(line: str) -> list[str]:

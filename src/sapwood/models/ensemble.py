@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,8 @@ from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.tree import Tree, is_tree
 from sapwood.corpus.words import as_sentence
 from sapwood.errors import SapwoodError, SapwoodTypeError
+from sapwood.models import headers
+from sapwood.models.kinds import FileContents, SavedModel, read_model
 from sapwood.models.latent_grammar import LatentGrammar
 
 if TYPE_CHECKING:
@@ -30,10 +31,16 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 COMBINATIONS = ("mean", "product")
+# what members that share a chart have in common, in files
+_SHARED = {
+    "rules", "lexicon_row_start", "lexicon_entry_tag", "coarse_root", "coarse_rules",
+    "coarse_lexical",
+}  # fmt: skip
+_SHARED_WORDS = ("phrases", "tags", "words", "classes", "style", "transform")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ensemble:
+class Ensemble(SavedModel):
     """Latent grammars with weights.
 
     Attributes
@@ -169,17 +176,56 @@ class Ensemble:
         ]
         return [next(drawn[k]) for k in picked]
 
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write one safetensors file, whole or not at all.
+    def to_file(self) -> FileContents:
+        """The members one after the other; what those of a group have in common comes once.
 
-        Parameters
-        ----------
-        force
-            Whether a file may be replaced that is no model of Sapwood.
+        Tensors of latent rules are in single precision: their rounding is far below what members
+        disagree about, and the file is half as large.
         """
-        from sapwood.models.files import save_ensemble
+        first = {place: group[0] for group in self.groups for place in group}
+        contents = [member.to_file() for member in self.members]
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
+        members = []
+        for place, member in enumerate(self.members):
+            (own, said), like = contents[place], first[place]
+            if like != place:
+                shared = _SHARED & contents[like].arrays.keys()
+                own = {k: v for k, v in own.items() if k not in shared}
+                said = {k: v for k, v in said.items() if k not in _SHARED_WORDS}
+            if not member.is_plain:
+                own["rule_weights"] = own["rule_weights"].astype(np.float32)
+            arrays |= {f"{place}.{name}": array for name, array in own.items()}
+            members.append({"kind": type(member).__name__, "like": like} | said)
+        header = {
+            "members": members, "combine": self.combine, "sharpness": self.sharpness,
+            "record": dict(self.record),
+        }  # fmt: skip
+        return FileContents(arrays, header)
 
-        save_ensemble(self, path, force=force)
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The ensemble of a file."""
+        arrays, header = contents
+        members = []
+        for place, description in enumerate(header["members"]):
+            own, said, like = _arrays_of(arrays, place), description, description["like"]
+            if like != place:
+                shared, words = _arrays_of(arrays, like), header["members"][like]
+                own = {k: v for k, v in shared.items() if k in _SHARED} | own
+                said = {k: words[k] for k in _SHARED_WORDS} | said
+            own["rule_weights"] = own["rule_weights"].astype(np.float64, copy=False)
+            kind = said.get("kind", "LatentGrammar")  # version 0.1 does not say
+            members.append(read_model(kind, FileContents(own, said)))
+        return cls(
+            tuple(members), arrays["weights"], header["combine"], header.get("sharpness", 1.0),
+            headers.read_record(header["record"]),
+        )  # fmt: skip
+
+
+def _arrays_of(arrays: Mapping[str, npt.NDArray[Any]], place: object) -> dict[str, Any]:
+    """The arrays of one member of an ensemble's file."""
+    start = f"{place}."
+    return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
 Model = LatentGrammar | Ensemble

@@ -7,8 +7,9 @@ the sentence; probabilities of trees and sentences together are those of the pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from sapwood.corpus.tree import escape
 from sapwood.corpus.words import signatures
 from sapwood.errors import SapwoodError
+from sapwood.models.kinds import FileContents
 from sapwood.models.latent_grammar import LatentGrammar
 
 _OF_CLASS = 1 << 40  # rows of classes are numbered from here, apart from those of words
@@ -54,6 +56,20 @@ class FeatureGrammar(LatentGrammar):
         if self.is_familiar.shape != (len(self.lexicon.words),):
             msg = f"{len(self.is_familiar)} marks of words, expected {len(self.lexicon.words)}"
             raise SapwoodError(msg)
+
+    def to_file(self) -> FileContents:
+        """The plain grammar, the table of weights, and which words are features."""
+        arrays, header = super().to_file()
+        own = {"feature_weights": self.feature_weights, "is_familiar": self.is_familiar}
+        return FileContents(arrays | own, header)
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The grammar of a file, with its features."""
+        plain = LatentGrammar.from_file(contents)
+        given: dict[str, Any] = {field.name: getattr(plain, field.name) for field in fields(plain)}
+        given |= {name: contents.arrays[name] for name in ("feature_weights", "is_familiar")}
+        return cls(**given)
 
     @property
     def mask(self) -> np.uint64:

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,8 @@ from sapwood.arrays import starts_of
 from sapwood.corpus.transform import Symbol, Transform, root_chain
 from sapwood.corpus.tree import Tree, as_tree, is_tree
 from sapwood.corpus.words import as_sentence
+from sapwood.models import headers
+from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.lexicon import Lexicon
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class CoarseWeights:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LatentGrammar:
+class LatentGrammar(SavedModel):
     """A grammar with hidden states in tensor form; see the notation of this module.
 
     Attributes
@@ -274,14 +275,58 @@ class LatentGrammar:
 
         return sample_trees(self, n, np.random.default_rng(seed))
 
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write one safetensors file, whole or not at all.
+    def to_file(self) -> FileContents:
+        """Arrays, and what is said of them."""
+        lexicon, coarse = self.lexicon, self.coarse
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "n_states": self.n_states, "root": self.root, "rules": self.rules,
+            "rule_weights": self.rule_weights, "lexicon_row_start": lexicon.row_start,
+            "lexicon_entry_tag": lexicon.entry_tag, "lexicon_weights": lexicon.weights,
+        }  # fmt: skip
+        if self.rule_rank.any():
+            arrays["rule_rank"] = self.rule_rank
+        # A plain grammar is its own coarse grammar: do not store it twice. A spectral one of single
+        # states is not: its weights may have any sign.
+        if not (self.is_plain and self.is_probabilistic):
+            arrays |= {
+                "coarse_root": coarse.root, "coarse_rules": coarse.rules,
+                "coarse_lexical": coarse.lexical,
+            }  # fmt: skip
+        header = {
+            "phrases": [list(symbol) for symbol in self.phrases],
+            "tags": [list(symbol) for symbol in self.tags],
+            "words": list(lexicon.words),
+            "classes": list(lexicon.classes),
+            "style": lexicon.style,
+            "transform": self.transform.as_dict(),
+            "is_probabilistic": self.is_probabilistic,
+            "record": dict(self.record),
+        }
+        return FileContents(arrays, header)
 
-        Parameters
-        ----------
-        force
-            Whether a file may be replaced that is no model of Sapwood.
-        """
-        from sapwood.models.files import save_grammar
-
-        save_grammar(self, path, force=force)
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The grammar of a file."""
+        arrays, said = contents
+        phrases, tags = (headers.read_symbols(said[kind], kind) for kind in ("phrases", "tags"))
+        n_states, entry_tag = arrays["n_states"], arrays["lexicon_entry_tag"]
+        lexicon = Lexicon(
+            headers.read_names(said["words"], "words"),
+            headers.read_names(said["classes"], "classes"),
+            headers.read_style(said["style"]),
+            arrays["lexicon_row_start"],
+            entry_tag,
+            arrays["lexicon_weights"],
+            starts_of(n_states[len(phrases) + entry_tag.astype(np.int64)]),
+        )
+        coarse = CoarseWeights(
+            arrays.get("coarse_root", arrays["root"]),
+            arrays.get("coarse_rules", arrays["rule_weights"]),
+            arrays.get("coarse_lexical", arrays["lexicon_weights"]),
+        )
+        return cls(
+            phrases, tags, n_states, arrays["root"], arrays["rules"], arrays["rule_weights"],
+            lexicon, coarse, headers.read_transform(said["transform"]),
+            headers.read_flag(said["is_probabilistic"], "is_probabilistic"),
+            headers.read_record(said["record"]), arrays.get("rule_rank", np.empty(0, np.int64)),
+        )  # fmt: skip

@@ -17,11 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.errors import SapwoodError
+from sapwood.arguments import describe
+from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.models import headers
+from sapwood.models.kinds import FileContents, SavedModel, require_type
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, sample_words
 
 FloatArray = npt.NDArray[np.float64]
@@ -31,7 +35,7 @@ TABLES = {"pcfg-ie": ("root", "child", "words"), "dep-ies": ("root", "argument")
 
 
 @dataclass(frozen=True, eq=False)
-class UniformTreeModel:
+class UniformTreeModel(SavedModel):
     """A PCFG-IE or a DEP-IES with its words.
 
     Attributes
@@ -65,10 +69,36 @@ class UniformTreeModel:
             if not is_proper:
                 msg = f"{self.family}: the columns of {name} must be distributions"
                 raise SapwoodError(msg)
-        n_words = len(list(self.tables.values())[-1])
+        n_words, k = len(list(self.tables.values())[-1]), self.n_states
         if len(self.vocabulary) != n_words:
             msg = f"{self.family}: {len(self.vocabulary)} words named, {n_words} in its tables"
             raise SapwoodError(msg)
+        for name, table in self.tables.items():
+            size = {"root": (k,), "words": (n_words, k)}.get(name, (k, k))
+            if table.shape != size:
+                msg = f"{self.family}: {name} is of shape {table.shape}, expected {size}"
+                raise SapwoodError(msg)
+
+    def to_file(self) -> FileContents:
+        """The tables, the family and the words."""
+        header = {"family": self.family, "vocabulary": list(self.vocabulary)}
+        return FileContents(dict(self.tables), header)
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The model of a file."""
+        arrays, header = contents
+        family = header["family"]
+        if family not in TABLES:
+            msg = f"the family is {describe(family)}, expected one of {', '.join(TABLES)}"
+            raise ModelFormatError(msg)
+        for name in TABLES[family]:
+            require_type(arrays[name], name, np.float64, 1 if name == "root" else 2)
+        return cls(
+            family,
+            headers.read_names(header["vocabulary"], "words"),
+            {name: arrays[name] for name in TABLES[family]},
+        )
 
     @property
     def n_states(self) -> int:
