@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import sapwood as sw
 from sapwood.cli import train
-from sapwood.cli.methods import METHODS
+from sapwood.cli.methods import METHODS, OPTIONS
 from sapwood.cli.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
 from sapwood.corpus.words import STYLES
@@ -129,6 +130,11 @@ def test_spectral(cli, dev: Path, tmp_path: Path) -> None:
     assert model.n_states.max() == report["most_states"] == 3
 
 
+def few_states(method: str) -> tuple[object, ...]:
+    """An option for methods that have states."""
+    return ("--states", 2) if METHODS[method].has_states else ()
+
+
 @pytest.mark.parametrize("method", list(METHODS))
 def test_the_same_command_writes_the_same_file(
     cli, dev: Path, tmp_path: Path, method: str, short_plan: tuple[Candidate, ...],
@@ -137,7 +143,8 @@ def test_the_same_command_writes_the_same_file(
     """Whatever the clock says, and on however many threads."""
     for module in (training_trees, spectral):
         monkeypatch.setattr(module, "SHARD_NODES", 2000)
-    options = ("--method", method, "--states", 2, "--budget", "none", "--dev", dev)
+    options = ("--method", method, *few_states(method), "--dev", dev)
+    options += ("--budget", "none") if METHODS[method].has_candidates else ()
     written = []
     for jobs in (1, 1, 2):
         assert cli("train", dev, "-o", tmp_path / "m", *options, "--jobs", jobs).status == 0
@@ -151,8 +158,8 @@ def test_every_method_trains_a_model_that_parses(
     cli, dev: Path, tmp_path: Path, method: str, short_plan: tuple[Candidate, ...]
 ) -> None:
     out = tmp_path / "m"
-    result = cli("train", dev, "-o", out, "--method", method, "--states", 2, "--dev", dev, "--json")
-    report = json.loads(result.out)
+    options = ("--method", method, *few_states(method), "--dev", dev, "--json")
+    report = json.loads(cli("train", dev, "-o", out, *options).out)
     assert report.keys() >= REPORT_KEYS
     assert report["method"] == method
     assert report["dev"]["f1"] > 80  # scored on the trees it was learnt from
@@ -192,11 +199,35 @@ def test_spectral_models_of_hardly_any_data_can_be_used(
     assert cli("parse", out, stdin="dog\n").out == "(TOP (NN dog))\n"
 
 
-def test_states_of_a_method_without_any(cli, trees: Path, tmp_path: Path) -> None:
-    options = ("--method", "pcfg", "--states", 8, "--json")
-    result = cli("train", trees, "-o", tmp_path / "m", *options)
-    assert "note: pcfg has no hidden states; --states 8 is without effect" in result.err
-    assert json.loads(result.out)["states"] == 1
+@pytest.mark.parametrize(
+    ("method", "option", "users"),
+    [
+        ("pcfg", ("--states", 8), "best, spectral, em, cluster, pivot, pivot-em"),
+        ("crf", ("--states", 8), "best, spectral, em, cluster, pivot, pivot-em"),
+        ("em", ("--budget", "5m"), "best"),
+        ("spectral", ("--iterations", 3), "em, cluster, pivot-em, crf"),
+        ("best", ("--iterations", 3), "em, cluster, pivot-em, crf"),
+        ("pivot", ("--iterations", 3), "em, cluster, pivot-em, crf"),
+        ("pivot", ("--checkpoint", "em.check"), "em, cluster, pivot-em"),
+        ("crf", ("--patience", 3), "em, cluster, pivot-em"),
+    ],
+)
+def test_options_of_other_methods_are_refused(
+    misused, tmp_path: Path, method: str, option: tuple[str, Any], users: str
+) -> None:
+    # The treebank does not exist: the option is what is complained about, before reading.
+    out = tmp_path / "m"
+    result = misused("train", "nowhere.mrg", "-o", out, "--method", method, *option)
+    told = f"Invalid value for {option[0]}: it does not apply to --method {method}; "
+    assert " ".join(result.err.split()).endswith(f"{told}it applies to {users}")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_says_which_methods_it_is_for(option: str) -> None:
+    users = [name for name in METHODS if any(METHODS[name].has(x) for x in OPTIONS[option])]
+    assert users
+    assert set(users) != set(METHODS)  # it would need no check
 
 
 # -- best -----------------------------------------------------------------------------------------
@@ -340,24 +371,10 @@ def test_iterations_behind_other_starts(cli, dev: Path, tmp_path: Path, method: 
     assert json.loads(cli("train", dev, "-o", tmp_path / "m", *options).out)["iterations"] == 2
 
 
-@pytest.mark.parametrize("method", ["pcfg", "spectral", "pivot"])
-def test_options_of_em_without_effect(cli, dev: Path, tmp_path: Path, method: str) -> None:
-    plain, out, checkpoint = tmp_path / "plain", tmp_path / "m", tmp_path / "em"
-    mine = ("--method", method, "--states", 2, "--dev", dev, "--json")
-    cli("train", dev, "-o", plain, *mine)
-    options = ("--iterations", 3, "--patience", 2, "--checkpoint", checkpoint)
-    result = cli("train", dev, "-o", out, *mine, *options)
-    assert result.status == 0
-    for option in ("--iterations 3", "--patience 2", f"--checkpoint {checkpoint}"):
-        assert f"note: {method} has no EM iterations; {option} is without effect" in result.err
-    assert json.loads(result.out)["iterations"] == 0
-    assert not checkpoint.exists()
-    assert is_same(out, sw.load(plain))
-
-
-def test_methods_with_iterations_are_not_noted(cli, dev: Path, tmp_path: Path) -> None:
+def test_options_of_em_are_let_through(cli, dev: Path, tmp_path: Path) -> None:
     options = ("--iterations", 2, "--patience", 1, "--dev", dev, "--checkpoint", tmp_path / "em")
-    assert "note:" not in cli("train", dev, "-o", tmp_path / "m", *EM, *options).err
+    assert cli("train", dev, "-o", tmp_path / "m", *EM, *options).status == 0
+    assert (tmp_path / "em").exists()
 
 
 def test_an_interrupted_training_goes_on_from_its_checkpoint(

@@ -12,7 +12,7 @@ import typer
 
 from sapwood.cli.console import Meter, Phases, count, peak_memory_mb, print_json
 from sapwood.cli.inputs import ForceOption, JobsOption, JsonOption, claim_stdin
-from sapwood.cli.methods import MAX_STATES, METHODS, Settings, known_method
+from sapwood.cli.methods import MAX_STATES, METHODS, Settings, known_method, option
 from sapwood.cli.overlap import warn_of_dev_in_training
 from sapwood.cli.plots import Curve, PlotOption, check_plot, plot_f1
 from sapwood.cli.reading import (
@@ -23,6 +23,7 @@ from sapwood.cli.reading import (
     SkipBadOption,
 )
 from sapwood.cli.training import score_on
+from sapwood.estimators.shared_parameters import OnPlainGrammar
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -81,9 +82,7 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     skip_bad: SkipBadOption = False,
     plot: PlotOption = None,
     force: ForceOption = False,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="For methods that draw random numbers.")
-    ] = 0,
+    seed: Annotated[int, option(OnPlainGrammar.parameters()["seed"], metavar="N")] = 0,
     jobs: JobsOption = 0,
     as_json: JsonOption = False,
 ) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sapwood.cli.console import echo, print_json
+from sapwood.cli.console import print_json
 from sapwood.cli.inputs import (
     ForceOption,
     JobsOption,
@@ -18,7 +18,13 @@ from sapwood.cli.inputs import (
     claim_stdin,
     input_files,
 )
-from sapwood.cli.methods import MAX_STATES, METHODS, Settings, describe_methods, known_method
+from sapwood.cli.methods import (
+    Settings,
+    describe_methods,
+    known_method,
+    option,
+    refuse_what_does_not_apply,
+)
 from sapwood.cli.reading import (
     EncodingOption,
     FormatOption,
@@ -27,6 +33,7 @@ from sapwood.cli.reading import (
     SkipBadOption,
 )
 from sapwood.cli.training import Run, dev_text, iteration_line, show_trial
+from sapwood.estimators.shared_parameters import OnPlainGrammar, WithEM, WithStates
 from sapwood.outputs import check_output
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -115,13 +122,11 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ] = None,
     states: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=MAX_STATES,
+        option(
+            WithStates.parameters()["n_states"],
+            "For best, the most of any member. More than 32 only for tens of thousands of trees. "
+            "Not for pcfg and crf.",
             metavar="M",
-            help="Hidden states of a label with enough data; rare labels get fewer. For best, the "
-            "most of any member. More than 32 only for tens of thousands of trees. Without effect "
-            "on pcfg and crf.",
             show_default=f"{Settings.states}, or for best {Settings.most_states}",
         ),
     ] = None,
@@ -194,34 +199,28 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     skip_bad: SkipBadOption = False,
     iterations: Annotated[
         int | None,
-        typer.Option(
-            min=0,
+        option(
+            WithEM.parameters()["iterations"],
+            "For em, those at each level: not below 10, levels need time. For crf, passes over the "
+            "trees.",
             metavar="N",
-            help="EM iterations; for em, at each level. Not below 10 there: levels need time.",
             show_default="the method's own",
         ),
     ] = None,
     patience: Annotated[
         int | None,
-        typer.Option(
-            min=1,
+        option(
+            WithEM.parameters()["patience"],
+            "The dev scores then flatter: report others.",
             metavar="N",
-            help="Keep the EM iteration that parses the --dev trees best, and stop when none was "
-            "better for N iterations. The dev scores then flatter: report others.",
             show_default="off",
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write EM's state here after every iteration, and go on from it when it is there. "
-            "Delete it to start again.",
-        ),
+        option(WithEM.parameters()["checkpoint"], "Delete it to start again.", metavar="FILE"),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="For methods that draw random numbers.")
-    ] = 0,
+    seed: Annotated[int, option(OnPlainGrammar.parameters()["seed"], metavar="N")] = 0,
     jobs: JobsOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -232,13 +231,16 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     reading, training and writing; parsing the --dev trees is timed apart, except for best, whose
     budget covers it.
     """
+    given = {
+        "--states": states, "--budget": budget, "--iterations": iterations,
+        "--patience": patience, "--checkpoint": checkpoint,
+    }  # fmt: skip
+    refuse_what_does_not_apply(method, given)
     sources = [*treebanks, *([dev] if dev else [])]
     claim_stdin(*sources)
     others = [checkpoint] if checkpoint else []
     for file, rest in ((out, others), *((other, [out]) for other in others)):
         check_output(file, inputs=input_files(*sources), others=rest, force=force, is_model=True)
-    given = {"--iterations": iterations, "--patience": patience, "--checkpoint": checkpoint}
-    _note_what_is_without_effect(method, states, budget, given)
     if patience and not dev:
         msg = "it needs trees to grade on"
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
@@ -272,17 +274,3 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         print_json(report)
     elif "dev" in report:
         print(dev_text(report["dev"]))
-
-
-def _note_what_is_without_effect(
-    method: str, states: int | None, budget: str | None, of_em: dict[str, Any]
-) -> None:
-    kind = METHODS[method]
-    if states and not kind.has_states:
-        echo(f"note: {method} has no hidden states; --states {states} is without effect")
-    if budget and not kind.has_candidates:
-        echo(f"note: {method} is one grammar; --budget {budget} is without effect")
-    for option, value in of_em.items():
-        has_effect = kind.has_iterations or (kind.has_passes and option == "--iterations")
-        if value is not None and not has_effect:
-            echo(f"note: {method} has no EM iterations; {option} {value} is without effect")

@@ -10,13 +10,12 @@ import typer
 from sapwood.cli.console import Meter, count, echo, print_json, transient
 from sapwood.cli.inputs import STDIN, JsonOption, read_lines, split_words
 from sapwood.errors import NotIdentifiableError, SapwoodError
+from sapwood.estimators.shared_parameters import REFINEMENTS
 
 if TYPE_CHECKING:
     from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
     from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE
     from sapwood.models.uniform_trees import UniformTreeModel
-
-REFINEMENTS = ("none", "moments", "em")
 
 EPILOG = """\b
 Families: pcfg-ie (hidden states), dep-ies (words only). `sapwood identify` says what can be learnt

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sapwood.estimators.em import EMLPCFG
+from sapwood.estimators.registry import METHODS
 from sapwood.estimators.training_trees import NODES_PER_STATE
 from sapwood.execute import resolve_jobs
 
@@ -68,8 +69,11 @@ class Clock:
         if candidate.method == "crf":
             return 1e-4 * self.n_nodes / (1 + (self.jobs - 1) / 2)  # only the charts are shared
         passes = 2e-6 * self.n_nodes * (4 + candidate.states / 4)  # features, projection, tensors
-        if candidate.method == "pivot":
+        if candidate.method.startswith("pivot"):
             passes *= PIVOT_FACTOR
+        if candidate.method == "pivot-em":
+            n = METHODS[candidate.method].usual["iterations"]
+            passes += n * self._iteration(candidate.states)
         if candidate.method == "em":
             stages = EMLPCFG(candidate.states)._schedule()
             passes = sum(stage.iterations * self._iteration(stage.states) for stage in stages)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sapwood.errors import SapwoodError
-from sapwood.estimators.cluster import ClusterLPCFG
-from sapwood.estimators.crf import SpanCRF
-from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.pcfg import PCFG
-from sapwood.estimators.pivot import PivotLPCFG
-from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.estimators.registry import METHODS, methods_of
 
 
 class Candidate(NamedTuple):
@@ -20,7 +15,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     method
-        `spectral`, `em`, `cluster`, `pivot` or `crf`.
+        One of those of `sapwood train`, but neither `pcfg` nor `best`.
     states
         Hidden states of a label; without meaning for `crf`.
     binarise, horizontal
@@ -40,8 +35,13 @@ class Candidate(NamedTuple):
         """How its trees are made binary: those with the same way share their charts."""
         return self.binarise, self.horizontal
 
+    @property
+    def has_states(self) -> bool:
+        """Whether its method has any hidden states."""
+        return self.method not in METHODS or METHODS[self.method].has_states
+
     def __str__(self) -> str:
-        parts = [self.method if self.method == "crf" else f"{self.method} {self.states}"]
+        parts = [f"{self.method} {self.states}" if self.has_states else self.method]
         parts += [self.binarise] if self.binarise else []
         parts += [f"h{self.horizontal}"] if self.horizontal is not None else []
         return " ".join(parts + ([f"seed {self.seed}"] if self.seed else []))
@@ -79,18 +79,16 @@ def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs:
     seed
         The candidate's own is added to it.
     """
-    behind = PCFG(**(plain or PCFG()).get_params())
-    ways = {"binarise": c.binarise, "horizontal": c.horizontal}
-    behind.set_params(**{name: way for name, way in ways.items() if way is not None})
-    shared: dict[str, Any] = {"plain": behind, "seed": seed + c.seed, "n_jobs": n_jobs}
-    kinds: dict[str, Callable[[], Any]] = {
-        "spectral": lambda: SpectralLPCFG(c.states, **shared),
-        "em": lambda: EMLPCFG(c.states, **shared),
-        "cluster": lambda: ClusterLPCFG(c.states, **shared),
-        "pivot": lambda: PivotLPCFG(c.states, **shared),
-        "crf": lambda: SpanCRF(**shared),
+    kinds = {  # one grammar each, on top of a plain one
+        name: method
+        for name, method in methods_of("trees").items()
+        if method.has("plain") and not method.has_candidates
     }
     if c.method not in kinds:
         msg = f"{c.method!r} is no kind of candidate; there are: {', '.join(kinds)}"
         raise SapwoodError(msg)
-    return kinds[c.method]()
+    behind = PCFG(**(plain or PCFG()).get_params())
+    ways = {"binarise": c.binarise, "horizontal": c.horizontal}
+    behind.set_params(**{name: way for name, way in ways.items() if way is not None})
+    values = {"n_states": c.states, "plain": behind, "seed": seed + c.seed, "n_jobs": n_jobs}
+    return kinds[c.method].make(**kinds[c.method].pick(values))

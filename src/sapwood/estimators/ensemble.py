@@ -173,7 +173,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         horizontal = own.horizontal if plain.horizontal is None else plain.horizontal
         plan = [
             c._replace(
-                states=1 if c.method == "crf" else min(c.states, self.n_states),
+                states=min(c.states, self.n_states) if c.has_states else 1,
                 binarise=None if c.binarise == binarise else c.binarise,
                 horizontal=None if c.horizontal == horizontal else c.horizontal,
             )

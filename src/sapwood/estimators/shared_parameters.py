@@ -74,8 +74,8 @@ class WithEM(Estimator):
     patience: int | None = parameter(
         None,
         maybe(whole(1)),
-        "With dev trees, end when F1 has not risen for so many iterations of the last level. The "
-        "iteration with the best F1 is kept either way.",
+        "With dev trees, end when no EM iteration of the last level has parsed them better for so "
+        "many iterations; the best one is kept.",
     )
     checkpoint: str | Path | None = parameter(
         None,

@@ -1,0 +1,194 @@
+"""The methods of learning by name: what commands, ensembles and benchmarks choose from.
+
+A new method is a line in `METHODS`. Its estimator is imported when it is wanted, so that `--help`
+can list all of them without NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from sapwood.estimators.shared_parameters import WithinBudget, WithStates
+
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+    from sapwood.corpus.treebank import Treebank
+    from sapwood.estimators.base import Estimator
+    from sapwood.estimators.ensemble import Trial
+    from sapwood.models.ensemble import Model
+
+
+class Learner(Protocol):
+    """What an estimator of trees must offer."""
+
+    @property
+    def model_(self) -> Model:
+        """What was learnt."""
+        ...
+
+    def fit(self, bank: Treebank) -> Self:
+        """Learn from a treebank."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of a training, whatever the method; each takes what it has parameters for.
+
+    Attributes
+    ----------
+    rare_count, signatures
+        How words are generalised, see `LexiconSettings`.
+    seed
+        For methods that draw random numbers.
+    jobs
+        Threads; 0 means all cores.
+    states
+        Hidden states of a label, for methods that have any.
+    iterations
+        Of EM, or passes over the trees; None for the method's own number.
+    patience
+        Iterations without a better dev F1 after which EM ends; None for never.
+    checkpoint
+        A file that EM writes after every iteration and goes on from.
+    on_iteration
+        Told (iteration, states, log-likelihood) after every EM iteration.
+    most_states
+        The most states of a candidate of `best`.
+    budget
+        Seconds on the clock for `best`; None for as long as it takes.
+    spent
+        Seconds of the budget that are gone when training starts.
+    on_trial
+        Told what became of every candidate of `best`.
+    """
+
+    rare_count: int = 5
+    signatures: str = "auto"
+    seed: int = 0
+    jobs: int = 0
+    states: int = WithStates.parameters()["n_states"].default
+    iterations: int | None = None
+    patience: int | None = None
+    checkpoint: Path | None = None
+    on_iteration: Callable[[int, int, float], None] | None = None
+    most_states: int = WithinBudget.parameters()["n_states"].default
+    budget: float | None = 60.0
+    spent: float = 0.0
+    on_trial: Callable[[Trial], None] | None = None
+
+    def values_for(self, method: Method) -> dict[str, Any]:
+        """Values of those of a method's parameters that are set here."""
+        from sapwood.estimators.lexicon import LexiconSettings
+        from sapwood.estimators.pcfg import PCFG
+
+        lexicon = LexiconSettings(rare_count=self.rare_count, style=self.signatures)
+        values: dict[str, Any] = {
+            "n_states": self.most_states if method.has("budget") else self.states,
+            "lexicon": lexicon, "plain": PCFG(lexicon=lexicon, n_jobs=self.jobs),
+            "seed": self.seed, "n_jobs": self.jobs, "patience": self.patience,
+            "checkpoint": self.checkpoint, "on_iteration": self.on_iteration,
+            "budget": self.budget, "spent": self.spent, "on_trial": self.on_trial,
+        }  # fmt: skip
+        if self.iterations is not None:
+            values |= {"iterations": self.iterations, "passes": self.iterations}
+        return method.pick(values)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to learn.
+
+    Attributes
+    ----------
+    summary
+        What it does, for help.
+    place
+        Where its estimator is: module and class.
+    task
+        What it learns from: `trees`.
+    usual
+        Defaults that the name brings, where they are not those of the class.
+    fixed
+        Parameters that the name decides, which nobody can set.
+    """
+
+    summary: str
+    place: tuple[str, str]
+    task: str = "trees"
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def estimator(self) -> type[Estimator]:
+        """The class of its estimators."""
+        module, name = self.place
+        found: type[Estimator] = getattr(import_module(f"sapwood.estimators.{module}"), name)
+        return found
+
+    def has(self, parameter: str) -> bool:
+        """Whether a parameter can be set."""
+        return parameter in self.estimator.parameters() and parameter not in self.fixed
+
+    def pick(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of some values that it has parameters for."""
+        return {name: value for name, value in values.items() if self.has(name)}
+
+    def make(self, **values: Any) -> Any:
+        """An estimator.
+
+        Examples
+        --------
+        >>> METHODS["pivot-em"].make(n_states=8)
+        PivotLPCFG(n_states=8, iterations=10)
+        """
+        return self.estimator(**{**self.usual, **values, **self.fixed})
+
+    def fit(self, settings: Settings, bank: Treebank, dev: Sequence[Tree] | None = None) -> Learner:
+        """A fitted estimator; dev trees choose between iterations or candidates, if any."""
+        learner: Any = self.make(**settings.values_for(self))
+        has_choice = self.has("patience") or self.has("budget")
+        fitted: Learner = learner.fit(bank, dev) if dev and has_choice else learner.fit(bank)
+        return fitted
+
+    @property
+    def has_states(self) -> bool:
+        """Whether labels have hidden states."""
+        return self.has("n_states")
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether it trains several grammars, within a budget."""
+        return self.has("budget")
+
+
+METHODS: Mapping[str, Method] = {
+    "best": Method("a mix of the others within --budget", ("ensemble", "EnsembleLPCFG")),
+    "pcfg": Method("relative frequencies, no hidden states", ("pcfg", "PCFG")),
+    "spectral": Method(
+        "hidden states by singular value decomposition, no iterations",
+        ("spectral", "SpectralLPCFG"),
+    ),
+    "em": Method("probabilities by EM, states split in two level by level", ("em", "EMLPCFG")),
+    "cluster": Method("states are clusters of tree nodes, counted", ("cluster", "ClusterLPCFG")),
+    "pivot": Method(
+        "probabilities by pivot features and convex EM",
+        ("pivot", "PivotLPCFG"),
+        fixed={"iterations": 0, "patience": None, "checkpoint": None},
+    ),
+    "pivot-em": Method(
+        "ten EM iterations from the pivot estimate",
+        ("pivot", "PivotLPCFG"),
+        usual={"iterations": 10},
+    ),
+    "crf": Method("features of spans, scored discriminatively", ("crf", "SpanCRF")),
+}
+
+
+def methods_of(task: str) -> dict[str, Method]:
+    """The methods that learn from trees, or whatever the task is."""
+    return {name: method for name, method in METHODS.items() if method.task == task}
