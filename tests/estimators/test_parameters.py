@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -230,3 +233,26 @@ def test_decisions_are_the_parameters_that_change_the_model() -> None:
     behind = sw.EMLPCFG(plain=sw.PCFG(vertical=2, n_jobs=3)).decisions()["plain"]
     assert behind["vertical"] == "2"
     assert "n_jobs" not in behind
+
+
+# -- type checkers --------------------------------------------------------------------------------
+
+CALLS = """
+import sapwood as sw
+sw.SpectralLPCFG(16, shrinkage=3.0, seed=1, n_jobs=2, plain=sw.PCFG(vertical=2))
+sw.EnsembleLPCFG(60.0, n_states=3)
+sw.SpectralLPCFG(16, 3.0)
+sw.SpectralLPCFG(shrinkage="much")
+sw.SpanCRF(n_states=3)
+"""
+
+
+@pytest.mark.slow
+def test_type_checkers_know_the_constructors(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "calls.py").write_text(CALLS)
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", str(tmp_path / "calls.py")]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    complaints = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert {int(line.split(":")[1]) for line in complaints} == {5, 6, 7}, done.stdout
