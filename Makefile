@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-corpora fuzz kills mutants check bench clean
+.PHONY: help demo test test-kernels test-slow test-corpora fuzz kills mutants check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,15 @@ demo: $(VENV)/installed ## train, parse and evaluate on bundled data, in under a
 
 test: $(VENV)/installed-dev ## the fast suite
 	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# Tests of kernels on small cases: as plain Python, where their lines are counted, then compiled anew
+# with every index checked, in a cache of its own. Left out there: how kernels are compiled and kept.
+KERNEL_TESTS := tests/kernels tests/models/test_uniform_trees.py
+test-kernels: $(VENV)/installed-dev ## the kernels without compiling, and with checks of bounds
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow" \
+	  --cov=sapwood.kernels --cov-fail-under=98 $(KERNEL_TESTS)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/checked-kernels $(BIN)/python -m pytest -n 2 \
+	  -m "not slow" -k "not compiles_once" --ignore=tests/kernels/test_border.py $(KERNEL_TESTS)
 
 test-slow: $(VENV)/installed-dev ## the tests that take long
 	$(BIN)/python -m pytest -n 2 -m slow
@@ -32,10 +41,11 @@ kills: $(VENV)/installed-dev ## a thousand kills of all commands that write; KIL
 mutants: $(VENV)/installed-dev ## make known mistakes, one at a time, and see that the tests notice
 	$(BIN)/python tools/mutants.py
 
-check: $(VENV)/installed-dev ## format, lint, types
+check: $(VENV)/installed-dev ## format, lint, types, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m codespell_lib
 
 bench: $(VENV)/installed-dev ## accuracy and time, on the corpora that SAPWOOD_DATA names
 	$(BIN)/python benchmarks/run_all.py

@@ -65,6 +65,14 @@ def trees(max_leaves: int = 12) -> st.SearchStrategy[Tree]:
 st.register_type_strategy(Tree, trees())
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs compiled kernels where they are run as they are written."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        for item in items:
+            if item.get_closest_marker("compiled"):
+                item.add_marker(pytest.mark.skip(reason="kernels are not compiled"))
+
+
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder with real corpora; the test is skipped where there is none."""

@@ -88,7 +88,7 @@ def test_any_text_gets_a_tree(words: list[str], plain: LatentGrammar) -> None:
     assert Parser(plain).parse(words).tree.words() == words
 
 
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="takes minutes without compiled kernels")
+@pytest.mark.compiled
 def test_a_sentence_of_300_words_takes_bounded_time_and_memory(latent: LatentGrammar) -> None:
     words = [*("the dog said that " * 74).split(), *["the", "dog", "sleeps", "."]]
     assert len(words) == 300

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from numba import config
 
 SOURCE = Path(__file__).parents[2] / "src"
 DAC_OVERRIDE, PR_CAPBSET_DROP = 1, 24  # root's power to write where it may not
 
-pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+pytestmark = pytest.mark.compiled
 
 # A module as those of kernels, and a program that says what became of it
 MODULE = """

@@ -365,7 +365,7 @@ for module in (coarse, forest, latent, trees, viterbi):
 """
 
 
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+@pytest.mark.compiled
 def test_every_kernel_compiles_once_for_all_models(tmp_path: Any) -> None:
     """Trained, bundled and loaded models reach a kernel with the same types of arrays."""
     names = [str(tmp_path / name) for name in ("plain.sapwood", "latent.sapwood")]

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import config
 
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
@@ -338,9 +337,15 @@ def test_any_forest(seed: int, n_trees: int, n_states: list[int]) -> None:
     assert_like_node_by_node(at.shard, at.parameters)
 
 
+LARGE = ([3, 130, 2], [2, 2, 256, 1], [1, 128, 3])
+
+
 @pytest.mark.parametrize(
     "n_states",
-    [[1], [4], [16], [17, 16], [33, 20, 1, 6], [3, 130, 2], [2, 2, 256, 1], [1, 257 // 2, 3]],
+    [
+        *([1], [4], [16], [17, 16], [33, 20, 1, 6]),
+        *(pytest.param(n_states, marks=pytest.mark.compiled) for n_states in LARGE),
+    ],
     ids=str,
 )
 def test_states_that_do_not_fill_blocks_and_tiles(n_states: list[int]) -> None:
@@ -661,7 +666,7 @@ for name, value in vars(treebank_em).items():
 """
 
 
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+@pytest.mark.compiled
 def test_every_kernel_compiles_once() -> None:
     done = subprocess.run(
         [sys.executable, "-c", ONE_SPECIALISATION], capture_output=True, text=True, check=True,

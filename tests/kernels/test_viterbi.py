@@ -288,6 +288,7 @@ def test_no_tree_is_listed_twice_for_its_states(seed: int) -> None:
     assert all(n <= toy.n_states[symbol] for (symbol, _), n in trees.items())
 
 
+@pytest.mark.compiled
 def test_k_best_of_a_long_sentence_does_not_recurse() -> None:
     rules = {(0, 1, 0): 0.4, (0, 2, 0): 0.3, (0, 1, 1): 0.3}
     toy = Toy(
