@@ -10,6 +10,7 @@ import argparse
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
@@ -20,11 +21,13 @@ import numpy as np
 from sapwood.errors import SapwoodWarning
 from sapwood.estimators import unmix_dep_ies
 from sapwood.estimators.moment_fit import fit_moments
-from sapwood.estimators.uniform_em import EMRun, em, random_start
-from sapwood.estimators.unmix import proper
+from sapwood.estimators.uniform_em import EMRun, em
+from sapwood.estimators.uniform_families import uniform_family
+from sapwood.estimators.unmix import clip_columns
 from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
 from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE
-from sapwood.identify.families import family_of, moment, random_parameters, stationary
+from sapwood.identify.families import family_of, moment, stationary
+from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.mixing import PairPaths, pair_mixing, triple_mixing
 from sapwood.models.topologies import sample_words
 from sapwood.models.uniform_trees import UniformTreeModel
@@ -46,7 +49,7 @@ REFINEMENTS = ("none", "moments", "em")
 def draw(family: str, d: int, k: int, seed: int) -> Tables:
     """A random model."""
     rng = np.random.default_rng(seed)
-    tables = random_parameters(family_of(family), d, k, rng)
+    tables = draw_reals(family_of(family).tables(d, k), rng)
     if family == "dep-ies":
         tables = {"root": np.asarray(stationary(tables["argument"])), **tables}
     return tables
@@ -257,11 +260,11 @@ def sample_table(sizes: list[int], models: int, family: str | None = None) -> Cu
 @contextmanager
 def plain_margins() -> Iterator[None]:
     """Leave the margins of A D as the roots and pairs have them."""
-    old, unmix_dep_ies._balanced = unmix_dep_ies._balanced, lambda down, pi: down
+    old, unmix_dep_ies._balance = unmix_dep_ies._balance, lambda down, pi: down
     try:
         yield
     finally:
-        unmix_dep_ies._balanced = old
+        unmix_dep_ies._balance = old
 
 
 def roots_table(sizes: list[int], models: int) -> None:
@@ -277,7 +280,7 @@ def roots_table(sizes: list[int], models: int) -> None:
                 before = learner.fit_counts(counts).model_.tables["argument"]
             after = learner.fit_counts(counts).model_.tables
             found = {
-                "A, roots only": (proper(learner.roots_.A)[0], true["argument"]),
+                "A, roots only": (clip_columns(learner.roots_.A)[0], true["argument"]),
                 "A, with pairs": (before, true["argument"]),
                 "A, balanced": (after["argument"], true["argument"]),
                 "root, stationary vector with pairs": (stationary(before), true["root"]),
@@ -325,9 +328,9 @@ def em_table(models: int) -> dict[str, list[Contest]]:
             ours.append(_em(start, counts))
             fitted.append(_em(fit_moments(start, counts, 10).model, counts))
             rng = np.random.default_rng(seed)
-            theirs.append(
-                [_em(random_start(family, start.vocabulary, k, rng), counts) for _ in range(STARTS)]
-            )
+            drawn = [draw_reals(family_of(family).tables(d, k), rng) for _ in range(STARTS)]
+            model = partial(uniform_family(family).model, start.vocabulary)
+            theirs.append([_em(model(tables), counts) for tables in drawn])
             from_truth = _em(UniformTreeModel(family, start.vocabulary, true), counts)
             found.append(_contest(ours[-1], fitted[-1], theirs[-1], from_truth))
         contests[name] = found

@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tests.decompose.exact_spectral import FullMoments, observable_form
 
-from sapwood.decompose.exact import FullMoments, observable_form
 from sapwood.decompose.observable import LabelMeans, RuleTensor, rule_tensor, trust
 from sapwood.errors import NotIdentifiableError
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.decompose.frank_wolfe import frank_wolfe
 
 from sapwood.decompose import simplex as module
-from sapwood.decompose.simplex import frank_wolfe, simplex_least_squares
+from sapwood.decompose.simplex import simplex_least_squares
 from sapwood.errors import NotIdentifiableError
 
 

@@ -14,7 +14,7 @@ from sapwood.estimators.unmix import (
     LARGEST_REPORT,
     UnmixInfo,
     check_conditioning,
-    proper,
+    clip_columns,
     refuse_family,
 )
 from sapwood.models.uniform_trees import UniformTreeModel
@@ -123,10 +123,10 @@ def test_conditioning_is_judged_by_noise_and_sentences() -> None:
 
 
 def test_proper_columns() -> None:
-    table, removed = proper(np.array([[0.5, -1.0], [0.5, 3.0], [0.0, 0.0]]))
+    table, removed = clip_columns(np.array([[0.5, -1.0], [0.5, 3.0], [0.0, 0.0]]))
     assert table.tolist() == [[0.5, 0.0], [0.5, 1.0], [0.0, 0.0]]
     assert removed == pytest.approx(0.25)
-    hopeless, removed = proper(np.full((2, 1), -1.0))
+    hopeless, removed = clip_columns(np.full((2, 1), -1.0))
     assert hopeless.tolist() == [[0.5], [0.5]]
     assert removed == 1
 

@@ -20,10 +20,9 @@ from sapwood.identify.families import (
     family_of,
     moment,
     moments,
-    random_parameters,
     stationary,
 )
-from sapwood.identify.jacobian import draw_residues
+from sapwood.identify.jacobian import draw_reals, draw_residues
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, n_sides
 from sapwood.reference import topologies
 
@@ -54,7 +53,7 @@ def distribution(name: str, tables: dict[str, Any], length: int) -> dict[tuple[i
 def disagreement(name: str, n_words: int, length: int, seed: int) -> float:
     """Largest difference between the two over all sets of positions, in all orders."""
     family = family_of(name)
-    tables = random_parameters(family, n_words, 2, np.random.default_rng(seed))
+    tables = draw_reals(family.tables(n_words, 2), np.random.default_rng(seed))
     whole = distribution(name, tables, length)
     worst = 0.0
     for size in range(1, length + 1):
@@ -139,7 +138,7 @@ def test_crossing_and_circular_heads_are_no_projective_trees() -> None:
 @given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 8), st.data())
 def test_a_margin_of_a_moment_is_a_moment(name: str, length: int, data: st.DataObject) -> None:
     family = family_of(name)
-    tables = random_parameters(family, 3, 2, np.random.default_rng(length))
+    tables = draw_reals(family.tables(3, 2), np.random.default_rng(length))
     places = data.draw(
         st.lists(st.integers(1, length), min_size=1, max_size=min(3, length), unique=True)
     )
@@ -155,14 +154,14 @@ def test_a_margin_of_a_moment_is_a_moment(name: str, length: int, data: st.DataO
 @pytest.mark.parametrize("name", ["pcfg-ie", "dep-ie", "dep-ies"])
 def test_equal_sides_make_the_mirror_image_as_likely(name: str) -> None:
     family = family_of(name)
-    tables = random_parameters(family, 3, 2, np.random.default_rng(5))
+    tables = draw_reals(family.tables(3, 2), np.random.default_rng(5))
     left = moment(family, tables, 6, (1, 2, 4))
     np.testing.assert_allclose(left, moment(family, tables, 6, (6, 5, 3)), atol=ROUNDING)
 
 
 def test_a_stationary_root_is_the_margin_everywhere() -> None:
     family = family_of("dep-ies")
-    tables = random_parameters(family, 4, 1, np.random.default_rng(6))
+    tables = draw_reals(family.tables(4, 1), np.random.default_rng(6))
     root = stationary(tables["argument"])
     np.testing.assert_allclose(tables["argument"] @ root, root, atol=ROUNDING)
     for place in range(1, 8):
@@ -171,7 +170,7 @@ def test_a_stationary_root_is_the_margin_everywhere() -> None:
 
 def test_moments_share_spans_and_agree_with_single_ones() -> None:
     family = family_of("pcfg")
-    tables = random_parameters(family, 3, 2, np.random.default_rng(7))
+    tables = draw_reals(family.tables(3, 2), np.random.default_rng(7))
     positions = list(combinations(range(1, 6), 2))
     for found, places in zip(moments(family, tables, 5, positions), positions, strict=True):
         np.testing.assert_allclose(found, moment(family, tables, 5, places), atol=ROUNDING)
@@ -180,7 +179,7 @@ def test_moments_share_spans_and_agree_with_single_ones() -> None:
 @pytest.mark.parametrize("positions", [(), (1, 1), (0,), (4,)])
 def test_positions_that_do_not_exist(positions: tuple[int, ...]) -> None:
     family = family_of("dep-i")
-    tables = random_parameters(family, 2, 1, np.random.default_rng(0))
+    tables = draw_reals(family.tables(2, 1), np.random.default_rng(0))
     with pytest.raises(SapwoodError, match="position"):
         moment(family, tables, 3, positions)
 

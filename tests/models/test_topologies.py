@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import chi2
 
 from sapwood.errors import SapwoodError
-from sapwood.identify.families import FAMILIES, family_of, moment, random_parameters, stationary
+from sapwood.identify.families import FAMILIES, family_of, moment, stationary
+from sapwood.identify.jacobian import draw_reals
 from sapwood.models import topologies
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, n_sides, sample_words
 from sapwood.reference.topologies import binary_trees, projective_trees
@@ -25,7 +26,7 @@ def test_topologies_are_counted_right(n: int) -> None:
 
 
 def tables(name: str, seed: int) -> dict[str, np.ndarray]:
-    drawn = random_parameters(family_of(name), 3, 2, np.random.default_rng(seed))
+    drawn = draw_reals(family_of(name).tables(3, 2), np.random.default_rng(seed))
     if name == "dep-ies":
         drawn["root"] = np.asarray(stationary(drawn["argument"]))
     return drawn

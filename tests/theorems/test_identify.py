@@ -17,7 +17,7 @@ from sapwood.identify.check import family_map
 from sapwood.identify.directions import SYMMETRIES, Symmetry, basis_changes, symmetry_directions
 from sapwood.identify.dual import Reals, Residues
 from sapwood.identify.elimination import null_space, rank
-from sapwood.identify.families import FAMILIES, family_of, moment, random_parameters
+from sapwood.identify.families import FAMILIES, family_of, moment
 from sapwood.identify.jacobian import direction_of, draw_reals, draw_residues, jacobian
 
 FIELD = Residues()
@@ -70,7 +70,7 @@ def test_a_change_of_basis_changes_no_moment(length: int) -> None:
     """Not only to first order: for any invertible G whose columns sum to 1."""
     rng = np.random.default_rng(length)
     family = family_of("pcfg")
-    old = random_parameters(family, 4, 3, rng)
+    old = draw_reals(family.tables(4, 3), rng)
     g = np.eye(3) + 0.3 * rng.standard_normal((3, 3))
     g /= g.sum(axis=0)
     new = moved_basis(old, g)
@@ -84,7 +84,7 @@ def test_a_basis_whose_columns_do_not_sum_to_one_is_noticed() -> None:
     """The mutant: without 1'G = 1' words that are not seen no longer drop out."""
     rng = np.random.default_rng(0)
     family = family_of("pcfg")
-    old = random_parameters(family, 4, 3, rng)
+    old = draw_reals(family.tables(4, 3), rng)
     new = moved_basis(old, np.eye(3) + 0.3 * rng.standard_normal((3, 3)))
     before, after = (moment(family, tables, 4, (1, 2)) for tables in (old, new))
     assert np.abs(after - before).max() > 1e-3

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
+from tests.decompose.frank_wolfe import FrankWolfe, frank_wolfe
 
 from sapwood.decompose.anchors import find_anchors
 from sapwood.decompose.cca import cca
@@ -27,7 +28,7 @@ from sapwood.decompose.pivots import (
     likely_columns,
     states_from_points,
 )
-from sapwood.decompose.simplex import FrankWolfe, frank_wolfe, simplex_least_squares
+from sapwood.decompose.simplex import simplex_least_squares
 from sapwood.errors import NotIdentifiableError
 
 M, D = 4, 30

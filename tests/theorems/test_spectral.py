@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from tests.decompose.exact_spectral import FullMoments, ObservableForm, observable_form
 from tests.toys import Toy
 
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.treebank import Inventory, Treebank
-from sapwood.decompose.exact import FullMoments, ObservableForm, observable_form
 from sapwood.errors import NotIdentifiableError
 from sapwood.estimators import spectral
 from sapwood.estimators.lexicon import LexiconSettings

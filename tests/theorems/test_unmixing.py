@@ -17,17 +17,17 @@ from sapwood.decompose import diagonalise
 from sapwood.errors import SapwoodError, SapwoodWarning
 from sapwood.estimators import uniform_em, unmix_dep_ies, unmix_pcfg_ie
 from sapwood.estimators.moment_fit import fit_moments
-from sapwood.estimators.uniform_em import em, random_start
+from sapwood.estimators.uniform_em import em
+from sapwood.estimators.uniform_families import uniform_family
 from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
 from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE
-from sapwood.identify.families import family_of, moment, random_parameters, stationary
+from sapwood.identify.families import family_of, moment, stationary
+from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.mixing import (
     MixingMatrix,
     PairPaths,
     TriplePaths,
-    pair_compound,
     pair_mixing,
-    triple_compound,
     triple_mixing,
 )
 from sapwood.models.topologies import sample_words
@@ -44,7 +44,7 @@ SEEDS = range(12)
 
 def pcfg_ie(rng: np.random.Generator, d: int, k: int) -> Tables:
     """Dirichlet(1): every column uniform on its simplex."""
-    return random_parameters(PCFG_IE, d, k, rng)
+    return draw_reals(PCFG_IE.tables(d, k), rng)
 
 
 def clear_pcfg_ie(rng: np.random.Generator, d: int, k: int) -> Tables:
@@ -59,7 +59,7 @@ def clear_pcfg_ie(rng: np.random.Generator, d: int, k: int) -> Tables:
 
 
 def dep_ies(rng: np.random.Generator, d: int) -> Tables:
-    argument = random_parameters(DEP_IES, d, 1, rng)["argument"]
+    argument = draw_reals(DEP_IES.tables(d, 1), rng)["argument"]
     return {"root": np.asarray(stationary(argument)), "argument": argument}
 
 
@@ -98,6 +98,14 @@ def sampled(family: str, true: Tables, n: int, lengths: tuple[int, ...], seed: i
     return sum(parts, start=SentenceCounts.zero(d))
 
 
+def random_start(
+    family: str, vocabulary: tuple[str, ...], n_states: int, rng: np.random.Generator
+) -> UniformTreeModel:
+    """Every column uniform on its simplex."""
+    drawn = draw_reals(family_of(family).tables(len(vocabulary), n_states), rng)
+    return uniform_family(family).model(vocabulary, drawn)
+
+
 @pytest.fixture
 def no_warnings() -> Iterator[None]:
     """Estimates from few sentences warn; here only their errors count."""
@@ -111,13 +119,9 @@ def no_warnings() -> Iterator[None]:
 
 def mixing_error(mixing: MixingMatrix, true: Tables, step: int = 1) -> float:
     """Largest distance of each `step`-th moment from what M makes of the compound parameters."""
-    if isinstance(mixing.columns[0], TriplePaths):
-        family, tables = PCFG_IE, tuple(true[name] for name in ("root", "child", "words"))
-        psi = np.stack([triple_compound(*tables, column).ravel() for column in mixing.columns])
-    else:
-        family, tables = DEP_IES, (true["root"], true["argument"])
-        psi = np.stack([pair_compound(*tables, column).ravel() for column in mixing.columns])
-    mixed = mixing.matrix[::step] @ psi
+    family = PCFG_IE if isinstance(mixing.columns[0], TriplePaths) else DEP_IES
+    paths = np.array(mixing.columns)
+    mixed = uniform_family(family.name).moments(mixing.matrix[::step], paths, true)
     rows = mixing.rows[::step]
     exact = [moment(family, true, row.length, tuple(row[1:])).ravel() for row in rows]
     return float(np.abs(mixed - np.stack(exact)).max())
@@ -258,7 +262,7 @@ def test_both_estimates_of_psi_are_the_same_from_exact_moments() -> None:
     eta = np.random.default_rng(2).standard_normal(5)
     A = true["words"] @ true["child"]  # noqa: N806
     psi = (A * true["root"]) @ true["child"].T @ np.diag(A.T @ eta) @ A.T
-    found = unmix_pcfg_ie.unmixed_tensor(exact_triples(true), eta)
+    found = unmix_pcfg_ie.psi_of_tensor(exact_triples(true), eta)
     np.testing.assert_allclose(found, psi, rtol=0, atol=1e-15)
 
 
@@ -346,7 +350,7 @@ def test_the_root_is_counted(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for _, found in (fitted(0), fitted(1)):
         np.testing.assert_allclose(found["argument"] @ found["root"], found["root"], atol=1e-11)
     root, table = medians()
-    monkeypatch.setattr(unmix_dep_ies, "_balanced", lambda down, pi: down)
+    monkeypatch.setattr(unmix_dep_ies, "_balance", lambda down, pi: down)
     old_root, old_table = medians()
     assert root < old_root / 2
     assert table < 1.02 * old_table
@@ -355,12 +359,12 @@ def test_the_root_is_counted(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_margins_that_zeros_are_in_the_way_of() -> None:
     """No table with this zero has these margins: what comes is near, and no error."""
     pi = np.array([0.7, 0.3])
-    found = unmix_dep_ies._balanced(np.array([[0.0, 0.3], [0.7, 0.0]]), pi)
+    found = unmix_dep_ies._balance(np.array([[0.0, 0.3], [0.7, 0.0]]), pi)
     np.testing.assert_allclose(found.sum(axis=0), pi, atol=1e-9)
     assert (found >= 0).all()
     exact = np.array([[0.5, 0.2], [0.2, 0.1]])
-    np.testing.assert_allclose(unmix_dep_ies._balanced(exact, exact.sum(axis=0)), exact, atol=1e-12)
-    np.testing.assert_allclose(unmix_dep_ies._balanced(np.diag(pi), pi), np.diag(pi), atol=1e-12)
+    np.testing.assert_allclose(unmix_dep_ies._balance(exact, exact.sum(axis=0)), exact, atol=1e-12)
+    np.testing.assert_allclose(unmix_dep_ies._balance(np.diag(pi), pi), np.diag(pi), atol=1e-12)
 
 
 @pytest.mark.slow
@@ -454,7 +458,7 @@ def test_a_jump_that_leads_downhill_is_not_taken(monkeypatch) -> None:
     counts = sampled("pcfg-ie", true, 2_000, (1, 2, 3, 5), 7)
     start = random_start("pcfg-ie", tuple("abcd"), 2, np.random.default_rng(0))
     plain = em(start, counts, iterations=12, tolerance=-1.0, accelerate=False)
-    monkeypatch.setattr(uniform_em, "extrapolated", lambda *_: start)
+    monkeypatch.setattr(uniform_em, "extrapolate", lambda *_: start)
     run = em(start, counts, iterations=12, tolerance=-1.0, accelerate=True)
     # every third E-step is wasted on the way back to the start; the others go on as they would
     assert np.diff(run.log_likelihoods).min() > -1e-6
@@ -464,13 +468,13 @@ def test_a_jump_that_leads_downhill_is_not_taken(monkeypatch) -> None:
 
 def test_a_wrong_m_step_lowers_the_likelihood(monkeypatch) -> None:
     """Counts of parents given their children, instead of children given their parents."""
-    real = uniform_em.maximised
+    real = uniform_em.maximise
 
     def wrong(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
         tables = dict(counts.tables) | {"child": counts.tables["child"].T}
         return real(model, UniformCounts(tables, 0.0, 0.0))
 
-    monkeypatch.setattr(uniform_em, "maximised", wrong)
+    monkeypatch.setattr(uniform_em, "maximise", wrong)
     true = clear_pcfg_ie(np.random.default_rng(6), 4, 2)
     true["child"] = np.array([[0.7, 0.9], [0.3, 0.1]])
     counts = sampled("pcfg-ie", true, 2_000, (1, 2, 3, 5), 7)

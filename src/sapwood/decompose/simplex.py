@@ -13,12 +13,10 @@ Weights sum to 1, so vertices and points may be moved together and a constant ma
 is then positive definite as soon as the vertices are affinely independent.
 
 The paper uses Frank-Wolfe, which after thousands of steps still errs by 1e-3. The active-set method
-here ends at the exact support; it is the default, `frank_wolfe` the alternative.
+here ends at the exact support.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,14 +31,6 @@ CHUNK = 8192  # rows solved together: m = 32 then takes up to 70 MB for their Gr
 INDEPENDENCE = 1e-7
 # Gradients of unit vertices are sums of about 32 products: rounding stays below this.
 GRADIENT_TOLERANCE = 1e-14
-
-
-class FrankWolfe(NamedTuple):
-    """Weights, how far each row may be from its optimum, and steps taken."""
-
-    weights: FloatArray  # [n, m]
-    gaps: FloatArray  # [n]; |B' x - y|^2 is at most this far above its minimum
-    n_steps: int
 
 
 def simplex_least_squares(vertices: FloatArray, points: FloatArray) -> FloatArray:
@@ -92,56 +82,6 @@ def simplex_least_squares(vertices: FloatArray, points: FloatArray) -> FloatArra
     return X
 
 
-def frank_wolfe(
-    vertices: FloatArray, points: FloatArray, *, gap: float = 1e-6, max_steps: int = 5000
-) -> FrankWolfe:
-    """The same weights by Frank and Wolfe's method, with exact line search.
-
-        x <- x + a (e_j - x),   j = argmin g_j,   gap = 2 (x'g - min g) >= f(x) - f(x*)
-
-    Parameters
-    ----------
-    gap
-        A row stops once its objective is certain to be this close to its minimum.
-    max_steps
-        Rows that are not there by then are returned with the gap they have.
-
-    Cost: O(n m dim) a step, and steps of the order of 1 / gap.  Reference: Clarkson (2010).
-
-    Examples
-    --------
-    >>> frank_wolfe(np.eye(2), np.array([[3.0, 0.0]])).weights
-    array([[1., 0.]])
-    """
-    B, Y = np.asarray(vertices, dtype=float), np.asarray(points, dtype=float)
-    nearest = np.argmin((B * B).sum(axis=1) - 2 * Y @ B.T, axis=1)
-    X = np.eye(len(B))[nearest]
-    gaps = np.full(len(Y), np.inf)
-    todo = np.arange(len(Y))
-    n_steps = 0
-    while len(todo):
-        x = X[todo]
-        residual = x @ B - Y[todo]
-        g = residual @ B.T
-        j = g.argmin(axis=1)
-        gaps[todo] = 2 * ((x * g).sum(axis=1) - g[np.arange(len(j)), j])
-        going = gaps[todo] > gap
-        if n_steps == max_steps or not going.any():
-            break
-        todo, x, residual, j = todo[going], x[going], residual[going], j[going]
-        toward = B[j] - x @ B
-        length = -(residual * toward).sum(axis=1) / (toward * toward).sum(axis=1)
-        a = np.clip(length, 0.0, 1.0)[:, None]
-        x = (1 - a) * x
-        x[np.arange(len(j)), j] += a[:, 0]
-        X[todo] = x
-        n_steps += 1
-    return FrankWolfe(X, np.maximum(gaps, 0.0), n_steps)
-
-
-# -- the active-set method --------------------------------------------------------------------
-
-
 def _unit_frame(vertices: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Vertices about their mean, in m - 1 coordinates, the largest extent being 1."""
     m = len(vertices)
@@ -164,7 +104,7 @@ def _active_set(B: FloatArray, G: FloatArray, Y: FloatArray) -> FloatArray:
     # Each support is left for a better one, so the loop ends; it never came near this bound.
     for _ in range(50 + 20 * len(B)):
         if not len(todo):
-            return _polished(B, G, Y, X, S)
+            return _polish(B, G, Y, X, S)
         x, s, y = X[todo], S[todo], Y[todo]
         x, s, is_blocked, is_stuck = _move(x, s, _step(G, _gradient(B, x, y), s), entered[todo])
         j, least = _entering(_gradient(B, x, y), x, s)
@@ -191,12 +131,12 @@ def _step(G: FloatArray, g: FloatArray, S: BoolArray) -> FloatArray:
         right = np.stack(
             [-np.take_along_axis(g[rows], index, axis=1), np.ones(index.shape)], axis=2
         )
-        a, w = np.moveaxis(_solved(G, index, right), 2, 0)
+        a, w = np.moveaxis(_solve(G, index, right), 2, 0)
         d[rows[:, None], index] = a - w * (a.sum(axis=1) / w.sum(axis=1))[:, None]
     return d
 
 
-def _solved(G: FloatArray, index: npt.NDArray[np.int64], right: FloatArray) -> FloatArray:
+def _solve(G: FloatArray, index: npt.NDArray[np.int64], right: FloatArray) -> FloatArray:
     n, k, _ = right.shape
     if k < len(G):
         blocks = G[index[:, :, None], index[:, None, :]]
@@ -231,9 +171,7 @@ def _entering(
     return j, reduced[np.arange(len(j)), j]
 
 
-def _polished(
-    B: FloatArray, G: FloatArray, Y: FloatArray, X: FloatArray, S: BoolArray
-) -> FloatArray:
+def _polish(B: FloatArray, G: FloatArray, Y: FloatArray, X: FloatArray, S: BoolArray) -> FloatArray:
     """One more step on the final supports: refines what solving with G, not B, has rounded."""
     better = X + _step(G, _gradient(B, X, Y), S)
     X = np.where((better >= 0).all(axis=1, keepdims=True), better, X)

@@ -13,7 +13,6 @@ are exact from imaginary steps: d mu = Im mu(theta + i h) / h, without any diffe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
 from typing import Any
@@ -21,20 +20,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
-from sapwood.estimators.uniform_em import FLOOR, smoothed
-from sapwood.identify.families import stationary
-from sapwood.identify.mixing import PairRow, TripleRow, pair_mixing, triple_mixing
+from sapwood.estimators.uniform_em import FLOOR, smooth
+from sapwood.estimators.uniform_families import UniformFamily, uniform_family
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 
-FloatArray = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 STEP = 1e-30  # of the imaginary part: nothing is subtracted, so it may be tiny
 LARGEST = 4e6  # entries of the Jacobian: about a second an evaluation
 EVALUATIONS = 60
-ORDER = {"pcfg-ie": 3, "dep-ies": 2}  # words in a moment
-LONGEST = {"pcfg-ie": 10, "dep-ies": 13}  # mixing matrices beyond take long to make
 
 
 @dataclass(frozen=True)
@@ -51,28 +47,29 @@ def fit_moments(start: UniformTreeModel, sentences: SentenceCounts, max_length: 
     """Fit all lengths up to `max_length`; fewer where the Jacobian would be too large."""
     from scipy.optimize import least_squares
 
-    columns = _Columns(start)
-    longest = _affordable(start.family, sentences, max_length, columns.n_free)
-    fitted = _Moments(start.family, sentences.up_to(longest, least=ORDER[start.family]))
+    family = uniform_family(start.family)
+    columns = _Columns(start, family)
+    longest = _affordable_length(family, sentences, max_length, len(columns.start))
+    moments = _Moments(family, sentences.up_to(longest, least=family.order))
 
     def residuals(theta: AnyArray) -> AnyArray:
-        return fitted.residuals(columns.tables(theta))
+        return moments.residuals(columns.tables(theta))
 
     def jacobian(theta: FloatArray) -> FloatArray:
         slopes = [residuals(theta + 1j * STEP * unit).imag / STEP for unit in np.eye(len(theta))]
         return np.stack(slopes, axis=1)
 
     done = least_squares(residuals, columns.start, jacobian, max_nfev=EVALUATIONS)
-    tables = columns.tables(done.x)
-    model = UniformTreeModel(start.family, start.vocabulary, tables)
-    return MomentFit(model, 2 * float(done.cost) / fitted.size, int(done.nfev), longest)
+    model = UniformTreeModel(start.family, start.vocabulary, columns.tables(done.x))
+    return MomentFit(model, 2 * float(done.cost) / moments.target.size, int(done.nfev), longest)
 
 
-def _affordable(family: str, sentences: SentenceCounts, max_length: int, n_free: int) -> int:
+def _affordable_length(
+    family: UniformFamily, sentences: SentenceCounts, max_length: int, n_free: int
+) -> int:
     """The longest sentences whose moments, with those of shorter ones, can be fitted."""
-    order, size, longest = ORDER[family], 0, 0
-    top = min(max_length, LONGEST[family])
-    for length in sentences.up_to(top, least=order).lengths:
+    order, size, longest = family.order, 0, 0
+    for length in sentences.up_to(min(max_length, family.longest), least=order).lengths:
         size += comb(length, order) * sentences.n_words**order * n_free
         if size > LARGEST:
             break
@@ -84,51 +81,38 @@ def _affordable(family: str, sentences: SentenceCounts, max_length: int, n_free:
 
 
 class _Columns:
-    """Tables as free numbers: log-ratios to the largest entry of each column."""
+    """Free tables as free numbers: log-ratios to the largest entry of each column."""
 
-    def __init__(self, model: UniformTreeModel) -> None:
-        self.is_pcfg = model.family == "pcfg-ie"
-        names = list(model.tables) if self.is_pcfg else ["argument"]
-        self.shapes = {name: np.atleast_2d(model.tables[name].T).T.shape for name in names}
-        positive = smoothed(model, FLOOR).tables  # logarithms need it
-        mixed = {name: positive[name].reshape(shape) for name, shape in self.shapes.items()}
-        self.fixed = {name: table.argmax(axis=0) for name, table in mixed.items()}
-        parts = []
-        for name, table in mixed.items():
-            logs = np.log(table) - np.log(table.max(axis=0))
-            parts.append(logs[self._is_free(name)])
+    def __init__(self, model: UniformTreeModel, family: UniformFamily) -> None:
+        self.complete = family.complete
+        positive = smooth(model, FLOOR).tables  # logarithms need it
+        self.shapes = {name: positive[name].shape for name in family.free}
+        self.is_free, parts = {}, []
+        for name in family.free:
+            table = positive[name].reshape(len(positive[name]), -1)
+            is_free = np.arange(len(table))[:, None] != table.argmax(axis=0)
+            self.is_free[name] = is_free
+            parts.append((np.log(table) - np.log(table.max(axis=0)))[is_free])
         self.start = np.concatenate(parts)
-        self.n_free = len(self.start)
-
-    def _is_free(self, name: str) -> npt.NDArray[np.bool_]:
-        is_free = np.ones(self.shapes[name], dtype=bool)
-        is_free[self.fixed[name], np.arange(self.shapes[name][1])] = False
-        return is_free
 
     def tables(self, theta: AnyArray) -> dict[str, AnyArray]:
         """The tables of free numbers; complex where they are."""
         tables, at = {}, 0
-        for name, shape in self.shapes.items():
-            weights = np.ones(shape, dtype=theta.dtype)
-            is_free = self._is_free(name)
+        for name, is_free in self.is_free.items():
+            weights = np.ones(is_free.shape, dtype=theta.dtype)
             n = int(is_free.sum())
             weights[is_free] = np.exp(theta[at : at + n])
             at += n
-            tables[name] = weights / weights.sum(axis=0)
-        if self.is_pcfg:
-            tables["root"] = tables["root"][:, 0]
-            return tables
-        return {"root": np.asarray(stationary(tables["argument"])), **tables}
+            tables[name] = (weights / weights.sum(axis=0)).reshape(self.shapes[name])
+        return self.complete(tables)
 
 
 class _Moments:
     """Observed moments, and those of tables, in units of their sampling noise."""
 
-    def __init__(self, family: str, sentences: SentenceCounts) -> None:
-        longest, self.family = sentences.lengths[-1], family
-        mixing = triple_mixing(longest) if family == "pcfg-ie" else pair_mixing(longest)
-        present = set(sentences.lengths)
-        rows = [r for r, row in enumerate(mixing.rows) if row.length in present and _is_plain(row)]
+    def __init__(self, family: UniformFamily, sentences: SentenceCounts) -> None:
+        self.family, mixing = family, family.mixing(sentences.lengths[-1])
+        rows = [r for r, row in enumerate(mixing.rows) if row.length in sentences.rows]
         matrix = mixing.matrix[rows]
         used = np.flatnonzero(matrix.any(axis=0))
         self.matrix = matrix[:, used]
@@ -138,42 +122,7 @@ class _Moments:
         n = np.array([sentences.n_sentences(row.length) for row in named])[:, None]
         self.target = np.stack(target)
         self.weight = np.sqrt(n / (self.target + 1 / n))
-        self.size = self.target.size
 
     def residuals(self, tables: dict[str, AnyArray]) -> AnyArray:
-        compute: Callable[..., AnyArray] = (
-            self._triples if self.family == "pcfg-ie" else self._pairs
-        )
-        return np.asarray((compute(**tables) - self.target) * self.weight).ravel()
-
-    def _triples(self, root: AnyArray, child: AnyArray, words: AnyArray) -> AnyArray:
-        """Moments M Psi, where the five paths end in states, then in words; [rows, d^3]."""
-        k = len(root)
-        outgroup, p0, p1, p2, p3, p4 = self.paths.T
-        steps = _powers(child, int(self.paths[:, 1:].max()))
-        top = (steps @ root)[p0]  # [columns, k]
-        upper = np.einsum("nh,noh,ngh->nog", top, steps[p1], steps[p2], optimize=True)
-        lower = np.einsum("nag,nbg->ngab", steps[p3], steps[p4]).reshape(-1, k, k * k)
-        core = (upper @ lower).reshape(-1, k, k, k)  # outgroup, first, second
-        core[outgroup == 2] = np.moveaxis(core[outgroup == 2], 1, 3)
-        states = (self.matrix @ core.reshape(len(core), -1)).reshape(-1, k, k, k)
-        tensor = np.einsum("rabc,xa,yb,zc->rxyz", states, words, words, words, optimize=True)
-        return np.asarray(tensor.reshape(len(states), -1))
-
-    def _pairs(self, root: AnyArray, argument: AnyArray) -> AnyArray:
-        steps = _powers(argument, int(self.paths.max()))
-        first, second = self.paths.T
-        psi = np.einsum("nah,h,nbh->nab", steps[first], root, steps[second], optimize=True)
-        return np.asarray(self.matrix @ psi.reshape(len(psi), -1))
-
-
-def _is_plain(row: TripleRow | PairRow) -> bool:
-    """A triple is one moment whichever of its words is contracted: the last is."""
-    return isinstance(row, PairRow) or row.k > row.j
-
-
-def _powers(matrix: AnyArray, largest: int) -> AnyArray:
-    powers = [np.eye(len(matrix), dtype=matrix.dtype)]
-    for _ in range(largest):
-        powers.append(matrix @ powers[-1])
-    return np.stack(powers)
+        found = self.family.moments(self.matrix, self.paths, tables)
+        return np.asarray((found - self.target) * self.weight).ravel()

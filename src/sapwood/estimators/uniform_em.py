@@ -12,26 +12,21 @@ falls (generalised EM).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from time import process_time
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.estimators.uniform_families import uniform_family
 from sapwood.execute import map_reduce
-from sapwood.identify.families import family_of, random_parameters, stationary
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 from sapwood.moments.uniform_counts import UniformCounts
 
-FloatArray = npt.NDArray[np.float64]
 FLOOR = 1e-3  # share of the uniform distribution in a start: EM never leaves a probability of 0
-TINY = 1e-12  # below that a probability is 0 for the logarithms of Q
 SHARD_SENTENCES = 20_000  # shards depend on the data alone, so that jobs never change a sum
 SHORTEST = 0.1  # what a jump leaves of a probability at least
-CLIMB = {"maxiter": 20, "ftol": 1e-14, "gtol": 1e-10}  # of the M-step of DEP-IES
 
 
 @dataclass
@@ -89,20 +84,20 @@ def em(
     Reference: Varadhan and Roland (2008) for the acceleration.
     """
     begun = process_time()
-    climb = _Climb(sentences, n_jobs)
-    first = climb.expect(smoothed(start, floor))
+    path = _Path(sentences, n_jobs)
+    first = path.expect(smooth(start, floor))
     least = tolerance * max(sentences.total, 1.0)
-    while climb.n_steps < iterations:
-        second = climb.expect(maximised(first.model, first.counts))
-        climb.has_converged = second.gain_over(first) < least
-        if climb.has_converged or climb.n_steps >= iterations:
+    while path.n_steps < iterations:
+        second = path.expect(maximise(first.model, first.counts))
+        path.has_converged = second.gain_over(first) < least
+        if path.has_converged or path.n_steps >= iterations:
             first = max(first, second, key=_Point.key)
             break
-        third = maximised(second.model, second.counts)
-        jump = climb.jump(first.model, second, third) if accelerate else None
-        first = jump or climb.expect(third)
-    kept = [point.counts.log_likelihood for point in climb.path]
-    return EMRun(first.model, kept, climb.n_steps, climb.has_converged, process_time() - begun)
+        third = maximise(second.model, second.counts)
+        jump = path.jump(first.model, second, third) if accelerate else None
+        first = jump or path.expect(third)
+    kept = [point.counts.log_likelihood for point in path.points]
+    return EMRun(first.model, kept, path.n_steps, path.has_converged, process_time() - begun)
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ class _Point:
         return self.counts.log_likelihood - other.counts.log_likelihood
 
 
-class _Climb:
+class _Path:
     """E-steps over the same sentences, and the path that they took."""
 
     def __init__(self, sentences: SentenceCounts, n_jobs: int) -> None:
@@ -129,7 +124,7 @@ class _Climb:
         self.shards = sentences.shards(-(-n_distinct // SHARD_SENTENCES))
         self.n_steps = 0
         self.has_converged = False
-        self.path: list[_Point] = []
+        self.points: list[_Point] = []
 
     def expect(self, model: UniformTreeModel, least: _Point | None = None) -> _Point:
         task = partial(UniformCounts.of, model=model)
@@ -137,21 +132,21 @@ class _Climb:
         self.n_steps += 1
         point = _Point(model, counts)
         if least is None or point.key() >= least.key():
-            self.path.append(point)
+            self.points.append(point)
         return point
 
     def jump(
         self, first: UniformTreeModel, second: _Point, third: UniformTreeModel
     ) -> _Point | None:
         """Where three models on the way to an optimum point to, if that is any better."""
-        ahead = extrapolated(first, second.model, third)
+        ahead = extrapolate(first, second.model, third)
         if ahead is None:
             return None
         point = self.expect(ahead, least=second)
         return point if point.key() >= second.key() else None
 
 
-def extrapolated(
+def extrapolate(
     first: UniformTreeModel, second: UniformTreeModel, third: UniformTreeModel
 ) -> UniformTreeModel | None:
     """The limit of a geometric series of steps; None where they do not shrink.
@@ -171,74 +166,16 @@ def extrapolated(
         # A jump may shorten a probability, but not below 0.
         kept = np.maximum(ahead, SHORTEST * z[name])
         tables[name] = kept / kept.sum(axis=0)
-    return _model(first.family, first.vocabulary, tables)
+    return uniform_family(first.family).model(first.vocabulary, tables)
 
 
-def smoothed(model: UniformTreeModel, share: float) -> UniformTreeModel:
+def smooth(model: UniformTreeModel, share: float) -> UniformTreeModel:
     """A little of the uniform distribution mixed into every column."""
     tables = {name: (1 - share) * t + share / len(t) for name, t in model.tables.items()}
-    return _model(model.family, model.vocabulary, tables)
+    return uniform_family(model.family).model(model.vocabulary, tables)
 
 
-def random_start(
-    family: str, vocabulary: tuple[str, ...], n_states: int, rng: np.random.Generator
-) -> UniformTreeModel:
-    """Every column uniform on its simplex."""
-    drawn = random_parameters(family_of(family), len(vocabulary), n_states, rng)
-    return _model(family, vocabulary, drawn)
-
-
-def _model(
-    family: str, vocabulary: tuple[str, ...], tables: Mapping[str, FloatArray]
-) -> UniformTreeModel:
-    """A model of its tables; the root of DEP-IES follows from its arguments."""
-    if family == "dep-ies":
-        argument = tables["argument"]
-        tables = {"root": np.asarray(stationary(argument)), "argument": argument}
-    return UniformTreeModel(family, vocabulary, tables)
-
-
-def maximised(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
+def maximise(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
     """The M-step."""
-    if model.family == "dep-ies":
-        tables = {"argument": _stationary_maximum(model.tables["argument"], counts.tables)}
-    else:
-        tables = {n: _normalised(t, model.tables[n]) for n, t in counts.tables.items()}
-    return _model(model.family, model.vocabulary, tables)
-
-
-def _normalised(counts: FloatArray, old: FloatArray) -> FloatArray:
-    """Columns divided by their totals; what was never used stays as it was."""
-    total = counts.sum(axis=0)
-    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), old)
-
-
-def _stationary_maximum(old: FloatArray, counts: Mapping[str, FloatArray]) -> FloatArray:
-    from scipy.optimize import minimize
-
-    N, r = counts["argument"], counts["root"]  # noqa: N806 - as in the formula
-    plain = _normalised(N, old)
-    plain = (1 - TINY) * plain + TINY / len(plain)
-    starts = [np.log(np.maximum(table, TINY)).ravel() for table in (plain, old)]
-    logits = min(starts, key=lambda start: _loss(start, N, r)[0])
-    done = minimize(_loss, logits, (N, r), "L-BFGS-B", jac=True, options=CLIMB)
-    best = done.x if done.fun <= _loss(logits, N, r)[0] else logits
-    return _softmax(best.reshape(old.shape))
-
-
-def _softmax(logits: FloatArray) -> FloatArray:
-    weights = np.exp(logits - logits.max(axis=0))
-    return np.asarray(weights / weights.sum(axis=0))
-
-
-def _loss(logits: FloatArray, N: FloatArray, r: FloatArray) -> tuple[float, FloatArray]:  # noqa: N803
-    """-Q(A) and its gradient in the logits of A's columns, both a count."""
-    d = len(r)
-    A = np.maximum(_softmax(logits.reshape(d, d)), TINY)  # noqa: N806
-    pi = np.maximum(np.asarray(stationary(A / A.sum(axis=0))), TINY)
-    Q = float((N * np.log(A)).sum() + (r * np.log(pi)).sum())  # noqa: N806
-    solved = np.linalg.solve((np.eye(d) - A + pi[:, None]).T, r / pi)
-    gradient = N / A + np.outer(solved, pi)
-    inner = A * (gradient - (A * gradient).sum(axis=0))
-    n = float(r.sum() + N.sum())
-    return -Q / n, -inner.ravel() / n
+    family = uniform_family(model.family)
+    return family.model(model.vocabulary, family.maximise(model.tables, counts.tables))

@@ -10,23 +10,21 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sapwood.arguments import as_items
+from sapwood.arrays import FloatArray
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
 from sapwood.estimators.moment_fit import fit_moments
-from sapwood.estimators.uniform_em import FLOOR, em, smoothed
+from sapwood.estimators.uniform_em import FLOOR, em, smooth
+from sapwood.estimators.uniform_families import uniform_family
 from sapwood.identify.check import check, remedy
 from sapwood.identify.families import family_of, moments
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 from sapwood.moments.uniform_counts import UniformCounts
 
-FloatArray = npt.NDArray[np.float64]
 # Relative error of the eigenvectors, to first order, above which they mean little.
 UNSURE = 0.3
-# Moments that a closed form adds up, with their factors.
-UNMIXED_NOISE = {"pcfg-ie": 3, "dep-ies": 7}
 LARGEST_REPORT = 8  # states of the report on a pcfg: a second, and more states look the same
 CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
 
@@ -106,18 +104,7 @@ def count_sentences(sentences: Iterable[Sequence[str]], max_words: int) -> Corpu
     return Corpus(vocabulary, SentenceCounts.of(ids, len(vocabulary)))
 
 
-def require_lengths(counts: SentenceCounts, lengths: tuple[int, ...], family: str) -> None:
-    """Refuse sentences that the closed form cannot use."""
-    for length in lengths:
-        if not counts.n_sentences(length):
-            have = ", ".join(str(n) for n in counts.lengths[:12])
-            needed = " and ".join(str(n) for n in lengths)
-            msg = f"no sentence of {length} words; found lengths {have}"
-            hint = f"unmixing {family} starts from sentences of {needed} words: add some"
-            raise SapwoodError(msg, hint=hint)
-
-
-def proper(table: FloatArray) -> tuple[FloatArray, float]:
+def clip_columns(table: FloatArray) -> tuple[FloatArray, float]:
     """Columns as distributions, negative entries set to 0; and the largest share so removed."""
     clipped = np.maximum(table, 0.0)
     total = clipped.sum(axis=0)
@@ -174,7 +161,7 @@ def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) 
             errors.append(float(np.abs(counts.joint(length, pair) - mu).sum()))
             noises.append(float(np.sqrt(2 * np.maximum(mu * (1 - mu), 0.0) / (np.pi * n)).sum()))
     info.moment_error, info.moment_noise = float(np.mean(errors)), float(np.mean(noises))
-    multiple = 1 if info.refined != "none" else UNMIXED_NOISE[model.family]
+    multiple = 1 if info.refined != "none" else uniform_family(model.family).noise
     if info.moment_error > 3 * multiple * info.moment_noise:
         info.warn(
             f"the model's pairs of words are {info.moment_error:.3f} (L1) away from those counted, "
@@ -219,7 +206,7 @@ def _better_start(
     except SapwoodError:  # too many words for that
         return model
     read = counts.up_to(max_length)
-    found = [UniformCounts.of(read, smoothed(one, FLOOR)) for one in (model, fitted)]
+    found = [UniformCounts.of(read, smooth(one, FLOOR)) for one in (model, fitted)]
     gains = found[1].log_likelihood > found[0].log_likelihood
     return fitted if gains else model
 

@@ -25,24 +25,23 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.decompose.diagonalise import Roots, stochastic_root
 from sapwood.errors import SapwoodError
 from sapwood.estimators.shared_parameters import OfHiddenTrees
+from sapwood.estimators.uniform_families import DEP_IES
 from sapwood.estimators.unmix import (
     UnmixInfo,
     check_conditioning,
     check_fit,
+    clip_columns,
     count_sentences,
-    proper,
     refine,
-    require_lengths,
 )
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 
-FloatArray = npt.NDArray[np.float64]
 TINY = 1e-13
 MOST_ROUNDS = 1000  # of balancing; 20 do, mostly
 MAX_WORDS = 300  # every eigenvalue of words x words has a root to choose
@@ -73,7 +72,7 @@ class UnmixDEPIES(OfHiddenTrees):
         """Learn from sentences, each a list of words; some need two words, and some three."""
         self._check_parameters()
         vocabulary, counts = count_sentences(sentences, MAX_WORDS)
-        require_lengths(counts, (2, 3), "dep-ies")
+        DEP_IES.require_lengths(counts)
         return self.fit_counts(counts, vocabulary)
 
     def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
@@ -90,7 +89,7 @@ class UnmixDEPIES(OfHiddenTrees):
         n = min(counts.n_sentences(2), counts.n_sentences(3))
         check_conditioning(info, n)
         self._check_roots(info)
-        start = UniformTreeModel("dep-ies", names, tables)
+        start = UniformTreeModel(DEP_IES.name, names, tables)
         self.model_ = refine(start, counts, info, self.get_params())
         check_fit(info, self.model_, counts)
         self.info_ = info
@@ -116,18 +115,18 @@ class UnmixDEPIES(OfHiddenTrees):
         self.info_ = UnmixInfo({2: np.inf, 3: np.inf})
         tables = self._unmix(PairMoments(mu_12, mu_13, two), two.sum(axis=1), self.info_)
         names = tuple(vocabulary or map(str, range(len(two))))
-        self.model_ = UniformTreeModel("dep-ies", names, tables)
+        self.model_ = UniformTreeModel(DEP_IES.name, names, tables)
         return self
 
     def _unmix(self, pairs: PairMoments, pi: FloatArray, info: UnmixInfo) -> dict[str, FloatArray]:
         if (pi <= 0).any():
             msg = f"word number {int(np.argmin(pi))} never occurs, so nothing is known below it"
             raise SapwoodError(msg, hint="leave it out of the vocabulary")
-        self.roots_ = unmixed_roots(pairs, pi)
+        self.roots_ = find_root(pairs, pi)
         info.gap = self.roots_.gap
         info.noise_gain = _noise_gain(self.roots_, pi)
-        argument, info.clipped = proper(_with_pairs(self.roots_.A, pairs, pi))
-        return {"root": pi, "argument": _balanced(argument * pi, pi) / pi}
+        argument, info.clipped = clip_columns(_with_pairs(self.roots_.A, pairs, pi))
+        return {"root": pi, "argument": _balance(argument * pi, pi) / pi}
 
     def _check_roots(self, info: UnmixInfo) -> None:
         if self.roots_.runner_up < 1.5 * self.roots_.mismatch:
@@ -138,7 +137,7 @@ class UnmixDEPIES(OfHiddenTrees):
             )
 
 
-def unmixed_roots(pairs: PairMoments, pi: FloatArray) -> Roots:
+def find_root(pairs: PairMoments, pi: FloatArray) -> Roots:
     """Steps 1 and 2: A A + A from the moments, and its root that fits them."""
     C = (7 * (pairs.mu_13 - pairs.mu_12) + 2 * pairs.two) / pi  # noqa: N806 - a matrix
 
@@ -161,7 +160,7 @@ def _with_pairs(A: FloatArray, pairs: PairMoments, pi: FloatArray) -> FloatArray
     return np.asarray(((down - down.T) / 2 + pairs.two) / pi)
 
 
-def _balanced(down: FloatArray, pi: FloatArray) -> FloatArray:
+def _balance(down: FloatArray, pi: FloatArray) -> FloatArray:
     """The nearest table, in relative entropy, whose rows and columns both sum to pi.
 
     Rows and columns are scaled in turn (Sinkhorn and Knopp 1967). A little of the table of

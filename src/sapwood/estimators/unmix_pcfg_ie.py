@@ -22,25 +22,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.decompose.diagonalise import decompose
 from sapwood.errors import SapwoodError
 from sapwood.estimators.parameters import maybe, parameter, positional, whole
 from sapwood.estimators.shared_parameters import OfHiddenTrees
+from sapwood.estimators.uniform_families import PCFG_IE
 from sapwood.estimators.unmix import (
     UnmixInfo,
     check_conditioning,
     check_fit,
+    clip_columns,
     count_sentences,
-    proper,
     refine,
-    require_lengths,
 )
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 
-FloatArray = npt.NDArray[np.float64]
 MAX_WORDS = 2000  # matrices are words x words
 Contract = Callable[[FloatArray], FloatArray]
 
@@ -71,7 +70,7 @@ class UnmixPCFGIE(OfHiddenTrees):
         self._check_parameters()
         vocabulary, counts = count_sentences(sentences, MAX_WORDS)
         self._check_words(len(vocabulary))
-        require_lengths(counts, (3,), "pcfg-ie")
+        PCFG_IE.require_lengths(counts)
         return self.fit_counts(counts, vocabulary)
 
     def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
@@ -79,10 +78,10 @@ class UnmixPCFGIE(OfHiddenTrees):
         self._check_parameters()
         names = tuple(vocabulary or map(str, range(counts.n_words)))
         info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
-        tables = self._unmix(lambda eta: unmixed(counts, eta), counts.n_words, info)
+        tables = self._unmix(lambda eta: psi_of_counts(counts, eta), counts.n_words, info)
         check_conditioning(info, counts.n_sentences(3))
-        start = UniformTreeModel("pcfg-ie", names, tables)
-        self.model_ = _ordered(refine(start, counts, info, self.get_params()))
+        start = UniformTreeModel(PCFG_IE.name, names, tables)
+        self.model_ = _sort_states(refine(start, counts, info, self.get_params()))
         check_fit(info, self.model_, counts)
         self.info_ = info
         return self
@@ -99,9 +98,9 @@ class UnmixPCFGIE(OfHiddenTrees):
         d = len(mu_123)
         self._check_words(d)
         self.info_ = UnmixInfo({3: np.inf})
-        tables = self._unmix(lambda eta: unmixed_tensor(mu_123, eta), d, self.info_)
+        tables = self._unmix(lambda eta: psi_of_tensor(mu_123, eta), d, self.info_)
         names = tuple(vocabulary or map(str, range(d)))
-        self.model_ = _ordered(UniformTreeModel("pcfg-ie", names, tables))
+        self.model_ = _sort_states(UniformTreeModel(PCFG_IE.name, names, tables))
         return self
 
     def _check_words(self, n_words: int) -> None:
@@ -122,13 +121,13 @@ class UnmixPCFGIE(OfHiddenTrees):
         return _tables(found.M1, whole, info)
 
 
-def unmixed(counts: SentenceCounts, eta: FloatArray) -> FloatArray:
+def psi_of_counts(counts: SentenceCounts, eta: FloatArray) -> FloatArray:
     """Psi(eta) of counted sentences, [d, d]."""
     places = (((1, 2), 3), ((1, 3), 2), ((2, 3), 1))
     return _mean_psi(*(counts.contracted(3, pair, third, eta) for pair, third in places))
 
 
-def unmixed_tensor(mu_123: FloatArray, eta: FloatArray) -> FloatArray:
+def psi_of_tensor(mu_123: FloatArray, eta: FloatArray) -> FloatArray:
     """Psi(eta) of a joint distribution, [d, d]."""
     forms = ("abc,c->ab", "abc,b->ac", "abc,a->bc")
     return _mean_psi(*(np.einsum(form, mu_123, eta) for form in forms))
@@ -144,16 +143,16 @@ def _tables(M1: FloatArray, whole: FloatArray, info: UnmixInfo) -> dict[str, Flo
     """Step 3: pi, T and O from the columns of A and Psi(1)."""
     A = M1 / M1.sum(axis=0)  # noqa: N806 - a matrix
     inverse = np.linalg.pinv(A)
-    root, removed = proper((inverse @ whole.sum(axis=1))[:, None])
+    root, removed = clip_columns((inverse @ whole.sum(axis=1))[:, None])
     # A state that is never at the root leaves its column of T open.
     pi = np.maximum(root[:, 0], 1e-9)
-    child, from_child = proper(inverse @ whole.T @ inverse.T / pi)
-    words, from_words = proper(A @ np.linalg.pinv(child))
+    child, from_child = clip_columns(inverse @ whole.T @ inverse.T / pi)
+    words, from_words = clip_columns(A @ np.linalg.pinv(child))
     info.clipped = max(removed, from_child, from_words)
     return {"root": root[:, 0], "child": child, "words": words}
 
 
-def _ordered(model: UniformTreeModel) -> UniformTreeModel:
+def _sort_states(model: UniformTreeModel) -> UniformTreeModel:
     """States in falling order of their probability at the root."""
     t = model.tables
     order = np.argsort(-t["root"], kind="stable")

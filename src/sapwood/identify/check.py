@@ -113,7 +113,9 @@ def check_map(
         rank=unseen.rank,
         numbers=len(matrix),
         prime=field.prime,
-        movable=_movable(model.tables, unseen, field),
+        movable={
+            name: rank(unseen.basis[_rows(model.tables, name)], field) for name in model.tables
+        },
         explanation=_explanation(model, symmetries, point, matrix, unseen),
     )
     del matrix
@@ -127,7 +129,10 @@ def family_map(
     found = family_of(family)
     k = _check_sizes(found, words, states, length)
     seen = observations(moments, length)
-    _check_picked(seen, words)
+    for each in seen:
+        if each.picked is not None and not 1 <= each.picked <= words:
+            msg = f"moments pick word {each.picked} of {words}"
+            raise SapwoodError(msg, hint=f"pick a word from e1 to e{words}")
     _check_memory(found.tables(words, k), seen, (words, k, length))
 
     def moment_map(parameters: Parameters) -> list[Array]:
@@ -141,11 +146,6 @@ def family_map(
 
 
 # -- what cannot be learnt --------------------------------------------------------------------
-
-
-def _movable(tables: Mapping[str, Table], unseen: NullSpace, field: Residues) -> dict[str, int]:
-    """Rank of the null space within each table."""
-    return {name: rank(unseen.basis[_rows(tables, name)], field) for name in tables}
 
 
 def _explanation(
@@ -303,13 +303,6 @@ def _check_sizes(family: Family, words: int, states: int | None, length: int) ->
         msg = f"{family.name} has no hidden states, found states {states}"
         raise SapwoodError(msg, hint="leave --states out: dependencies connect words directly")
     return states or 1
-
-
-def _check_picked(seen: list[Observation], words: int) -> None:
-    for each in seen:
-        if each.picked is not None and not 1 <= each.picked <= words:
-            msg = f"moments pick word {each.picked} of {words}"
-            raise SapwoodError(msg, hint=f"pick a word from e1 to e{words}")
 
 
 def _check_memory(

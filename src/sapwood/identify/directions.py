@@ -94,7 +94,7 @@ def order_of_pairs(point: Point) -> Iterator[Change]:
             e[row, column], e[column, row] = 1, -1
             root = e.sum(axis=0)
             change = _conditional(point["argument"], point["root"], e, root)
-            yield {"root": point["root"].lifted(root), "argument": change}
+            yield {"root": point["root"].lift(root), "argument": change}
 
 
 def side_of_pairs(point: Point) -> Iterator[Change]:
@@ -109,7 +109,7 @@ def side_of_pairs(point: Point) -> Iterator[Change]:
             e[row, row] = e[column, column] = -1
             root = e.sum(axis=0)
             yield {
-                "root": point["root"].lifted(root),
+                "root": point["root"].lift(root),
                 "left": _conditional(point["left"], point["root"], -e.T, root),
                 "right": _conditional(point["right"], point["root"], e, root),
             }
@@ -134,7 +134,7 @@ def _conditional(table: Dual, root: Dual, joint: AnyArray, margin: AnyArray) -> 
     """Change of A = F diag(root)^-1: (E - A diag(change of root)) diag(root)^-1."""
     field = root.field
     inverse = field.inverse(np.diag(root.value))
-    change = field.reduced(joint - table.value * field.array(margin))
+    change = field.normalise(joint - table.value * field.array(margin))
     return Dual(field.matmul(change, inverse), np.zeros((0, *table.shape), np.int64), field)
 
 

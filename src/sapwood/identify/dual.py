@@ -17,7 +17,7 @@ that probability; they are never too large, unless p divides what is not zero in
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
+from math import prod
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -38,7 +38,7 @@ class Field(Protocol):
     def array(self, values: npt.ArrayLike) -> AnyArray:
         """Numbers of this field from integers, or from floats where the field has them."""
 
-    def reduced(self, values: AnyArray) -> AnyArray:
+    def normalise(self, values: AnyArray) -> AnyArray:
         """The same numbers in their normal form."""
 
     def matmul(self, left: AnyArray, right: AnyArray) -> AnyArray:
@@ -55,7 +55,7 @@ class Reals:
         """Floats."""
         return np.asarray(values, dtype=float)
 
-    def reduced(self, values: AnyArray) -> AnyArray:
+    def normalise(self, values: AnyArray) -> AnyArray:
         """The values themselves."""
         return values
 
@@ -86,13 +86,14 @@ class Residues:
         given = np.asarray(values)
         if given.dtype.kind == "O":  # integers of more than 63 bits
             given = np.asarray(given % self.prime)
-            given = given.astype(np.int64) if _are_integers(given) else given
+            are_integers = all(isinstance(each, int) for each in given.flat)
+            given = given.astype(np.int64) if are_integers else given
         if given.dtype.kind not in "iub":
             msg = f"an array of {given.dtype} has no residues modulo {self.prime}"
             raise SapwoodError(msg, hint="use integers: write x / 3 for a third of x")
         return np.asarray((given % self.prime).astype(np.int64))
 
-    def reduced(self, values: AnyArray) -> AnyArray:
+    def normalise(self, values: AnyArray) -> AnyArray:
         """Residues in [0, p)."""
         return np.asarray(values % self.prime)
 
@@ -113,26 +114,31 @@ class Residues:
     def inverse(self, matrix: AnyArray) -> AnyArray:
         """Inverse of a square matrix, by Gauss and Jordan."""
         size = len(matrix)
-        work = np.concatenate([matrix % self.prime, np.eye(size, dtype=np.int64)], axis=1)
-        for column in range(size):
-            rows = np.flatnonzero(work[column:, column])
-            if not len(rows):
-                msg = f"a matrix of {size} rows has no inverse modulo {self.prime}"
-                raise SapwoodError(msg, hint="draw another point: use another seed")
-            work[[column, column + rows[0]]] = work[[column + rows[0], column]]
-            work[column] = work[column] * self.reciprocal(int(work[column, column])) % self.prime
-            factors = work[:, column].copy()
-            factors[column] = 0
-            work = (work - factors[:, None] * work[column]) % self.prime
+        work, pivots = self.echelon(np.concatenate([matrix, np.eye(size, dtype=np.int64)], axis=1))
+        if pivots != list(range(size)):
+            msg = f"a matrix of {size} rows has no inverse modulo {self.prime}"
+            raise SapwoodError(msg, hint="draw another point: use another seed")
         return np.asarray(work[:, size:])
 
-    def reciprocal(self, number: int) -> int:
-        """1 / number."""
-        return pow(number, -1, self.prime)
-
-
-def _are_integers(values: AnyArray) -> bool:
-    return all(isinstance(each, int) for each in values.flat)
+    def echelon(self, matrix: AnyArray) -> tuple[AnyArray, list[int]]:
+        """Reduced echelon form without its zero rows, and the columns of its pivots."""
+        work = np.array(matrix % self.prime, dtype=np.int64)
+        pivots: list[int] = []
+        for column in range(work.shape[1]):
+            top = len(pivots)
+            rows = np.flatnonzero(work[top:, column])
+            if not len(rows):
+                continue
+            work[[top, top + rows[0]]] = work[[top + rows[0], top]]
+            work[top] = work[top] * pow(int(work[top, column]), -1, self.prime) % self.prime
+            factors = work[:, column].copy()
+            factors[top] = 0
+            hit = np.flatnonzero(factors)
+            # Columns to the left hold finished pivots, and the pivot row is zero there.
+            changed = work[hit, column:] - factors[hit, None] * work[top, column:]
+            work[hit, column:] = changed % self.prime
+            pivots.append(column)
+        return work[: len(pivots)], pivots
 
 
 class Dual:
@@ -166,10 +172,10 @@ class Dual:
         """Axes of the value."""
         return self.value.ndim
 
-    def _made(self, value: AnyArray, tangent: AnyArray) -> Dual:
-        return Dual(self.field.reduced(value), self.field.reduced(tangent), self.field)
+    def _with(self, value: AnyArray, tangent: AnyArray) -> Dual:
+        return Dual(self.field.normalise(value), self.field.normalise(tangent), self.field)
 
-    def lifted(self, other: object) -> Dual:
+    def lift(self, other: object) -> Dual:
         """A constant as an array without derivatives; a dual array as it is."""
         if isinstance(other, Dual):
             return other
@@ -177,14 +183,14 @@ class Dual:
         return Dual(value, np.zeros((len(self.tangent), *value.shape), value.dtype), self.field)
 
     def __add__(self, other: object) -> Dual:
-        x, y = _aligned(self, self.lifted(other))
-        return self._made(x.value + y.value, x.tangent + y.tangent)
+        x, y = _align(self, self.lift(other))
+        return self._with(x.value + y.value, x.tangent + y.tangent)
 
     def __neg__(self) -> Dual:
-        return self._made(-self.value, -self.tangent)
+        return self._with(-self.value, -self.tangent)
 
     def __sub__(self, other: object) -> Dual:
-        return self + (-self.lifted(other))
+        return self + (-self.lift(other))
 
     def __rsub__(self, other: object) -> Dual:
         return -self + other
@@ -192,27 +198,27 @@ class Dual:
     def __mul__(self, other: object) -> Dual:
         if isinstance(other, int):
             factor = self.field.array(other)
-            return self._made(self.value * factor, self.tangent * factor)
-        x, y = _aligned(self, self.lifted(other))
+            return self._with(self.value * factor, self.tangent * factor)
+        x, y = _align(self, self.lift(other))
         left, right = (
-            self.field.reduced(x.tangent * y.value),
-            self.field.reduced(x.value * y.tangent),
+            self.field.normalise(x.tangent * y.value),
+            self.field.normalise(x.value * y.tangent),
         )
-        return self._made(x.value * y.value, left + right)
+        return self._with(x.value * y.value, left + right)
 
     __radd__ = __add__
     __rmul__ = __mul__
 
     def __truediv__(self, number: int) -> Dual:
         factor = self.field.inverse(self.field.array([[number]]))[0, 0]
-        return self._made(self.value * factor, self.tangent * factor)
+        return self._with(self.value * factor, self.tangent * factor)
 
     def __matmul__(self, other: Array) -> Dual:
         left, right = "ab"[-self.ndim :], "bc"[: other.ndim]
         return cast(Dual, einsum(f"{left},{right}->{left[:-1]}{right[1:]}", self, other))
 
     def __rmatmul__(self, other: AnyArray) -> Dual:
-        return self.lifted(other) @ self
+        return self.lift(other) @ self
 
     def __getitem__(self, key: Any) -> Dual:
         at = key if isinstance(key, tuple) else (key,)
@@ -225,7 +231,7 @@ class Dual:
 
     def sum(self, axis: int) -> Dual:
         """Sum over one axis, counted from the front."""
-        return self._made(self.value.sum(axis=axis), self.tangent.sum(axis=axis % self.ndim + 1))
+        return self._with(self.value.sum(axis=axis), self.tangent.sum(axis=axis % self.ndim + 1))
 
     @property
     def T(self) -> Dual:  # noqa: N802 - the name that NumPy gives it
@@ -237,7 +243,7 @@ class Dual:
 Array: TypeAlias = "AnyArray | Dual"
 
 
-def _aligned(x: Dual, y: Dual) -> tuple[Dual, Dual]:
+def _align(x: Dual, y: Dual) -> tuple[Dual, Dual]:
     """Both with the same number of axes, so that the directions stay in front of all of them."""
     if x.ndim == y.ndim:
         return x, y
@@ -250,11 +256,11 @@ def solve(matrix: Array, right: Array) -> Array:
     """The vector x with matrix @ x = right."""
     if not isinstance(matrix, Dual):
         return np.asarray(np.linalg.solve(matrix, right))  # type: ignore[arg-type]
-    vector = matrix.lifted(right)
+    vector = matrix.lift(right)
     field = matrix.field
     inverse = field.inverse(matrix.value)
     x = field.matmul(inverse, vector.value[:, None])
-    rest = field.reduced(vector.tangent[..., None] - field.matmul(matrix.tangent, x))
+    rest = field.normalise(vector.tangent[..., None] - field.matmul(matrix.tangent, x))
     return Dual(x[:, 0], field.matmul(inverse, rest)[..., 0], field)
 
 
@@ -281,11 +287,11 @@ def einsum(subscripts: str, *operands: Array) -> Array:
         raise SapwoodError(msg, hint="multiply with an identity matrix to take a diagonal")
     first, last = operands[0], letters[0]
     dual = next(each for each in operands if isinstance(each, Dual))
-    result = dual.lifted(first)
+    result = dual.lift(first)
     for place, (operand, names) in enumerate(zip(operands[1:], letters[1:], strict=True), 2):
         wanted = set(output).union(*letters[place:])
-        result, last = _pair(result, last, dual.lifted(operand), names, wanted)
-    return _arranged(_without(result, last, output), _kept(last, output), output)
+        result, last = _pair(result, last, dual.lift(operand), names, wanted)
+    return _transpose(_without(result, last, output), _kept(last, output), output)
 
 
 def _pair(x: Dual, left: str, y: Dual, right: str, wanted: set[str]) -> tuple[Dual, str]:
@@ -298,23 +304,18 @@ def _pair(x: Dual, left: str, y: Dual, right: str, wanted: set[str]) -> tuple[Du
     outer_left = "".join(name for name in left if name not in shared)
     outer_right = "".join(name for name in right if name not in shared)
     size = dict(zip(left + right, x.shape + y.shape, strict=True))
-    x = _arranged(x, left, batch + outer_left + inner)
-    y = _arranged(y, right, batch + inner + outer_right)
-    x = x.reshape(*_sizes(size, batch, outer_left, inner))
-    y = y.reshape(*_sizes(size, batch, inner, outer_right))
-    z = _matmul(x, y) if inner else x * y
+    x = _transpose(x, left, batch + outer_left + inner)
+    y = _transpose(y, right, batch + inner + outer_right)
+    x = x.reshape(*(prod(size[name] for name in part) for part in (batch, outer_left, inner)))
+    y = y.reshape(*(prod(size[name] for name in part) for part in (batch, inner, outer_right)))
+    if inner:
+        field = x.field
+        tangent = field.matmul(x.tangent, y.value) + field.matmul(x.value, y.tangent)
+        z = Dual(field.matmul(x.value, y.value), field.normalise(tangent), field)
+    else:
+        z = x * y
     names = batch + outer_left + outer_right
     return z.reshape(*(size[name] for name in names)), names
-
-
-def _sizes(size: dict[str, int], *groups: str) -> list[int]:
-    return [reduce(int.__mul__, (size[name] for name in group), 1) for group in groups]
-
-
-def _matmul(x: Dual, y: Dual) -> Dual:
-    field = x.field
-    tangent = field.matmul(x.tangent, y.value) + field.matmul(x.value, y.tangent)
-    return Dual(field.matmul(x.value, y.value), field.reduced(tangent), field)
 
 
 def _kept(letters: str, wanted: Iterable[str]) -> str:
@@ -328,7 +329,7 @@ def _without(x: Dual, letters: str, wanted: Iterable[str]) -> Dual:
     return x
 
 
-def _arranged(x: Dual, letters: str, order: str) -> Dual:
+def _transpose(x: Dual, letters: str, order: str) -> Dual:
     axes = [letters.index(name) for name in order]
     tangent = x.tangent.transpose(0, *(axis + 1 for axis in axes))
     return Dual(x.value.transpose(axes), tangent, x.field)

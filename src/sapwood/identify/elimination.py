@@ -42,39 +42,18 @@ def null_space(matrix: IntArray, field: Residues, rng: np.random.Generator) -> N
     """
     n_rows, n = matrix.shape
     some = rng.permutation(n_rows)[: n + 8]  # a few more than could be independent
-    echelon, pivots = reduced_echelon(matrix[some], field)
+    echelon, pivots = field.echelon(matrix[some])
     while True:
         basis = _basis(echelon, pivots, n, field)
-        rest = _unexplained(matrix, basis, field, rng)
+        rest = _rows_outside(matrix, basis, field, rng)
         if not len(rest):
             return NullSpace(len(pivots), basis)
-        echelon, pivots = reduced_echelon(np.concatenate([echelon, matrix[rest[:n]]]), field)
+        echelon, pivots = field.echelon(np.concatenate([echelon, matrix[rest[:n]]]))
 
 
 def rank(matrix: IntArray, field: Residues) -> int:
     """Rank of a small matrix of residues."""
-    return len(reduced_echelon(matrix, field)[1])
-
-
-def reduced_echelon(matrix: IntArray, field: Residues) -> tuple[IntArray, list[int]]:
-    """Reduced echelon form without its zero rows, and the columns of its pivots."""
-    work = np.array(matrix, dtype=np.int64)
-    pivots: list[int] = []
-    for column in range(work.shape[1]):
-        top = len(pivots)
-        rows = np.flatnonzero(work[top:, column])
-        if not len(rows):
-            continue
-        work[[top, top + rows[0]]] = work[[top + rows[0], top]]
-        work[top] = work[top] * field.reciprocal(int(work[top, column])) % field.prime
-        factors = work[:, column].copy()
-        factors[top] = 0
-        hit = np.flatnonzero(factors)
-        # Columns to the left hold finished pivots, and the pivot row is zero there.
-        changed = work[hit, column:] - factors[hit, None] * work[top, column:]
-        work[hit, column:] = changed % field.prime
-        pivots.append(column)
-    return work[: len(pivots)], pivots
+    return len(field.echelon(matrix)[1])
 
 
 def _basis(echelon: IntArray, pivots: list[int], n: int, field: Residues) -> IntArray:
@@ -82,11 +61,11 @@ def _basis(echelon: IntArray, pivots: list[int], n: int, field: Residues) -> Int
     free = np.setdiff1d(np.arange(n), pivots)
     basis = np.zeros((n, len(free)), dtype=np.int64)
     basis[free, np.arange(len(free))] = 1
-    basis[pivots] = field.reduced(-echelon[:, free])
+    basis[pivots] = field.normalise(-echelon[:, free])
     return basis
 
 
-def _unexplained(
+def _rows_outside(
     matrix: IntArray, basis: IntArray, field: Residues, rng: np.random.Generator
 ) -> IntArray:
     """Rows that do not vanish on the basis; first by one random vector of it, then by all."""

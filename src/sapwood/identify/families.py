@@ -118,14 +118,6 @@ def family_of(name: str) -> Family:
     return FAMILIES[name]
 
 
-def random_parameters(
-    family: Family, n_words: int, n_states: int, rng: np.random.Generator
-) -> dict[str, FloatArray]:
-    """Tables with every column uniform on the simplex."""
-    tables = family.tables(n_words, n_states)
-    return {name: table.draw(rng) for name, table in tables.items()}
-
-
 def moment(
     family: Family, parameters: Parameters, length: int, positions: tuple[int, ...]
 ) -> FloatArray:
@@ -154,18 +146,16 @@ def moments(
 ) -> list[Array]:
     """Moments of several sets of positions; spans that they share are summed once."""
     sums = family.sums(parameters)
-    n_words = _n_words(parameters)
-    return [_moment(sums, n_words, length, each) for each in positions]
-
-
-def _moment(sums: Sums, n_words: int, length: int, positions: tuple[int, ...]) -> Array:
-    _check_positions(positions, length)
-    seen = tuple(place in positions for place in range(1, length + 1))
-    total = sums.total(seen) / sums.count(length)
-    joint = total.reshape(*(n_words,) * len(positions))
-    letters = "".join(chr(ord("a") + place) for place in range(len(positions)))
-    rank = {place: letter for place, letter in zip(sorted(positions), letters, strict=True)}
-    return einsum(f"{letters}->{''.join(rank[place] for place in positions)}", joint)
+    n_words = parameters["words" if "words" in parameters else next(iter(parameters))].shape[0]
+    found = []
+    for places in positions:
+        _check_positions(places, length)
+        seen = tuple(place in places for place in range(1, length + 1))
+        joint = (sums.total(seen) / sums.count(length)).reshape(*(n_words,) * len(places))
+        letters = "".join(chr(ord("a") + axis) for axis in range(len(places)))
+        letter = dict(zip(sorted(places), letters, strict=True))
+        found.append(einsum(f"{letters}->{''.join(letter[place] for place in places)}", joint))
+    return found
 
 
 def _check_positions(positions: tuple[int, ...], length: int) -> None:
@@ -176,11 +166,6 @@ def _check_positions(positions: tuple[int, ...], length: int) -> None:
     if outside:
         msg = f"position {outside[0]} does not exist in a sentence of {length} words"
         raise SapwoodError(msg, hint=f"name positions from 1 to {length}, or a longer sentence")
-
-
-def _n_words(parameters: Parameters) -> int:
-    name = "words" if "words" in parameters else next(iter(parameters))
-    return parameters[name].shape[0]
 
 
 # -- the six families -------------------------------------------------------------------------
@@ -204,64 +189,51 @@ def stationary(argument: Array) -> Array:
     return solve(fixed - argument * keep, is_last.astype(np.int64))
 
 
-def _pcfg_tables(d: int, k: int) -> dict[str, Table]:
-    return {"root": Table((k,)), "rules": Table((k, k, k), 2), "words": Table((d, k))}
-
-
-def _pcfg_i_tables(d: int, k: int) -> dict[str, Table]:
-    one = Table((k, k))
-    return {"root": Table((k,)), "left": one, "right": one, "words": Table((d, k))}
-
-
-def _pcfg_ie_tables(d: int, k: int) -> dict[str, Table]:
-    return {"root": Table((k,)), "child": Table((k, k)), "words": Table((d, k))}
-
-
-def _dep_i_tables(d: int, _: int) -> dict[str, Table]:
-    return {"root": Table((d,)), "left": Table((d, d)), "right": Table((d, d))}
-
-
-def _dep_ie_tables(d: int, _: int) -> dict[str, Table]:
-    return {"root": Table((d,)), "argument": Table((d, d))}
-
-
-def _dep_ies_tables(d: int, _: int) -> dict[str, Table]:
-    return {"argument": Table((d, d))}
-
-
-def _pcfg_sums(given: Parameters) -> Sums:
-    return Constituents(given["root"], Joint(given["rules"]), given["words"])
-
-
-def _pcfg_i_sums(given: Parameters) -> Sums:
-    return Constituents(given["root"], Apart(given["left"], given["right"]), given["words"])
-
-
-def _pcfg_ie_sums(given: Parameters) -> Sums:
-    return Constituents(given["root"], Apart(given["child"], given["child"]), given["words"])
-
-
-def _dep_i_sums(given: Parameters) -> Sums:
-    return Dependents(given["root"], given["left"], given["right"])
-
-
-def _dep_ie_sums(given: Parameters) -> Sums:
-    return Dependents(given["root"], given["argument"], given["argument"])
-
-
-def _dep_ies_sums(given: Parameters) -> Sums:
-    argument = given["argument"]
-    return Dependents(stationary(argument), argument, argument)
+def _family(
+    name: str, tables: Callable[[int, int], dict[str, Table]], sums: Callable[..., Sums]
+) -> Family:
+    """A family whose sums take its tables by name."""
+    return Family(name, "words" in tables(1, 1), tables, lambda given: sums(**given))
 
 
 FAMILIES = {
     family.name: family
     for family in (
-        Family("pcfg", True, _pcfg_tables, _pcfg_sums),
-        Family("pcfg-i", True, _pcfg_i_tables, _pcfg_i_sums),
-        Family("pcfg-ie", True, _pcfg_ie_tables, _pcfg_ie_sums),
-        Family("dep-i", False, _dep_i_tables, _dep_i_sums),
-        Family("dep-ie", False, _dep_ie_tables, _dep_ie_sums),
-        Family("dep-ies", False, _dep_ies_tables, _dep_ies_sums),
+        _family(
+            "pcfg",
+            lambda d, k: {
+                "root": Table((k,)), "rules": Table((k, k, k), 2), "words": Table((d, k)),
+            },
+            lambda root, rules, words: Constituents(root, Joint(rules), words),
+        ),
+        _family(
+            "pcfg-i",
+            lambda d, k: {
+                "root": Table((k,)), "left": Table((k, k)), "right": Table((k, k)),
+                "words": Table((d, k)),
+            },
+            lambda root, left, right, words: Constituents(root, Apart(left, right), words),
+        ),
+        _family(
+            "pcfg-ie",
+            lambda d, k: {"root": Table((k,)), "child": Table((k, k)), "words": Table((d, k))},
+            lambda root, child, words: Constituents(root, Apart(child, child), words),
+        ),
+        _family(
+            "dep-i",
+            lambda d, _: {"root": Table((d,)), "left": Table((d, d)), "right": Table((d, d))},
+            Dependents,
+        ),
+        _family(
+            "dep-ie",
+            lambda d, _: {"root": Table((d,)), "argument": Table((d, d))},
+            lambda root, argument: Dependents(root, argument, argument),
+        ),
+        _family(
+            "dep-ies",
+            lambda d, _: {"argument": Table((d, d))},
+            # its root may be among the tables, and follows from the others
+            lambda argument, root=None: Dependents(stationary(argument), argument, argument),
+        ),
     )
-}
+}  # fmt: skip

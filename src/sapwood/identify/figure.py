@@ -69,8 +69,9 @@ class Cell:
         >>> Cell("dep-i", "pairs", {Size(2, None, 2): 2, Size(2, None, 3): 0}).answer
         'yes iff L >= 3'
         """
-        yes = {length: self._yes(length) for length in self.lengths}
-        whole = [length for length in self.lengths if yes[length] == self._all(length)]
+        tried = {n: {size for size in self.deficits if size.length == n} for n in self.lengths}
+        yes = {n: set(filter(self.is_identifiable, tried[n])) for n in self.lengths}
+        whole = [n for n in self.lengths if yes[n] == tried[n]]
         if not any(yes.values()):
             return "no"
         first = self.lengths[0]
@@ -78,7 +79,7 @@ class Cell:
         if steady[:1] == [first]:
             return "yes"
         before = [n for n in self.lengths if yes[n] and n not in steady]
-        parts = [f"at L = {n} with {self._which(yes[n], n)}" for n in before]
+        parts = [f"at L = {n} with {_common(yes[n], tried[n])}" for n in before]
         if not steady:
             return f"yes {', '.join(parts)}"
         return ", ".join([f"yes {'for' if parts else 'iff'} L >= {steady[0]}", *parts])
@@ -95,22 +96,16 @@ class Cell:
             if self.is_identifiable(size) != (least is not None and size.length >= least)
         ]
 
-    def _all(self, length: int) -> set[Size]:
-        return {size for size in self.deficits if size.length == length}
 
-    def _yes(self, length: int) -> set[Size]:
-        return {size for size in self._all(length) if self.is_identifiable(size)}
-
-    def _which(self, yes: set[Size], length: int) -> str:
-        """What the sizes have in common that are identifiable at this length."""
-        everything = self._all(length)
-        if yes == everything:
-            return "all sizes"
-        for noun in ("states", "words"):
-            values = {getattr(size, noun) for size in yes}
-            if yes == {size for size in everything if getattr(size, noun) in values}:
-                return f"{' or '.join(map(str, sorted(values)))} {noun}"
-        return f"{len(yes)} of {len(everything)} sizes"
+def _common(yes: set[Size], tried: set[Size]) -> str:
+    """What the sizes have in common that are identifiable, among those of one length."""
+    if yes == tried:
+        return "all sizes"
+    for noun in ("states", "words"):
+        values = {getattr(size, noun) for size in yes}
+        if yes == {size for size in tried if getattr(size, noun) in values}:
+            return f"{' or '.join(map(str, sorted(values)))} {noun}"
+    return f"{len(yes)} of {len(tried)} sizes"
 
 
 def paper_answer(family: str, moments: str) -> str:
@@ -139,15 +134,16 @@ def figure(
             raise SapwoodError(msg, hint=f"give --max-{name} of 2 or more")
     _check_largest(max_words, max_states, max_length)
     cells, n_done = [], 0
-    for family, found in FAMILIES.items():
+    for family, facts in FAMILIES.items():
         deficits: dict[tuple[Size, frozenset[Observation]], int] = {}
         for moments in NAMED:
             cell: dict[Size, int | None] = {}
-            for size in sizes(max_words, max_states if found.has_states else None, max_length):
+            for size in sizes(max_words, max_states if facts.has_states else None, max_length):
                 seen = _seen(moments, size.length)
                 # Short sentences make several names the same: 12 is all there is of two words.
                 if seen and (size, seen) not in deficits:
-                    deficits[size, seen] = _deficit(family, size, moments, seed)
+                    found = check(family, **size._asdict(), moments=moments, n_points=0, seed=seed)
+                    deficits[size, seen] = found.deficit
                 cell[size] = deficits[size, seen] if seen else None
                 n_done += 1
                 if progress:
@@ -180,11 +176,6 @@ def _seen(moments: str, length: int) -> frozenset[Observation]:
         return frozenset(observations(moments, length))
     except SapwoodError:  # a position beyond the end
         return frozenset()
-
-
-def _deficit(family: str, size: Size, moments: str, seed: int) -> int:
-    found = check(family, **size._asdict(), moments=moments, n_points=0, seed=seed)
-    return found.deficit
 
 
 def as_row(cell: Cell) -> dict[str, Any]:

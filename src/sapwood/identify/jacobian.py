@@ -60,14 +60,13 @@ def draw_residues(
     tables: Mapping[str, Table], field: Residues, rng: np.random.Generator
 ) -> dict[str, AnyArray]:
     """A random point modulo a prime, with columns that sum to 1."""
-    return {name: _residues(table, field, rng) for name, table in tables.items()}
-
-
-def _residues(table: Table, field: Residues, rng: np.random.Generator) -> AnyArray:
-    values = rng.integers(0, field.prime, (table.n_outcomes, table.n_columns))
-    if table.n_outcome_axes:
-        values[-1] = (1 - values[:-1].sum(axis=0)) % field.prime
-    return values.reshape(table.shape)
+    point = {}
+    for name, table in tables.items():
+        values = rng.integers(0, field.prime, (table.n_outcomes, table.n_columns))
+        if table.n_outcome_axes:
+            values[-1] = (1 - values[:-1].sum(axis=0)) % field.prime
+        point[name] = values.reshape(table.shape)
+    return point
 
 
 def jacobian(
@@ -97,11 +96,11 @@ def jacobian(
     columns = []
     for first in range(0, max(n, 1), chunk):
         directions = range(first, min(first + chunk, n))
-        columns.append(_tangents(model, _lifted(model.tables, point, field, directions)))
+        columns.append(_tangents(model, _lift(model.tables, point, field, directions)))
     return np.concatenate(columns, axis=1)
 
 
-def _lifted(
+def _lift(
     tables: Mapping[str, Table], point: Mapping[str, AnyArray], field: Field, directions: range
 ) -> dict[str, Dual]:
     """The tables with their derivatives along some of the directions."""
@@ -116,7 +115,7 @@ def _lifted(
                 flat[row, outcome, column] = 1
                 if table.n_outcome_axes:
                     flat[row, -1, column] = -1
-        lifted[name] = Dual(value, field.reduced(tangent), field)
+        lifted[name] = Dual(value, field.normalise(tangent), field)
         start += table.n_free
     return lifted
 
@@ -129,7 +128,7 @@ def _tangents(model: MomentMap, tables: dict[str, Dual]) -> AnyArray:
         raise SapwoodError(msg, hint=f"write them with {OPERATIONS}") from error
     arrays = [found] if isinstance(found, (Dual, np.ndarray)) else list(found)
     one = next(iter(tables.values()))
-    flat = [one.lifted(each).reshape(-1).tangent.T for each in arrays]
+    flat = [one.lift(each).reshape(-1).tangent.T for each in arrays]
     return np.concatenate(flat, axis=0)
 
 

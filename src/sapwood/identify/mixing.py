@@ -159,7 +159,7 @@ class MixingMatrix:
 # -- power series in several marks, cut off -------------------------------------------------------
 
 
-def _marked(coefficients: list[int], axis: int, n_axes: int) -> IntArray:
+def _series(coefficients: list[int], axis: int, n_axes: int) -> IntArray:
     """A series in one mark, as an array with one axis for each mark."""
     size = len(coefficients)
     series = np.zeros((size,) * n_axes, dtype=np.int64)
@@ -276,9 +276,9 @@ def _triple_rows(max_length: int) -> Iterator[TripleRow]:
 def _triple_counts(excess: int) -> Iterator[tuple[int, tuple[int, ...], IntArray]]:
     """Outgroup position, free steps of the five paths, and counts by numbers of words."""
     leaves = [0] + [n_binary_trees(n) for n in range(1, excess + 1)]
-    one = _power(_marked(leaves, 0, 4), 0)
+    one = _power(_series(leaves, 0, 4), 0)
     for position, sides in _SIDES.items():
-        steps = [_marked(leaves, left, 4) + _marked(leaves, right, 4) for left, right in sides]
+        steps = [_series(leaves, left, 4) + _series(leaves, right, 4) for left, right in sides]
         powers = [[_power(step, p) for p in range(excess + 1)] for step in steps]
         yield from ((position, free, counts) for free, counts in _products(powers, one, excess))
 
@@ -304,27 +304,6 @@ def _column(position: int, contracted: int, free: tuple[int, ...]) -> TriplePath
     one, two = (role[at] for at in range(3) if at != position)
     ends = (first, second) if one < two else (second, first)
     return TriplePaths(role[position], root, 1 + out, 1 + inner, 1 + ends[0], 1 + ends[1])
-
-
-def triple_compound(
-    root: FloatArray, transition: FloatArray, emission: FloatArray, paths: TriplePaths
-) -> FloatArray:
-    """Psi_c of PCFG-IE as a tensor over the words x_i, x_j and x_k, shape [d, d, d].
-
-    Psi_c[x_out, x_1, x_2] = sum over h, g of
-        (T^root pi)[h] (O T^out)[x_out, h] (T^inner)[g, h] (O T^first)[x_1, g] (O T^second)[x_2, g]
-    """
-    step = np.linalg.matrix_power
-    tensor = np.einsum(
-        "h,oh,gh,ag,bg->oab",
-        step(transition, paths.root) @ root,
-        emission @ step(transition, paths.out),
-        step(transition, paths.inner),
-        emission @ step(transition, paths.first),
-        emission @ step(transition, paths.second),
-        optimize=True,
-    )
-    return np.asarray(np.moveaxis(tensor, 0, paths.outgroup))
 
 
 # -- dependency -----------------------------------------------------------------------------------
@@ -374,10 +353,10 @@ class _Dependencies:
 
     def __init__(self, excess: int) -> None:
         trees = [0] + [n_dependency_trees(n) for n in range(1, excess + 1)]
-        self.tree = [_marked(trees, mark, 3) for mark in range(3)]
+        self.tree = [_series(trees, mark, 3) for mark in range(3)]
         self.side = [_inverse(tree) for tree in self.tree]
         word = ([0, 1] + [0] * excess)[: excess + 1]
-        self.word = [_marked(word, mark, 3) for mark in range(3)]
+        self.word = [_series(word, mark, 3) for mark in range(3)]
         # Everything above a phrase: heads to its left and right, each with its other dependents.
         self.above = _inverse(self._step(0, 2))
 
@@ -415,12 +394,6 @@ class _Dependencies:
         head = _times(self.tree[u], self.side[v])  # its word, its other side, and u dependents
         words = _times(self._subtree(near - 1, u, 1), self._subtree(far - 1, 1, v))
         return _times(_times(words, self.side[1]), head)
-
-
-def pair_compound(root: FloatArray, arguments: FloatArray, paths: PairPaths) -> FloatArray:
-    """Psi_c of DEP-IES, A^first diag(pi) A'^second, shape [d, d]."""
-    step = np.linalg.matrix_power
-    return np.asarray((step(arguments, paths.first) * root) @ step(arguments, paths.second).T)
 
 
 def _check_length(max_length: int, least: int) -> None:

@@ -140,7 +140,8 @@ class Dependents:
             return subtree * n_sides(len(near))
         inner = self._half(side, near)
         first, last = (inner, subtree) if side == "right" else (subtree, inner)
-        return _beside(first, last)
+        joint = einsum("hx,hy->hxy", first, last)
+        return joint.reshape(joint.shape[0], -1)
 
     def _subtree(self, table: str, seen: Seen) -> Array:
         """Weight[h, x] of all trees over a span whose top is an argument of a head with word h.
@@ -149,16 +150,14 @@ class Dependents:
         """
         if (table, seen) not in self._subtrees:
             hidden = [self._body(seen, c) for c in range(len(seen)) if not seen[c]]
-            terms = [self._seen_top(table, seen, c) for c in range(len(seen)) if seen[c]]
+            shown = [self._body(seen, c) for c in range(len(seen)) if seen[c]]
+            joint = [einsum("yh,yuv->huyv", self.tables[table], body) for body in shown]
+            terms = [each.reshape(each.shape[0], -1) for each in joint]
             if hidden:
                 flat = [body.reshape(body.shape[0], -1) for body in hidden]
                 terms.append(einsum("yh,yx->hx", self.tables[table], _sum(flat)))
             self._subtrees[table, seen] = _sum(terms)
         return self._subtrees[table, seen]
-
-    def _seen_top(self, table: str, seen: Seen, c: int) -> Array:
-        joint = einsum("yh,yuv->huyv", self.tables[table], self._body(seen, c))
-        return joint.reshape(joint.shape[0], -1)
 
     def _body(self, seen: Seen, c: int) -> Array:
         """Weight[y, u, v] of both halves of a head at c with word y."""
@@ -172,12 +171,7 @@ class Dependents:
         if any(right):
             return (self._half("right", right) * n_left).reshape(d, 1, -1)
         ones = np.full((d, 1, 1), n_left * n_right)
-        return self.root.lifted(ones) if isinstance(self.root, Dual) else ones.astype(float)
-
-
-def _beside(first: Array, last: Array) -> Array:
-    joint = einsum("hx,hy->hxy", first, last)
-    return joint.reshape(joint.shape[0], -1)
+        return self.root.lift(ones) if isinstance(self.root, Dual) else ones.astype(float)
 
 
 def _sum(terms: list[Any]) -> Any:

@@ -16,6 +16,7 @@ Nothing is projected, smoothed or drawn at random: this is the statement of Theo
 small feature sets. `sapwood.estimators.spectral` gets the same numbers from projected nodes.
 """
 
+# ruff: noqa: N803, N806 - capitals are matrices, as in the papers
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
@@ -23,11 +24,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import NotIdentifiableError
 
-FloatArray = npt.NDArray[np.float64]
 Label = Hashable
 Rule = tuple[Any, Any, Any]
 TOLERANCE = 1e-9  # moments add up to about 1: what is smaller is rounding, not a state
