@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sapwood.corpus.clean import clean, clean_all
 from sapwood.corpus.penn import read_trees
-from sapwood.corpus.transform import BINARISATIONS, Symbol, Transform, binarised
+from sapwood.corpus.transform import BINARISATIONS, Symbol, Transform, binarise
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
@@ -142,7 +142,7 @@ def test_labels_that_look_alike_stay_apart() -> None:
 )
 @given(st.lists(st.sampled_from(["A", "B", "NP", "N"]), min_size=2, max_size=7))
 def test_steps_build_every_child_once_and_in_order(transform: Transform, kids: list[str]) -> None:
-    steps = binarised(transform, ("NP",), (), kids)
+    steps = binarise(transform, ("NP",), (), kids)
     assert len(steps) == len(kids) - 1
     built: list[int] = []
     for number, step in enumerate(steps):

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sapwood.corpus.tree import Tree, as_tree, rebuild
 
@@ -64,8 +64,8 @@ def clean(tree: Tree, *, keep_functions: bool = False) -> Tree | None:
     >>> print(clean(tree, keep_functions=True))
     (TOP (S (NP-SBJ (DT a) (NN cat)) (VP (VBD sat))))
     """
-    steps = (_leaf, _phrase) if keep_functions else (_plain_leaf, _plain_phrase)
-    kept = rebuild(as_tree(tree), *steps)
+    of_tag, of_phrase = (cut_index, cut_index) if keep_functions else (clean_tag, clean_label)
+    kept = rebuild(as_tree(tree), partial(_leaf, of_tag), partial(_phrase, of_phrase))
     if kept is None:
         return None
     while kept.label in ROOT_LABELS and not kept.is_preterminal and len(kept.children) == 1:
@@ -81,31 +81,15 @@ def clean_all(trees: Iterable[Tree], *, keep_functions: bool = False) -> Iterato
     return (kept for kept in cleaned if kept is not None)
 
 
-def _plain_leaf(node: Tree) -> Tree | None:
-    return _relabelled_leaf(node, clean_tag)
-
-
-def _leaf(node: Tree) -> Tree | None:
-    return _relabelled_leaf(node, cut_index)
-
-
-def _relabelled_leaf(node: Tree, rename: Callable[[str], str]) -> Tree | None:
-    word = node.children[0]
-    if is_empty(node.label, word):  # type: ignore[arg-type]
+def _leaf(rename: Callable[[str], str], node: Tree) -> Tree | None:
+    if is_empty(node.label, node.word):
         return None
     label = rename(node.label)
     return node if label == node.label else Tree._trusted(label, node.children)
 
 
-def _plain_phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
-    return _collapse(clean_label(label), kids)
-
-
-def _phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
-    return _collapse(cut_index(label), kids)
-
-
-def _collapse(label: str, kids: tuple[Tree, ...]) -> Tree:
+def _phrase(rename: Callable[[str], str], label: str, kids: tuple[Tree, ...]) -> Tree:
+    label = rename(label)
     return kids[0] if len(kids) == 1 and kids[0].label == label else Tree._trusted(label, kids)
 
 

@@ -230,11 +230,10 @@ def _printable(text: str) -> str:
     """Replace what would break a line, command a terminal or be forbidden in XML."""
     if text.isprintable():
         return text
-    return "".join("\ufffd" if _is_unprintable(char) else char for char in text)
-
-
-def _is_unprintable(char: str) -> bool:
-    return char in _NONCHARACTERS or unicodedata.category(char) in _UNPRINTABLE
+    return "".join(
+        "\ufffd" if char in _NONCHARACTERS or unicodedata.category(char) in _UNPRINTABLE else char
+        for char in text
+    )
 
 
 # -- text -----------------------------------------------------------------------------------------

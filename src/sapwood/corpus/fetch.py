@@ -83,7 +83,7 @@ def fetch(
     entry = name if isinstance(name, CorpusEntry) else find_corpus(name)
     home = default_folder() if folder is None else Path(folder).expanduser()
     ready = home / entry.name
-    with _disk_explained(home):
+    with _explain_disk(home):
         written = _already_there(entry, ready)
         if written is None:
             force = force or (ready / STAMP).exists()  # all of it is ours
@@ -164,7 +164,7 @@ def _size(path: Path) -> int:
 
 
 @contextmanager
-def _disk_explained(home: Path) -> Iterator[None]:
+def _explain_disk(home: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -219,33 +219,22 @@ def _transfer(url: str, part: Path) -> None:
         try:
             get(url, str(part), None)
         except requests.HTTPError as error:
-            status = _status(error)
+            reply: Any = error.response
+            reply.close()  # nobody will read the rest
+            status = int(reply.status_code)
             if n_left == 0 or status < 500:
-                raise _refused(url, status) from error
+                answer = f"{status} {responses.get(status, '')}"
+                msg = f"{urlsplit(url).netloc} answered {answer} for {url}"
+                hint = "the file has moved; a mirror may still have it"
+                hint = "try again later" if status >= 500 else hint
+                raise CorpusError(msg, hint=hint) from error
         except requests.RequestException as error:
             if n_left == 0:
-                raise _unreachable(url, error) from error
+                msg = f"cannot reach {urlsplit(url).netloc or url}: {_reason(error)}"
+                hint = "check the connection and try again; what has been downloaded is kept"
+                raise CorpusError(msg, hint=hint) from error
         else:
             return
-
-
-def _status(error: Any) -> int:
-    """The status of a refusal; its connection, of which nobody will read the rest, is closed."""
-    error.response.close()
-    return int(error.response.status_code)
-
-
-def _refused(url: str, status: int) -> CorpusError:
-    reason = responses.get(status, "")
-    msg = f"{urlsplit(url).netloc} answered {status} {reason} for {url}"
-    hint = "try again later" if status >= 500 else "the file has moved; a mirror may still have it"
-    return CorpusError(msg, hint=hint)
-
-
-def _unreachable(url: str, error: Exception) -> CorpusError:
-    msg = f"cannot reach {urlsplit(url).netloc or url}: {_reason(error)}"
-    hint = "check the connection and try again; what has been downloaded is kept"
-    return CorpusError(msg, hint=hint)
 
 
 def _reason(error: Exception) -> str:

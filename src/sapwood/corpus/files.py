@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -17,7 +18,8 @@ from sapwood.arguments import as_items, as_path
 from sapwood.errors import CorpusError, SapwoodError
 
 Source = str | Path | IO[str]
-COMPRESSED = (".gz", ".xz", ".bz2")
+_MODULES = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}  # imported when a file needs them
+COMPRESSED = tuple(_MODULES)
 # Of one line, or of one tree. The longest real sentences have some thousands: more is a file
 # without line ends, a damaged one, or one that expands without end, and must not fill the memory.
 MAX_CHARACTERS = 10_000_000
@@ -66,7 +68,7 @@ def _expand_one(
     if hasattr(source, "read") or str(source) == "-":
         return [source]
     source = as_path(source, "a file or folder")
-    with _explained(str(source)):  # a name too long for a path, an unknown ~user
+    with _explain_failures(str(source)):  # a name too long for a path, an unknown ~user
         path = Path(source).expanduser()
         path.exists()
     if path.is_dir():
@@ -118,12 +120,12 @@ def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
     """
     _check_encoding(encoding)
     if not isinstance(source, (str, Path)):
-        with _explained(source_name(source), encoding):
+        with _explain_failures(source_name(source), encoding):
             yield source
         return
     if str(source) == "-":
-        with _explained("<stdin>", encoding):
-            text = _decoded(sys.stdin.buffer, encoding)
+        with _explain_failures("<stdin>", encoding):
+            text = _decode(sys.stdin.buffer, encoding)
             try:
                 yield text
             finally:
@@ -131,9 +133,9 @@ def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
                     text.detach()  # or stdin would be closed with it
         return
     with (
-        _explained(str(source), encoding),
+        _explain_failures(str(source), encoding),
         _open_path(Path(source)) as file,
-        _decoded(file, encoding) as text,
+        _decode(file, encoding) as text,
     ):
         yield text
 
@@ -147,7 +149,7 @@ def _check_encoding(encoding: str) -> None:
         raise SapwoodError(msg, hint=hint) from error
 
 
-def _decoded(file: Any, encoding: str) -> io.TextIOWrapper:
+def _decode(file: Any, encoding: str) -> io.TextIOWrapper:
     """Bytes as text, by the encoding that an XML file names in its first line, if it does."""
     start = file.peek(XML_START) if hasattr(file, "peek") else b""
     named = _XML_ENCODING.match(start)
@@ -192,24 +194,22 @@ def source_name(source: Source) -> str:
 
 
 def _open_path(path: Path) -> Any:
-    ending = path.suffix.lower()
-    if ending == ".gz":
-        import gzip
+    module = _MODULES.get(path.suffix.lower())
+    return import_module(module).open(path) if module else path.open("rb")
 
-        return gzip.open(path)
-    if ending == ".xz":
-        import lzma
 
-        return lzma.open(path)
-    if ending == ".bz2":
-        import bz2
-
-        return bz2.open(path)
-    return path.open("rb")
+def note_error(
+    error: CorpusError, skipped: list[CorpusError] | None, name: str, line: int | None = None
+) -> None:
+    """Give an error its file and line; collect it where errors are skipped, else raise it."""
+    error.file, error.line = name, error.line or line
+    if skipped is None:
+        raise error
+    skipped.append(error)
 
 
 @contextmanager
-def _explained(name: str, encoding: str = "utf-8") -> Iterator[None]:
+def _explain_failures(name: str, encoding: str = "utf-8") -> Iterator[None]:
     """Turn the many ways in which reading can fail into one error that says what to do."""
     try:
         yield

@@ -192,7 +192,7 @@ class _Reader:
             try:
                 if item is None:
                     how = "the text ended first"
-                    raise self._unclosed(how)
+                    raise self._bracket_error(how)
                 yield from self._read_item(*item)
             except CorpusError as error:
                 self._recover(error)
@@ -205,18 +205,16 @@ class _Reader:
             self.n_characters = 0
         self.seen.append((number, line))
         yield from self._read_line(number, line)
-        if self.stack:
-            self._bound_tree(len(line))
-
-    def _bound_tree(self, n_more: int) -> None:
-        """Give up on a tree that will not end: it must not fill the memory."""
-        self.n_characters += n_more
+        if not self.stack:
+            return
+        # Give up on a tree that will not end: it must not fill the memory.
+        self.n_characters += len(line)
         if len(self.seen) > MAX_LINES:
             how = f"still open after {MAX_LINES:,} lines"
-            raise self._unclosed(how)
+            raise self._bracket_error(how)
         if self.n_characters > MAX_CHARACTERS:
             how = f"still open after {MAX_CHARACTERS:,} characters"
-            raise self._unclosed(how)
+            raise self._bracket_error(how)
 
     def _next_line(self) -> tuple[int, str] | None:
         if self.again:
@@ -279,7 +277,7 @@ class _Reader:
     def _error(self, message: str, line: int, at: int, hint: str) -> CorpusError:
         return CorpusError(message, file=self.name, line=line, column=at + 1, hint=hint)
 
-    def _unclosed(self, how: str) -> CorpusError:
+    def _bracket_error(self, how: str) -> CorpusError:
         _, _, line, column = self.stack[0]
         n_open = len(self.stack)
         msg = f"expected {n_open} more ')' to close the tree that starts here: {how}"
@@ -296,17 +294,14 @@ class _Reader:
             behind = behind[-1:]
         self.n_again += len(behind)
         self.again.extend(reversed(behind))
-        self._skip_to_bracket()
+        while (item := self._next_line()) is not None:
+            if item[1].startswith("("):
+                self.again.append(item)
+                return
 
     def _first_cause(self, error: CorpusError, behind: list[tuple[int, str]]) -> CorpusError:
         """The lost bracket, where an error stands in lines that will be read again."""
         other = next((number for number, line in behind if line.startswith("(")), None)
         if other is None or error.line is None or error.line < other:
             return error
-        return self._unclosed(f"line {other} seems to start another")
-
-    def _skip_to_bracket(self) -> None:
-        while (item := self._next_line()) is not None:
-            if item[1].startswith("("):
-                self.again.append(item)
-                return
+        return self._bracket_error(f"line {other} seems to start another")

@@ -8,6 +8,7 @@ files of one corpus with path, SHA-256, bytes and split. Nothing here touches th
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,10 @@ WHOLE = "all"  # the split of a corpus that comes without one
 RAW = "raw"  # the only "split" of a corpus that is unpacked as it is
 _ORDER = ("train", "dev", "test", WHOLE, RAW)
 _DAMAGED = "Sapwood is not installed as it should be: install it again"
+_COLUMNS = (
+    "name", "title", "kind", "format", "encoding", "members", "ranges", "licence", "source",
+    "base_url", "note",
+)  # fmt: skip
 _ABSENT = "-"  # an empty field of corpora.tsv
 
 
@@ -109,7 +114,9 @@ class CorpusEntry:
         if self.format == RAW:
             return (RAW,)
         parts: Iterable[RemoteFile | SplitRange] = self.ranges or self.files
-        return tuple(sorted({part.split for part in parts}, key=_rank))
+        splits = {part.split for part in parts}
+        usual = [split for split in _ORDER if split in splits]
+        return (*usual, *sorted(splits.difference(usual)))
 
     def split_of(self, stem: str) -> str | None:
         """The split of an archive's member; None when it belongs to none."""
@@ -177,26 +184,16 @@ def find_corpus(name: str, entries: Iterable[CorpusEntry] | None = None) -> Corp
 
 @cache
 def _registry() -> tuple[CorpusEntry, ...]:
-    return tuple(_entry(row) for row in _rows("corpora", 11))
+    return tuple(_entry(row) for row in _rows("corpora", len(_COLUMNS)))
 
 
 def _entry(row: list[str]) -> CorpusEntry:
-    row = ["" if field == _ABSENT else field for field in row]
-    name, title, kind, form, encoding, members, ranges, licence, source, base, note = row
-    return CorpusEntry(
-        name=name,
-        title=title,
-        kind=kind,
-        format=form,
-        base_url=base,
-        files=tuple(_file(file) for file in _rows(name, 4)),
-        licence=licence,
-        source=source,
-        members=members,
-        ranges=tuple(_range(text) for text in ranges.split()),
-        encoding=encoding,
-        note=note,
-    )
+    facts: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
+    facts = {name: "" if field == _ABSENT else field for name, field in facts.items()}
+    # a range is train:wsj_0001..wsj_0159
+    ranges = (re.split(r":|\.\.", text) for text in facts["ranges"].split())
+    facts["ranges"] = tuple(SplitRange(*parts) for parts in ranges)
+    return CorpusEntry(**facts, files=tuple(_file(file) for file in _rows(facts["name"], 4)))
 
 
 def _file(row: list[str]) -> RemoteFile:
@@ -205,13 +202,6 @@ def _file(row: list[str]) -> RemoteFile:
         msg = f"{path} has {size!r} bytes, expected a number"
         raise CorpusError(msg, hint=_DAMAGED)
     return RemoteFile(path, sha256, int(size), WHOLE if split == "*" else split)
-
-
-def _range(text: str) -> SplitRange:
-    """Read `train:wsj_0001..wsj_0159`."""
-    split, _, stems = text.partition(":")
-    first, _, last = stems.partition("..")
-    return SplitRange(split, first, last)
 
 
 def _rows(name: str, n_fields: int) -> Iterator[list[str]]:
@@ -229,10 +219,6 @@ def _rows(name: str, n_fields: int) -> Iterator[list[str]]:
                 msg = f"expected {n_fields} fields, found {len(row)}"
                 raise CorpusError(msg, file=file, line=number, hint=_DAMAGED)
             yield row
-
-
-def _rank(split: str) -> tuple[int, str]:
-    return (_ORDER.index(split) if split in _ORDER else len(_ORDER), split)
 
 
 def _plain(name: str) -> str:

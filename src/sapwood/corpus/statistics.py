@@ -14,7 +14,7 @@ from statistics import fmean, median
 from typing import Any
 
 from sapwood.corpus.clean import clean, is_empty
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import Tree, unary_chain
 
 BUCKETS = (5, 10, 20, 30, 40, 60, 100)  # longest sentence of each row of the histogram
 WIDEST = 5  # children that have a row of their own
@@ -86,18 +86,9 @@ class TreeCounts:
             if not is_root:
                 self.labels[node.label] += 1
             if is_unary and not is_inside:
-                self.chains[_chain(node)] += 1
+                self.chains[unary_chain(node)[0]] += 1
             ahead += [(kid, level + 1, is_unary) for kid in node]
         self.depths.append(depth)
-
-
-def _chain(node: Tree) -> tuple[str, ...]:
-    """Labels from a node down to the first that has a word or several children."""
-    labels = [node.label]
-    while not node.is_preterminal and len(node.children) == 1:
-        node = node[0]
-        labels.append(node.label)
-    return tuple(labels)
 
 
 def describe(counts: TreeCounts) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class Step(NamedTuple):
     head: int
 
 
-def binarised(
+def binarise(
     transform: Transform, chain: tuple[str, ...], ancestors: tuple[str, ...], kids: Sequence[str]
 ) -> list[Step]:
     """Build a production of two or more children as binary nodes, innermost first.
@@ -130,7 +130,7 @@ def binarised(
     """
     head = head_rule(transform.heads)(chain[-1], kids)
     order = _attachment_order(transform, head, len(kids))
-    above = _remembered(transform, chain[:-1], ancestors)
+    above = child_ancestors(transform, chain[:-1], ancestors)
     steps: list[Step] = []
     low = high = order[0]
     for place, index in enumerate(order[1:], 1):
@@ -143,8 +143,9 @@ def binarised(
             symbol = Symbol(chain, ancestors)
         else:
             recent = order[max(1, place + 1 - transform.horizontal) : place + 1]
-            context = _context(recent, kids, order[0])
-            symbol = Symbol(chain[-1:], above, context)
+            # the outermost children so far, with their side: what this symbol will produce next
+            context = [("<" if at < order[0] else ">") + kids[at] for at in reversed(recent)]
+            symbol = Symbol(chain[-1:], above, tuple(context))
         steps.append(Step(symbol, left, right, head_side))
     return steps
 
@@ -156,18 +157,6 @@ def _attachment_order(transform: Transform, head: int, n: int) -> list[int]:
     if transform.binarise == "left":
         return list(range(n))
     return [head, *range(head + 1, n), *range(head - 1, -1, -1)]
-
-
-def _context(recent: list[int], kids: Sequence[str], first: int) -> tuple[str, ...]:
-    """The outermost children built so far, with their side: what this symbol will produce next."""
-    return tuple(("<" if index < first else ">") + kids[index] for index in reversed(recent))
-
-
-def _remembered(
-    transform: Transform, inner: tuple[str, ...], ancestors: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Ancestors of the last label of a chain: the rest of the chain, then the chain's own."""
-    return (inner[::-1] + ancestors)[: transform.vertical - 1]
 
 
 def child_ancestors(

@@ -290,6 +290,15 @@ def as_tree(item: object) -> Tree:
     raise SapwoodTypeError(msg, hint=hint)
 
 
+def unary_chain(node: Tree) -> tuple[tuple[str, ...], Tree]:
+    """The labels from a node down to the first with a word or several children, and that node."""
+    labels = [node.label]
+    while not node.is_preterminal and len(node.children) == 1:
+        node = node[0]
+        labels.append(node.label)
+    return tuple(labels), node
+
+
 def escape(word: str) -> str:
     """Write brackets inside a word as Penn treebanks do, so that the tree can be read again."""
     if "(" in word or ")" in word:

@@ -41,14 +41,13 @@ from sapwood.corpus.files import Source
 from sapwood.corpus.heads import uses_penn_tags
 from sapwood.corpus.penn import read_trees
 from sapwood.corpus.transform import (
-    Step,
     Symbol,
     Transform,
-    binarised,
+    binarise,
     child_ancestors,
     restore,
 )
-from sapwood.corpus.tree import Tree, as_tree
+from sapwood.corpus.tree import Tree, as_tree, unary_chain
 from sapwood.errors import CorpusError
 
 IntArray = npt.NDArray[np.int32]
@@ -370,15 +369,6 @@ class _Open(NamedTuple):
     kids: list[tuple[int, int, str]]
 
 
-def _unary_chain(node: Tree) -> tuple[tuple[str, ...], Tree]:
-    """The labels from a node down to the first with a word or several children, and that node."""
-    labels = [node.label]
-    while not node.is_preterminal and len(node.children) == 1:
-        node = node[0]
-        labels.append(node.label)
-    return tuple(labels), node
-
-
 class _Packer:
     """Collects rows; remembers each distinct production, since most occur many times."""
 
@@ -411,7 +401,7 @@ class _Packer:
         opened: list[_Open] = []
         while ahead:
             node, ancestors = ahead.pop()
-            chain, node = _unary_chain(node)
+            chain, node = unary_chain(node)
             if not node.is_preterminal:
                 below = (
                     child_ancestors(transform, chain, ancestors) if transform.vertical > 1 else ()
@@ -478,24 +468,19 @@ class _Packer:
     def _template(
         self, chain: tuple[str, ...], ancestors: tuple[str, ...], kids: list[tuple[int, int, str]]
     ) -> _Template:
-        steps = binarised(self.transform, chain, ancestors, [label for _, _, label in kids])
+        steps = binarise(self.transform, chain, ancestors, [label for _, _, label in kids])
         numbers = [symbol for _, symbol, _ in kids]
         phrases = self.phrases
         labels = [phrases.setdefault(step.symbol, len(phrases)) for step in steps]
         rules = []
         for place, (step, a) in enumerate(zip(steps, labels, strict=True)):
-            b, c = (self._child(step, side, numbers, labels, place) for side in ("left", "right"))
+            b, c = (labels[place - 1] if at < 0 else numbers[at] for at in (step.left, step.right))
             rules.append(self.rules.setdefault((a, b, c), len(self.rules)))
             if rules[-1] == len(self.rule_heads):
                 self.rule_heads.append(step.head)
         return _Template(
             tuple(labels), tuple(rules), tuple(s.left for s in steps), tuple(s.right for s in steps)
         )
-
-    @staticmethod
-    def _child(step: Step, side: str, numbers: list[int], labels: list[int], place: int) -> int:
-        position: int = getattr(step, side)
-        return labels[place - 1] if position < 0 else numbers[position]
 
     def treebank(self) -> Treebank:
         n_phrases = len(self.phrases)

@@ -7,7 +7,7 @@ label, `…S / VP`. Rows end where few phrases are cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -87,7 +87,7 @@ def _row_ends(widths: list[int], n_cut: list[int], width: int) -> list[int]:
     return ends
 
 
-class _Part(NamedTuple):
+class _CutPhrase(NamedTuple):
     """What a row has of a phrase, and whether it goes on to the left and right of the row."""
 
     labels: tuple[str, ...]
@@ -105,7 +105,7 @@ class _Part(NamedTuple):
 
 def _row_tree(nodes: list[Tree], spans: list[tuple[str, int, int]], start: int, end: int) -> Tree:
     """The part of a tree over the words from `start` to `end`."""
-    done: list[Tree | _Part | None] = []
+    done: list[Tree | _CutPhrase | None] = []
     for node, (label, first, last) in zip(reversed(nodes), reversed(spans), strict=True):
         if node.is_preterminal:
             done.append(node if start <= first < end else None)
@@ -113,22 +113,19 @@ def _row_tree(nodes: list[Tree], spans: list[tuple[str, int, int]], start: int, 
         n_kids = len(node.children)
         kids = [kid for kid in reversed(done[-n_kids:]) if kid is not None]
         del done[-n_kids:]
-        done.append(_part(node, label, kids, first < start, last > end) if kids else None)
+        done.append(_cut_phrase(node, label, kids, first < start, last > end) if kids else None)
     whole = done[0]
     assert whole is not None  # a row has words
-    return whole.tree() if isinstance(whole, _Part) else whole
+    return whole.tree() if isinstance(whole, _CutPhrase) else whole
 
 
-def _part(
-    node: Tree, label: str, kids: list[Tree | _Part], goes_left: bool, goes_right: bool
-) -> Tree | _Part:
+def _cut_phrase(
+    node: Tree, label: str, kids: list[Tree | _CutPhrase], goes_left: bool, goes_right: bool
+) -> Tree | _CutPhrase:
     if not (goes_left or goes_right):
         return node
-    if len(kids) == 1 and isinstance(kids[0], _Part):
+    if len(kids) == 1 and isinstance(kids[0], _CutPhrase):
         below = kids[0]
-        return _Part((label, *below.labels), below.kids, goes_left, goes_right)
-    return _Part((label,), tuple(_trees(kids)), goes_left, goes_right)
-
-
-def _trees(kids: list[Tree | _Part]) -> Iterator[Tree]:
-    return (kid.tree() if isinstance(kid, _Part) else kid for kid in kids)
+        return _CutPhrase((label, *below.labels), below.kids, goes_left, goes_right)
+    trees = tuple(kid.tree() if isinstance(kid, _CutPhrase) else kid for kid in kids)
+    return _CutPhrase((label,), trees, goes_left, goes_right)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sapwood.arrays import FloatArray, IntArray
+
 BoolArray = npt.NDArray[np.bool_]
 
 # Rounding of exact moments leaves heights of 1e-15 to 1e-12 of the cloud's radius; a state that is
@@ -138,12 +138,8 @@ def _clean_up(V: FloatArray, picked: list[int]) -> list[int]:
 def _apart(V: FloatArray, picked: list[int], radius: float) -> FloatArray:
     if len(picked) == 1:
         return np.array([radius])
-    heights = (_heights(V[picked], _without(i, len(picked)))[i] for i in range(len(picked)))
-    return np.fromiter(heights, dtype=float)
-
-
-def _without(i: int, k: int) -> list[int]:
-    return [j for j in range(k) if j != i]
+    places = list(range(len(picked)))
+    return np.array([_heights(V[picked], places[:i] + places[i + 1 :])[i] for i in places])
 
 
 def _heights(V: FloatArray, picked: list[int]) -> FloatArray:

@@ -23,12 +23,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
 
-FloatArray = npt.NDArray[np.float64]
 Matrix = Any  # dense or sparse, two axes
 
 CHUNK_NUMBERS = 1 << 22  # numbers in the product of two views held at a time: 32 MB
@@ -116,7 +115,7 @@ def convex_em(  # noqa: PLR0913 - three views, their weights, and when to stop
     >>> found.t[0, 0, 0], found.t[1, 1, 1]
     (np.float64(0.75), np.float64(0.25))
     """
-    views, weights, offset, n_impossible = _prepared((z, y, x), weights)
+    views, weights, offset, n_impossible = _prepare((z, y, x), weights)
     shape = tuple(view.shape[1] for view in views)
     t = _start(shape, start)
     values: list[float] = []
@@ -197,7 +196,7 @@ def _start(shape: tuple[int, ...], start: FloatArray | None) -> FloatArray:
     return np.asarray(start / start.sum())
 
 
-def _prepared(
+def _prepare(
     views: tuple[FloatArray, ...], weights: FloatArray | None
 ) -> tuple[tuple[FloatArray, ...], FloatArray, float, int]:
     """Possible instances only, with rows of maximum 1, and the mean logarithm of what was taken."""

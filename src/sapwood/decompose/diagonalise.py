@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import NotIdentifiableError
 
-FloatArray = npt.NDArray[np.float64]
 ComplexArray = npt.NDArray[np.complex128]
 # Moments add up to about 1: singular values this far below the largest are rounding.
 RANK_TOLERANCE = 1e-12

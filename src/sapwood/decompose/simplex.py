@@ -21,9 +21,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import NotIdentifiableError, SapwoodError
 
-FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 CHUNK = 8192  # rows solved together: m = 32 then takes up to 70 MB for their Gram matrices

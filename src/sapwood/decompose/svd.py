@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from sapwood.arrays import FloatArray
+
 Product = Callable[[FloatArray], FloatArray]
 
 

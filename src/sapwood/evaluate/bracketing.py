@@ -32,6 +32,7 @@ from sapwood.corpus.penn import as_trees
 from sapwood.corpus.tree import Tree, as_tree
 from sapwood.errors import SapwoodError
 from sapwood.evaluate.scores import (
+    COUNTS,
     CUTOFF,
     ERROR,
     OK,
@@ -281,18 +282,13 @@ def _compare(
     return SentenceScore(
         number,
         len(gold.words),
-        matched=_matched(left, right),
+        matched=(Counter(left) & Counter(right)).total(),  # of the multiset intersection
         gold_brackets=len(left),
         predicted_brackets=len(right),
         crossing=_crossing(left, right, n_words),
         words=n_words,
         correct_tags=sum(_tag_class(a) == _tag_class(b) for a, b in tags),
     )
-
-
-def _matched(gold: Iterable[Bracket], predicted: Iterable[Bracket]) -> int:
-    """Size of the multiset intersection."""
-    return (Counter(gold) & Counter(predicted)).total()
 
 
 def _crossing(gold: Iterable[Bracket], predicted: Iterable[Bracket], n_words: int) -> int:
@@ -336,12 +332,7 @@ def add_up(rows: Sequence[SentenceScore], *, drop: bool = True) -> Totals:
         sentences=len(rows),
         errors=sum(row.status == ERROR for row in rows) if drop else 0,
         skipped=sum(row.status == SKIPPED for row in rows) if drop else 0,
-        matched=sum(row.matched for row in counted),
-        gold_brackets=sum(row.gold_brackets for row in counted),
-        predicted_brackets=sum(row.predicted_brackets for row in counted),
-        crossing=sum(row.crossing for row in counted),
-        words=sum(row.words for row in counted),
-        correct_tags=sum(row.correct_tags for row in counted),
+        **{name: sum(getattr(row, name) for row in counted) for name in COUNTS},
         n_complete=sum(row.is_complete for row in fine),
         n_no_crossing=sum(row.crossing == 0 for row in fine),
         n_two_or_less_crossing=sum(row.crossing <= 2 for row in fine),

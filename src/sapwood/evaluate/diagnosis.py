@@ -110,7 +110,7 @@ def explain(number: int, pair: ScoredBrackets) -> list[BracketError]:
 # -- one side of a sentence -----------------------------------------------------------------------
 
 
-class _View:
+class _Side:
     """Brackets of one tree with their parents; nodes are numbered, -1 is the root.
 
     `others` maps brackets to the same brackets of the other tree, where it has them.
@@ -122,21 +122,21 @@ class _View:
         self.root: Bracket = (ROOT, 0, len(tags))
         self.parent = _parents(brackets)
         self.word_parent = [-1] * len(tags)
-        self.children: defaultdict[int, list[_Part]] = defaultdict(list)
+        self.children: defaultdict[int, list[_Constituent]] = defaultdict(list)
         self.spans: dict[tuple[int, int], int] = {}  # innermost bracket
         self.others: dict[int, int] = {}
         for node, (label, i, j) in enumerate(brackets):
             self.spans[i, j] = node
             self.word_parent[i:j] = [node] * (j - i)  # in pre-order, so the innermost stays
-            self.children[self.parent[node]].append(_Part(label, i, j, node))
+            self.children[self.parent[node]].append(_Constituent(label, i, j, node))
         for k, node in enumerate(self.word_parent):
-            self.children[node].append(_Part(tags[k], k, k + 1, None))
+            self.children[node].append(_Constituent(tags[k], k, k + 1, None))
 
     def bracket(self, node: int) -> Bracket:
         """A bracket by its number."""
         return self.root if node < 0 else self.brackets[node]
 
-    def parent_of(self, part: _Part) -> Bracket:
+    def parent_of(self, part: _Constituent) -> Bracket:
         """The bracket above a bracket or word."""
         node = self.word_parent[part.start] if part.node is None else self.parent[part.node]
         return self.bracket(node)
@@ -165,13 +165,13 @@ class _View:
                     return True
         return False
 
-    def parts(self, node: int) -> list[_Part]:
+    def parts(self, node: int) -> list[_Constituent]:
         """The children of a bracket from left to right; a chain over the same words has one set."""
         bottom = self.spans[self.brackets[node][1:]]
         return sorted(self.children[bottom], key=lambda part: part.start)
 
 
-class _Part(NamedTuple):
+class _Constituent(NamedTuple):
     """A bracket with its number, or a word with none."""
 
     label: str
@@ -195,7 +195,7 @@ def _parents(brackets: Sequence[Bracket]) -> list[int]:
     return out
 
 
-def _match(gold: _View, predicted: _View) -> None:
+def _match(gold: _Side, predicted: _Side) -> None:
     """Pair equal brackets, outermost first: as many as the multiset intersection has."""
     waiting: defaultdict[Bracket, list[int]] = defaultdict(list)
     for node in reversed(range(len(predicted.brackets))):
@@ -214,7 +214,7 @@ class _Blame(NamedTuple):
     """A kind with the phrase that names it; None when it is the bracket itself."""
 
     kind: str
-    moved: _Part | None = None
+    moved: _Constituent | None = None
 
 
 class _Sentence:
@@ -222,24 +222,30 @@ class _Sentence:
 
     def __init__(self, number: int, pair: ScoredBrackets) -> None:
         self.number = number
-        self.gold = _View(pair.gold, pair.gold_tags)
-        self.predicted = _View(pair.predicted, pair.gold_tags)  # what is a conjunction, gold knows
+        self.gold = _Side(pair.gold, pair.gold_tags)
+        self.predicted = _Side(pair.predicted, pair.gold_tags)  # what is a conjunction, gold knows
         _match(self.gold, self.predicted)
-        self.missing = _unmatched(self.gold)
-        self.extra = _unmatched(self.predicted)
+        self.missing, self.extra = (
+            [node for node in range(len(view.brackets)) if node not in view.others]
+            for view in (self.gold, self.predicted)
+        )
 
     def errors(self) -> Iterator[BracketError]:
         """Every missing and every extra bracket once."""
         if not self.missing and not self.extra:
             return
         yield from self._wrong_labels()
-        yield from self._unary_levels(_View.has_span)
+        yield from self._unary_levels(_Side.has_span)
         yield from self._shifted_edges()
-        yield from self._unary_levels(_View.has_unit)
-        for node in self.missing:
-            yield self._misplaced(node, self.gold, self.predicted)
-        for node in self.extra:
-            yield self._misplaced(node, self.predicted, self.gold)
+        yield from self._unary_levels(_Side.has_unit)
+        for wrong, side, other in self._sides():
+            for node in wrong:
+                yield self._single(node, side, other, self._misplacement(node, side, other))
+
+    def _sides(self) -> Iterator[tuple[list[int], _Side, _Side]]:
+        """What is wrong in each tree, that tree, and the other one."""
+        yield self.missing, self.gold, self.predicted
+        yield self.extra, self.predicted, self.gold
 
     def _wrong_labels(self) -> Iterator[BracketError]:
         found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
@@ -247,13 +253,10 @@ class _Sentence:
             found[self.predicted.brackets[node][1:]].append(node)
         for node in list(self.missing):
             if others := found[self.gold.brackets[node][1:]]:
-                yield self._paired(node, others.pop(), _Blame(WRONG_LABEL))
+                yield self._pair(node, others.pop(), _Blame(WRONG_LABEL))
 
-    def _unary_levels(self, is_there: Callable[[_View, int, int], bool]) -> Iterator[BracketError]:
-        for wrong, side, other in (
-            (self.missing, self.gold, self.predicted),
-            (self.extra, self.predicted, self.gold),
-        ):
+    def _unary_levels(self, is_there: Callable[[_Side, int, int], bool]) -> Iterator[BracketError]:
+        for wrong, side, other in self._sides():
             for node in list(wrong):
                 if is_there(other, *side.brackets[node][1:]):
                     wrong.remove(node)
@@ -270,7 +273,7 @@ class _Sentence:
                 pairs.append((key, node, other))
         for _, node, other in sorted(pairs):
             if node in self.missing and other in self.extra:
-                yield self._paired(node, other, self._shift(node, other))
+                yield self._pair(node, other, self._shift(node, other))
 
     def _shift(self, node: int, other: int) -> _Blame:
         """What the words between the two edges are."""
@@ -280,37 +283,31 @@ class _Sentence:
         if any(unit.label in _CONJUNCTIONS for unit in units):
             return _Blame(COORDINATION)
         nearest = units[0 if i == k else -1]
-        if _can_move(nearest) and self._hangs_elsewhere(nearest):
+        there = self._counterpart(nearest, self.gold)
+        hangs_elsewhere = self.gold.parent_of(nearest)[1:] != self.predicted.parent_of(there)[1:]
+        if _can_move(nearest) and hangs_elsewhere:
             return _Blame(_kind(nearest), nearest)
         return _Blame(BOUNDARY)
 
-    def _right_units(self, start: int, end: int) -> Iterator[_Part]:
+    def _right_units(self, start: int, end: int) -> Iterator[_Constituent]:
         """The largest right brackets between two fenceposts, and the words beside them."""
         while start < end:
             fitting = [
-                _Part(*self.gold.brackets[node], node)
+                _Constituent(*self.gold.brackets[node], node)
                 for node in self.gold.others
                 if self.gold.brackets[node][1] == start and self.gold.brackets[node][2] <= end
             ]
-            word = _Part(self.gold.tags[start], start, start + 1, None)
+            word = _Constituent(self.gold.tags[start], start, start + 1, None)
             unit = max(fitting, key=lambda part: part.end, default=word)
             yield unit
             start = unit.end
 
-    def _hangs_elsewhere(self, unit: _Part) -> bool:
-        other = self._counterpart(unit, self.gold)
-        here, there = self.gold.parent_of(unit), self.predicted.parent_of(other)
-        return here[1:] != there[1:]
-
-    def _counterpart(self, part: _Part, side: _View) -> _Part:
+    def _counterpart(self, part: _Constituent, side: _Side) -> _Constituent:
         """The same bracket or word in the other tree."""
         return part if part.node is None else part._replace(node=side.others[part.node])
 
-    def _misplaced(self, node: int, side: _View, other: _View) -> BracketError:
-        """A bracket without a partner: blame the part of it that hangs elsewhere."""
-        return self._single(node, side, other, self._misplacement(node, side, other))
-
-    def _misplacement(self, node: int, side: _View, other: _View) -> _Blame:
+    def _misplacement(self, node: int, side: _Side, other: _Side) -> _Blame:
+        """For a bracket without a partner, blame the part of it that hangs elsewhere."""
         label, i, j = side.brackets[node]
         parts = side.parts(node)
         if any(part.label in _CONJUNCTIONS for part in parts) or other.cuts_conjunct(i, j):
@@ -323,21 +320,20 @@ class _Sentence:
             if part is not head and _can_move(part) and _is_right(part, side)
         ]
         if moved:
-            home = self._home(head, side, other)
-            first = next((part for part in moved if other.parent_of(part)[1:] != home), moved[0])
+            home = (
+                other.parent_of(self._counterpart(head, side))
+                if _is_right(head, side)
+                else other.around(head.start, head.end)
+            )  # the bracket that holds the head in the other tree
+            apart = (part for part in moved if other.parent_of(part)[1:] != home[1:])
+            first = next(apart, moved[0])
             return _Blame(_kind(first), self._counterpart(first, other))
         inside_np = label in NOMINAL or other.around(i, j)[0] in NOMINAL
         return _Blame(NP_STRUCTURE if inside_np else OTHER_STRUCTURE)
 
-    def _home(self, head: _Part, side: _View, other: _View) -> tuple[int, int]:
-        """The words of the bracket that holds a head in the other tree."""
-        if _is_right(head, side):
-            return other.parent_of(self._counterpart(head, side))[1:]
-        return other.around(head.start, head.end)[1:]
-
     # -- records ----------------------------------------------------------------------------------
 
-    def _paired(self, node: int, other: int, blame: _Blame) -> BracketError:
+    def _pair(self, node: int, other: int, blame: _Blame) -> BracketError:
         self.missing.remove(node)
         self.extra.remove(other)
         gold, predicted = self.gold.brackets[node], self.predicted.brackets[other]
@@ -352,7 +348,7 @@ class _Sentence:
             above_too = self.predicted.parent_of(self._counterpart(blame.moved, self.gold))
         return BracketError(blame.kind, self.number, gold, predicted, phrase, above, above_too)
 
-    def _single(self, node: int, side: _View, other: _View, blame: _Blame) -> BracketError:
+    def _single(self, node: int, side: _Side, other: _Side, blame: _Blame) -> BracketError:
         bracket = phrase = side.brackets[node]
         here, there = side.bracket(side.parent[node]), other.around(*bracket[1:])
         if blame.moved:
@@ -364,23 +360,19 @@ class _Sentence:
         return BracketError(blame.kind, self.number, None, bracket, phrase, there, here)
 
 
-def _unmatched(view: _View) -> list[int]:
-    return [node for node in range(len(view.brackets)) if node not in view.others]
-
-
-def _is_right(part: _Part, side: _View) -> bool:
+def _is_right(part: _Constituent, side: _Side) -> bool:
     return part.node is None or part.node in side.others
 
 
-def _can_move(part: _Part) -> bool:
+def _can_move(part: _Constituent) -> bool:
     return part.node is not None or part.label in _ADVERBS
 
 
-def _kind(part: _Part) -> str:
+def _kind(part: _Constituent) -> str:
     return _KIND_OF_MOVED.get(part.label, OTHER_ATTACHMENT)
 
 
-def _head(label: str, parts: Sequence[_Part]) -> _Part:
+def _head(label: str, parts: Sequence[_Constituent]) -> _Constituent:
     """The part that carries a bracket: its own label again, or a clause's VP, or the first word."""
     wanted = "VP" if label in CLAUSAL else label
     for part in parts:

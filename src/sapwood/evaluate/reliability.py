@@ -103,7 +103,7 @@ def calibration(
     >>> round(sure.ece, 6), round(sure.brier, 6), sure.bins[-1].count
     (0.15, 0.21, 4)
     """
-    p, y = _checked(probability, is_correct, n_bins)
+    p, y = _check_pairs(probability, is_correct, n_bins)
     k = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
     n = np.bincount(k, minlength=n_bins)
     sum_p, sum_y, variance = (
@@ -158,7 +158,7 @@ def graded(
     return [(p, span in right) for span, p in found.items()]
 
 
-def _checked(
+def _check_pairs(
     probability: npt.ArrayLike, is_correct: npt.ArrayLike, n_bins: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     p, y = np.asarray(probability, np.float64), np.asarray(is_correct, np.float64)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CUTOFF = 40
+# What the rows of sentences add up to.
+COUNTS = ("matched", "gold_brackets", "predicted_brackets", "crossing", "words", "correct_tags")
 OK, ERROR, SKIPPED = 0, 1, 2  # EVALB's column "Stat."
 
 # EVALB's layout, with its spelling, so that scripts which read EVALB's output read ours.
@@ -29,8 +31,27 @@ _SUMMARY = (
 )
 
 
+class _Rates:
+    """Percentages of what was counted."""
+
+    __slots__ = ()
+    matched: int
+    gold_brackets: int
+    predicted_brackets: int
+
+    @property
+    def recall(self) -> float:
+        """Matched brackets in percent of the gold ones."""
+        return _percent(self.matched, self.gold_brackets)
+
+    @property
+    def precision(self) -> float:
+        """Matched brackets in percent of the predicted ones."""
+        return _percent(self.matched, self.predicted_brackets)
+
+
 @dataclass(frozen=True, slots=True)
-class SentenceScore:
+class SentenceScore(_Rates):
     """One row of EVALB's table.
 
     `length` counts all words of the gold sentence, `words` only those that are scored. `status` is
@@ -50,16 +71,6 @@ class SentenceScore:
     problem: str = ""
 
     @property
-    def recall(self) -> float:
-        """Matched brackets in percent of the gold ones."""
-        return _percent(self.matched, self.gold_brackets)
-
-    @property
-    def precision(self) -> float:
-        """Matched brackets in percent of the predicted ones."""
-        return _percent(self.matched, self.predicted_brackets)
-
-    @property
     def tag_accuracy(self) -> float:
         """Correct tags in percent of the scored words."""
         return _percent(self.correct_tags, self.words)
@@ -72,7 +83,7 @@ class SentenceScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(_Rates):
     """One block of EVALB's summary: counts as fields, what EVALB prints from them as properties."""
 
     sentences: int
@@ -92,16 +103,6 @@ class Totals:
     def valid(self) -> int:
         """Sentences that are scored."""
         return self.sentences - self.errors - self.skipped
-
-    @property
-    def recall(self) -> float:
-        """Matched brackets in percent of the gold ones."""
-        return _percent(self.matched, self.gold_brackets)
-
-    @property
-    def precision(self) -> float:
-        """Matched brackets in percent of the predicted ones."""
-        return _percent(self.matched, self.predicted_brackets)
 
     @property
     def f1(self) -> float:
@@ -138,8 +139,7 @@ class Totals:
     def as_dict(self) -> dict[str, int | float]:
         """Every figure of the summary in EVALB's order, then the counts behind them, unrounded."""
         names = [name for name, _, _ in _SUMMARY]
-        counts = ("matched", "gold_brackets", "predicted_brackets", "crossing", "words")
-        return {name: getattr(self, name) for name in (*names, *counts, "correct_tags")}
+        return {name: getattr(self, name) for name in (*names, *COUNTS)}
 
 
 @dataclass(frozen=True, slots=True)

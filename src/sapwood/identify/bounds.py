@@ -29,12 +29,11 @@ from math import inf, log
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
 from sapwood.models.latent_grammar import LatentGrammar
 
-FloatArray = npt.NDArray[np.float64]
 NO_STATE = 1e-13  # eigenvalues of a Gram matrix this much below the largest are rounding
 Constants = tuple[float, float, float, float, float]
 

@@ -18,11 +18,12 @@ from math import comb
 
 import numpy as np
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
 from sapwood.identify.directions import SYMMETRIES, Symmetry, symmetry_directions
 from sapwood.identify.dual import AnyArray, Array, Reals, Residues
 from sapwood.identify.elimination import NullSpace, null_space, rank
-from sapwood.identify.families import Family, FloatArray, Parameters, Table, family_of
+from sapwood.identify.families import Family, Parameters, Table, family_of
 from sapwood.identify.families import moments as moments_at
 from sapwood.identify.jacobian import (
     CHUNK,

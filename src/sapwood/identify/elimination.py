@@ -12,11 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.arrays import IntArray
 from sapwood.identify.dual import Residues
-
-IntArray = npt.NDArray[np.int64]
 
 
 class NullSpace(NamedTuple):

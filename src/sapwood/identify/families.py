@@ -29,13 +29,12 @@ from math import prod
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
 from sapwood.identify.dual import Array, einsum, solve
 from sapwood.identify.tree_sums import Apart, Constituents, Dependents, Joint, Sums
 
-FloatArray = npt.NDArray[np.float64]
 Parameters = Mapping[str, Array]
 
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
 from sapwood.identify.dual import AnyArray, Array, Dual, Field, Residues
-from sapwood.identify.families import FloatArray, Parameters, Table
+from sapwood.identify.families import Parameters, Table
 
 CHUNK = 64  # directions differentiated together: few enough to keep all spans in memory
 OPERATIONS = "+, -, *, @, / by an integer, indexing, sum, reshape, T, einsum and solve"

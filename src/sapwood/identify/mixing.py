@@ -38,11 +38,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.errors import SapwoodError
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 # Relative to the largest singular value of M. Those that should be 0 come out below 1e-15.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sapwood.identify.families import FloatArray
+from sapwood.arrays import FloatArray
 
 
 @dataclass(frozen=True)

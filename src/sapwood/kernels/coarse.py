@@ -467,6 +467,7 @@ def _clear(chart, cell, live):
 
 @part(fastmath=_FAST)
 def _send_two_words(rules, tags, i, live, factor, tag_alpha):
+    """SEND: (i, i+2, a), a -> t u, (i+1, u)  =>  (i, t); and mirrored."""
     start, parent, weight = rules.tt_start, rules.tt_parent, rules.tt_weight
     for x in range(tags.start[i], tags.start[i + 1]):
         for y in range(tags.start[i + 1], tags.start[i + 2]):
@@ -484,6 +485,11 @@ def _send_two_words(rules, tags, i, live, factor, tag_alpha):
 def _send_with_word(
     pairs, start, parent, weight, tags, position, chart, cell, factor, live, alpha, tag_alpha
 ):
+    """SEND: (i, j, a), a -> t c or a -> c t, one child  =>  the other; the phrase's `cell`.
+
+    With the word first: alpha[i+1, j, c] += w(a -> t c) * alpha[i, j, a] * weight[i, t], and
+    alpha[i, t] += w(a -> t c) * alpha[i, j, a] * beta[i+1, j, c].
+    """
     beta, active, n_active = chart.beta, chart.active, chart.n_active[cell]
     for x in range(tags.start[position], tags.start[position + 1]):
         t = tags.tag[x]
@@ -503,6 +509,11 @@ def _send_with_word(
 
 @part(fastmath=_FAST)
 def _send_phrases(rules, chart, i, j, live, scaled_left, scaled_right, from_left, from_right):
+    """SEND: (i, j, a), a -> b c, (k, j, c)  =>  (i, k, b); and mirrored, for all splits k at once.
+
+    from_left[i, b, k] += w(a -> b c) * alpha[i, j, a] * beta[k, j, c], and
+    from_right[j, c, k] += w(a -> b c) * alpha[i, j, a] * beta[i, k, b].
+    """
     aa_first, aa_right, aa_start = rules.aa_first, rules.aa_right, rules.aa_start
     aa_parent, aa_weight = rules.aa_parent, rules.aa_weight
     left_first, left_last = chart.left.first, chart.left.last

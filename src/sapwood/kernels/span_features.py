@@ -27,7 +27,7 @@ _0 = np.uint64(0)
 
 
 @part
-def _hashed(template, what, one, two, mask):
+def _hash(template, what, one, two, mask):
     """A number below mask + 1 for a template and three values; one type, so compiled once."""
     h = (np.uint64(template) + what * np.uint64(64)) * _A
     h ^= one * _B
@@ -77,44 +77,44 @@ def item_features(symbol, start, end, words, mask):
         shape = np.uint64(0)
         for k in range(i, min(j, i + 7) + 1):  # of the first words: as telling as all of them
             shape = shape * np.uint64(31) + words[k, SHAPE] + np.uint64(1)
-        out[x, 0] = _hashed(0, a, _0, _0, mask)
-        out[x, 1] = _hashed(1, a, length, _0, mask)
-        out[x, 2] = _hashed(2, a, first[WORD], _0, mask)
-        out[x, 3] = _hashed(3, a, last[WORD], _0, mask)
-        out[x, 4] = _hashed(4, a, before[WORD], _0, mask)
-        out[x, 5] = _hashed(5, a, after[WORD], _0, mask)
-        out[x, 6] = _hashed(6, a, first[ENDING], _0, mask)
-        out[x, 7] = _hashed(7, a, last[ENDING], _0, mask)
-        out[x, 8] = _hashed(8, a, before[ENDING], _0, mask)
-        out[x, 9] = _hashed(9, a, after[ENDING], _0, mask)
-        out[x, 10] = _hashed(10, a, before[WORD], after[WORD], mask)
-        out[x, 11] = _hashed(11, a, first[WORD], last[WORD], mask)
-        out[x, 12] = _hashed(12, a, first[WORD], after[WORD], mask)
-        out[x, 13] = _hashed(13, a, before[WORD], first[WORD], mask)
-        out[x, 14] = _hashed(14, a, shape, length, mask)
-        out[x, 15] = _hashed(15, a, last[WORD], after[WORD], mask)
+        out[x, 0] = _hash(0, a, _0, _0, mask)
+        out[x, 1] = _hash(1, a, length, _0, mask)
+        out[x, 2] = _hash(2, a, first[WORD], _0, mask)
+        out[x, 3] = _hash(3, a, last[WORD], _0, mask)
+        out[x, 4] = _hash(4, a, before[WORD], _0, mask)
+        out[x, 5] = _hash(5, a, after[WORD], _0, mask)
+        out[x, 6] = _hash(6, a, first[ENDING], _0, mask)
+        out[x, 7] = _hash(7, a, last[ENDING], _0, mask)
+        out[x, 8] = _hash(8, a, before[ENDING], _0, mask)
+        out[x, 9] = _hash(9, a, after[ENDING], _0, mask)
+        out[x, 10] = _hash(10, a, before[WORD], after[WORD], mask)
+        out[x, 11] = _hash(11, a, first[WORD], last[WORD], mask)
+        out[x, 12] = _hash(12, a, first[WORD], after[WORD], mask)
+        out[x, 13] = _hash(13, a, before[WORD], first[WORD], mask)
+        out[x, 14] = _hash(14, a, shape, length, mask)
+        out[x, 15] = _hash(15, a, last[WORD], after[WORD], mask)
     return out
 
 
 @part
 def _tag_features(a, i, words, mask, out):
     here, before, after = words[i], words[i - 1], words[i + 1]
-    out[0] = _hashed(20, a, here[WORD], _0, mask)
-    out[1] = _hashed(21, a, here[ENDING], _0, mask)
-    out[2] = _hashed(22, a, here[SHORT], _0, mask)
-    out[3] = _hashed(23, a, here[SHAPE], _0, mask)
-    out[4] = _hashed(24, a, here[LOWER], _0, mask)
-    out[5] = _hashed(25, a, here[BEGINNING], _0, mask)
-    out[6] = _hashed(26, a, before[WORD], _0, mask)
-    out[7] = _hashed(27, a, after[WORD], _0, mask)
-    out[8] = _hashed(28, a, before[ENDING], _0, mask)
-    out[9] = _hashed(29, a, after[ENDING], _0, mask)
-    out[10] = _hashed(30, a, before[WORD], here[WORD], mask)
-    out[11] = _hashed(31, a, here[WORD], after[WORD], mask)
-    out[12] = _hashed(32, a, before[WORD], here[ENDING], mask)
-    out[13] = _hashed(33, a, here[ENDING], after[WORD], mask)
-    out[14] = _hashed(34, a, here[SHAPE], before[SHAPE], mask)
-    out[15] = _hashed(35, a, _0, _0, mask)
+    out[0] = _hash(20, a, here[WORD], _0, mask)
+    out[1] = _hash(21, a, here[ENDING], _0, mask)
+    out[2] = _hash(22, a, here[SHORT], _0, mask)
+    out[3] = _hash(23, a, here[SHAPE], _0, mask)
+    out[4] = _hash(24, a, here[LOWER], _0, mask)
+    out[5] = _hash(25, a, here[BEGINNING], _0, mask)
+    out[6] = _hash(26, a, before[WORD], _0, mask)
+    out[7] = _hash(27, a, after[WORD], _0, mask)
+    out[8] = _hash(28, a, before[ENDING], _0, mask)
+    out[9] = _hash(29, a, after[ENDING], _0, mask)
+    out[10] = _hash(30, a, before[WORD], here[WORD], mask)
+    out[11] = _hash(31, a, here[WORD], after[WORD], mask)
+    out[12] = _hash(32, a, before[WORD], here[ENDING], mask)
+    out[13] = _hash(33, a, here[ENDING], after[WORD], mask)
+    out[14] = _hash(34, a, here[SHAPE], before[SHAPE], mask)
+    out[15] = _hash(35, a, _0, _0, mask)
 
 
 @kernel
@@ -126,15 +126,15 @@ def edge_features(forest, words, mask):
         i, j = np.int64(forest.start[x]) + 1, np.int64(forest.end[x])
         k = np.int64(forest.end[forest.left[e]])  # row of the word before the split
         sizes = np.uint64(_length_class(k - i + 1) * 16 + _length_class(j - k))
-        out[e, 0] = _hashed(40, r, _0, _0, mask)
-        out[e, 1] = _hashed(41, r, sizes, _0, mask)
-        out[e, 2] = _hashed(42, r, words[k, WORD], _0, mask)
-        out[e, 3] = _hashed(43, r, words[k + 1, WORD], _0, mask)
-        out[e, 4] = _hashed(44, r, words[k, ENDING], _0, mask)
-        out[e, 5] = _hashed(45, r, words[k + 1, ENDING], _0, mask)
-        out[e, 6] = _hashed(46, r, words[i, WORD], _0, mask)
-        out[e, 7] = _hashed(47, r, words[j, WORD], _0, mask)
-        out[e, 8] = _hashed(48, r, words[i, WORD], words[k + 1, WORD], mask)
+        out[e, 0] = _hash(40, r, _0, _0, mask)
+        out[e, 1] = _hash(41, r, sizes, _0, mask)
+        out[e, 2] = _hash(42, r, words[k, WORD], _0, mask)
+        out[e, 3] = _hash(43, r, words[k + 1, WORD], _0, mask)
+        out[e, 4] = _hash(44, r, words[k, ENDING], _0, mask)
+        out[e, 5] = _hash(45, r, words[k + 1, ENDING], _0, mask)
+        out[e, 6] = _hash(46, r, words[i, WORD], _0, mask)
+        out[e, 7] = _hash(47, r, words[j, WORD], _0, mask)
+        out[e, 8] = _hash(48, r, words[i, WORD], words[k + 1, WORD], mask)
     return out
 
 

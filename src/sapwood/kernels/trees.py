@@ -67,7 +67,7 @@ class Derivations(NamedTuple):
 
 
 @part
-def _grown(rows, n_used):
+def _grow(rows, n_used):
     bigger = np.empty((2 * len(rows), rows.shape[1]), rows.dtype)
     for row in range(n_used):  # slices would compile NumPy's errors of shapes: 2 s
         for column in range(rows.shape[1]):
@@ -100,7 +100,7 @@ def _tags(grammar, word, key, wanted, items, n_items):
         symbol = grammar.n_phrases + grammar.entry_tag[entry]
         if key[symbol] == wanted:
             if n_items == len(items):
-                items = _grown(items, n_items)
+                items = _grow(items, n_items)
             items[n_items, 0], items[n_items, 1] = symbol, grammar.entry_start[entry]
             n_items += 1
     return items, n_items
@@ -127,12 +127,12 @@ def _joints(pairs, west, east, key, wanted, item_of, items, n_items, edges, n_ed
                     continue
                 if item_of[parent] < 0:
                     if n_items == len(items):
-                        items = _grown(items, n_items)
+                        items = _grow(items, n_items)
                     items[n_items, 0], items[n_items, 1] = parent, -1
                     item_of[parent] = n_items
                     n_items += 1
                 if n_edges == len(edges):
-                    edges = _grown(edges, n_edges)
+                    edges = _grow(edges, n_edges)
                 edges[n_edges, 0], edges[n_edges, 1] = item_of[parent], x
                 edges[n_edges, 2], edges[n_edges, 3] = y, pairs.rule[r]
                 n_edges += 1

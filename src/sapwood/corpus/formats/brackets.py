@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
+from sapwood.corpus.files import note_error
 from sapwood.corpus.penn import is_comment, one_word, read_bracket_lines
 from sapwood.corpus.tree import Tree, rebuild
 from sapwood.errors import CorpusError
@@ -73,10 +75,10 @@ def read_joined(
     lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
 ) -> Iterator[Tree]:
     """Plain brackets in which a word may hold blanks: `(CD 1 000)` is the word `1_000`."""
-    return read_bracket_lines(lines, name, skipped, _joined)
+    return read_bracket_lines(lines, name, skipped, _join_words)
 
 
-def _joined(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
+def _join_words(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
     return one_word(label, ["_".join(parts)] if parts else parts)
 
 
@@ -94,7 +96,11 @@ def read_cess(
     lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
 ) -> Iterator[Tree]:
     """Leaves `(tag word lemma)` or, for punctuation, `(,)`; the lemma goes."""
-    return read_bracket_lines(_marked(lines), name, skipped, _with_lemma)
+
+    def leaf(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
+        return _MEANT.get(label) or one_word(label, parts[:1] if len(parts) == 2 else parts)
+
+    return read_bracket_lines(_mark_brackets(lines), name, skipped, leaf)
 
 
 def read_floresta(
@@ -108,26 +114,18 @@ def read_floresta(
             return label
         return f"{match['form']}-{match['function']}" if keep_functions else match["form"]
 
-    def leaf(node: Tree) -> Tree:
-        return Tree._trusted(rename(node.label), node.children)
+    def leaf(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
+        return _MEANT.get(label) or _join_words(label, parts)
 
-    def phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
+    def node(label: str, kids: tuple[Any, ...]) -> Tree:
         return Tree._trusted(rename(label), kids)
 
-    for tree in read_bracket_lines(_marked(lines), name, skipped, _bare_or_joined):
-        yield rebuild(tree, leaf, phrase) or tree
+    for tree in read_bracket_lines(_mark_brackets(lines), name, skipped, leaf):
+        yield rebuild(tree, lambda tag: node(tag.label, tag.children), node) or tree
 
 
-def _marked(lines: Iterable[str]) -> Iterator[str]:
+def _mark_brackets(lines: Iterable[str]) -> Iterator[str]:
     return (_BRACKET_LEAF.sub(lambda leaf: _MARKS[leaf[1]], line) for line in lines)
-
-
-def _with_lemma(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
-    return _MEANT.get(label) or one_word(label, parts[:1] if len(parts) == 2 else parts)
-
-
-def _bare_or_joined(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
-    return _MEANT.get(label) or _joined(label, parts)
 
 
 # -- Penn-historical ------------------------------------------------------------------------------
@@ -142,10 +140,18 @@ def read_historical(
     lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
 ) -> Iterator[Tree]:
     """Wrappers, codes and comment blocks go; words stay as they are."""
-    for tree in read_bracket_lines(_without_blocks(lines), name, skipped, _joined):
-        kept = rebuild(tree, _unless_code, _phrase_unless_code)
+
+    def leaf(node: Tree) -> Tree | None:
+        return None if node.label in _CODES or not node.label else node
+
+    def phrase(label: str, kids: tuple[Tree, ...]) -> Tree | None:
+        return None if label in _CODES else Tree._trusted(label, kids)
+
+    for tree in read_bracket_lines(_without_blocks(lines), name, skipped, _join_words):
+        kept = rebuild(tree, leaf, phrase)
         if kept is not None:
-            yield _unwrapped(kept)
+            is_wrapper = kept.label == "" and len(kept) == 1
+            yield kept[0] if is_wrapper else kept
 
 
 def read_historical_with_lemmas(
@@ -153,7 +159,7 @@ def read_historical_with_lemmas(
 ) -> Iterator[Tree]:
     """Penn-historical brackets of which the words are also cut to their forms."""
     for tree in read_historical(lines, name, skipped, keep_functions):
-        yield rebuild(tree, _without_lemma, Tree._trusted) or tree
+        yield _change_words(tree, psd_form)
 
 
 def _without_blocks(lines: Iterable[str]) -> Iterator[str]:
@@ -166,32 +172,16 @@ def _without_blocks(lines: Iterable[str]) -> Iterator[str]:
         if end is None:
             yield line
             continue
-        before, found, behind = line.partition(end) if not start else _after(line, start.end(), end)
+        _, found, behind = line[start.end() if start else 0 :].partition(end)
         end = None if found else end
-        yield " " * (len(before) + len(found)) + behind if found else "\n"
+        yield " " * (len(line) - len(behind)) + behind if found else "\n"
 
 
-def _after(line: str, place: int, end: str) -> tuple[str, str, str]:
-    """Partition what stands behind a place, which goes to the first part."""
-    before, found, behind = line[place:].partition(end)
-    return line[:place] + before, found, behind
+def _change_words(tree: Tree, change: Callable[[str], str]) -> Tree:
+    def leaf(node: Tree) -> Tree:
+        return Tree._trusted(node.label, (change(node.word),))
 
-
-def _unless_code(node: Tree) -> Tree | None:
-    return None if node.label in _CODES or not node.label else node
-
-
-def _phrase_unless_code(label: str, kids: tuple[Tree, ...]) -> Tree | None:
-    return None if label in _CODES else Tree._trusted(label, kids)
-
-
-def _unwrapped(tree: Tree) -> Tree:
-    is_wrapper = tree.label == "" and not tree.is_preterminal and len(tree) == 1
-    return tree[0] if is_wrapper else tree
-
-
-def _without_lemma(node: Tree) -> Tree:
-    return Tree._trusted(node.label, (psd_form(node.word),))
+    return rebuild(tree, leaf, Tree._trusted) or tree
 
 
 def psd_form(leaf: str) -> str:
@@ -233,12 +223,9 @@ def read_numbered(
     for tree in read_bracket_lines(places, name, skipped):
         numbered = [word.partition("=") for word in tree.words()]
         if [number for number, *_ in numbered] == [str(n) for n in range(len(numbered))]:
-            yield rebuild(tree, _without_number, Tree._trusted) or tree
-            continue
-        error = _unordered(numbered, name, places.number)
-        if skipped is None:
-            raise error
-        skipped.append(error)
+            yield _change_words(tree, lambda word: word.partition("=")[2])
+        else:
+            note_error(_number_error(numbered), skipped, name, places.number)
 
 
 class _Places:
@@ -253,15 +240,11 @@ class _Places:
             yield line
 
 
-def _without_number(node: Tree) -> Tree:
-    return Tree._trusted(node.label, (node.word.partition("=")[2],))
-
-
-def _unordered(numbered: list[tuple[str, str, str]], name: str, line: int) -> CorpusError:
+def _number_error(numbered: list[tuple[str, str, str]]) -> CorpusError:
     wrong = next(i for i, (number, *_) in enumerate(numbered) if number != str(i))
     number, _, word = numbered[wrong]
     if not number.isdecimal():
         msg = f"expected a leaf (tag {wrong}=word), found {number!r}"
-        return CorpusError(msg, file=name, line=line, hint="number all words from 0 on")
+        return CorpusError(msg, hint="number all words from 0 on")
     msg = f"not supported: discontinuous (word {number}, {word!r}, stands at place {wrong})"
-    return CorpusError(msg, file=name, line=line, hint="--skip-bad leaves such trees out")
+    return CorpusError(msg, hint="--skip-bad leaves such trees out")

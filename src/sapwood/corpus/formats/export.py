@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from sapwood.corpus.files import MAX_CHARACTERS
+from sapwood.corpus.files import MAX_CHARACTERS, note_error
 from sapwood.corpus.formats.graph import Phrase, Word, tree_of
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
@@ -42,18 +42,10 @@ def read(
         try:
             yield from reader.take(number, line)
         except CorpusError as error:
-            _note(error, name, number, skipped)
+            note_error(error, skipped, name, number)
     if reader.start:
         msg = "expected #EOS to end the sentence that starts here: the text ended first"
-        _note(CorpusError(msg, line=reader.start, hint="add #EOS"), name, 0, skipped)
-
-
-def _note(error: CorpusError, name: str, number: int, skipped: list[CorpusError] | None) -> None:
-    error.file = name
-    error.line = error.line or number
-    if skipped is None:
-        raise error
-    skipped.append(error)
+        note_error(CorpusError(msg, line=reader.start, hint="add #EOS"), skipped, name)
 
 
 class _Reader:
@@ -83,9 +75,13 @@ class _Reader:
             self._open(number)
         elif command == "#EOS" and self.start:
             start, self.start = self.start, 0
-            yield self._tree(start)
+            yield tree_of(self.words, self.phrases, self.keep_functions, start)
         elif not self.is_lost:
-            self._row(line, fields)
+            try:
+                self._add(line, fields)
+            except CorpusError:
+                self.start, self.is_lost = 0, True
+                raise
 
     def _open(self, number: int) -> None:
         unclosed, self.start = self.start, number
@@ -95,20 +91,6 @@ class _Reader:
         if unclosed:
             msg = f"expected #EOS to end the sentence that starts here, found #BOS in line {number}"
             raise CorpusError(msg, line=unclosed, hint="add #EOS")
-
-    def _tree(self, start: int) -> Tree:
-        try:
-            return tree_of(self.words, self.phrases, keep_functions=self.keep_functions)
-        except CorpusError as error:
-            error.line = start
-            raise
-
-    def _row(self, line: str, fields: list[str]) -> None:
-        try:
-            self._add(line, fields)
-        except CorpusError:
-            self.start, self.is_lost = 0, True
-            raise
 
     def _add(self, line: str, fields: list[str]) -> None:
         if not self.start:
@@ -130,13 +112,10 @@ class _Reader:
             msg = f"expected the number of a parent, found {parent!r}"
             raise CorpusError(msg, column=at, hint=HINT)
         above = parent if parent.strip("0") else None
-        if _PHRASE.fullmatch(word):
-            self._add_phrase(word[1:], Phrase(tag, function, above))
-        else:
+        if not _PHRASE.fullmatch(word):
             self.words.append(Word(word, tag, function, above))
-
-    def _add_phrase(self, number: str, phrase: Phrase) -> None:
-        if number in self.phrases:
-            msg = f"expected one phrase #{number} in a sentence, found another"
+        elif word[1:] not in self.phrases:
+            self.phrases[word[1:]] = Phrase(tag, function, above)
+        else:
+            msg = f"expected one phrase {word} in a sentence, found another"
             raise CorpusError(msg, column=1, hint="number phrases from 500 on")
-        self.phrases[number] = phrase

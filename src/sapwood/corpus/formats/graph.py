@@ -45,12 +45,12 @@ class _Extent(NamedTuple):
     n_words: int
 
 
-def spelled(text: str) -> str:
+def spell(text: str) -> str:
     """A label or a word as brackets can write it.
 
     Examples
     --------
-    >>> spelled("$("), spelled("10 000")
+    >>> spell("$("), spell("10 000")
     ('$-LRB-', '10_000')
     """
     return "_".join(_UNBROKEN.findall(escape(text)))
@@ -64,11 +64,13 @@ def category(label: str, function: str = "") -> str:
     >>> category("NP"), category("R-SIMPX"), category("NP", "SB")
     ('NP', 'R_SIMPX', 'NP-SB')
     """
-    label = spelled(label).translate(_DASHES)
-    return label if function in NO_FUNCTION else f"{label}-{spelled(function)}"
+    label = spell(label).translate(_DASHES)
+    return label if function in NO_FUNCTION else f"{label}-{spell(function)}"
 
 
-def tree_of(words: list[Word], phrases: dict[str, Phrase], *, keep_functions: bool) -> Tree:
+def tree_of(
+    words: list[Word], phrases: dict[str, Phrase], keep_functions: bool, line: int | None = None
+) -> Tree:
     """Put a sentence together.
 
     Parameters
@@ -79,20 +81,26 @@ def tree_of(words: list[Word], phrases: dict[str, Phrase], *, keep_functions: bo
         By name, in any order.
     keep_functions
         Whether labels carry their functions.
+    line
+        Where the sentence starts, for errors.
 
     Raises
     ------
     CorpusError
-        Without a place: for a parent that is missing, a cycle, a phrase without words, and a
+        For a parent that is missing, a cycle, a phrase without words, and a
         phrase of which the words do not stand together.
 
     Examples
     --------
     >>> words = [Word("Dogs", "NN", "SB", "1"), Word("bark", "VV", "HD", "1"), Word("!", "$.")]
-    >>> print(tree_of(words, {"1": Phrase("S")}, keep_functions=False))
+    >>> print(tree_of(words, {"1": Phrase("S")}, False))
     (VROOT (S (NN Dogs) (VV bark)) ($. !))
     """
-    return _Graph(words, phrases).tree(keep_functions)
+    try:
+        return _Graph(words, phrases).tree(keep_functions)
+    except CorpusError as error:
+        error.line = line
+        raise
 
 
 class _Graph:
@@ -205,8 +213,8 @@ class _Graph:
 
 
 def _leaf(word: Word, keep_functions: bool) -> Tree:
-    tag = spelled(word.tag)
+    tag = spell(word.tag)
     has_function = keep_functions and word.function not in NO_FUNCTION
     return Tree._trusted(
-        f"{tag}-{spelled(word.function)}" if has_function else tag, (spelled(word.word),)
+        f"{tag}-{spell(word.function)}" if has_function else tag, (spell(word.word),)
     )

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NoReturn
 
+from sapwood.corpus.files import note_error
 from sapwood.corpus.formats.brackets import is_penn
-from sapwood.corpus.formats.graph import category, spelled
+from sapwood.corpus.formats.graph import category, spell
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
 
@@ -47,10 +48,7 @@ def read(
         try:
             yield _Clause(text, keep_functions).tree()
         except CorpusError as error:
-            error.file, error.line = name, number
-            if skipped is None:
-                raise
-            skipped.append(error)
+            note_error(error, skipped, name, number)
 
 
 class _Clause:
@@ -74,7 +72,9 @@ class _Clause:
                 if token[0] == ")":
                     done = self._close(token.start())
                     if done is not None:
-                        return self._with_marks(done, token.end())
+                        marks = _MARK.findall(self.text, token.end())
+                        beside = [Tree._trusted(tag, (spell(mark),)) for mark, tag in marks]
+                        return Tree._trusted("", (done, *beside)) if beside else done
             is_text = token[0] not in {"(", ")", "|"}
             waiting, at = (token[0], token.start()) if is_text else ("", token.end())
         if not self.stack:
@@ -93,8 +93,8 @@ class _Clause:
         *role, tag, word = ["", *text.strip().split(":", 2)][-3:]
         if not tag or not word or not self.stack:
             self._fail(f"expected role:tag:word, found {text[:40]!r}", at)
-        function = f"-{spelled(role[0])}" if self.keep_functions and role[0] else ""
-        self.stack[-1][1].append(Tree._trusted(spelled(tag) + function, (spelled(word),)))
+        function = f"-{spell(role[0])}" if self.keep_functions and role[0] else ""
+        self.stack[-1][1].append(Tree._trusted(spell(tag) + function, (spell(word),)))
 
     def _close(self, at: int) -> Tree | None:
         """End a phrase; the whole tree when it was the outermost."""
@@ -108,10 +108,6 @@ class _Clause:
             return tree
         self.stack[-1][1].append(tree)
         return None
-
-    def _with_marks(self, tree: Tree, at: int) -> Tree:
-        marks = [Tree._trusted(tag, (spelled(mark),)) for mark, tag in _MARK.findall(self.text, at)]
-        return Tree._trusted("", (tree, *marks)) if marks else tree
 
     def _fail(self, message: str, at: int) -> NoReturn:
         raise CorpusError(message, column=at + 1, hint=HINT)

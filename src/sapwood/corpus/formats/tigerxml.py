@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from xml.parsers import expat
 
+from sapwood.corpus.files import note_error
 from sapwood.corpus.formats.graph import Phrase, Word, tree_of
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
@@ -27,17 +28,14 @@ def read(
     """Stream the trees of lines; behind a place where the XML is broken nothing can be read."""
 
     def note(error: CorpusError) -> None:
-        error.file = name
-        if skipped is None:
-            raise error
-        skipped.append(error)
+        note_error(error, skipped, name)
 
     reader = _Reader()
     try:
         for line in lines:
-            reader.feed(line)
+            reader.parser.Parse(line, False)
             yield from reader.finish(note, keep_functions)
-        reader.feed("", is_last=True)
+        reader.parser.Parse("", True)
     except expat.ExpatError as error:
         msg = f"expected XML, found {expat.ErrorString(error.code)}"
         hint = "what stands behind cannot be read: mend it here"
@@ -71,11 +69,7 @@ class _Sentence:
             raise self.error
         words = [Word(word, tag, *self._edge(name)) for name, (word, tag) in self.words.items()]
         phrases = {name: Phrase(cat, *self._edge(name)) for name, cat in self.phrases.items()}
-        try:
-            return tree_of(words, phrases, keep_functions=keep_functions)
-        except CorpusError as error:
-            error.line = self.line
-            raise
+        return tree_of(words, phrases, keep_functions, self.line)
 
     def _edge(self, name: str) -> tuple[str, str | None]:
         parent, function = self.above.get(name, (None, ""))
@@ -94,9 +88,6 @@ class _Reader:
         self.sentence: _Sentence | None = None
         self.phrase = ""
         self.n_sentences = 0
-
-    def feed(self, text: str, *, is_last: bool = False) -> None:
-        self.parser.Parse(text, is_last)
 
     def finish(self, note: Callable[[CorpusError], None], keep_functions: bool) -> Iterator[Tree]:
         """The trees of all sentences that have ended; what is wrong with one is noted."""
@@ -123,13 +114,10 @@ class _Reader:
                 self.phrase = facts["id"]
                 self.sentence.phrases[self.phrase] = facts["cat"]
         elif element == "edge" and self._has(element, facts, "idref"):
-            self._add_edge(facts["idref"], facts.get("label", ""))
-
-    def _add_edge(self, child: str, function: str) -> None:
-        assert self.sentence is not None
-        if child in self.sentence.above:
-            self._fail(f"expected one parent for {child}, found another")
-        self.sentence.above[child] = self.phrase, function
+            child = facts["idref"]
+            if child in self.sentence.above:
+                self._fail(f"expected one parent for {child}, found another")
+            self.sentence.above[child] = self.phrase, facts.get("label", "")
 
     def _has(self, element: str, facts: dict[str, str], *names: str) -> bool:
         missing = [name for name in names if not facts.get(name, "").strip()]
