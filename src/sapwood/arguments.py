@@ -50,8 +50,8 @@ def as_items(items: object, expected: str) -> Iterable[Any]:
     raise SapwoodTypeError(msg, hint="give a list")
 
 
-def as_count(n: object, name: str, *, least: int = 0) -> int:
-    """A whole number, NumPy's included.
+def as_count(n: object, name: str) -> int:
+    """A whole number from 0 up, NumPy's included.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def as_count(n: object, name: str, *, least: int = 0) -> int:
     except AttributeError:
         msg = f"{name} must be a whole number, not {describe(n)}"
         raise SapwoodTypeError(msg) from None
-    if number < least or isinstance(n, bool):
-        msg = f"{name} must be a whole number from {least} up, not {n!r}"
+    if number < 0 or isinstance(n, bool):
+        msg = f"{name} must be a whole number from 0 up, not {n!r}"
         raise SapwoodValueError(msg)
     return int(number)

@@ -65,7 +65,7 @@ class ConditionalEM(NamedTuple):
     gap: float
 
 
-def convex_em(  # noqa: PLR0913 - three views, their weights, and when to stop
+def convex_em(
     z: FloatArray,
     y: FloatArray,
     x: FloatArray,
@@ -73,7 +73,6 @@ def convex_em(  # noqa: PLR0913 - three views, their weights, and when to stop
     weights: FloatArray | None = None,
     start: FloatArray | None = None,
     gap: float = 1e-6,
-    least_gain: float | None = None,
     max_iter: int = 1000,
 ) -> ConvexEM:
     """Mixing weights of all triples of states that make a rule's instances likeliest.
@@ -94,8 +93,6 @@ def convex_em(  # noqa: PLR0913 - three views, their weights, and when to stop
         Uniform where not given. Positive everywhere: EM cannot leave a zero.
     gap
         Stop once the likelihood is certain to be this close to its maximum.
-    least_gain
-        Stop also once an iteration gains less; the gap says what is left.
 
     Returns
     -------
@@ -122,10 +119,9 @@ def convex_em(  # noqa: PLR0913 - three views, their weights, and when to stop
     while True:
         value, slope = _value_and_slope(views, weights, t)
         values.append(value + offset)
-        gain = _gain(values)
+        _check_gain(values)
         above = float(slope.max()) - 1.0
-        is_slow = least_gain is not None and gain < least_gain
-        if above <= gap or is_slow or len(values) > max_iter:
+        if above <= gap or len(values) > max_iter:
             return ConvexEM(t, np.array(values), above, n_impossible)
         t = t * slope
         t /= t.sum()
@@ -157,7 +153,7 @@ def conditional_em(
     while True:
         K = _at_entries(Q, q, np.asarray(s @ t.T))
         values.append(float(Q.data @ np.log(K)))
-        _gain(values)
+        _check_gain(values)
         ratio = sparse.csr_array((Q.data / K, Q.indices, Q.indptr), shape=Q.shape)
         slope = np.asarray((s.T @ (ratio.T @ q)).T)  # [m, m']
         joint = t * slope
@@ -178,11 +174,10 @@ def _at_entries(Q: Matrix, left: FloatArray, right: FloatArray) -> FloatArray:
     return K
 
 
-def _gain(values: list[float]) -> float:
-    """What the last iteration gained; EM cannot lose."""
+def _check_gain(values: list[float]) -> None:
+    """EM cannot lose."""
     gain = values[-1] - values[-2] if len(values) > 1 else np.inf
     assert gain >= -ROUNDING * (1 + abs(values[-1])), "EM lowered a likelihood"
-    return gain
 
 
 def _start(shape: tuple[int, ...], start: FloatArray | None) -> FloatArray:

@@ -103,7 +103,11 @@ def parse_grammar(text: str, *, file: str | None = None) -> GrammarText:
         If a line cannot be read, or a symbol is used in a way that contradicts another line.
     """
     reader = _Reader(file)
-    lines = [_tokens(number, line) for number, line in enumerate(text.splitlines(), start=1)]
+    contents = [_COMMENT.sub("", line) for line in text.splitlines()]
+    lines = [
+        [_Token(found.group(), number, found.start() + 1) for found in _TOKEN.finditer(content)]
+        for number, content in enumerate(contents, start=1)
+    ]
     # Abbreviations first, so that a rule may use one that is defined further down.
     for tokens in lines:
         reader.read_abbreviation(tokens)
@@ -124,12 +128,6 @@ class _Token:
         """Put values in the place of variables."""
         filled = _VARIABLE.sub(lambda match: values[match.group()], self.text)
         return _Token(filled, self.line, self.column)
-
-
-def _tokens(number: int, line: str) -> list[_Token]:
-    """Split a line at its spaces and leave out its comment."""
-    content = _COMMENT.sub("", line)
-    return [_Token(match.group(), number, match.start() + 1) for match in _TOKEN.finditer(content)]
 
 
 class _Reader:
@@ -209,7 +207,7 @@ class _Reader:
             raise self.error(name, f"{name.text!r} is not the name of a choice, such as ~X[h]")
         if name.text in self.choices:
             raise self.error(name, f"the choice {name.text} is already defined")
-        weighted = [self.weighted(token) for token in tokens[3:]]
+        weighted = [self.split_weight(token) for token in tokens[3:]]
         total = math.fsum(weight for _, weight in weighted)
         self.choices[name.text] = [(item, weight / total) for item, weight in weighted]
 
@@ -238,7 +236,7 @@ class _Reader:
         colon = next(place for place, token in enumerate(tokens) if place and token.text == ":")
         if colon == len(tokens) - 1:
             raise self.error(tokens[colon], "expected words after the colon")
-        words = [self.weighted(token) for token in tokens[colon + 1 :]]
+        words = [self.split_weight(token) for token in tokens[colon + 1 :]]
         for token in tokens[:colon]:
             tag = self.symbol(token)
             self.tags.setdefault(tag[0], token)
@@ -258,10 +256,11 @@ class _Reader:
                 names[name] = None
         groups = dict.fromkeys(self.groups[name] for name in names)
         # A line that uses only one name of a group must not be repeated for equal values of it.
-        options = [
-            list(dict.fromkeys(_restrict(group, row, names) for row in self.values[group]))
-            for group in groups
-        ]
+        options = []
+        for group in groups:
+            rows = (zip(group, row, strict=True) for row in self.values[group])
+            used = (tuple(pair for pair in row if pair[0] in names) for row in rows)
+            options.append(list(dict.fromkeys(used)))
         for combination in product(*options):
             yield dict(pair for pairs in combination for pair in pairs)
 
@@ -290,7 +289,7 @@ class _Reader:
             raise self.error(token, f"{token.text!r} is not a symbol such as NP or NP[sg]")
         return match["name"], match["state"] or ""
 
-    def weighted(self, token: _Token) -> tuple[_Token, float]:
+    def split_weight(self, token: _Token) -> tuple[_Token, float]:
         """Split ``item*weight``; the weight is 1 if it is absent."""
         match = _WEIGHTED.fullmatch(token.text)
         assert match is not None  # a token has at least one character
@@ -337,7 +336,8 @@ class _Reader:
                 raise self.error(later, f"{name} has both children and words: it can have only one")
         for symbol, token in self.used.items():
             if symbol not in self.defined:
-                raise self.error(token, f"{_written(symbol)} has no rules")
+                written = f"{symbol[0]}[{symbol[1]}]" if symbol[1] else symbol[0]
+                raise self.error(token, f"{written} has no rules")
         for (name, state), token in self.defined.items():
             if state and (name, "") in self.defined:
                 later = _later(token, self.defined[name, ""])
@@ -348,19 +348,6 @@ class _Reader:
         return CorpusError(message, file=self.file, line=token.line, column=token.column, hint=hint)
 
 
-def _restrict(
-    group: tuple[str, ...], row: tuple[str, ...], names: dict[str, None]
-) -> tuple[tuple[str, str], ...]:
-    """Pair the variables of a group that are among the names with their values."""
-    return tuple((name, value) for name, value in zip(group, row, strict=True) if name in names)
-
-
 def _later(one: _Token, other: _Token) -> _Token:
     """Return the token that stands further down, which is likelier to be the mistake."""
     return max(one, other, key=lambda token: (token.line, token.column))
-
-
-def _written(symbol: LatentSymbol) -> str:
-    """Write a symbol and its state as the grammar file does."""
-    name, state = symbol
-    return f"{name}[{state}]" if state else name
