@@ -336,7 +336,7 @@ def test_mutant_without_the_duplicate_rule_is_noticed(monkeypatch: pytest.Monkey
     """NP over NP, twice on both sides: two matches as multisets, one as sets."""
     twice = "(TOP (NP (NP (NN a))))"
     assert score(twice, twice).f1 == 100
-    monkeypatch.setattr(MODULE, "_matched", _matched_as_sets)
+    monkeypatch.setattr(MODULE, "_n_matches", _matched_as_sets)
     assert score(twice, twice).f1 == 50
 
 

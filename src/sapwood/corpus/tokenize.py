@@ -211,7 +211,7 @@ class PennTokenizer:
         elif self._is_english and word.lower() in _FUSED:
             cut = _FUSED[word.lower()]
             yield from (word[:cut], word[cut:])
-        elif (cut := _elided(word, self._elisions)) and cut < len(word):
+        elif (cut := _elision_length(word, self._elisions)) and cut < len(word):
             yield word[:cut]
             yield from self._parts(word[cut:])
         elif self._splits_hyphens:
@@ -228,7 +228,7 @@ class PennTokenizer:
         yield from self._at_hyphens(last)
 
 
-def _elided(word: str, elisions: frozenset[str]) -> int:
+def _elision_length(word: str, elisions: frozenset[str]) -> int:
     """Length of a first word that leans on the next, with its apostrophe; 0 when there is none."""
     match = re.match(r"\w+['’]", word)
     return match.end() if match and match[0].lower() in elisions else 0

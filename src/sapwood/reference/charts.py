@@ -28,16 +28,8 @@ def inside(rules: Rules, emissions: Emissions) -> Vectors:
     beta[t, i, i+1] = emissions[i][t]
     beta[a, i, j][h] = sum over k, a -> b c, p, q of  C[h][p][q] beta[b, i, k][p] beta[c, k, j][q]
     """
-    beta: Vectors = {
-        (tag, i, i + 1): list(vector)
-        for i, tags in enumerate(emissions)
-        for tag, vector in tags.items()
-    }
-    for a, b, c, i, k, j in _places(rules, len(emissions)):
-        left, right = beta.get((b, i, k)), beta.get((c, k, j))
-        if left is None or right is None:
-            continue
-        tensor = rules[a, b, c]
+    beta = _leaves(emissions)
+    for (a, _, _, i, _, j), tensor, left, right in _joints(rules, beta, len(emissions)):
         out = beta.setdefault((a, i, j), [0] * len(tensor))
         for h, p, q in _states(tensor, left, right):
             out[h] = out[h] + tensor[h][p][q] * left[p] * right[q]
@@ -56,12 +48,8 @@ def outside(root: Root, rules: Rules, emissions: Emissions, beta: Vectors) -> Ve
     for a, vector in root.items():
         if (a, 0, n) in alpha:
             alpha[a, 0, n] = list(vector)
-    for a, b, c, i, k, j in reversed(list(_places(rules, n))):
-        left, right = beta.get((b, i, k)), beta.get((c, k, j))
-        if left is None or right is None:
-            continue
-        tensor, above = rules[a, b, c], alpha[a, i, j]
-        to_left, to_right = alpha[b, i, k], alpha[c, k, j]
+    for (a, b, c, i, k, j), tensor, left, right in reversed(list(_joints(rules, beta, n))):
+        above, to_left, to_right = alpha[a, i, j], alpha[b, i, k], alpha[c, k, j]
         for h, p, q in _states(tensor, left, right):
             weight = above[h] * tensor[h][p][q]
             to_left[p] = to_left[p] + weight * right[q]
@@ -87,17 +75,13 @@ def rule_marginals(
     rho(a -> b c, i, k, j) = sum over h, p, q of
         alpha[a, i, j][h] C[h][p][q] beta[b, i, k][p] beta[c, k, j][q]
     """
-    out: dict[Edge, Number] = {}
-    for a, b, c, i, k, j in _places(rules, len(emissions)):
-        left, right = beta.get((b, i, k)), beta.get((c, k, j))
-        if left is None or right is None:
-            continue
-        tensor, above = rules[a, b, c], alpha[a, i, j]
-        out[a, b, c, i, k, j] = sum(
-            above[h] * tensor[h][p][q] * left[p] * right[q]
+    return {
+        edge: sum(
+            alpha[edge[0], edge[3], edge[5]][h] * tensor[h][p][q] * left[p] * right[q]
             for h, p, q in _states(tensor, left, right)
         )
-    return out
+        for edge, tensor, left, right in _joints(rules, beta, len(emissions))
+    }
 
 
 def viterbi(rules: Rules, emissions: Emissions) -> Vectors:
@@ -105,29 +89,36 @@ def viterbi(rules: Rules, emissions: Emissions) -> Vectors:
 
     delta[a, i, j][h] = max over k, a -> b c, p, q of C[h][p][q] delta[b, i, k][p] delta[c, k, j][q]
     """
-    delta: Vectors = {
-        (tag, i, i + 1): list(vector)
-        for i, tags in enumerate(emissions)
-        for tag, vector in tags.items()
-    }
-    for a, b, c, i, k, j in _places(rules, len(emissions)):
-        left, right = delta.get((b, i, k)), delta.get((c, k, j))
-        if left is None or right is None:
-            continue
-        tensor = rules[a, b, c]
+    delta = _leaves(emissions)
+    for (a, _, _, i, _, j), tensor, left, right in _joints(rules, delta, len(emissions)):
         out = delta.setdefault((a, i, j), [0] * len(tensor))
         for h, p, q in _states(tensor, left, right):
             out[h] = max(out[h], tensor[h][p][q] * left[p] * right[q])
     return delta
 
 
-def _places(rules: Rules, n: int) -> Iterator[Edge]:
-    """Every rule at every place, narrow spans first."""
+def _leaves(emissions: Emissions) -> Vectors:
+    return {
+        (tag, i, i + 1): list(vector)
+        for i, tags in enumerate(emissions)
+        for tag, vector in tags.items()
+    }
+
+
+def _joints(
+    rules: Rules, vectors: Vectors, n: int
+) -> Iterator[tuple[Edge, Any, list[Number], list[Number]]]:
+    """Every rule at every place whose children are there, with their vectors; narrow spans first.
+
+    What is added to the vectors meanwhile is seen by wider spans.
+    """
     for width in range(2, n + 1):
         for i in range(n - width + 1):
             for k in range(i + 1, i + width):
                 for a, b, c in rules:
-                    yield a, b, c, i, k, i + width
+                    left, right = vectors.get((b, i, k)), vectors.get((c, k, i + width))
+                    if left is not None and right is not None:
+                        yield (a, b, c, i, k, i + width), rules[a, b, c], left, right
 
 
 def _states(tensor: Any, left: list[Number], right: list[Number]) -> Iterator[tuple[int, ...]]:
