@@ -20,16 +20,14 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from sapwood.arguments import describe
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models import headers
 from sapwood.models.kinds import FileContents, SavedModel, require_type
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, sample_words
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 SUM_TOLERANCE = 1e-8
 TABLES = {"pcfg-ie": ("root", "child", "words"), "dep-ies": ("root", "argument")}
 
@@ -133,8 +131,22 @@ class UniformTreeModel(SavedModel):
         weight : [n]
             How often each sentence counts.
         """
-        run = _expect_brackets if self.family == "pcfg-ie" else _expect_arcs
-        return run(self.tables, np.ascontiguousarray(rows), weight)
+        from sapwood.kernels import uniform_arcs, uniform_brackets
+
+        if "words" in self.tables:
+            kernel, n_trees, emitting = uniform_brackets, n_binary_trees, {"words"}
+        else:
+            kernel, n_trees, emitting = uniform_arcs, n_dependency_trees, {"root", "argument"}
+        # Words of the mean probability 1, so that long sentences do not underflow.
+        d, length = len(self.vocabulary), rows.shape[1]
+        tables = (t * d if name in emitting else t for name, t in self.tables.items())
+        sums = {name: np.zeros(table.shape) for name, table in self.tables.items()}
+        logs = np.empty(len(rows))
+        kernel.expected_counts(
+            np.ascontiguousarray(rows), weight, *map(np.ascontiguousarray, tables),
+            *sums.values(), logs,
+        )  # fmt: skip
+        return sums, logs - length * np.log(d) - np.log(float(n_trees(length)))
 
     def sample(
         self, lengths: Iterable[int], *, seed: int | np.random.Generator = 0
@@ -149,33 +161,3 @@ class UniformTreeModel(SavedModel):
             for place, row in zip(places.tolist(), rows.tolist(), strict=True):
                 out[place] = [self.vocabulary[word] for word in row]
         return out
-
-
-Expected = tuple[dict[str, FloatArray], FloatArray]
-
-
-def _expect_brackets(
-    tables: Mapping[str, FloatArray], rows: IntArray, weight: FloatArray
-) -> Expected:
-    from sapwood.kernels.uniform_brackets import expected_counts
-
-    root, child, words = (np.ascontiguousarray(tables[name]) for name in TABLES["pcfg-ie"])
-    sums = {name: np.zeros(table.shape) for name, table in tables.items()}
-    logs = np.empty(len(rows))
-    # Words of the mean probability 1, so that long sentences do not underflow.
-    length, d = rows.shape[1], len(words)
-    expected_counts(
-        rows, weight, root, child, words * d, sums["root"], sums["child"], sums["words"], logs
-    )
-    return sums, logs - length * np.log(d) - np.log(float(n_binary_trees(length)))
-
-
-def _expect_arcs(tables: Mapping[str, FloatArray], rows: IntArray, weight: FloatArray) -> Expected:
-    from sapwood.kernels.uniform_arcs import expected_counts
-
-    root, argument = (np.ascontiguousarray(tables[name]) for name in TABLES["dep-ies"])
-    sums = {name: np.zeros(table.shape) for name, table in tables.items()}
-    logs = np.empty(len(rows))
-    length, d = rows.shape[1], len(root)
-    expected_counts(rows, weight, root * d, argument * d, sums["root"], sums["argument"], logs)
-    return sums, logs - length * np.log(d) - np.log(float(n_dependency_trees(length)))
