@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sapwood.cli import unmix
 from sapwood.errors import SapwoodWarning
-from sapwood.estimators import unmix as estimators
 from sapwood.models.uniform_trees import UniformTreeModel
 
 KEYS = {
@@ -128,10 +126,6 @@ def test_more_states_than_the_sentences_show_are_refused_with_the_rank(fails) ->
     result = fails("unmix", "pcfg-ie", "--states", 2, stdin=sentences)
     assert result.err.startswith("not identifiable: 2 states from a moment of rank 1\n")
     assert "at most 1" in result.err.splitlines()[-1]
-
-
-def test_refinements_are_those_of_the_estimators() -> None:
-    assert unmix.REFINEMENTS == estimators.REFINEMENTS
 
 
 def test_files_that_cannot_be_read_are_named(fails, empty: Path, tmp_path: Path) -> None:

@@ -322,11 +322,11 @@ def test_the_mutants_are_about_something() -> None:
 
 
 def test_mutant_with_sets_for_multisets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_repeats(view: diagnosis._View) -> list[int]:
+    def without_repeats(view: diagnosis._Side) -> list[int]:
         right = {view.brackets[node] for node in view.others}
         return [node for node, bracket in enumerate(view.brackets) if bracket not in right]
 
-    monkeypatch.setattr(diagnosis, "_unmatched", without_repeats)
+    monkeypatch.setattr(diagnosis, "_wrong_nodes", without_repeats)
     with pytest.raises(AssertionError):
         check_totals([TWICE], [ONCE])
 
@@ -340,13 +340,13 @@ def test_mutant_that_blames_what_did_not_move_is_noticed(monkeypatch: pytest.Mon
 def test_mutant_that_pairs_labels_without_using_them_up_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = diagnosis._Sentence._paired
+    whole = diagnosis._Sentence._pair
 
     def forgetful(self: diagnosis._Sentence, node: int, other: int, blame: object) -> BracketError:
         error = whole(self, node, other, blame)  # type: ignore[arg-type]
         self.extra.append(other)
         return error
 
-    monkeypatch.setattr(diagnosis._Sentence, "_paired", forgetful)
+    monkeypatch.setattr(diagnosis._Sentence, "_pair", forgetful)
     with pytest.raises(AssertionError):
         check_totals([Tree.parse("(TOP (NP (NN a)))")], [Tree.parse("(TOP (QP (NN a)))")])

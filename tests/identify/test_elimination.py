@@ -49,7 +49,7 @@ def test_one_row_in_thousands_counts() -> None:
 
 
 def test_without_the_check_of_all_rows_it_would_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elimination, "_unexplained", lambda *_: np.zeros(0, np.int64))
+    monkeypatch.setattr(elimination, "_rows_outside", lambda *_: np.zeros(0, np.int64))
     assert null_space(needle(), FIELD, np.random.default_rng(0)).rank == 1
 
 

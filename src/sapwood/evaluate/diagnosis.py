@@ -225,10 +225,7 @@ class _Sentence:
         self.gold = _Side(pair.gold, pair.gold_tags)
         self.predicted = _Side(pair.predicted, pair.gold_tags)  # what is a conjunction, gold knows
         _match(self.gold, self.predicted)
-        self.missing, self.extra = (
-            [node for node in range(len(view.brackets)) if node not in view.others]
-            for view in (self.gold, self.predicted)
-        )
+        self.missing, self.extra = _wrong_nodes(self.gold), _wrong_nodes(self.predicted)
 
     def errors(self) -> Iterator[BracketError]:
         """Every missing and every extra bracket once."""
@@ -283,9 +280,7 @@ class _Sentence:
         if any(unit.label in _CONJUNCTIONS for unit in units):
             return _Blame(COORDINATION)
         nearest = units[0 if i == k else -1]
-        there = self._counterpart(nearest, self.gold)
-        hangs_elsewhere = self.gold.parent_of(nearest)[1:] != self.predicted.parent_of(there)[1:]
-        if _can_move(nearest) and hangs_elsewhere:
+        if _can_move(nearest) and self._hangs_elsewhere(nearest):
             return _Blame(_kind(nearest), nearest)
         return _Blame(BOUNDARY)
 
@@ -301,6 +296,11 @@ class _Sentence:
             unit = max(fitting, key=lambda part: part.end, default=word)
             yield unit
             start = unit.end
+
+    def _hangs_elsewhere(self, unit: _Constituent) -> bool:
+        other = self._counterpart(unit, self.gold)
+        here, there = self.gold.parent_of(unit), self.predicted.parent_of(other)
+        return here[1:] != there[1:]
 
     def _counterpart(self, part: _Constituent, side: _Side) -> _Constituent:
         """The same bracket or word in the other tree."""
@@ -358,6 +358,10 @@ class _Sentence:
         if side is self.gold:
             return BracketError(blame.kind, self.number, bracket, None, phrase, here, there)
         return BracketError(blame.kind, self.number, None, bracket, phrase, there, here)
+
+
+def _wrong_nodes(side: _Side) -> list[int]:
+    return [node for node in range(len(side.brackets)) if node not in side.others]
 
 
 def _is_right(part: _Constituent, side: _Side) -> bool:

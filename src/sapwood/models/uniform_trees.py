@@ -134,15 +134,16 @@ class UniformTreeModel(SavedModel):
         from sapwood.kernels import uniform_arcs, uniform_brackets
 
         if "words" in self.tables:
-            kernel, n_trees, emitting = uniform_brackets, n_binary_trees, {"words"}
+            run, n_trees, emitting = uniform_brackets.expected_counts, n_binary_trees, {"words"}
         else:
-            kernel, n_trees, emitting = uniform_arcs, n_dependency_trees, {"root", "argument"}
+            run, n_trees = uniform_arcs.expected_counts, n_dependency_trees
+            emitting = {"root", "argument"}
         # Words of the mean probability 1, so that long sentences do not underflow.
         d, length = len(self.vocabulary), rows.shape[1]
         tables = (t * d if name in emitting else t for name, t in self.tables.items())
         sums = {name: np.zeros(table.shape) for name, table in self.tables.items()}
         logs = np.empty(len(rows))
-        kernel.expected_counts(
+        run(
             np.ascontiguousarray(rows), weight, *map(np.ascontiguousarray, tables),
             *sums.values(), logs,
         )  # fmt: skip
