@@ -8,7 +8,6 @@ files of one corpus with path, SHA-256, bytes and split. Nothing here touches th
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -190,9 +189,7 @@ def _registry() -> tuple[CorpusEntry, ...]:
 def _entry(row: list[str]) -> CorpusEntry:
     facts: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     facts = {name: "" if field == _ABSENT else field for name, field in facts.items()}
-    # a range is train:wsj_0001..wsj_0159
-    ranges = (re.split(r":|\.\.", text) for text in facts["ranges"].split())
-    facts["ranges"] = tuple(SplitRange(*parts) for parts in ranges)
+    facts["ranges"] = tuple(map(_range, facts["ranges"].split()))
     return CorpusEntry(**facts, files=tuple(_file(file) for file in _rows(facts["name"], 4)))
 
 
@@ -202,6 +199,13 @@ def _file(row: list[str]) -> RemoteFile:
         msg = f"{path} has {size!r} bytes, expected a number"
         raise CorpusError(msg, hint=_DAMAGED)
     return RemoteFile(path, sha256, int(size), WHOLE if split == "*" else split)
+
+
+def _range(text: str) -> SplitRange:
+    """Read `train:wsj_0001..wsj_0159`."""
+    split, _, stems = text.partition(":")
+    first, _, last = stems.partition("..")
+    return SplitRange(split, first, last)
 
 
 def _rows(name: str, n_fields: int) -> Iterator[list[str]]:
