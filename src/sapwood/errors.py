@@ -73,7 +73,7 @@ class NotFittedError(SapwoodError, AttributeError):
 class NotIdentifiableError(SapwoodError):
     """A request for parameters that the given statistics cannot determine; carries its report."""
 
-    def __init__(self, message: str, *, report: object, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, report: Any, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.report = report
 
@@ -87,3 +87,14 @@ def _rebuild(kind: type[SapwoodError], state: dict[str, Any]) -> SapwoodError:
     Exception.__init__(error, state["message"])
     error.__dict__.update(state)
     return error
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun, for messages.
+
+    Examples
+    --------
+    >>> count(3396, "tree"), count(1, "tree")
+    ('3,396 trees', '1 tree')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

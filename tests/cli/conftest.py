@@ -15,8 +15,8 @@ import pytest
 
 import sapwood as sw
 from sapwood.cli.main import app
-from sapwood.cli.warming import warm_up
 from sapwood.corpus.bundled import sample_path
+from sapwood.report.warming import warm_up
 
 SOURCE = Path(sw.__file__).parents[1]
 

@@ -55,7 +55,7 @@ def test_doctor_misses_a_package(cli, monkeypatch: pytest.MonkeyPatch) -> None:
             raise PackageNotFoundError(name)
         return "1.0"
 
-    monkeypatch.setattr("sapwood.cli.doctor.version", version)
+    monkeypatch.setattr("importlib.metadata.version", version)
     result = cli("doctor", "--json")
     assert result.status == 1
     assert json.loads(result.out)["packages"]["scipy"] == "missing"
@@ -77,7 +77,7 @@ def test_data_fetch(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         echo("fetching")
         return {"train": folder / "train.mrg"}
 
-    monkeypatch.setattr("sapwood.cli.data.run_fetch", fetch)
+    monkeypatch.setattr("sapwood.cli.corpora.data.run_fetch", fetch)
     result = cli("data", "fetch", "craft", "--folder", tmp_path, "--json")
     assert asked == [("craft", tmp_path)]
     assert json.loads(result.out)["files"] == {"train": str(tmp_path / "train.mrg")}

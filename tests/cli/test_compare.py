@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import sapwood as sw
-from sapwood.cli import compare
 from sapwood.cli.methods import METHODS
+from sapwood.cli.trees import compare
 from sapwood.estimators.dev_set import DevSet
 
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"

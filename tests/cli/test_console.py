@@ -7,8 +7,10 @@ import re
 
 import pytest
 
-from sapwood.cli.console import Meter, Phases, error_lines, json_text, show_warning
+from sapwood.cli.console import Phases, error_lines, show_warning
 from sapwood.errors import CorpusError, SapwoodError
+from sapwood.report import to_json
+from sapwood.report.meter import Meter
 
 
 def test_phases_are_numbered_and_timed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +56,7 @@ def test_os_errors_name_the_file() -> None:
 
 def test_json_has_no_infinities() -> None:
     item = {"a": [float("inf"), float("nan"), 1.5], "b": ("é", None, True)}
-    assert json.loads(json_text(item)) == {"a": [None, None, 1.5], "b": ["é", None, True]}
+    assert json.loads(to_json(item)) == {"a": [None, None, 1.5], "b": ["é", None, True]}
 
 
 def test_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

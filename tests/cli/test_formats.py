@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
-from sapwood.cli.reading import FORMAT_NAMES
+from sapwood.cli.options import FORMAT_NAMES
 from sapwood.corpus.penn import read_trees
 
 PENN = "( (S (NP-SBJ (DT the) (NN baker)) (VP (VBZ sings) (NP-TMP (NN today))) (. .)))\n"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.cli.resume import PIECE, complete_records
 from sapwood.corpus.files import MAX_CHARACTERS
+from sapwood.resume import PIECE, complete_records
 
 resource = pytest.importorskip("resource")  # limits of memory are a matter of POSIX
 

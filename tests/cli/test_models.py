@@ -155,7 +155,7 @@ def test_seeds_differ(cli) -> None:
 
 def test_many_are_drawn_in_chunks(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = cli("sample", "bundled", "-n", 7).out
-    monkeypatch.setattr("sapwood.cli.sample.CHUNK", 2)
+    monkeypatch.setattr("sapwood.cli.trees.sample.CHUNK", 2)
     assert cli("sample", "bundled", "-n", 7).out == whole
 
 

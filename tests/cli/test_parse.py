@@ -7,12 +7,12 @@ import inspect
 import json
 import math
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args
 
 import pytest
 
 import sapwood as sw
-from sapwood.cli import parse as command
+from sapwood.cli.trees import parse as command
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import FAST, MEMORY_LIMIT_MB, THRESHOLD, Parser
 
@@ -175,12 +175,14 @@ def test_scores_are_those_of_the_decoder(cli, model: Path, decoder: str) -> None
 
 
 def test_choices_and_defaults_are_those_of_the_library() -> None:
-    assert tuple(command.Decoder) == tuple(DECODERS)
+    assert get_args(command.Decoder) == tuple(DECODERS)
     defaults = inspect.signature(command.parse).parameters
-    assert defaults["decoder"].default == Parser(sw.bundled_grammar()).decoder
-    (option,) = get_type_hints(command.parse, include_extras=True)["threshold"].__metadata__
-    assert option.show_default == f"{THRESHOLD:g}; {FAST['threshold']:g} with --fast"
-    assert defaults["memory_limit"].default == MEMORY_LIMIT_MB
+    assert defaults["decoder"].default.default == Parser(sw.bundled_grammar()).decoder
+    assert (
+        defaults["threshold"].default.show_default
+        == f"{THRESHOLD:g}; {FAST['threshold']:g} with --fast"
+    )
+    assert defaults["memory_limit"].default.default == MEMORY_LIMIT_MB
 
 
 def test_a_sentence_without_a_parse_is_joined_from_pieces(cli, model: Path) -> None:

@@ -7,15 +7,15 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import sapwood as sw
-from sapwood.cli import train
 from sapwood.cli.methods import METHODS, OPTIONS
-from sapwood.cli.train import Binarise, Heads, Signatures, seconds_of
+from sapwood.cli.trees import train
+from sapwood.cli.trees.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
 from sapwood.corpus.words import STYLES
 from sapwood.estimators import ensemble, spectral, training_trees
@@ -107,9 +107,9 @@ def test_defaults_are_those_of_the_library(cli, dev: Path, tmp_path: Path) -> No
 
 
 def test_choices_are_those_of_the_library() -> None:
-    assert tuple(Binarise) == BINARISATIONS
-    assert tuple(Heads) == HEADS
-    assert tuple(Signatures) == ("auto", *STYLES)
+    assert get_args(Binarise) == BINARISATIONS
+    assert get_args(Heads) == HEADS
+    assert get_args(Signatures) == ("auto", *STYLES)
 
 
 def test_spectral(cli, dev: Path, tmp_path: Path) -> None:

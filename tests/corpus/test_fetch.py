@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.cli import data as cli_data
+from sapwood.cli.corpora import data as cli_data
 from sapwood.corpus import fetch as fetching
 from sapwood.corpus.clean import clean
 from sapwood.corpus.convert import convert_dp, convert_tagged, convert_trees

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.cli.reading import FORMAT_NAMES
+from sapwood.cli.options import FORMAT_NAMES
 from sapwood.corpus.clean import clean
 from sapwood.corpus.formats import FORMATS, find_format, read_lines, recognise
 from sapwood.corpus.formats.foreign import kind_of

@@ -31,7 +31,6 @@ from tests.fuzz.tensor_files import spoil_file
 import sapwood as sw
 from sapwood.cli.inputs import split_words
 from sapwood.cli.main import app
-from sapwood.cli.resume import Part
 from sapwood.corpus import convert, fetch, registry
 from sapwood.corpus.penn import read_trees
 from sapwood.corpus.recognise import kind_of
@@ -40,6 +39,7 @@ from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.decoders import DECODERS
 from sapwood.models.from_text import grammar_from_text
+from sapwood.resume import Part
 
 Make = Callable[[random.Random, int], bytes]
 Read = Callable[[bytes, Path], int | None]

@@ -6,7 +6,8 @@ import sys
 from threading import Lock
 from time import perf_counter
 
-from sapwood.cli.console import count, echo, wipe
+from sapwood.cli.console import echo, wipe
+from sapwood.errors import count
 from sapwood.kernels import compile_watchers
 
 

@@ -6,18 +6,16 @@ Data goes to stdout, everything else to stderr. Nothing heavy is imported here.
 from __future__ import annotations
 
 import _thread
-import json
-import math
 import os
 import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
-from time import perf_counter, process_time, sleep
+from time import perf_counter, sleep
 from types import FrameType
 from typing import IO, Any
 
@@ -39,41 +37,11 @@ def echo(text: str) -> None:
         _abandon(sys.stderr)
 
 
-def print_json(report: object, *, indent: int | None = 2) -> None:
-    """Write a report for machines on stdout; infinities become null, which JSON can say."""
-    print(json_text(report, indent=indent))
-
-
-def json_text(report: object, *, indent: int | None = None) -> str:
-    """A report as JSON.
-
-    Examples
-    --------
-    >>> json_text({"log_prob": float("-inf"), "words": 3})
-    '{"log_prob": null, "words": 3}'
-    """
-    return json.dumps(_finite(report), ensure_ascii=False, indent=indent, allow_nan=False)
-
-
-def _finite(item: object) -> object:
-    if isinstance(item, float):
-        return item if math.isfinite(item) else None
-    if isinstance(item, dict):
-        return {key: _finite(value) for key, value in item.items()}
-    if isinstance(item, (list, tuple)):
-        return [_finite(value) for value in item]
-    return item
-
-
-def count(n: int, noun: str) -> str:
-    """A number with its noun.
-
-    Examples
-    --------
-    >>> count(3396, "tree"), count(1, "tree")
-    ('3,396 trees', '1 tree')
-    """
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+def warn(doubts: Iterable[tuple[str, str]]) -> None:
+    """Write messages and what to do about each."""
+    for message, hint in doubts:
+        echo(f"warning: {message}")
+        echo(f"hint: {hint}")
 
 
 def is_colourful(stream: IO[str]) -> bool:
@@ -227,37 +195,6 @@ def progress_line(label: str, *, is_shown: bool) -> Callable[[int], None]:
             print(f"\r\x1b[K{n:,} {label}  {rate:,.0f}/s", end="", file=sys.stderr, flush=True)
 
     return show
-
-
-class Meter:
-    """Wall-clock and processor seconds since it was made, and the peak memory of the process."""
-
-    def __init__(self) -> None:
-        self._wall = perf_counter()
-        self._cpu = process_time()
-
-    def as_dict(self) -> dict[str, float | None]:
-        """The report's keys `seconds`, `cpu_seconds` (all threads) and `peak_memory_mb`."""
-        return {
-            "seconds": round(self.seconds, 3),
-            "cpu_seconds": round(process_time() - self._cpu, 3),
-            "peak_memory_mb": peak_memory_mb(),
-        }
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock seconds so far."""
-        return perf_counter() - self._wall
-
-
-def peak_memory_mb() -> float | None:
-    """The most memory this process has held, in MB; None where the platform does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    unit = 1024**2 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
 # -- Ctrl-C ---------------------------------------------------------------------------------------

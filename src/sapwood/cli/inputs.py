@@ -1,4 +1,4 @@
-"""What commands take: models by name, sentences by line, and options that several share."""
+"""What commands take: models by name, and text by line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import re
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,46 +21,6 @@ if TYPE_CHECKING:
 BUNDLED = "bundled"
 STDIN = "-"
 _WORD = re.compile(r"[^ \t\r\n\f\v]+")  # only ASCII blanks separate, as in the treebank readers
-
-ModelArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="A file written by `sapwood train`, or the word `bundled` for the grammar that comes "
-        "with Sapwood (write ./bundled for a file of that name).",
-        show_default=False,
-    ),
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Write the report as JSON; not for reading by eye.")
-]
-JobsOption = Annotated[
-    int,
-    typer.Option(
-        "--jobs",
-        "-j",
-        min=0,
-        metavar="N",
-        help="Threads; 0 means all cores. Results do not depend on it.",
-    ),
-]
-ForceOption = Annotated[
-    bool,
-    typer.Option(
-        "--force",
-        help="Replace a file that Sapwood did not write. Not before you have looked at it.",
-    ),
-]
-
-TreebanksArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TREEBANK",
-        help="Trees in Penn brackets or another --format: files (also .gz, .xz, .bz2), quoted "
-        "globs, folders, or - for stdin.",
-        show_default=False,
-    ),
-]
 
 
 def load_model(name: str) -> Model:
@@ -105,23 +64,6 @@ def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, Non
     with open_text(source, encoding) as file:
         for line in lines_of(file, source_name(source)):  # noqa: UP028 - `yield from` would close the file, and stdin with it
             yield line
-
-
-def peek(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    r"""The first line that is not blank, or "" without one, and all lines from the start.
-
-    Examples
-    --------
-    >>> first, lines = peek(iter(["\n", "(S\n", "\n"]))
-    >>> first, list(lines)
-    ('(S\n', ['\n', '(S\n', '\n'])
-    """
-    n_blank = 0  # only counted: a file may be blank without end
-    for line in lines:
-        if line.strip():
-            return line, chain(repeat("\n", n_blank), [line], lines)
-        n_blank += 1
-    return "", repeat("\n", n_blank)
 
 
 def input_files(*sources: str) -> Iterator[Input]:

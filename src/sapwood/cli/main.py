@@ -14,23 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from sapwood import __version__
-from sapwood.cli import (
-    compare,
-    data,
-    demo,
-    doctor,
-    evaluate,
-    identify,
-    inspect,
-    parse,
-    sample,
-    score,
-    split,
-    stats,
-    train,
-    unmix,
-    words,
-)
+from sapwood.cli import doctor
 from sapwood.cli.compiling import announce_compiling, notice
 from sapwood.cli.console import (
     FAILED,
@@ -42,6 +26,9 @@ from sapwood.cli.console import (
     show_warning,
     was_interrupted,
 )
+from sapwood.cli.corpora import data, split, stats, words
+from sapwood.cli.strings import identify, unmix
+from sapwood.cli.trees import compare, demo, evaluate, inspect, parse, sample, score, train
 
 EPILOG = """\b
 Start here:

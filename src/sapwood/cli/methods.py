@@ -8,11 +8,12 @@ import typer
 
 from sapwood.estimators.parameters import Parameter
 from sapwood.estimators.registry import Learner, Settings, methods_of
-from sapwood.estimators.shared_parameters import MAX_STATES
+from sapwood.estimators.shared_parameters import MAX_STATES, OnPlainGrammar
 
 __all__ = ["MAX_STATES", "METHODS", "Learner", "Settings"]  # for the commands that train
 
 METHODS = methods_of("trees")
+SEED = OnPlainGrammar.parameters()["seed"]
 # option: the parameters that it sets; others are the same for all methods
 OPTIONS = {
     "--states": ("n_states",), "--budget": ("budget",), "--iterations": ("iterations", "passes"),
@@ -33,11 +34,11 @@ def describe_methods() -> str:
     return "; ".join(f"{name} ({method.summary})" for name, method in METHODS.items())
 
 
-def option(declared: Parameter, more: str = "", **how: Any) -> Any:
+def option(default: object, declared: Parameter, more: str = "", **how: Any) -> Any:
     """An option that sets a parameter: range and help are those declared, and `more` words."""
     domain = declared.domain
     text = f"{declared.words} {more}".strip()
-    return typer.Option(min=domain.least, max=domain.most, help=text, **how)
+    return typer.Option(default, min=domain.least, max=domain.most, help=text, **how)
 
 
 def refuse_what_does_not_apply(method: str, given: dict[str, Any]) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from sapwood.cli.inputs import input_files
+from sapwood.cli.options import FIGURE_NAMES, FIGURES
 from sapwood.errors import SapwoodError
 from sapwood.outputs import check_output, write_bytes
 
@@ -17,25 +16,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from sapwood.evaluate.reliability import Reliability
-
-SUFFIXES = (".png", ".svg", ".pdf")
 MARKERS = "osD^vPX*<>"
-
-PlotOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help=f"Also draw a figure ({', '.join(SUFFIXES)}). Not without Matplotlib: pip install "
-        "matplotlib.",
-    ),
-]
+MAX_CURVES = 10  # more labels than colours cannot be told apart
 
 
 def check_plot(path: Path, inputs: Sequence[str], *, force: bool) -> None:
     """Refuse, before any work is done, a figure that could not be drawn or written."""
-    if path.suffix.lower() not in SUFFIXES:
-        msg = f"{path}: a figure's name must end in one of {', '.join(SUFFIXES)}"
+    if path.suffix.lower() not in FIGURES:
+        msg = f"{path}: a figure's name must end in one of {FIGURE_NAMES}"
         raise SapwoodError(msg, hint=f"for example {path.with_suffix('.png')}")
     check_output(path, inputs=input_files(*inputs), force=force)
     try:
@@ -45,42 +33,49 @@ def check_plot(path: Path, inputs: Sequence[str], *, force: bool) -> None:
         raise SapwoodError(msg, hint="pip install matplotlib") from error
 
 
-class Curve(NamedTuple):
-    """Points of one line, with the place of a mark on it where there is one."""
-
-    x: Sequence[float]
-    y: Sequence[float]
-    mark: int | None = None
-
-
-def plot_f1(path: Path, curves: Mapping[str, Curve], levels: Mapping[str, float]) -> None:
+def plot_f1(path: Path, rows: list[dict[str, Any]], *, has_states: Sequence[bool]) -> None:
     """F1 against the number of states, a line per method; methods without states are levels."""
     figure, axes = _canvas("hidden states of a label (m)", "F1 on the dev trees (percent)")
-    for place, (name, curve) in enumerate(curves.items()):
-        axes.plot(curve.x, curve.y, marker=MARKERS[place % len(MARKERS)], label=name)
+    curves: dict[str, list[tuple[int, float]]] = {}
+    levels: dict[str, float] = {}
+    for row, is_curve in zip(rows, has_states, strict=True):
+        if is_curve:
+            curves.setdefault(row["method"], []).append((row["states"], row["f1"]))
+        else:
+            levels[row["method"]] = row["f1"]
+    for place, (name, points) in enumerate(curves.items()):
+        marker = MARKERS[place % len(MARKERS)]
+        axes.plot(*zip(*sorted(points), strict=True), marker=marker, label=name)
     for place, (name, f1) in enumerate(levels.items()):
         style = ("--", ":", "-.")[place % 3]
         axes.axhline(f1, linestyle=style, color="0.35", label=f"{name} (no hidden states)")
-    if curves:
-        _powers_of_two(axes, sorted({x for curve in curves.values() for x in curve.x}))
-    else:
-        axes.set_xticks([])
+    ticks = sorted({m for points in curves.values() for m, _ in points})
+    if ticks:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
     axes.margins(y=0.15)
     axes.legend(frameon=False)
     _save(figure, path)
 
 
-def plot_spectrum(path: Path, curves: Mapping[str, Curve]) -> None:
+def plot_spectrum(path: Path, rows: list[dict[str, Any]]) -> None:
     """Singular values against their rank, a line per label, with the last state used marked."""
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     figure, axes = _canvas("rank of the singular value", "singular value (log scale)")
-    _log_scale(axes)
-    for place, (name, curve) in enumerate(curves.items()):
-        label = name.replace("$", r"\$")  # the tag of dollars is no formula
-        (line,) = axes.plot(curve.x, curve.y, marker=".", label=label, color=f"C{place % 10}")
-        if curve.mark is not None:
-            last = [curve.x[curve.mark]], [curve.y[curve.mark]]
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))  # 0.5, not 5 x 10^-1
+    axes.yaxis.set_minor_locator(NullLocator())
+    for place, row in enumerate(rows[:MAX_CURVES]):
+        label = row["symbol"].replace("$", r"\$")  # the tag of dollars is no formula
+        # zeros, which a logarithm cannot show, end the line
+        values = [value for value in row["singular_values"] if value > 0]
+        x, m = range(1, len(values) + 1), row["states"]
+        (line,) = axes.plot(x, values, marker=".", label=label, color=f"C{place % 10}")
+        if m <= len(values):
+            last = [m], [values[m - 1]]
             axes.plot(*last, "o", markersize=10, markerfacecolor="none", color=line.get_color())
     axes.plot([], [], "o", markersize=10, markerfacecolor="none", color="0.35", label="m(a)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -90,28 +85,27 @@ def plot_spectrum(path: Path, curves: Mapping[str, Curve]) -> None:
     _save(figure, path)
 
 
-def plot_reliability(path: Path, found: Reliability) -> None:
+def plot_reliability(path: Path, found: dict[str, Any]) -> None:
     """Share of right phrases against their probability, and below how many there are."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5, 6.5), dpi=150, layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    full = [b for b in found.bins if b.count]
-    p, correct = [b.probability or 0.0 for b in full], [b.correct or 0.0 for b in full]
+    bins = found["bins"]
+    full = [one for one in bins if one["count"]]
+    p, correct = [one["probability"] for one in full], [one["correct"] for one in full]
     # Two standard errors of a share that is as large as the probability says.
-    spread = [2 * (x * (1 - x) / b.count) ** 0.5 for x, b in zip(p, full, strict=True)]
+    spread = [2 * (x * (1 - x) / one["count"]) ** 0.5 for x, one in zip(p, full, strict=True)]
     upper.plot([0, 1], [0, 1], "--", color="0.35", label="calibrated")
     label = "correct, with two standard errors"
     upper.errorbar(p, correct, yerr=spread, marker="o", capsize=3, label=label)
     upper.set_ylabel("share of phrases that are correct")
-    upper.set_title(
-        f"{found.count:,} phrases: ECE {found.ece:.3f}, Brier score {found.brier:.3f}", fontsize=10
-    )
+    figures = f"ECE {found['ece']:.3f}, Brier score {found['brier']:.3f}"
+    upper.set_title(f"{found['count']:,} phrases: {figures}", fontsize=10)
     upper.legend(frameon=False, loc="upper left")
-    edges = [b.low for b in found.bins]
-    width = found.bins[0].high
-    bars = lower.bar(edges, [b.count for b in found.bins], width, align="edge", edgecolor="white")
-    lower.bar_label(bars, [f"{b.count:,}" for b in found.bins], fontsize=7, padding=1)
+    counts, edges = [one["count"] for one in bins], [one["low"] for one in bins]
+    bars = lower.bar(edges, counts, bins[0]["high"], align="edge", edgecolor="white")
+    lower.bar_label(bars, [f"{n:,}" for n in counts], fontsize=7, padding=1)
     lower.margins(y=0.2)
     lower.set_ylabel("phrases")
     lower.set_xlabel("probability of the phrase")
@@ -132,21 +126,6 @@ def _canvas(xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
     axes.set_ylabel(ylabel)
     axes.grid(alpha=0.3)
     return figure, axes
-
-
-def _powers_of_two(axes: Axes, ticks: Sequence[float]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-
-
-def _log_scale(axes: Axes) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))  # 0.5, not 5 x 10^-1
-    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _save(figure: Figure, path: Path) -> None:

@@ -1,73 +1,22 @@
-"""How commands read trees: the options that all of them share, and what they tell about it."""
+"""How commands read trees, and what they tell about it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from sapwood.cli.console import count, echo
+from sapwood.cli.console import echo
+from sapwood.cli.tables import name_some
+from sapwood.errors import CorpusError, count
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Transform
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
-    from sapwood.errors import CorpusError
 
 N_NAMED = 5  # files left out that are listed
-
-# Written out, because the table itself takes longer to import than --help may take.
-FORMAT_NAMES = (
-    "penn", "joined", "psd", "psd-lemmas", "cess", "floresta", "sinica", "export", "tigerxml",
-    "discbracket",
-)  # fmt: skip
-
-
-def known_format(name: str | None) -> str | None:
-    """The name of a format, or None; a usage error when there is none of that name."""
-    if name is not None and name not in FORMAT_NAMES:
-        msg = f"{name!r} is not one of {', '.join(FORMAT_NAMES)}"
-        raise typer.BadParameter(msg)
-    return name
-
-
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        callback=known_format,
-        metavar="NAME",
-        help=f"How the trees are written: {', '.join(FORMAT_NAMES)}. Not needed for most: it is "
-        "recognised, for each file, from its beginning.",
-        show_default="recognised",
-    ),
-]
-EncodingOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="Of the trees' files, such as latin-1 or gb18030. Not needed for XML that names it.",
-    ),
-]
-KeepFunctionsOption = Annotated[
-    bool,
-    typer.Option(
-        "--keep-functions",
-        help="Keep function tags: NP-SBJ stays apart from NP. Not for small treebanks, which then "
-        "have too few trees for each label.",
-    ),
-]
-SkipBadOption = Annotated[
-    bool,
-    typer.Option(
-        "--skip-bad",
-        help="Count and skip trees that cannot be read, instead of stopping at the first. Not "
-        "before you have looked at one.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -102,7 +51,6 @@ class Reading:
     def bank(self, sources: list[str], transform: Transform | None = None) -> Treebank:
         """A treebank; without any tree, the error says in which files, and why if all were bad."""
         from sapwood.corpus.treebank import read_treebank
-        from sapwood.errors import CorpusError
 
         try:
             return read_treebank(sources, transform, **self.options())
@@ -146,8 +94,6 @@ class Reading:
 
     def check(self, n_trees: int, source: str) -> None:
         """Refuse a source without any tree."""
-        from sapwood.errors import CorpusError
-
         if not n_trees:
             msg = "no tree found"
             raise CorpusError(msg, file=source, hint=self._why("is the file empty?"))
@@ -163,16 +109,5 @@ class Reading:
             n_trees = count(len(self.skipped), "broken tree")
             echo(f"skipped {n_trees}; the first: {self.skipped[0]}")
         if self.left_out:
-            echo(f"{count(len(self.left_out), 'file')} skipped: {name_some(self.left_out)}")
-
-
-def name_some(paths: list[str]) -> str:
-    """The names of the first files.
-
-    Examples
-    --------
-    >>> name_some(["x/a.doc", "x/b.doc"]), name_some([f"{n}.doc" for n in range(9)])
-    ('a.doc, b.doc', '0.doc, 1.doc, 2.doc, 3.doc, 4.doc, ...')
-    """
-    names = [PurePath(path).name for path in paths[:N_NAMED]]
-    return ", ".join([*names, "..."] if len(paths) > N_NAMED else names)
+            names = name_some((PurePath(path).name for path in self.left_out), N_NAMED)
+            echo(f"{count(len(self.left_out), 'file')} skipped: {names}")

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -21,25 +21,6 @@ if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
 
 N_LOOKED_AT = 20  # lines with words; what a text holds shows in its first ones
-
-RawOption = Annotated[
-    bool,
-    typer.Option(
-        "--raw",
-        help="Lines are text as people write it, one sentence each: tokenise by Penn conventions, "
-        "with quotes, brackets and contractions as the model's treebank has them. Not for text "
-        "that is tokenised in another way.",
-    ),
-]
-TokenizerOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="Tokenise with your own Python function, from a line to a list of words; MODULE is "
-        "looked for in this folder too. It is run: name only what you trust.",
-        show_default=False,
-    ),
-]
 
 
 @dataclass(frozen=True)

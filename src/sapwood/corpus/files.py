@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import chain, repeat
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -264,3 +265,20 @@ def _can_decode(data: bytes, encoding: str) -> bool:
 def _read_failure(name: str, error: Exception) -> CorpusError:
     msg = f"cannot read: {getattr(error, 'strerror', None) or error}"
     return CorpusError(msg, file=name, hint="is the file complete, readable, and what it claims?")
+
+
+def peek_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    r"""The first line that is not blank, or "" without one, and all lines from the start.
+
+    Examples
+    --------
+    >>> first, lines = peek_line(iter(["\n", "(S\n", "\n"]))
+    >>> first, list(lines)
+    ('(S\n', ['\n', '(S\n', '\n'])
+    """
+    n_blank = 0  # only counted: a file may be blank without end
+    for line in lines:
+        if line.strip():
+            return line, chain(repeat("\n", n_blank), [line], lines)
+        n_blank += 1
+    return "", repeat("\n", n_blank)

@@ -26,33 +26,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import inf, log
-from typing import Protocol
 
 import numpy as np
 
 from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
+from sapwood.models.coarse import state_visits
 from sapwood.models.latent_grammar import LatentGrammar
 
 NO_STATE = 1e-13  # eigenvalues of a Gram matrix this much below the largest are rounding
 Constants = tuple[float, float, float, float, float]
-
-
-class _Info(Protocol):
-    @property
-    def singular_values(self) -> FloatArray: ...
-
-
-class Fitted(Protocol):
-    """What is read from a fitted spectral estimator."""
-
-    @property
-    def info_(self) -> _Info:
-        """The singular values found, [n_symbols, m]."""
-
-    @property
-    def model_(self) -> LatentGrammar:
-        """The grammar learnt."""
 
 
 @dataclass(frozen=True)
@@ -136,46 +119,6 @@ class SampleBounds:
         first = max(a * self.phrase_nodes + t * self.tag_nodes, self.roots)
         return first + a * self.phrase_nodes_svd + t * self.tag_nodes_svd
 
-    def text(self, *, n_trees: int | None = None) -> str:
-        """The bounds in words, with a warning on how loose they are.
-
-        Parameters
-        ----------
-        n_trees
-            Trees that are at hand, to compare with.
-        """
-        i = self.inputs
-        lines = [
-            f"Theorem 8 (SPECTRAL) for m = {i.n_states}, {i.n_phrases} phrases, {i.n_tags} tags, "
-            f"{i.n_words} words,",
-            f"trees of {i.n_binary} binary rules, epsilon = {i.epsilon:g}, delta = {i.delta:g},",
-            f"sigma = {i.sigma:.3g}, xi = {i.xi:.3g}, gamma = {i.gamma:.3g}:",
-            f"  samples of each phrase   {_number(self.phrase_nodes)} for tensors, "
-            f"{_number(self.phrase_nodes_svd)} for singular vectors",
-            f"  samples of each tag      {_number(self.tag_nodes)} for tensors, "
-            f"{_number(self.tag_nodes_svd)} for singular vectors",
-            f"  samples of roots         {_number(self.roots)}",
-            f"  trees, one sample each   {_number(self.trees)}",
-        ]
-        return "\n".join([*lines, *self._comparison(n_trees), *_CAVEATS])
-
-    def _comparison(self, n_trees: int | None) -> list[str]:
-        if self.trees == inf:
-            none = [name for name in ("sigma", "xi", "gamma") if getattr(self.inputs, name) == 0]
-            return [f"The theorem promises nothing here, since {' and '.join(none)} = 0."]
-        if n_trees is None:
-            return []
-        return [f"At hand: {n_trees:,} trees, 1 / {_number(self.trees / n_trees)} of that."]
-
-
-# These numbers are checked in tests/identify/test_bounds.py and tests/theorems/test_spectral.py.
-_CAVEATS = (
-    "C1 to C5 are unknown; the numbers above take them as given. The bounds are enough, but far",
-    "from necessary: on random grammars of 2 states and 8 words they ask for more than 1e28 trees",
-    "for an error of 0.1, where 10,000 are enough. Of the bundled grammar they promise nothing,",
-    "two of its states being alike (xi = 0), but 3,000 of its trees teach a parser well.",
-)
-
 
 def sample_bounds(inputs: BoundInputs, constants: Constants = (1.0,) * 5) -> SampleBounds:
     """Sizes that Theorem 8 asks for.
@@ -209,22 +152,16 @@ def _over(value: float, divisor: float) -> float:
     return value / divisor if divisor > 0 else inf
 
 
-def _number(value: float) -> str:
-    if value == inf:
-        return "infinitely many"
-    return f"{value:.2g}" if value >= 1e6 else f"{value:,.0f}"
-
-
-# -- what can be observed, and what only the truth tells --------------------------------------
+# -- what only the truth tells ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class HiddenConstants:
-    """xi and gamma of a probabilistic latent grammar.
+    """sigma, xi and gamma of a probabilistic latent grammar.
 
     Attributes
     ----------
-    xi
+    sigma, xi
         As above, for the features that `hidden_constants` describes.
     gamma
         The least positive probability of a step.
@@ -233,19 +170,21 @@ class HiddenConstants:
         one; leaving them out is the kinder reading.
     indistinct
         Labels with states that these features cannot tell apart; xi is 0 if there is one.
-    by_label
-        The m-th singular value of I[a] of each label.
+    by_label, sigma_by_label
+        The m-th singular values of I[a] and of Omega[a] of each label.
     """
 
+    sigma: float
     xi: float
     gamma: float
     n_impossible: int
     indistinct: tuple[str, ...]
     by_label: Mapping[str, float] = field(repr=False)
+    sigma_by_label: Mapping[str, float] = field(repr=False)
 
 
 def hidden_constants(truth: LatentGrammar, *, depth: int = 1) -> HiddenConstants:
-    """Compute xi and gamma of the grammar that made the data.
+    """Compute sigma, xi and gamma of the grammar that made the data.
 
     Parameters
     ----------
@@ -253,29 +192,34 @@ def hidden_constants(truth: LatentGrammar, *, depth: int = 1) -> HiddenConstants
         A grammar of probabilities.
     depth
         phi tells the inside tree of a node down to so many rules: 1 is the rule or word at the
-        node, 2 adds those of its children, and so on.
+        node, 2 adds those of its children, and so on. psi tells the rule above and the side.
 
-    Singular values come from Gram matrices, which need no list of features:
+    Singular values come from Gram matrices, which need no list of features. With P(psi | a, h) in
+    J[a] and P(h | a) in the diagonal D[a],
 
         (I' I)[a][h, g] = sum over a -> b c of  C[h] C[g] contracted with (I' I)[b] and (I' I)[c]
+        Omega[a] = I[a] D[a] J[a]',  whose singular values are those of (I' I)^1/2 D (J' J)^1/2
 
     Cost: depth times rules times m^4.
     """
     if not truth.is_probabilistic:
         msg = "xi and gamma belong to probabilities; this model holds weights in an unknown basis"
-        raise SapwoodError(msg, hint="give the grammar that made the data, or xi and gamma")
+        raise SapwoodError(msg, hint="give the grammar that made the data")
     gram = [np.ones((m, m)) for m in truth.n_states.tolist()]  # depth 0: only the label is known
     for _ in range(depth):
         gram = _deeper(truth, gram)
     names = [str(symbol) for symbol in truth.symbols]
     values = {name: _least_singular(g) for name, g in zip(names, gram, strict=True)}
+    joint = _sigmas(truth, gram)
     weights = truth.rule_weights
     return HiddenConstants(
+        sigma=min(joint),
         xi=min(values.values()),
         gamma=float(weights[weights > 0].min(initial=1.0)),
         n_impossible=int((weights == 0).sum()),
         indistinct=tuple(name for name, value in values.items() if value == 0.0),
         by_label=values,
+        sigma_by_label=dict(zip(names, joint, strict=True)),
     )
 
 
@@ -294,76 +238,33 @@ def _deeper(truth: LatentGrammar, gram: list[FloatArray]) -> list[FloatArray]:
     return out
 
 
+def _sigmas(truth: LatentGrammar, inside: list[FloatArray]) -> list[float]:
+    """The m-th singular value of Omega[a] for every label; 0 for one that no tree has."""
+    start, rules = np.concatenate([[0], np.cumsum(truth.n_states)]), truth.rules.tolist()
+    tensors = [truth.tensor(r) for r in range(len(rules))]
+    visits = np.split(state_visits(start, truth.root, truth.rules, tensors), start[1:-1])
+    # visits times P(psi | a, h), for psi the root, then for each rule above and side
+    outside = [np.outer(root, root) for root in np.split(truth.root, start[1:-1])]
+    for (a, b, c), tensor in zip(rules, tensors, strict=True):
+        below = np.tensordot(visits[a], tensor, axes=1)  # [p, q]
+        for child, k in ((b, below.sum(axis=1)), (c, below.sum(axis=0))):
+            outside[child] += np.outer(k, k)
+    sigmas = []
+    for v, gram, above in zip(visits, inside, outside, strict=True):
+        # D (J' J) D = (visits P)(visits P)' / (sum of visits)^2
+        total = v.sum()
+        product = _root(gram) @ _root(above / total**2) if total > 0 else np.zeros((1, 1))
+        singular = np.linalg.svd(product, compute_uv=False)
+        sigmas.append(float(singular[-1]) if singular[-1] > NO_STATE**0.5 * singular[0] else 0.0)
+    return sigmas
+
+
+def _root(gram: FloatArray) -> FloatArray:
+    """The symmetric square root."""
+    values, vectors = np.linalg.eigh(gram)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
+
+
 def _least_singular(gram: FloatArray) -> float:
     values = np.linalg.eigvalsh(gram)
     return float(np.sqrt(values[0])) if values[0] > NO_STATE * values[-1] else 0.0
-
-
-def observed_sigma(learner: Fitted, *, feature_norm: float = 1.0) -> float:
-    """Estimate sigma: the least over labels of the m(a)-th singular value found.
-
-    Parameters
-    ----------
-    feature_norm
-        The largest product of the lengths of phi and psi. The theorem wants both to be at most 1:
-        the singular values are divided by it.
-    """
-    m = learner.model_.n_states
-    values = learner.info_.singular_values[np.arange(len(m)), m - 1]
-    return float(values.min()) / feature_norm
-
-
-def estimate_bound_inputs(  # noqa: PLR0913 - what a theorem needs, each by its name
-    learner: Fitted,
-    *,
-    n_binary: int = 1,
-    epsilon: float = 0.1,
-    delta: float = 0.05,
-    truth: LatentGrammar | None = None,
-    xi: float | None = None,
-    gamma: float | None = None,
-    feature_norm: float = 1.0,
-) -> BoundInputs:
-    """Collect the inputs of Theorem 8 from a fitted `SpectralLPCFG`.
-
-    sigma is estimated; xi and gamma cannot be: they must be given, or computed from the grammar
-    that made the data.
-
-    Parameters
-    ----------
-    learner
-        A fitted spectral estimator.
-    n_binary, epsilon, delta
-        See `BoundInputs`.
-    truth
-        The grammar that made the data; gives whichever of xi and gamma is None.
-    feature_norm
-        See `observed_sigma`. At 1 no correction is made, and scaled features, which are longer,
-        make the bounds look smaller than they are.
-
-    Raises
-    ------
-    SapwoodError
-        When xi or gamma is neither given nor computable.
-    """
-    if truth is not None and (xi is None or gamma is None):
-        hidden = hidden_constants(truth)
-        xi = hidden.xi if xi is None else xi
-        gamma = hidden.gamma if gamma is None else gamma
-    if xi is None or gamma is None:
-        missing = " and ".join(name for name, v in (("xi", xi), ("gamma", gamma)) if v is None)
-        msg = f"{missing} cannot be observed: a spectral model says nothing on the hidden states"
-        raise SapwoodError(msg, hint="pass them, or pass truth=, the grammar that made the data")
-    model = learner.model_
-    return BoundInputs(
-        n_states=int(model.n_states.max()),
-        n_phrases=model.n_phrases,
-        n_tags=len(model.tags),
-        n_words=len(model.lexicon.words),
-        n_binary=n_binary,
-        epsilon=epsilon,
-        delta=delta,
-        sigma=observed_sigma(learner, feature_norm=feature_norm),
-        xi=xi,
-        gamma=gamma,
-    )

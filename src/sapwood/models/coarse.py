@@ -39,7 +39,7 @@ def project(
         rule_weights[tensor_start[r] : tensor_start[r + 1]].reshape(n_states[rules[r]])
         for r in range(len(rules))
     ]
-    visits = _expected_visits(start, root, rules, tensors)
+    visits = state_visits(start, root, rules, tensors)
     share = np.zeros_like(visits)
     for a in range(len(n_states)):
         part = visits[start[a] : start[a + 1]]
@@ -70,7 +70,7 @@ def expected_visits(
     )
 
 
-def _expected_visits(
+def state_visits(
     start: npt.NDArray[np.int64],
     root: FloatArray,
     rules: npt.NDArray[np.int32],

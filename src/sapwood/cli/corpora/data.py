@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Any
 
 import typer
 
-from sapwood.cli.console import count, echo, print_json
-from sapwood.cli.inputs import ForceOption, JsonOption, claim_stdin, input_files
-from sapwood.cli.reading import (
-    FORMAT_NAMES,
-    EncodingOption,
-    KeepFunctionsOption,
-    Reading,
-    SkipBadOption,
-    known_format,
-)
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo
+from sapwood.cli.inputs import claim_stdin, input_files
+from sapwood.cli.reading import Reading
+from sapwood.cli.tables import show, table_lines
+from sapwood.errors import count
 from sapwood.outputs import check_output, open_output
-
-if TYPE_CHECKING:
-    from sapwood.corpus.registry import CorpusEntry
+from sapwood.report import to_json
 
 LIST_EPILOG = """\b
 Example:
@@ -46,79 +40,67 @@ app = typer.Typer(
 
 
 @app.command("list", epilog=LIST_EPILOG)
-def list_command(as_json: JsonOption = False) -> None:
+def list_command(as_json: opt.Json = False) -> None:
     """List the open corpora that can be fetched; needs no network."""
     from sapwood.corpus.registry import list_corpora
 
-    entries = list_corpora()
-    if as_json:
-        print_json([entry.as_dict() for entry in entries])
-    else:
-        print(list_text(entries))
+    show([entry.as_dict() for entry in list_corpora()], list_text, as_json=as_json)
 
 
 @app.command("fetch", epilog=FETCH_EPILOG)
 def fetch_command(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="As in `sapwood data list`.", show_default=False)
-    ],
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where corpora are kept. Not needed when SAPWOOD_HOME names the folder.",
-            show_default="SAPWOOD_HOME, else the user's cache folder",
-        ),
-    ] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    name: str = typer.Argument(
+        ..., metavar="NAME", help="As in `sapwood data list`.", show_default=False
+    ),
+    folder: Path | None = typer.Option(
+        None,
+        metavar="DIR",
+        help="Where corpora are kept. Not needed when SAPWOOD_HOME names the folder.",
+        show_default="SAPWOOD_HOME, else the user's cache folder",
+    ),
+    force: opt.Force = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Download a corpus, check it, and write one file for each split; what is there is kept."""
     files = run_fetch(name, folder, echo, force=force)
     if as_json:
-        print_json({"name": name, "files": {split: str(path) for split, path in files.items()}})
+        report = {"name": name, "files": {split: str(path) for split, path in files.items()}}
+        print(to_json(report, indent=2))
 
 
 @app.command("convert", epilog=CONVERT_EPILOG)
 def convert_command(  # noqa: PLR0913 - every option of the command is an argument
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILES",
-            help="Trees: files (also .gz, .xz, .bz2), quoted globs, folders, or - for stdin.",
-            show_default=False,
-        ),
-    ],
+    files: list[str] = typer.Argument(
+        ...,
+        metavar="FILES",
+        help="Trees: files (also .gz, .xz, .bz2), quoted globs, folders, or - for stdin.",
+        show_default=False,
+    ),
     *,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="OUT", help="The new file.", show_default="stdout"),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            "--format",
-            callback=known_format,
-            metavar="FORMAT",
-            help=f"How FILES are written: {', '.join(FORMAT_NAMES)}. Not needed for most: it is "
-            "recognised, for each file, from its beginning.",
-            show_default="recognised",
-        ),
-    ] = None,
-    encoding: EncodingOption = "utf-8",
-    keep_functions: KeepFunctionsOption = False,
-    skip_bad: SkipBadOption = False,
-    clean: Annotated[
-        bool,
-        typer.Option(
-            "--clean",
-            help="Also cut traces, function tags and coindexation, as training does. Not needed "
-            "for Sapwood, which does so when it reads them.",
-        ),
-    ] = False,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    out: Path | None = typer.Option(
+        None, "--out", "-o", metavar="OUT", help="The new file.", show_default="stdout"
+    ),
+    format: str | None = typer.Option(
+        None,
+        "--from",
+        "--format",
+        callback=opt.check_format,
+        metavar="FORMAT",
+        help=f"How FILES are written: {', '.join(opt.FORMAT_NAMES)}. Not needed for most: it is "
+        "recognised, for each file, from its beginning.",
+        show_default="recognised",
+    ),
+    encoding: opt.Encoding = "utf-8",
+    keep_functions: opt.KeepFunctions = False,
+    skip_bad: opt.SkipBad = False,
+    clean: bool = typer.Option(
+        False,
+        "--clean",
+        help="Also cut traces, function tags and coindexation, as training does. Not needed "
+        "for Sapwood, which does so when it reads them.",
+    ),
+    force: opt.Force = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Write trees of any format as Penn brackets, UTF-8, one a line.
 
@@ -146,23 +128,22 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
     if as_json:
         skipped = [str(error) for error in reading.skipped]
         report = {"trees": n_trees, "skipped": skipped, "left_out": reading.left_out}
-        print_json({"file": str(out)} | report)
+        print(to_json({"file": str(out)} | report, indent=2))
 
 
-_HEADER = ("name", "kind", "size", "splits", "licence", "what")
-
-
-def list_text(entries: Iterable[CorpusEntry]) -> str:
-    """A table of corpora, one a line, for people; `CorpusEntry.as_dict` is for machines."""
-    entries = list(entries)
-    rows = [_HEADER, *(_row(entry) for entry in entries)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER) - 1)]
-    lines = []
-    for *cells, last in rows:
-        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        lines.append("  ".join([*padded, last]))
-    notes = [f"{entry.name}: {entry.note}" for entry in entries if entry.note]
-    return "\n".join([*lines, "", *notes] if notes else lines)
+def list_text(entries: list[dict[str, Any]]) -> Iterator[str]:
+    """A table of corpora, one a line."""
+    rows = [
+        (x["name"], x["kind"], size_text(x["bytes"]), "/".join(x["splits"]), x["licence"])
+        for x in entries
+    ]
+    titles = ("name", "kind", "size", "splits", "licence")
+    widths = [max(map(len, column)) + 2 for column in zip(titles, *rows, strict=True)]
+    columns = {title: f"<{width}" for title, width in zip(titles, widths, strict=True)}
+    whole = ((*row, entry["title"]) for row, entry in zip(rows, entries, strict=True))
+    yield from table_lines(columns | {"what": "<1"}, whole)
+    notes = [f"{entry['name']}: {entry['note']}" for entry in entries if entry["note"]]
+    yield from ["", *notes] if notes else []
 
 
 def run_fetch(
@@ -218,8 +199,3 @@ def size_text(n_bytes: int) -> str:
     ('457 kB', '3.3 MB')
     """
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1_000_000 else f"{n_bytes / 1e3:.0f} kB"
-
-
-def _row(entry: CorpusEntry) -> tuple[str, ...]:
-    splits = "/".join(entry.splits)
-    return entry.name, entry.kind, size_text(entry.size), splits, entry.licence, entry.title

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from sapwood.cli.console import print_json
-from sapwood.cli.inputs import (
-    ForceOption,
-    JsonOption,
-    TreebanksArgument,
-    claim_stdin,
-    input_files,
-)
-from sapwood.cli.reading import EncodingOption, FormatOption, Reading, SkipBadOption
+from sapwood.cli import options as opt
+from sapwood.cli.inputs import claim_stdin, input_files
+from sapwood.cli.reading import Reading
+from sapwood.cli.tables import show, table_lines
 from sapwood.outputs import check_output, open_output
+from sapwood.report import split_report
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
 
+By = Literal["tree", "file", "order"]
 ENDING = ".mrg"
 EPILOG = """\b
 Examples:
@@ -32,48 +29,36 @@ Examples:
 """
 
 
-class By(StrEnum):
-    """Values of `--by`."""
-
-    tree = "tree"
-    file = "file"
-    order = "order"
-
-
 def split(  # noqa: PLR0913 - every option of the command is an argument
-    treebanks: TreebanksArgument,
+    treebanks: opt.Treebanks,
     *,
-    prefix: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PREFIX",
-            help="What the names of the files start with: `my-` writes my-train.mrg, my-dev.mrg "
-            "and my-test.mrg, `parts/` writes parts/train.mrg and so on.",
-            show_default=False,
-        ),
-    ],
-    dev: Annotated[
-        str, typer.Option(metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none.")
-    ] = "10%",
-    test: Annotated[
-        str, typer.Option(metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none.")
-    ] = "10%",
-    by: Annotated[
-        By,
-        typer.Option(
-            help="tree draws trees at random. file draws whole files, so that no document is in "
-            "two parts: choose it where files are documents. order cuts without drawing: train, "
-            "then dev, then test; choose it where documents follow each other in one file.",
-        ),
-    ] = By.tree,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another number draws others.")] = 0,
-    format: FormatOption = None,
-    encoding: EncodingOption = "utf-8",
-    skip_bad: SkipBadOption = False,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    prefix: str = typer.Option(
+        ...,
+        "--out",
+        "-o",
+        metavar="PREFIX",
+        help="What the names of the files start with: `my-` writes my-train.mrg, my-dev.mrg "
+        "and my-test.mrg, `parts/` writes parts/train.mrg and so on.",
+        show_default=False,
+    ),
+    dev: str = typer.Option(
+        "10%", metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none."
+    ),
+    test: str = typer.Option(
+        "10%", metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none."
+    ),
+    by: By = typer.Option(
+        "tree",
+        help="tree draws trees at random. file draws whole files, so that no document is in "
+        "two parts: choose it where files are documents. order cuts without drawing: train, "
+        "then dev, then test; choose it where documents follow each other in one file.",
+    ),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Another number draws others."),
+    format: opt.Format = None,
+    encoding: opt.Encoding = "utf-8",
+    skip_bad: opt.SkipBad = False,
+    force: opt.Force = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Cut a treebank into train, dev and test.
 
@@ -104,7 +89,11 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
         }
         for name, some in written.items():
             targets[name].writelines(f"{tree}\n" for tree in some)
-    _tell([_row(name, str(paths[name]), written) for name in written], as_json=as_json)
+    rows = [
+        {"part": row["part"], "file": str(paths[row["part"]])} | row
+        for row in split_report(written)
+    ]
+    show(rows, _text, as_json=as_json)
 
 
 def _read(treebanks: list[str], reading: Reading) -> tuple[list[Tree], list[int]]:
@@ -121,24 +110,11 @@ def _read(treebanks: list[str], reading: Reading) -> tuple[list[Tree], list[int]
     return trees, files
 
 
-def _row(name: str, path: str, written: dict[str, list[Tree]]) -> dict[str, Any]:
-    trees = written[name]
-    train = set(written["train"]) if name != "train" else set()
-    return {
-        "part": name,
-        "file": path,
-        "trees": len(trees),
-        "words": sum(len(tree.words()) for tree in trees),
-        "also_in_train": sum(tree in train for tree in trees),
-    }
-
-
-def _tell(rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        print_json(rows)
-        return
+def _text(rows: list[dict[str, Any]]) -> Iterator[str]:
     width = max(len(row["file"]) for row in rows)
-    print(f"{'part':<7}{'file':<{width}}{'trees':>10}{'words':>11}")
-    for row in rows:
-        note = f"  {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
-        print(f"{row['part']:<7}{row['file']:<{width}}{row['trees']:>10,}{row['words']:>11,}{note}")
+    columns = {"part": "<7", "file": f"<{width}", "trees": ">10,", "words": ">11,"}
+    head, *lines = table_lines(columns, ([row[name] for name in columns] for row in rows))
+    yield head
+    for line, row in zip(lines, rows, strict=True):
+        also = row["also_in_train"]
+        yield line + (f"  {also:,} also in train" if also else "")

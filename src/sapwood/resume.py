@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import IO, Any, TypeVar
 
-from sapwood.cli.console import count, echo
-from sapwood.errors import SapwoodError
+from sapwood.errors import SapwoodError, count
 from sapwood.outputs import explain, find_place, give_name, open_output
 
 PIECE = 1 << 20  # characters or bytes read at once
@@ -54,7 +53,12 @@ def part_and_note(path: Path) -> tuple[Path, Path]:
 
 @contextmanager
 def open_part(
-    path: Path, origin: Mapping[str, Any], *, is_block: bool, force: bool = False
+    path: Path,
+    origin: Mapping[str, Any],
+    *,
+    is_block: bool,
+    tell: Callable[[str], None],
+    force: bool = False,
 ) -> Iterator[Part]:
     """Open `path.part` to go on with it; it becomes `path` when the block ends well.
 
@@ -64,6 +68,8 @@ def open_part(
         What the records depend on, for JSON; a part with another origin is refused.
     is_block
         Whether a record is a block that ends with an empty line, rather than one line.
+    tell
+        Hears, in a line each, how much was there, and how much is kept when something goes wrong.
     force
         Whether files may be replaced that Sapwood did not write.
     """
@@ -76,7 +82,7 @@ def open_part(
             file.truncate(size)
             opened = Part(file, n_done)
             if n_done:
-                echo(f"going on after {count(n_done, 'line')}, which are in {part}")
+                tell(f"going on after {count(n_done, 'line')}, which are in {part}")
             try:
                 yield opened
                 file.flush()
@@ -85,7 +91,7 @@ def open_part(
                     file.flush()
                 n_kept, _ = complete_records(part, is_block=is_block)
                 kept = f"{count(n_kept, 'line')} done, in {part}"
-                echo(f"{kept}; the same command goes on there")
+                tell(f"{kept}; the same command goes on there")
                 raise
         give_name(part, path)
         note.unlink(missing_ok=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from sapwood.cli.inputs import ModelArgument, load_model
+from sapwood.cli import options as opt
+from sapwood.cli.inputs import load_model
 
 CHUNK = 1000  # trees drawn before they are written: a large draw starts at once
 
@@ -18,14 +17,12 @@ Examples:
 
 
 def sample(
-    model: ModelArgument,
-    n: Annotated[int, typer.Option("--n", "-n", min=0, metavar="N", help="How many trees.")] = 10,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Another number draws other trees.")
-    ] = 0,
-    words: Annotated[
-        bool, typer.Option("--words", help="Only the sentences, one a line, without their trees.")
-    ] = False,
+    model: opt.Model,
+    n: int = typer.Option(10, "--n", "-n", min=0, metavar="N", help="How many trees."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Another number draws other trees."),
+    words: bool = typer.Option(
+        False, "--words", help="Only the sentences, one a line, without their trees."
+    ),
 ) -> None:
     """Draw trees from a model, one a line.
 

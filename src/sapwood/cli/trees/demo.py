@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sapwood.cli.console import Meter, Phases, count, echo, is_colourful, print_json
-from sapwood.cli.inputs import JsonOption
+from sapwood.cli import options as opt
+from sapwood.cli.console import Phases, echo, is_colourful
+from sapwood.cli.tables import table_lines
+from sapwood.errors import count
+from sapwood.report import to_json
+from sapwood.report.meter import Meter
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -28,10 +33,8 @@ Examples:
 
 
 def demo(
-    as_json: JsonOption = False,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Another number shows another sentence.")
-    ] = 0,
+    as_json: opt.Json = False,
+    seed: int = typer.Option(0, min=0, metavar="N", help="Another number shows another sentence."),
 ) -> None:
     """Learn bundled trees without and with hidden states, beside the grammar they were drawn from.
 
@@ -43,10 +46,9 @@ def demo(
     contest = _contest(Phases(6))
     example = contest.example(seed)
     if as_json:
-        print_json(contest.report(example) | meter.as_dict())
+        print(to_json(contest.report(example) | meter.as_dict(), indent=2))
         return
-    print(contest.scores_text())
-    print(contest.example_text(example))
+    print("\n".join([*contest.scores_text(), *contest.example_text(example)]))
     for line in _NEXT:
         echo(line)
 
@@ -149,37 +151,44 @@ class _Contest:
                 return i
         return min(order, key=cost)
 
-    def scores_text(self) -> str:
+    def scores_text(self) -> Iterator[str]:
         plain, spectral, true = self.plain, self.spectral, self.true
-        rows = [f"{'':<18}{'plain PCFG':>12}{'spectral':>12}{'true grammar':>14}"]
-        states = f"up to {spectral.states}", f"up to {true.states}"
-        rows.append(f"{'states a symbol':<18}{plain.states:>12}{states[0]:>12}{states[1]:>14}")
-        titles = {
-            "f1": "F1",
-            "complete_match": "complete match",
-            "tagging_accuracy": "tagging accuracy",
+        columns = {
+            "": "<18",
+            "plain PCFG": ">12.2f",
+            "spectral": ">12.2f",
+            "true grammar": ">14.2f",
         }
-        for name, title in titles.items():
-            a, b, c = (getattr(one.report.all, name) for one in (plain, spectral, true))
-            rows.append(f"{title:<18}{a:>12.2f}{b:>12.2f}{c:>14.2f}")
-        rows.append("")
-        rows.append("All three know the same labels; what lies between them is the hidden states:")
-        rows.append("none, learnt from the trees alone, and those that the trees were drawn with.")
-        return "\n".join(rows)
+        states = (f"{plain.states}", f"up to {spectral.states}", f"up to {true.states}")
+        figures = {
+            "F1": "f1", "complete match": "complete_match", "tagging accuracy": "tagging_accuracy",
+        }  # fmt: skip
+        yield from table_lines(
+            columns,
+            [
+                ("states a symbol", *states),
+                *(
+                    (title, *(getattr(one.report.all, name) for one in (plain, spectral, true)))
+                    for title, name in figures.items()
+                ),
+            ],
+        )
+        yield ""
+        yield "All three know the same labels; what lies between them is the hidden states:"
+        yield "none, learnt from the trees alone, and those that the trees were drawn with."
 
-    def example_text(self, example: int) -> str:
+    def example_text(self, example: int) -> Iterator[str]:
         gold = self.gold[example]
-        lines = ["", f"For example: {' '.join(gold.words())}", ""]
-        lines.append(gold[0].draw(colour=is_colourful(sys.stdout)))
+        yield from ("", f"For example: {' '.join(gold.words())}", "")
+        yield gold[0].draw(colour=is_colourful(sys.stdout))
         is_learnt = self.spectral.trees[example] == gold
         finders = (
             "The spectral grammar and the true one find" if is_learnt else "The true one finds"
         )
         missed, invented = _differences(gold, self.plain.trees[example])
-        lines += ["", f"{finders} this tree. The plain PCFG"]
-        lines += [f"  misses  {text}" for text in missed]
-        lines += [f"  invents {text}" for text in invented]
-        return "\n".join(lines)
+        yield from ("", f"{finders} this tree. The plain PCFG")
+        yield from (f"  misses  {text}" for text in missed)
+        yield from (f"  invents {text}" for text in invented)
 
 
 def _differences(gold: Tree, wrong: Tree) -> tuple[list[str], list[str]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from sapwood.cli.console import count
+from sapwood.cli.tables import more_line, table_lines
+from sapwood.errors import count
 
 if TYPE_CHECKING:
     from sapwood.evaluate.bracketing import Bracket
@@ -41,28 +42,28 @@ def errors_text(report: ErrorReport, examples: int) -> Iterator[str]:
 
 
 def _label_table(report: ErrorReport) -> Iterator[str]:
-    titles = f"{'gold':>8}{'recall':>9}{'precision':>11}{'F1':>9}{'missing':>9}{'extra':>7}"
-    yield f"{'label':<12}{titles}"
-    for row in report.labels[:N_LABELS]:
+    columns = {
+        "label": "<12", "gold": ">8,", "recall": ">9.2f", "precision": ">11.2f", "F1": ">9.2f",
+        "missing": ">9,", "extra": ">7,",
+    }  # fmt: skip
+    rows = (
         # Without a gold (a predicted) bracket there is no recall (precision) to speak of.
-        recall = f"{row.recall:.2f}" if row.gold else "-"
-        precision = f"{row.precision:.2f}" if row.predicted else "-"
-        yield (
-            f"{row.label:<12}{row.gold:>8,}{recall:>9}{precision:>11}{row.f1:>9.2f}"
-            f"{row.missing:>9,}{row.extra:>7,}"
-        )
-    if len(report.labels) > N_LABELS:
-        yield f"... and {count(len(report.labels) - N_LABELS, 'rarer label')} (--json)"
+        (x.label, x.gold, x.recall if x.gold else "-", x.precision if x.predicted else "-", x.f1,
+         x.missing, x.extra)
+        for x in report.labels[:N_LABELS]
+    )  # fmt: skip
+    yield from table_lines(columns, rows)
+    yield from more_line(len(report.labels), N_LABELS, "rarer label", see="--json")
 
 
 def _kind_table(report: ErrorReport) -> Iterator[str]:
+    columns = {
+        "kind of error": "<22", "places": ">8,", "missing": ">9,", "extra": ">7,", "share": ">9",
+    }  # fmt: skip
     everything = report.missing + report.extra
-    yield f"{'kind of error':<22}{'places':>8}{'missing':>9}{'extra':>7}{'share':>9}"
-    for row in report.kinds:
-        share = f"{100 * row.brackets / everything:.1f} %"
-        yield f"{row.kind:<22}{row.places:>8,}{row.missing:>9,}{row.extra:>7,}{share:>9}"
+    rows = [(*row, f"{100 * row.brackets / everything:.1f} %") for row in report.kinds]
     places = sum(row.places for row in report.kinds)
-    yield f"{'all':<22}{places:>8,}{report.missing:>9,}{report.extra:>7,}"
+    yield from table_lines(columns, [*rows, ("all", places, report.missing, report.extra, "")])
     if report.dropped:
         yield f"Without {count(report.dropped, 'sentence')} that EVALB drops."
 
@@ -134,13 +135,12 @@ def _shortened(text: str, room: int) -> str:
 
 def reliability_text(found: Reliability) -> Iterator[str]:
     """The bins and the two figures."""
+    columns = {
+        "probability": "<14", "phrases": ">9,", "mean": ">8.3f", "correct": ">9.3f", "gap": ">8",
+    }  # fmt: skip
+    rows = [_cells(f"{one.low:.1f} to {one.high:.1f}", one) for one in found.bins]
     yield "Reliability of the predicted phrases (tags apart; gap = correct - mean)"
-    yield f"{'probability':<14}{'phrases':>9}{'mean':>8}{'correct':>9}{'gap':>8}"
-    for one in found.bins:
-        yield f"{one.low:.1f} to {one.high:.1f}{'':<4}" + _bin_cells(one)
-    gap = found.correct - found.probability
-    means = f"{found.probability:>8.3f}{found.correct:>9.3f}{gap:>+8.3f}"
-    yield f"{'all':<14}{found.count:>9,}{means}"
+    yield from table_lines(columns, [*rows, _cells("all", found)])
     yield ""
     yield (
         f"Expected calibration error {found.ece:.4f} (a calibrated parser: about "
@@ -148,8 +148,8 @@ def reliability_text(found: Reliability) -> Iterator[str]:
     )
 
 
-def _bin_cells(one: Bin) -> str:
-    if one.probability is None or one.correct is None:
-        return f"{0:>9}{'-':>8}{'-':>9}{'-':>8}"
-    gap = one.correct - one.probability
-    return f"{one.count:>9,}{one.probability:>8.3f}{one.correct:>9.3f}{gap:>+8.3f}"
+def _cells(name: str, one: Bin | Reliability) -> Sequence[object]:
+    p, correct = one.probability, one.correct
+    if p is None or correct is None:
+        return name, 0, "-", "-", "-"
+    return name, one.count, p, correct, f"{correct - p:+.3f}"

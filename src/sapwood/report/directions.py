@@ -70,13 +70,22 @@ class StateVectors:
 
     # -- items of a label ---------------------------------------------------------------------
 
+    def below(self, a: int) -> Iterator[Item]:
+        """The rules of a phrase, or the words of a tag."""
+        return self.rules(a) if a < self.model.n_phrases else self.words(a)
+
     def rules(self, a: int) -> Iterator[Item]:
         """The rules of a phrase."""
         for r, (parent, b, c) in enumerate(self.triples):
             if parent == a:
-                vector = self._up(r, self.one[b], self.one[c])
-                name = f"{self.names[b]} {self.names[c]}"
-                yield Item(name, float(self.model.coarse.rules[r]), vector)
+                p = float(self.model.coarse.rules[r])
+                if self.model.is_probabilistic:
+                    vector = np.array([block.sum() for block in self.model.tensor(r)])
+                elif self.model.n_states[a] == 1:  # nothing to tell apart: spare the sweeps
+                    vector = np.array([p])
+                else:
+                    vector = self._up(r, self.one[b], self.one[c])
+                yield Item(f"{self.names[b]} {self.names[c]}", p, vector)
 
     def words(self, a: int) -> Iterator[Item]:
         """The words, and classes of unknown words, of a tag."""
@@ -89,7 +98,7 @@ class StateVectors:
             yield Item(names[rows[entry]], p, lexicon.weights[start:stop])
 
     def places(self, a: int) -> Iterator[Place]:
-        """Where a label stands: the root, and rules above it with its own place marked."""
+        """Where a label stands: the root, and rules above it with its own place in brackets."""
         model, names = self.model, self.names
         visits = model.visits / (model.visits[a] or 1.0)
         root = float(model.coarse.root[a] / (model.visits[a] or 1.0))
@@ -115,6 +124,8 @@ class StateVectors:
 
     def _from(self, place: Place, a: int) -> FloatArray:
         """What comes down to a label at a place."""
+        if self.model.n_states[a] == 1:
+            return np.array([place.probability])
         if place.rule < 0:
             return self.model.root_vector(a)
         parent, b, c = self.triples[place.rule]

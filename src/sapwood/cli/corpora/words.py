@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from sapwood.cli.console import count, echo
-from sapwood.cli.inputs import ForceOption, TreebanksArgument, claim_stdin, input_files
-from sapwood.cli.reading import EncodingOption, FormatOption, Reading, SkipBadOption
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo
+from sapwood.cli.inputs import claim_stdin, input_files
+from sapwood.cli.reading import Reading
+from sapwood.errors import count
 from sapwood.outputs import check_output, open_output
 
 EPILOG = """\b
@@ -21,20 +22,18 @@ Examples:
 
 
 def words(
-    treebanks: TreebanksArgument,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="OUT",
-            help="Write here instead of to stdout (-); the file appears when it is complete.",
-        ),
-    ] = None,
-    format: FormatOption = None,
-    encoding: EncodingOption = "utf-8",
-    skip_bad: SkipBadOption = False,
-    force: ForceOption = False,
+    treebanks: opt.Treebanks,
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="OUT",
+        help="Write here instead of to stdout (-); the file appears when it is complete.",
+    ),
+    format: opt.Format = None,
+    encoding: opt.Encoding = "utf-8",
+    skip_bad: opt.SkipBad = False,
+    force: opt.Force = False,
 ) -> None:
     """Write the sentences of a treebank, one a line, words with blanks between them.
 

@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from sapwood import __version__
-from sapwood.cli.console import (
-    Meter,
-    count,
-    echo,
-    json_text,
-    progress_line,
-    wipe,
-)
-from sapwood.cli.inputs import (
-    BUNDLED,
-    STDIN,
-    ForceOption,
-    JobsOption,
-    JsonOption,
-    ModelArgument,
-    input_files,
-    load_model,
-)
-from sapwood.cli.resume import open_part, part_and_note, sha256, skip_done
-from sapwood.cli.sentences import RawOption, Text, TokenizerOption
-from sapwood.outputs import Input, check_output, is_stdout, open_output
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo, progress_line, wipe
+from sapwood.cli.inputs import BUNDLED, STDIN, input_files, load_model
+from sapwood.cli.sentences import Text
+from sapwood.errors import count
+from sapwood.outputs import check_output, is_stdout, open_output
+from sapwood.report import parse_report, to_json
+from sapwood.report.meter import Meter
+from sapwood.report.parsing import constituents
+from sapwood.resume import open_part, part_and_note, sha256, skip_done
 
 if TYPE_CHECKING:
     from sapwood.inference.parser import Parse, Parser, ParserStats
+
+Decoder = Literal["f1", "goodman", "max-rule", "viterbi"]
 
 EPILOG = """\b
 Layouts (TAB between columns):
@@ -74,100 +64,74 @@ Examples:
 """
 
 
-class Decoder(StrEnum):
-    """Values of `--decoder`."""
-
-    f1 = "f1"
-    goodman = "goodman"
-    max_rule = "max-rule"
-    viterbi = "viterbi"
-
-
 def parse(  # noqa: PLR0913 - every option of the command is an argument
-    model: ModelArgument,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Sentences; - for stdin.", show_default="stdin")
-    ] = STDIN,
+    model: opt.Model,
+    file: str = typer.Argument(
+        STDIN, metavar="FILE", help="Sentences; - for stdin.", show_default="stdin"
+    ),
     *,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="OUT",
-            help="Write here instead of to stdout (-); the file appears when it is complete. Not "
-            "when the next program should start at once.",
-        ),
-    ] = None,
-    force: ForceOption = False,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Write OUT.part line by line, and go on there if a run was interrupted; the same "
-            "command continues. Needs FILE and -o. Not for short runs.",
-        ),
-    ] = False,
-    trees: Annotated[
-        bool | None,
-        typer.Option(
-            "--trees/--sentences",
-            help="What FILE holds: a treebank whose words are parsed, one tree for each tree; or "
-            "one tokenised sentence a line, whatever it looks like.",
-            show_default="sentences, after a look at the first lines",
-        ),
-    ] = None,
-    raw: RawOption = False,
-    tokenizer: TokenizerOption = None,
-    k_best: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="K", help="The K best trees of each sentence, with scores."),
-    ] = None,
-    scores: Annotated[
-        bool,
-        typer.Option(
-            "--scores",
-            help="Add the log-probabilities of the tree and of the sentence, and the posterior of "
-            "each phrase.",
-        ),
-    ] = False,
-    decoder: Annotated[
-        Decoder,
-        typer.Option(
-            help="f1: highest expected F1; goodman: most expected correct nodes of the binary "
-            "tree; max-rule: largest product of rule posteriors; viterbi: the likeliest "
-            "derivation. Not viterbi for F1 with hidden states, nor for an ensemble."
-        ),
-    ] = Decoder.f1,
-    fast: Annotated[
-        bool,
-        typer.Option(
-            "--fast",
-            help="Prune more, and of an ensemble ask only the first grammars that hold half of its "
-            "weight. Not where every point of F1 counts: it may cost up to one.",
-        ),
-    ] = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            metavar="T",
-            help="Drop spans with a lower posterior under the plain grammar. Not above 0.001: it "
-            "costs accuracy.",
-            show_default="0.001; 0.003 with --fast",
-        ),
-    ] = None,
-    jobs: JobsOption = 0,
-    memory_limit: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            metavar="MB",
-            help="A sentence whose chart needs more gets a flat tree; each thread may use so much.",
-        ),
-    ] = 2000.0,
-    as_json: JsonOption = False,
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="OUT",
+        help="Write here instead of to stdout (-); the file appears when it is complete. Not "
+        "when the next program should start at once.",
+    ),
+    force: opt.Force = False,
+    resume: bool = typer.Option(
+        False,
+        "--resume",
+        help="Write OUT.part line by line, and go on there if a run was interrupted; the same "
+        "command continues. Needs FILE and -o. Not for short runs.",
+    ),
+    trees: bool | None = typer.Option(
+        None,
+        "--trees/--sentences",
+        help="What FILE holds: a treebank whose words are parsed, one tree for each tree; or "
+        "one tokenised sentence a line, whatever it looks like.",
+        show_default="sentences, after a look at the first lines",
+    ),
+    raw: opt.Raw = False,
+    tokenizer: opt.Tokenizer = None,
+    k_best: int | None = typer.Option(
+        None, min=1, metavar="K", help="The K best trees of each sentence, with scores."
+    ),
+    scores: bool = typer.Option(
+        False,
+        "--scores",
+        help="Add the log-probabilities of the tree and of the sentence, and the posterior of "
+        "each phrase.",
+    ),
+    decoder: Decoder = typer.Option(
+        "f1",
+        help="f1: highest expected F1; goodman: most expected correct nodes of the binary "
+        "tree; max-rule: largest product of rule posteriors; viterbi: the likeliest "
+        "derivation. Not viterbi for F1 with hidden states, nor for an ensemble.",
+    ),
+    fast: bool = typer.Option(
+        False,
+        "--fast",
+        help="Prune more, and of an ensemble ask only the first grammars that hold half of its "
+        "weight. Not where every point of F1 counts: it may cost up to one.",
+    ),
+    threshold: float | None = typer.Option(
+        None,
+        min=0.0,
+        max=1.0,
+        metavar="T",
+        help="Drop spans with a lower posterior under the plain grammar. Not above 0.001: it "
+        "costs accuracy.",
+        show_default="0.001; 0.003 with --fast",
+    ),
+    jobs: opt.Jobs = 0,
+    memory_limit: float = typer.Option(
+        2000.0,
+        min=0.0,
+        metavar="MB",
+        help="A sentence whose chart needs more gets a flat tree; each thread may use so much.",
+    ),
+    as_json: opt.Json = False,
 ) -> None:
     """Parse sentences: one a line in, one bracketed tree a line out, in order.
 
@@ -177,19 +141,27 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     """
     text = Text(trees, raw, tokenizer)
     layout = _Layout(k_best, scores, as_json)
-    settings = _Settings(decoder.value, fast, threshold, memory_limit)
+    settings = _Settings(decoder, fast, threshold, memory_limit)
     if out is not None and is_stdout(out):
         out = None
-    _check(settings, resume, out, file)
+    if threshold is not None and threshold >= 1:
+        msg = f"{threshold:g} would drop every span; it must be below 1"
+        raise typer.BadParameter(msg, param_hint="--threshold")
+    if resume and (out is None or not Path(file).is_file()):
+        msg = "needs -o OUT and an ordinary input FILE, which can be read again"
+        raise typer.BadParameter(msg, param_hint="--resume")
     if out is not None:
-        _check_out(out, input_files(file, *([] if model == BUNDLED else [model])), resume, force)
+        inputs = list(input_files(file, *([] if model == BUNDLED else [model])))
+        check_output(out, inputs=inputs, force=force, may_stream=not resume)
+        for kept in part_and_note(out) if resume else ():
+            check_output(kept, inputs=inputs, force=True)
     parser = settings.parser(model)
     origin = _origin(model, file, layout, settings) | asdict(text) if resume else None
     run = _Run(parser, layout, jobs)
     meter = Meter()
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
-    with _opened(out, origin, layout, force) as (write, n_done):
+    with _open(out, origin, layout, force) as (write, n_done):
         sentences = skip_done(text.sentences(file, parser.model), n_done)
         with closing(run.answers(sentences)) as answers:
             for number, answer in enumerate(answers, 1):
@@ -223,25 +195,6 @@ class _Settings:
         return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
 
 
-def _check(settings: _Settings, resume: bool, out: Path | None, file: str) -> None:
-    """Refuse misuse before anything is loaded."""
-    if settings.threshold is not None and settings.threshold >= 1:
-        msg = f"{settings.threshold:g} would drop every span; it must be below 1"
-        raise typer.BadParameter(msg, param_hint="--threshold")
-    if resume and (out is None or not Path(file).is_file()):
-        msg = "needs -o OUT and an ordinary input FILE, which can be read again"
-        raise typer.BadParameter(msg, param_hint="--resume")
-
-
-def _check_out(out: Path, inputs: Iterable[Input], resume: bool, force: bool) -> None:
-    """Refuse an output, or what a resumable run keeps beside it, in a place of something else."""
-    read = list(inputs)
-    check_output(out, inputs=read, force=force, may_stream=not resume)
-    if resume:
-        for kept in part_and_note(out):
-            check_output(kept, inputs=read, force=True)
-
-
 def _origin(model: str, file: str, layout: _Layout, settings: _Settings) -> dict[str, Any]:
     """All that the output depends on; not on the number of threads."""
     return {
@@ -254,12 +207,12 @@ def _origin(model: str, file: str, layout: _Layout, settings: _Settings) -> dict
 
 
 @contextmanager
-def _opened(
+def _open(
     out: Path | None, origin: dict[str, Any] | None, layout: _Layout, force: bool
 ) -> Iterator[tuple[Callable[[str], object], int]]:
     """A function that writes the next answer, and how many are there already."""
     if origin is not None and out is not None:
-        with open_part(out, origin, is_block=layout.is_block, force=force) as part:
+        with open_part(out, origin, is_block=layout.is_block, tell=echo, force=force) as part:
             yield part.write, part.n_done
         return
     with open_output(out, force=force) as target:
@@ -290,9 +243,12 @@ class _Layout:
         """Whether trees are all there is."""
         return not (self.k_best or self.scores or self.as_json)
 
-    def text(self, parse: Parse) -> str:
+    def text(self, parse: Parse | None) -> str:
+        """What is written for a sentence; None for an empty line."""
         if self.as_json:
-            return json_text(self._object(parse)) + "\n"
+            return to_json(parse_report(parse, self.k_best)) + "\n"
+        if parse is None:
+            return "\n"
         if self.k_best:
             rows = (
                 f"{rank}\t{best.score:.6f}\t{best.log_prob:.6f}\t{best.tree}\n"
@@ -304,52 +260,15 @@ class _Layout:
             return f"{parse.tree}\t{logs}\t{_phrases(parse)}\n"
         return f"{parse.tree}\n"
 
-    def empty(self) -> str:
-        if not self.as_json:
-            return "\n"
-        nothing = dict.fromkeys(("tree", "log_prob", "sign", "sentence_log_prob"))
-        nothing |= {"fallback": False, "kind": None}
-        best: dict[str, Any] = {"k_best": []} if self.k_best else {}
-        return json_text(nothing | {"constituents": []} | best) + "\n"
-
-    def _object(self, parse: Parse) -> dict[str, Any]:
-        out: dict[str, Any] = {
-            "tree": str(parse.tree),
-            "log_prob": parse.log_prob,
-            "sign": parse.sign,
-            "sentence_log_prob": parse.sentence_log_prob,
-            "fallback": parse.is_fallback,
-            "kind": parse.kind,
-            "constituents": _constituents(parse),
-        }
-        if self.k_best:
-            out["k_best"] = [
-                {"rank": rank, "score": b.score, "log_prob": b.log_prob, "tree": str(b.tree)}
-                for rank, b in enumerate(parse.k_best(self.k_best), 1)
-            ]
-        return out
-
-
-def _constituents(parse: Parse) -> list[dict[str, Any]]:
-    """Phrases and tags of the tree below its root, each with its posterior."""
-    names = ("label", "start", "end", "probability")
-    return [dict(zip(names, row, strict=True)) for row in _rows(parse)]
-
 
 def _phrases(parse: Parse) -> str:
     """The phrases alone, for one column."""
     below = islice(parse.tree.nodes(), 1, None)
     return " ".join(
         f"{label}:{start}:{end}:" + ("-" if p is None else f"{p:.4f}")
-        for node, (label, start, end, p) in zip(below, _rows(parse), strict=True)
+        for node, (label, start, end, p) in zip(below, constituents(parse), strict=True)
         if not node.is_preterminal
     )
-
-
-def _rows(parse: Parse) -> Iterator[tuple[str, int, int, float | None]]:
-    posterior = {(c.label, c.start, c.end): c.probability for c in parse.marginals}
-    for span in parse.tree.spans()[1:]:
-        yield (*span, posterior.get(span))
 
 
 class _Run:
@@ -364,17 +283,17 @@ class _Run:
     def answers(self, sentences: Iterator[list[str]]) -> Generator[str, None, None]:
         from sapwood.execute import ordered_map
 
-        self.parser.parse_many(())  # arranges the rules once, before threads start
-        yield from ordered_map(self._answer, self._counted(sentences), jobs=self.jobs)
+        def count_empty() -> Iterator[list[str]]:
+            for words in sentences:
+                self.n_empty += not words
+                yield words
 
-    def _counted(self, sentences: Iterator[list[str]]) -> Iterator[list[str]]:
-        for words in sentences:
-            self.n_empty += not words
-            yield words
+        self.parser.parse_many(())  # arranges the rules once, before threads start
+        yield from ordered_map(self._answer, count_empty(), jobs=self.jobs)
 
     def _answer(self, words: list[str]) -> str:
         # Written out here, in the worker: k-best lists and posteriors cost as much as the parse.
-        return self.layout.text(self.parser.parse(words)) if words else self.layout.empty()
+        return self.layout.text(self.parser.parse(words) if words else None)
 
 
 def _summary(stats: ParserStats, n_empty: int, limit: float, seconds: float) -> Iterator[str]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sapwood.cli.console import count, print_json, transient
-from sapwood.cli.inputs import JsonOption, TreebanksArgument, claim_stdin
-from sapwood.cli.reading import EncodingOption, FormatOption, Reading, SkipBadOption
+from sapwood.cli import options as opt
+from sapwood.cli.console import transient
+from sapwood.cli.inputs import claim_stdin
+from sapwood.cli.reading import Reading
+from sapwood.cli.tables import fact_lines, more_line, name_some, show, table_lines
+from sapwood.errors import CorpusError, count
+from sapwood.report import treebank_report
 
 if TYPE_CHECKING:
     from sapwood.corpus.statistics import TreeCounts
@@ -26,48 +30,38 @@ Examples:
 
 
 def stats(
-    treebanks: TreebanksArgument,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TRAIN",
-            help="Tell also what of these trees TRAIN has not: words, tags, labels, rules; and "
-            "which trees it has too.",
-        ),
-    ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Rows of each list; JSON lists all.")
-    ] = 12,
-    format: FormatOption = None,
-    encoding: EncodingOption = "utf-8",
-    skip_bad: SkipBadOption = False,
-    as_json: JsonOption = False,
+    treebanks: opt.Treebanks,
+    against: str | None = typer.Option(
+        None,
+        metavar="TRAIN",
+        help="Tell also what of these trees TRAIN has not: words, tags, labels, rules; and "
+        "which trees it has too.",
+    ),
+    top: int = typer.Option(12, min=1, metavar="N", help="Rows of each list; JSON lists all."),
+    format: opt.Format = None,
+    encoding: opt.Encoding = "utf-8",
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Show what is in a treebank: sizes, lengths, labels, tags, rules, empty elements.
 
     Everything is counted on the trees that are learnt: without empty elements, function tags and
     indices. --against compares with the trees that a model is trained on.
     """
-    from sapwood.corpus.statistics import coverage, describe
-
     claim_stdin(*treebanks, *([against] if against else []))
     reading = Reading(format, encoding, skip_bad=skip_bad)
     known = _count([against], reading) if against else None
-    counts = _count(treebanks, reading)
+    found = treebank_report(_count(treebanks, reading), known)
     reading.tell()
-    report: dict[str, Any] = {"treebanks": treebanks, **describe(counts)}
-    if known is not None:
-        report["against"] = {"treebank": against, **coverage(counts, known)}
-    if as_json:
-        print_json(report)
-    else:
-        print("\n".join(_text(report, top)))
+    report: dict[str, Any] = {"treebanks": treebanks, **found}
+    if against:
+        report["against"] = {"treebank": against, **report["against"]}
+    show(report, partial(_text, top=top), as_json=as_json)
 
 
 def _count(treebanks: list[str], reading: Reading) -> TreeCounts:
     from sapwood.corpus.penn import read_trees
     from sapwood.corpus.statistics import TreeCounts
-    from sapwood.errors import CorpusError
 
     with transient("reading ..."):
         counts = TreeCounts.of(read_trees(treebanks, **reading.options()))
@@ -81,8 +75,7 @@ def _count(treebanks: list[str], reading: Reading) -> TreeCounts:
 
 
 def _text(report: dict[str, Any], top: int) -> Iterator[str]:
-    for name, value in _facts(report).items():
-        yield f"{name:<15}{value}"
+    yield from fact_lines(_facts(report), 15)
     yield ""
     yield "words a sentence"
     yield from _bars(report["lengths"])
@@ -143,12 +136,12 @@ def _bars(rows: dict[str, int]) -> Iterator[str]:
 
 
 def _table(title: str, rows: dict[str, int], whole: int | None, top: int) -> Iterator[str]:
-    width = max([len(title), *(len(name) + 2 for name in islice(rows, top))]) + 2
-    yield f"{title:<{width}}{'count':>9}" + (f"{'share':>9}" if whole else "")
-    for name, n in islice(rows.items(), top):
-        yield f"  {name:<{width - 2}}{n:>9,}" + (f"{n / whole:>9.2%}" if whole else "")
-    if len(rows) > top:
-        yield f"  ... and {len(rows) - top:,} more (--top, --json)"
+    shown = list(rows.items())[:top]
+    width = max([len(title), *(len(name) + 2 for name, _ in shown)]) + 2
+    columns = {title: f"<{width}", "count": ">9,"} | ({"share": ">9.2%"} if whole else {})
+    cells = ((f"  {name}", n, *([n / whole] if whole else [])) for name, n in shown)
+    yield from table_lines(columns, cells)
+    yield from more_line(len(rows), top, indent="  ")
 
 
 def _against_text(seen: dict[str, Any], report: dict[str, Any], top: int) -> Iterator[str]:
@@ -160,17 +153,11 @@ def _against_text(seen: dict[str, Any], report: dict[str, Any], top: int) -> Ite
         "unknown words": f"{seen['unknown_words']:,} different, {words} of the text",
         "new tags": f"{seen['known_words_with_new_tags']:,} known words of the text have tags that "
         "they have not there",
-        "unknown tags": _names(seen["unknown_tags"], top),
-        "unknown labels": _names(seen["unknown_labels"], top),
+        "unknown tags": name_some(seen["unknown_tags"], top, " ") or "none",
+        "unknown labels": name_some(seen["unknown_labels"], top, " ") or "none",
         "unseen rules": f"{seen['unseen_rules']:,} different, {nodes} of all nodes, in "
         f"{count(seen['trees_with_unseen_rules'], 'tree')}",
         "shared": f"{count(seen['shared_trees'], 'tree')}, "
         f"{count(seen['shared_sentences'], 'sentence')}",
     }
-    for name, value in rows.items():
-        yield f"  {name:<16}{value}"
-
-
-def _names(table: dict[str, int], top: int) -> str:
-    names = " ".join(islice(table, top)) + (" ..." if len(table) > top else "")
-    return names or "none"
+    yield from fact_lines(rows, 16, indent="  ")

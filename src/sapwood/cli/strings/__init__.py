@@ -1,0 +1,1 @@
+"""Commands about models of plain sentences, whose trees are hidden."""

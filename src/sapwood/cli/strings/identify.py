@@ -1,0 +1,269 @@
+"""`sapwood identify`: whether a family of models can be learnt from some moments at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo, progress_line, transient, wipe
+from sapwood.cli.inputs import load_model
+from sapwood.cli.tables import fact_lines, show, table_lines
+from sapwood.errors import count
+from sapwood.report import identify_bounds, identify_family, identify_table, to_json
+
+TABLE, BOUNDS = "table", "bounds"
+LENGTH, EPSILON, DELTA = 20, 0.1, 0.05  # of bounds
+MAX_WORDS, MAX_STATES, MAX_LENGTH = 5, 4, 6  # of the table: about half a minute
+
+EPILOG = """\b
+Families: pcfg, pcfg-i, pcfg-ie (hidden states); dep-i, dep-ie, dep-ies (words only).
+Moments: 12, pairs, 123e1, 123, triples-e1, triples, all; or positions, such as 13, 1,10, 12+13.
+
+\b
+Examples:
+  sapwood identify pcfg-ie --words 5 --states 3 --length 4 --moments pairs
+  sapwood identify dep-i --words 4 --length 3 --moments 12+13 --json
+  sapwood identify table --max-words 4 --max-states 3 --max-length 5
+  sapwood identify bounds model.sapwood --length 10 --epsilon 0.5
+"""
+
+
+def identify(  # noqa: PLR0913 - every option of the command is an argument
+    family: str = typer.Argument(
+        ...,
+        metavar="FAMILY",
+        help="A family of models, or the word `table` for all of them side by side, or `bounds` "
+        "for how many trees would teach a grammar.",
+        show_default=False,
+    ),
+    model: str | None = typer.Argument(
+        None,
+        metavar="MODEL",
+        help="Only for `bounds`: a model file of probabilities, or `bundled`.",
+        show_default=False,
+    ),
+    *,
+    words: int | None = typer.Option(
+        None, min=1, metavar="D", help="Word types.", show_default=False
+    ),
+    states: int | None = typer.Option(
+        None, min=1, metavar="K", help="Hidden states; only for pcfg families.", show_default=False
+    ),
+    length: int | None = typer.Option(
+        None, min=1, metavar="L", help="Words of a sentence.", show_default=False
+    ),
+    moments: str | None = typer.Option(
+        None, metavar="NAME", help="What is seen of the sentences.", show_default="pairs"
+    ),
+    directions: bool = typer.Option(
+        False,
+        "--directions",
+        help="With --json: also a random point and the directions there that cannot be learnt.",
+    ),
+    max_words: int | None = typer.Option(
+        None, min=2, metavar="D", help="Of the table.", show_default="5"
+    ),
+    max_states: int | None = typer.Option(
+        None, min=2, metavar="K", help="Of the table.", show_default="4"
+    ),
+    max_length: int | None = typer.Option(
+        None, min=2, metavar="L", help="Of the table.", show_default="6"
+    ),
+    epsilon: float | None = typer.Option(
+        None,
+        min=1e-12,
+        metavar="E",
+        help="Of bounds: errors of probabilities, summed over all trees of a length.",
+        show_default=str(EPSILON),
+    ),
+    delta: float | None = typer.Option(
+        None,
+        min=1e-12,
+        max=0.999,
+        metavar="P",
+        help="Of bounds: how probable larger errors may be.",
+        show_default=str(DELTA),
+    ),
+    depth: int | None = typer.Option(
+        None,
+        min=1,
+        max=5,
+        metavar="N",
+        help="Of bounds: how many rules below a node features tell; 1 is its own rule or word. Not "
+        "above 2 for more than 16 states: it takes long.",
+        show_default="1",
+    ),
+    member: opt.Member = None,
+    seed: int = typer.Option(0, min=0, metavar="N", help="For the random points."),
+    as_json: opt.Json = False,
+) -> None:
+    """Tell whether the parameters of a family of parsing models can be learnt from moments.
+
+    The rank of the moments' Jacobian is computed exactly. A model is identifiable if it equals the
+    number of non-redundant parameters; else the report says what cannot be learnt, and what would
+    help. Both answers end with status 0.
+
+    `bounds` takes a grammar as the truth, and tells how many of its trees would surely be enough to
+    learn it back by the spectral method: a guarantee, and far more than is needed.
+    """
+    family = family.lower()  # papers write them in capitals
+    sizes = {"--words": words, "--states": states, "--moments": moments}
+    sizes |= {"--directions": directions or None}
+    limits = {"--max-words": max_words, "--max-states": max_states, "--max-length": max_length}
+    bounds = {"MODEL": model, "--epsilon": epsilon, "--delta": delta, "--depth": depth}
+    bounds |= {"--member": member}
+    if family == TABLE:
+        _refuse(
+            sizes | {"--length": length},
+            "the table takes --max-words, --max-states and --max-length instead",
+        )
+    if family == BOUNDS:
+        _refuse(sizes, "bounds are about a model: give its file, and --length")
+    if family != TABLE:
+        _refuse(limits, "it is for `sapwood identify table`")
+    if family != BOUNDS:
+        _refuse(bounds, "it is for `sapwood identify bounds`")
+    if family == TABLE:
+        largest = (max_words or MAX_WORDS, max_states or MAX_STATES, max_length or MAX_LENGTH)
+        _show_table(largest, seed, as_json=as_json)
+    elif family == BOUNDS:
+        if model is None:
+            msg = "missing; name a file, or `bundled`"
+            raise typer.BadParameter(msg, param_hint="MODEL")
+        report = identify_bounds(
+            load_model(model), model, member=member, length=length or LENGTH,
+            epsilon=epsilon or EPSILON, delta=delta or DELTA, depth=depth or 1,
+        )  # fmt: skip
+        show(report, _bounds_text, as_json=as_json)
+    else:
+        if directions and not as_json:
+            msg = "numbers for machines: add --json"
+            raise typer.BadParameter(msg, param_hint="--directions")
+        _show_family(
+            family, words, states, length, "pairs" if moments is None else moments, seed,
+            with_directions=directions, as_json=as_json,
+        )  # fmt: skip
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise typer.BadParameter(why, param_hint=name)
+
+
+def _show_family(  # noqa: PLR0913
+    family: str,
+    words: int | None,
+    states: int | None,
+    length: int | None,
+    moments: str,
+    seed: int,
+    *,
+    with_directions: bool,
+    as_json: bool,
+) -> None:
+    """Answer one question."""
+    from sapwood.identify.families import family_of
+
+    family_of(family)  # an unknown name is worth more than a missing size
+    for name, value in (("--words", words), ("--length", length)):
+        if value is None:
+            msg = "missing; say how many"
+            raise typer.BadParameter(msg, param_hint=name)
+    assert words is not None
+    assert length is not None
+    with transient("computing ranks ..."):
+        report = identify_family(
+            family, words=words, states=states, length=length, moments=moments, seed=seed
+        )
+    if as_json:
+        print(to_json(report.to_dict(with_directions=with_directions), indent=2))
+    else:
+        print("\n".join(report.lines()))
+    if states is not None and states > words:
+        echo("note: more states than words, which is outside the range of the table")
+
+
+def _show_table(sizes: tuple[int, int, int], seed: int, *, as_json: bool) -> None:
+    progress = progress_line("sizes checked", is_shown=sys.stderr.isatty())
+    rows = identify_table(*sizes, seed=seed, progress=progress)
+    if sys.stderr.isatty():
+        wipe()
+    show(rows, partial(_table_text, sizes=sizes), as_json=as_json)
+
+
+def _table_text(rows: list[dict[str, Any]], sizes: tuple[int, int, int]) -> Iterator[str]:
+    words, states, length = sizes
+    columns = {"family": "<9", "moments": "<12", "identifiable": "<42", "in the paper": "<12"}
+    papers = ((row["paper"] or "") + ("" if row["agrees"] else "  differs") for row in rows)
+    yield from table_lines(
+        columns,
+        (
+            (row["family"], row["moments"], row["answer"], paper)
+            for row, paper in zip(rows, papers, strict=True)
+        ),
+    )
+    yield ""
+    yield f"Exact ranks for words 2 to {words}, states 2 to {min(words, states)} (at most as many"
+    yield f"as words), and every length L from 2 to {length}. Paper: Hsu, Kakade and Liang (2012),"
+    yield "Figure 2, as far as the columns of our copy can be told apart."
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+N_WEAKEST = 5  # labels that are named
+# These numbers are checked in tests/identify/test_bounds.py and tests/theorems/test_spectral.py.
+CAVEATS = (
+    "Enough, but far from necessary: of random grammars of 2 states and 8 words the theorem",
+    "asks for more than 1e28 trees for an error of 0.1, where 10,000 are enough. Its constants",
+    "are unknown and taken as 1. The numbers tell grammars and labels apart, and plan no corpus.",
+)
+
+
+def _bounds_text(report: dict[str, Any]) -> Iterator[str]:
+    r = report
+    sizes = (count(r[f"{name}s"], name) for name in ("phrase", "tag", "word"))
+    samples = {
+        name: f"{_amount(r[key])} for tensors, {_amount(r[f'{key}_svd'])} for singular vectors"
+        for name, key in (("each phrase", "phrase_nodes"), ("each tag", "tag_nodes"))
+    }
+    facts = {
+        "model": r["model"],
+        "sizes": f"{', '.join(sizes)}, at most {count(r['states'], 'state')} a label",
+        "wanted": f"errors that sum to {r['epsilon']:g} at most over all trees of {r['length']} "
+        f"words, but for a chance of {r['delta']:g}",
+        "sigma": f"{r['sigma']:.3g}: how well inside and outside of a node show its state",
+        "xi": f"{r['xi']:.3g}: how well its rule or word alone does",
+        "gamma": f"{r['gamma']:.3g}: the rarest step of a state"
+        + (
+            f"; {r['impossible']:,} steps that are never taken are left out" * bool(r["impossible"])
+        ),
+        **samples,
+        "roots": _amount(r["roots"]),
+        "trees": f"{_amount(r['trees'])}, where each gives one sample",
+    }
+    if r["trained_on"]:
+        facts["trained on"] = f"{r['trained_on']:,} trees"
+    yield from fact_lines(facts, 13)
+    yield ""
+    columns = {"weakest labels": "<22", "xi": ">11.3g", "sigma": ">11.3g"}
+    weakest = r["labels"][:N_WEAKEST]
+    yield from table_lines(columns, ((x["label"], x["xi"], x["sigma"]) for x in weakest))
+    yield ""
+    zero = [name for name in ("sigma", "xi", "gamma") if not r[name]]
+    if zero:
+        n_alike = sum(not (x["xi"] and x["sigma"]) for x in r["labels"])
+        yield f"The theorem promises nothing here, since {' and '.join(zero)} = 0: the features do"
+        yield f"not tell the states of {n_alike} of {len(r['labels'])} labels apart."
+    yield from CAVEATS
+
+
+def _amount(n: float) -> str:
+    if n == float("inf"):
+        return "none promised"
+    return f"{n:.2g}" if n >= 1e6 else f"{n:,.0f}"

@@ -1,0 +1,1 @@
+"""Commands about grammars of trees: learn, parse, score, look into."""

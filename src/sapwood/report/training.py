@@ -1,0 +1,153 @@
+"""What a training run gave: sizes, times, candidates of an ensemble, scores on dev trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sapwood.report.meter import Meter, peak_memory_mb, reset_peak_memory
+
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+    from sapwood.corpus.treebank import Treebank
+    from sapwood.estimators.dev_set import Grades
+    from sapwood.estimators.ensemble import EnsembleLPCFG
+    from sapwood.models.ensemble import Model
+
+
+class Fitted(Protocol):
+    """A fitted estimator of trees."""
+
+    @property
+    def model_(self) -> Model:
+        """What was learnt."""
+        ...
+
+
+def training_report(
+    learner: Fitted, bank: Treebank, *, method: str, states: int = 1, seed: int = 0
+) -> dict[str, Any]:
+    """Sizes of what was learnt, and the seconds of its steps.
+
+    Parameters
+    ----------
+    learner
+        A fitted estimator.
+    bank
+        What it was fitted to.
+    method, states, seed
+        As they were asked for.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> bank = sw.bundled_treebank("dev")
+    >>> report = training_report(sw.PCFG().fit(bank), bank, method="pcfg")
+    >>> report["trees"], report["most_states"], report["iterations"]
+    (300, 1, 0)
+    """
+    from sapwood.models.ensemble import members_of
+
+    members = members_of(learner.model_)
+    first = members[0]
+    return {
+        "method": method,
+        "states": states,
+        "most_states": max(int(member.n_states.max()) for member in members),
+        "members": len(members),
+        "iterations": sum(int(member.record.get("iterations", 0)) for member in members),
+        "trees": bank.n_trees,
+        "tokens": bank.n_tokens,
+        "symbols": first.n_symbols,
+        "rules": len(first.rules),
+        "words": len(first.lexicon.words),
+        "seed": seed,
+        "phases": dict(getattr(getattr(learner, "info_", None), "seconds", {})),
+    }
+
+
+def budget_report(learner: EnsembleLPCFG, budget: float | None, seconds: float) -> dict[str, Any]:
+    """How an ensemble kept its budget, what became of its candidates, and its scores, if any.
+
+    Parameters
+    ----------
+    budget, seconds
+        Seconds that the run might take, and those that it took; loading kernels is not counted.
+    """
+    info = learner.info_
+    report = {
+        "budget": budget,
+        "budget_seconds": round(seconds - info.seconds.get("warming up", 0.0), 3),
+        "trials": [asdict(trial) for trial in info.trials],
+    }
+    return report if info.grades is None else report | {"dev": dev_report(info.grades)}
+
+
+def score_on(model: Model, gold: Sequence[Tree], jobs: int = 1) -> dict[str, Any]:
+    """Parse the sentences of gold trees and compare; see `dev_report`."""
+    from sapwood.estimators.dev_set import grade
+
+    return dev_report(grade(model, gold, jobs))
+
+
+def dev_report(grades: Grades) -> dict[str, Any]:
+    """EVALB's figures in percent, the strict F1 that drops no sentence, and the speed."""
+    names = ("f1", "recall", "precision", "complete_match", "tagging_accuracy")
+    speed = round(grades.n_trees / grades.seconds, 1) if grades.seconds else None
+    return {name: getattr(grades.report.all, name) for name in names} | {
+        "strict_f1": grades.report.strict.f1,
+        "sentences": grades.n_trees,
+        "errors": grades.report.all.errors,
+        "fallbacks": grades.fallbacks,
+        "seconds": round(grades.seconds, 3),
+        "cpu_seconds": round(grades.cpu_seconds, 3),
+        "sentences_per_second": speed,
+    }
+
+
+def comparison_row(
+    fit: Callable[[], Fitted], gold: Sequence[Tree], *, method: str, states: int = 1, jobs: int = 1
+) -> dict[str, Any]:
+    """Train, parse the sentences of gold trees, and tell how well and how fast: a table's row.
+
+    Parameters
+    ----------
+    fit
+        Trains and returns the estimator.
+    gold
+        Trees to score on.
+    method, states
+        What the row is called.
+
+    Returns
+    -------
+    dict
+        F1 and tagging accuracy in percent, iterations (`best_iteration` where dev trees chose one),
+        `seconds` and `cpu_seconds` of training without grading, speed of parsing, peak memory.
+    """
+    reset_peak_memory()
+    meter = Meter()
+    learner = fit()
+    model, training = learner.model_, meter.as_dict()
+    info = getattr(learner, "info_", None)
+    em = getattr(info, "em", info)  # pivots keep what EM did behind them
+    grading = getattr(em, "grading_cpu_seconds", 0.0)
+    dev = score_on(model, gold, jobs)
+    cpu = dev["cpu_seconds"]
+    return {
+        "method": method,
+        "states": states,
+        "f1": dev["f1"],
+        "strict_f1": dev["strict_f1"],
+        "tagging_accuracy": dev["tagging_accuracy"],
+        "iterations": int(model.record.get("iterations", 0)),
+        "best_iteration": getattr(em, "best_iteration", None),
+        "seconds": training["seconds"],
+        "cpu_seconds": round((training["cpu_seconds"] or 0.0) - grading, 3),
+        "parse_cpu_seconds": cpu,
+        "sentences_per_cpu_second": round(dev["sentences"] / cpu, 1) if cpu else None,
+        "peak_memory_mb": peak_memory_mb(),
+        "sentences": dev["sentences"],
+        "fallbacks": dev["fallbacks"],
+    }

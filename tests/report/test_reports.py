@@ -1,0 +1,120 @@
+"""Reports are plain data, equal to what commands print, and say nothing themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sapwood as sw
+from sapwood import report as room
+from sapwood.corpus.statistics import TreeCounts
+from sapwood.evaluate.predicted import Predicted
+from sapwood.report.inspect import member_of
+
+TREES = [sw.Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark)))"), sw.Tree.parse("(S (NN (X a)))")]
+
+
+@pytest.fixture(scope="module")
+def bank() -> sw.Treebank:
+    return sw.bundled_treebank("dev")[:60]
+
+
+@pytest.fixture(scope="module")
+def spectral(bank: sw.Treebank) -> sw.SpectralLPCFG:
+    return sw.SpectralLPCFG(3).fit(bank)
+
+
+def is_plain(item: object) -> bool:
+    """Whether an item consists of the types of JSON and nothing else, not even their heirs."""
+    if type(item) is dict:
+        return all(type(key) is str and is_plain(value) for key, value in item.items())
+    if type(item) is list:
+        return all(map(is_plain, item))
+    return item is None or type(item) in {str, int, float, bool}
+
+
+def test_what_is_plain() -> None:
+    assert is_plain({"a": [1, 2.0, None, True, "x"]})
+    assert not is_plain({"a": (1,)})
+    assert not is_plain({1: "a"})
+    assert not is_plain([sw.bundled_grammar().root[0]])
+
+
+MAKERS: dict[str, Callable[[sw.SpectralLPCFG, sw.Treebank], Any]] = {
+    "model": lambda learner, bank: room.inspect_model(learner.model_, "m"),
+    "label": lambda learner, bank: room.inspect_model(learner.model_, label="NP"),
+    "truth": lambda learner, bank: room.inspect_model(sw.bundled_grammar(), label="NN"),
+    "spectrum": lambda learner, bank: room.inspect_spectrum(learner.model_, "m"),
+    "ensemble": lambda learner, bank: room.inspect_model(
+        sw.Ensemble.of([learner.model_, sw.bundled_grammar()])
+    ),
+    "parse": lambda learner, bank: room.parse_report(
+        sw.Parser(learner.model_).parse(bank[0].words()), k_best=2
+    ),
+    "training": lambda learner, bank: room.training_report(learner, bank, method="spectral"),
+    "scores": lambda learner, bank: room.score_on(learner.model_, list(bank)[:5]),
+    "row": lambda learner, bank: room.comparison_row(
+        lambda: learner, list(bank)[:5], method="spectral"
+    ),
+    "evaluation": lambda learner, bank: room.evaluate_trees(
+        TREES, [Predicted(tree) for tree in TREES], errors=True
+    ).as_dict(per_sentence=True),
+    "treebank": lambda learner, bank: room.treebank_report(
+        TreeCounts.of(bank), TreeCounts.of(TREES)
+    ),
+    "split": lambda learner, bank: room.split_report({"train": TREES, "dev": TREES[:1]}),
+    "family": lambda learner, bank: room.identify_family("dep-ies", words=3, length=3).to_dict(
+        with_directions=True
+    ),
+    "table": lambda learner, bank: room.identify_table(2, 2, 2),
+    "bounds": lambda learner, bank: room.identify_bounds(sw.bundled_grammar()),
+    "unmix": lambda learner, bank: room.unmix_report(
+        sw.UnmixDEPIES().fit([["a", "b", "c"], ["b", "a"], ["c", "b", "a"], ["a", "c"]] * 50)
+    ),
+    "checkup": lambda learner, bank: room.checkup(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sapwood.errors.SapwoodWarning")
+@pytest.mark.parametrize("name", MAKERS)
+def test_reports_are_plain_and_silent(
+    name: str,
+    spectral: sw.SpectralLPCFG,
+    bank: sw.Treebank,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = MAKERS[name](spectral, bank)
+    assert is_plain(found)
+    assert json.loads(room.to_json(found)) is not None
+    assert capsys.readouterr() == ("", "")
+
+
+def test_every_name_of_the_room_is_documented() -> None:
+    names = [name for name in vars(room) if not name.startswith("_") and callable(vars(room)[name])]
+    assert len(names) > 15
+    for name in names:
+        assert vars(room)[name].__doc__, name
+
+
+def test_members_are_counted_from_one() -> None:
+    pair = sw.Ensemble.of([sw.bundled_grammar(), sw.bundled_grammar()])
+    assert member_of(pair, 2) is pair.members[1]
+    assert member_of(pair, None) is None
+    for number in (0, 3):
+        with pytest.raises(sw.SapwoodError, match=f"no member {number}"):
+            member_of(pair, number)
+
+
+def test_an_ensemble_without_singular_values_says_so() -> None:
+    pair = sw.Ensemble.of([sw.bundled_grammar(), sw.bundled_grammar()])
+    with pytest.raises(sw.SapwoodError, match="no singular values"):
+        room.inspect_spectrum(pair)
+
+
+def test_reliability_without_probabilities_is_none() -> None:
+    found = room.evaluate_trees(TREES, [Predicted(tree, []) for tree in TREES], reliability=True)
+    assert found.reliability is None
+    assert "reliability" not in found.as_dict()
