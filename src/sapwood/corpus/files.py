@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import chain, repeat
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from sapwood.arguments import as_items, as_path
 from sapwood.errors import CorpusError, SapwoodError
@@ -199,14 +199,29 @@ def _open_path(path: Path) -> Any:
     return import_module(module).open(path) if module else path.open("rb")
 
 
-def note_error(
-    error: CorpusError, skipped: list[CorpusError] | None, name: str, line: int | None = None
-) -> None:
-    """Give an error its file and line; collect it where errors are skipped, else raise it."""
-    error.file, error.line = name, error.line or line
-    if skipped is None:
-        raise error
-    skipped.append(error)
+class Reading(NamedTuple):
+    """How readers of trees take a file.
+
+    Attributes
+    ----------
+    name
+        What errors call it.
+    skipped
+        Where the errors of broken trees are appended; None raises them.
+    keep_functions
+        Whether labels of formats that keep functions apart carry them.
+    """
+
+    name: str
+    skipped: list[CorpusError] | None = None
+    keep_functions: bool = False
+
+    def note(self, error: CorpusError, line: int | None = None) -> None:
+        """Give an error its file and line; keep it where errors are skipped, else raise it."""
+        error.file, error.line = self.name, error.line or line
+        if self.skipped is None:
+            raise error
+        self.skipped.append(error)
 
 
 @contextmanager

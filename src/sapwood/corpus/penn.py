@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sapwood.arguments import as_items, describe
-from sapwood.corpus.files import MAX_CHARACTERS, Source, lines_of, open_text, source_name
+from sapwood.corpus.files import MAX_CHARACTERS, Reading, Source, lines_of, open_text, source_name
 from sapwood.corpus.tree import Tree, as_tree
 from sapwood.errors import CorpusError, SapwoodTypeError
 from sapwood.outputs import open_output
@@ -111,10 +111,7 @@ def read_trees(
 
 
 def read_bracket_lines(
-    lines: Iterable[str],
-    name: str,
-    skipped: list[CorpusError] | None = None,
-    leaf: Leaf = one_word,
+    lines: Iterable[str], reading: Reading, leaf: Leaf = one_word
 ) -> Iterator[Tree]:
     """Stream the bracketed trees of lines that somebody else has opened.
 
@@ -122,14 +119,10 @@ def read_bracket_lines(
     ----------
     lines
         Of a file or anything else.
-    name
-        What errors call it.
-    skipped
-        When given, broken trees are skipped and their errors appended; when None, they are raised.
     leaf
         What a node without subtrees is.
     """
-    return _Reader(lines, name, skipped, leaf).trees()
+    return _Reader(lines, reading, leaf).trees()
 
 
 def as_trees(source: object) -> Iterable[Any]:
@@ -145,7 +138,7 @@ def parse_one(text: object) -> Tree:
         msg = f"expected brackets in a string, not {describe(text)}"
         raise SapwoodTypeError(msg, hint="files are read by sapwood.read_trees(path)")
     # not splitlines(), which also splits at characters that may stand inside a word
-    trees = list(read_bracket_lines(io.StringIO(text), "<text>"))
+    trees = list(read_bracket_lines(io.StringIO(text), Reading("<text>")))
     if len(trees) != 1:
         msg = f"expected one tree, found {len(trees)}"
         raise CorpusError(msg, file="<text>")
@@ -172,18 +165,11 @@ def write_trees(trees: Iterable[Tree], file: str | Path | IO[str], *, force: boo
 class _Reader:
     """One pass over the lines of one file, with a stack of open nodes instead of recursion."""
 
-    def __init__(
-        self,
-        lines: Iterable[str],
-        name: str,
-        skipped: list[CorpusError] | None,
-        leaf: Leaf,
-    ) -> None:
+    def __init__(self, lines: Iterable[str], reading: Reading, leaf: Leaf) -> None:
         self.lines = enumerate(lines, 1)
         self.again: list[tuple[int, str]] = []  # lines to read again after a bad tree, last first
         self.n_read = self.n_again = 0
-        self.name = name
-        self.skipped = skipped
+        self.reading = reading
         self.leaf = leaf
 
     def trees(self) -> Iterator[Tree]:
@@ -275,7 +261,7 @@ class _Reader:
         raise self._error(msg, line, column - 1, "give each word a tag of its own, (TAG word)")
 
     def _error(self, message: str, line: int, at: int, hint: str) -> CorpusError:
-        return CorpusError(message, file=self.name, line=line, column=at + 1, hint=hint)
+        return CorpusError(message, file=self.reading.name, line=line, column=at + 1, hint=hint)
 
     def _bracket_error(self, how: str) -> CorpusError:
         _, _, line, column = self.stack[0]
@@ -285,10 +271,10 @@ class _Reader:
 
     def _recover(self, error: CorpusError) -> None:
         """Note a bad tree and go on at the next line that starts with '(', or give up."""
-        if self.skipped is None:
+        if self.reading.skipped is None:
             raise error
         behind = self.seen[1:] if self.stack else []
-        self.skipped.append(self._first_cause(error, behind))
+        self.reading.skipped.append(self._first_cause(error, behind))
         self._start_tree()
         if self.n_again > MAX_REREADS * self.n_read + FREE_REREADS:
             behind = behind[-1:]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from sapwood.corpus.files import COMPRESSED, Source, expand, open_text
+from sapwood.corpus.files import COMPRESSED, Reading, Source, expand, open_text
 from sapwood.corpus.formats import brackets, export, foreign, sinica, tigerxml
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError, SapwoodError
@@ -21,8 +21,7 @@ from sapwood.errors import CorpusError, SapwoodError
 N_PEEKED = 16_384  # characters from which a format is recognised
 MAX_PEEKED_LINES = 400
 
-Skipped = list[CorpusError] | None
-Read = Callable[[Iterable[str], str, Skipped, bool], Iterator[Tree]]
+Read = Callable[[Iterable[str], Reading], Iterator[Tree]]
 
 # Inside a folder these are looked at before they are taken: not every such file holds trees.
 UNSURE = (".txt", ".xml")
@@ -43,7 +42,7 @@ class TreeFormat:
     is_like
         Whether the beginning of a text is written so.
     read
-        `read(lines, name, skipped, keep_functions)` streams the trees.
+        Streams the trees of lines.
     """
 
     name: str
@@ -117,7 +116,7 @@ def read_lines(
     name: str,
     format: str | None = None,
     *,
-    skipped: Skipped = None,
+    skipped: list[CorpusError] | None = None,
     keep_functions: bool = False,
 ) -> Iterator[Tree]:
     """Stream the trees of lines in the format of that name, or in the one that they are in.
@@ -126,21 +125,18 @@ def read_lines(
     ----------
     lines
         Of one file or anything else.
-    name
-        What errors call it.
     format
         None recognises it from the first lines.
-    skipped
-        When given, broken trees are skipped and their errors appended; when None, they are raised.
-    keep_functions
-        Whether labels of formats that keep functions apart carry them.
+    name, skipped, keep_functions
+        See `Reading`.
     """
     head, lines = peek(lines)
     found = recognise(head)
     chosen = find_format(format) if format else found or FORMATS["penn"]
+    reading = Reading(name, skipped, keep_functions)
     n_trees, n_skipped = 0, len(skipped or ())
     try:
-        for tree in chosen.read(lines, name, skipped, keep_functions):
+        for tree in chosen.read(lines, reading):
             n_trees += 1
             yield tree
     except CorpusError as error:

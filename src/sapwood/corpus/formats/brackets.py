@@ -6,12 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sapwood.corpus.files import note_error
+from sapwood.corpus.files import Reading
 from sapwood.corpus.penn import is_comment, one_word, read_bracket_lines
 from sapwood.corpus.tree import Tree, rebuild
 from sapwood.errors import CorpusError
-
-Skipped = list[CorpusError] | None
 
 _LEAF = re.compile(r"\(\s*([^\s()]+)\s+([^\s()]+)(\s+[^\s()]+)?\s*\)")
 N_LEAVES = 5  # that must have a lemma before lemmas are believed in
@@ -64,18 +62,14 @@ def _most_words(head: str, pattern: str) -> bool:
 # -- Penn -----------------------------------------------------------------------------------------
 
 
-def read_penn(
-    lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
-) -> Iterator[Tree]:
+def read_penn(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Plain brackets; labels stay as they are written."""
-    return read_bracket_lines(lines, name, skipped)
+    return read_bracket_lines(lines, reading)
 
 
-def read_joined(
-    lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
-) -> Iterator[Tree]:
+def read_joined(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Plain brackets in which a word may hold blanks: `(CD 1 000)` is the word `1_000`."""
-    return read_bracket_lines(lines, name, skipped, _join_words)
+    return read_bracket_lines(lines, reading, _join_words)
 
 
 def _join_words(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
@@ -92,27 +86,23 @@ _MEANT = {"\ue000": ("-LRB-", "-LRB-"), "\ue001": ("-RRB-", "-RRB-")}
 _FLORESTA = re.compile(r"(?P<function>[^\s()a-z+]+)\+(?P<form>[^\s()+]+)")
 
 
-def read_cess(
-    lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
-) -> Iterator[Tree]:
+def read_cess(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Leaves `(tag word lemma)` or, for punctuation, `(,)`; the lemma goes."""
 
     def leaf(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
         return _MEANT.get(label) or one_word(label, parts[:1] if len(parts) == 2 else parts)
 
-    return read_bracket_lines(_mark_brackets(lines), name, skipped, leaf)
+    return read_bracket_lines(_mark_brackets(lines), reading, leaf)
 
 
-def read_floresta(
-    lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
-) -> Iterator[Tree]:
+def read_floresta(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Labels `FUNCTION+form`, of which the form stays, or `form-FUNCTION`; punctuation `(,)`."""
 
     def rename(label: str) -> str:
         match = _FLORESTA.fullmatch(label)
         if match is None:
             return label
-        return f"{match['form']}-{match['function']}" if keep_functions else match["form"]
+        return f"{match['form']}-{match['function']}" if reading.keep_functions else match["form"]
 
     def leaf(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
         return _MEANT.get(label) or _join_words(label, parts)
@@ -120,7 +110,7 @@ def read_floresta(
     def node(label: str, kids: tuple[Any, ...]) -> Tree:
         return Tree._trusted(rename(label), kids)
 
-    for tree in read_bracket_lines(_mark_brackets(lines), name, skipped, leaf):
+    for tree in read_bracket_lines(_mark_brackets(lines), reading, leaf):
         yield rebuild(tree, lambda tag: node(tag.label, tag.children), node) or tree
 
 
@@ -136,9 +126,7 @@ _CODES = frozenset({"CODE", "ID", "META", "METADATA"})
 _EMPTY = re.compile(r"0|\*([^*]*\*)?(-.*)?")
 
 
-def read_historical(
-    lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
-) -> Iterator[Tree]:
+def read_historical(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Wrappers, codes and comment blocks go; words stay as they are."""
 
     def leaf(node: Tree) -> Tree | None:
@@ -147,18 +135,16 @@ def read_historical(
     def phrase(label: str, kids: tuple[Tree, ...]) -> Tree | None:
         return None if label in _CODES else Tree._trusted(label, kids)
 
-    for tree in read_bracket_lines(_without_blocks(lines), name, skipped, _join_words):
+    for tree in read_bracket_lines(_without_blocks(lines), reading, _join_words):
         kept = rebuild(tree, leaf, phrase)
         if kept is not None:
             is_wrapper = kept.label == "" and len(kept) == 1
             yield kept[0] if is_wrapper else kept
 
 
-def read_historical_with_lemmas(
-    lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
-) -> Iterator[Tree]:
+def read_historical_with_lemmas(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Penn-historical brackets of which the words are also cut to their forms."""
-    for tree in read_historical(lines, name, skipped, keep_functions):
+    for tree in read_historical(lines, reading):
         yield _change_words(tree, psd_form)
 
 
@@ -215,17 +201,15 @@ def _half(text: str) -> str | None:
 # -- numbered words -------------------------------------------------------------------------------
 
 
-def read_numbered(
-    lines: Iterable[str], name: str, skipped: Skipped, keep_functions: bool
-) -> Iterator[Tree]:
+def read_numbered(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Brackets with leaves `(tag n=word)`, which must stand in the order of their numbers."""
     places = _Places(lines)
-    for tree in read_bracket_lines(places, name, skipped):
+    for tree in read_bracket_lines(places, reading):
         numbered = [word.partition("=") for word in tree.words()]
         if [number for number, *_ in numbered] == [str(n) for n in range(len(numbered))]:
             yield _change_words(tree, lambda word: word.partition("=")[2])
         else:
-            note_error(_number_error(numbered), skipped, name, places.number)
+            reading.note(_number_error(numbered), places.number)
 
 
 class _Places:

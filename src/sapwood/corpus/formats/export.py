@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from sapwood.corpus.files import MAX_CHARACTERS, note_error
+from sapwood.corpus.files import MAX_CHARACTERS, Reading
 from sapwood.corpus.formats.graph import Phrase, Word, tree_of
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
@@ -33,19 +33,17 @@ def is_like(head: str) -> bool:
     return _START.match(next(rows, "")) is not None
 
 
-def read(
-    lines: Iterable[str], name: str, skipped: list[CorpusError] | None, keep_functions: bool
-) -> Iterator[Tree]:
+def read(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Stream the trees of lines."""
-    reader = _Reader(keep_functions)
+    reader = _Reader(reading.keep_functions)
     for number, line in enumerate(lines, 1):
         try:
             yield from reader.take(number, line)
         except CorpusError as error:
-            note_error(error, skipped, name, number)
+            reading.note(error, number)
     if reader.start:
         msg = "expected #EOS to end the sentence that starts here: the text ended first"
-        note_error(CorpusError(msg, line=reader.start, hint="add #EOS"), skipped, name)
+        reading.note(CorpusError(msg, line=reader.start, hint="add #EOS"))
 
 
 class _Reader:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NoReturn
 
-from sapwood.corpus.files import note_error
+from sapwood.corpus.files import Reading
 from sapwood.corpus.formats.brackets import is_penn
 from sapwood.corpus.formats.graph import category, spell
 from sapwood.corpus.tree import Tree
@@ -37,18 +37,16 @@ def is_like(head: str) -> bool:
     return any(_CLAUSE.match(line) for line in lines)
 
 
-def read(
-    lines: Iterable[str], name: str, skipped: list[CorpusError] | None, keep_functions: bool
-) -> Iterator[Tree]:
+def read(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Stream the clauses of lines; lines `#` without a clause are comments."""
     for number, line in enumerate(lines, 1):
         text = line.rstrip()
         if not text or (text.startswith("#") and "(" not in text):
             continue
         try:
-            yield _Clause(text, keep_functions).tree()
+            yield _Clause(text, reading.keep_functions).tree()
         except CorpusError as error:
-            note_error(error, skipped, name, number)
+            reading.note(error, number)
 
 
 class _Clause:

@@ -6,10 +6,10 @@ Secondary edges are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from xml.parsers import expat
 
-from sapwood.corpus.files import note_error
+from sapwood.corpus.files import Reading
 from sapwood.corpus.formats.graph import Phrase, Word, tree_of
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
@@ -22,28 +22,22 @@ def is_like(head: str) -> bool:
     return head.lstrip().startswith("<") and _CORPUS.search(head) is not None
 
 
-def read(
-    lines: Iterable[str], name: str, skipped: list[CorpusError] | None, keep_functions: bool
-) -> Iterator[Tree]:
+def read(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Stream the trees of lines; behind a place where the XML is broken nothing can be read."""
-
-    def note(error: CorpusError) -> None:
-        note_error(error, skipped, name)
-
     reader = _Reader()
     try:
         for line in lines:
             reader.parser.Parse(line, False)
-            yield from reader.finish(note, keep_functions)
+            yield from reader.finish(reading)
         reader.parser.Parse("", True)
     except expat.ExpatError as error:
         msg = f"expected XML, found {expat.ErrorString(error.code)}"
         hint = "what stands behind cannot be read: mend it here"
-        note(CorpusError(msg, line=error.lineno, column=error.offset + 1, hint=hint))
-    yield from reader.finish(note, keep_functions)
+        reading.note(CorpusError(msg, line=error.lineno, column=error.offset + 1, hint=hint))
+    yield from reader.finish(reading)
     if not reader.n_sentences:
         msg = "expected sentences <s> with <terminals>, found none"
-        note(CorpusError(msg, hint="of XML formats, only TIGER-XML is read"))
+        reading.note(CorpusError(msg, hint="of XML formats, only TIGER-XML is read"))
 
 
 class _Sentence:
@@ -89,15 +83,15 @@ class _Reader:
         self.phrase = ""
         self.n_sentences = 0
 
-    def finish(self, note: Callable[[CorpusError], None], keep_functions: bool) -> Iterator[Tree]:
+    def finish(self, reading: Reading) -> Iterator[Tree]:
         """The trees of all sentences that have ended; what is wrong with one is noted."""
         done, self.done = self.done, []
         for sentence in done:
             self.n_sentences += 1
             try:
-                tree = sentence.tree(keep_functions)
+                tree = sentence.tree(reading.keep_functions)
             except CorpusError as error:
-                note(error)
+                reading.note(error)
             else:
                 yield tree
 
