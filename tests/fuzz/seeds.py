@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from tests.corpus.test_formats import EXAMPLES
+from tests.notations import EXAMPLES
 
 import sapwood as sw
 from sapwood.models.feature_grammar import FeatureGrammar

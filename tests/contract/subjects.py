@@ -1,0 +1,109 @@
+"""What the contract is asked of: every estimator, and a model of every kind that has files.
+
+Estimators come from `sapwood.__all__` and from the registry of methods, kinds of models from the
+registry of kinds, so that a new one joins by being registered. It may need a line here: in `OWN`
+for parameters that make it fast, in `DATA` when it learns from something new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sapwood as sw
+from sapwood.estimators.base import Estimator, TreebankEstimator
+from sapwood.estimators.registry import METHODS
+from sapwood.estimators.shared_parameters import OfHiddenTrees
+from sapwood.models.kinds import HOMES, SavedModel
+from sapwood.models.uniform_trees import UniformTreeModel
+
+N_TREES = 60
+SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters
+OWN: dict[str, dict[str, Any]] = {
+    "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
+    "PivotLPCFG": {"iterations": 0},
+    "UnmixDEPIES": {"iterations": 20, "refine": "em", "max_length": 4},
+    "UnmixPCFGIE": {"iterations": 20, "refine": "em", "max_length": 4},
+}
+
+
+@cache
+def bank() -> sw.Treebank:
+    """A small treebank."""
+    few = sw.bundled_treebank("dev")[:N_TREES]
+    return sw.Treebank.from_trees(list(few))  # with its own words and labels only
+
+
+@cache
+def sentences() -> list[list[str]]:
+    """Sentences whose hidden trees are uniform, of a grammar that can be told from them."""
+    swap = {"root": np.array([0.25, 0.75]), "argument": np.array([[0.7, 0.1], [0.3, 0.9]])}
+    model = UniformTreeModel("dep-ies", ("a", "b"), swap)
+    return model.sample([2] * 4000 + [3] * 4000 + [4] * 100, seed=1)
+
+
+# base class: what its estimators learn from
+DATA: dict[type[Estimator], Callable[[], Any]] = {
+    TreebankEstimator: bank,
+    OfHiddenTrees: sentences,
+}
+
+
+def _public(name: str) -> type[Estimator] | None:
+    found = getattr(sw, name)
+    return found if isinstance(found, type) and issubclass(found, Estimator) else None
+
+
+ESTIMATORS: dict[str, type[Estimator]] = {
+    found.__name__: found
+    for found in (
+        *filter(None, map(_public, sw.__all__)),
+        *(method.estimator for method in METHODS.values()),
+    )
+}
+OF_TREES = [name for name, kind in ESTIMATORS.items() if issubclass(kind, TreebankEstimator)]
+
+
+def make(name: str, **given: Any) -> Any:
+    """A small estimator."""
+    kind = ESTIMATORS[name]
+    small = {key: value for key, value in SMALL.items() if key in kind.parameters()}
+    return kind(**{**small, **OWN.get(name, {}), **given})
+
+
+def data_for(name: str) -> Any:
+    """What an estimator learns from."""
+    bases = [base for base in DATA if issubclass(ESTIMATORS[name], base)]
+    assert len(bases) == 1, f"tests/contract/subjects.py has no DATA for {name}"
+    return DATA[bases[0]]()
+
+
+@cache
+def fitted(name: str) -> Any:
+    """A small estimator that has learnt; shared, so nobody may change it."""
+    return make(name).fit(data_for(name))
+
+
+@cache
+def model(kind: str) -> SavedModel:
+    """A model of a kind: that of the first estimator that learns such ones."""
+    for name in ESTIMATORS:
+        found: SavedModel = fitted(name).model_
+        if type(found).__name__ == kind:
+            return found
+    message = f"no estimator learns a {kind}: give tests/contract/subjects.py one"
+    raise AssertionError(message)
+
+
+KINDS = list(HOMES)
+
+
+def contents(learnt: SavedModel, folder: Path) -> bytes:
+    """The file of a model."""
+    path = folder / "contents.sapwood"
+    learnt.save(path)
+    return path.read_bytes()

@@ -1,0 +1,163 @@
+"""What every kind of model keeps to."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.contract.subjects import ESTIMATORS, KINDS, OF_TREES, contents, fitted, model
+
+import sapwood as sw
+from sapwood import models
+from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.models.kinds import HOMES, SavedModel
+
+PARSERS = {type(fitted(name).model_).__name__ for name in OF_TREES}
+WORDS = ["the", "dog", "sleeps", "."]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def saved(kind: str, tmp_path: Path) -> Path:
+    path = tmp_path / "model.sapwood"
+    model(kind).save(path)
+    return path
+
+
+# -- the lists are complete -----------------------------------------------------------------------
+
+
+def test_every_model_with_files_is_registered() -> None:
+    for module in pkgutil.iter_modules(models.__path__):
+        importlib.import_module(f"sapwood.models.{module.name}")
+    found = {kind for kind in _subclasses(SavedModel) if kind.__module__.startswith("sapwood.")}
+    assert {kind.__name__: kind.__module__ for kind in found} == HOMES
+
+
+def _subclasses(kind: type) -> set[type]:
+    below = kind.__subclasses__()
+    return set(below).union(*map(_subclasses, below))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_what_is_learnt_can_be_saved(name: str) -> None:
+    assert type(fitted(name).model_).__name__ in KINDS
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_it_comes_back_and_is_written_alike(kind: str, saved: Path, tmp_path: Path) -> None:
+    before = saved.read_bytes()
+    for path in (saved, str(saved)):
+        again = sw.load(path)
+        assert type(again) is type(model(kind))
+        assert contents(again, tmp_path) == before
+    assert contents(model(kind), tmp_path) == before  # saving changes nothing
+
+
+@every_kind
+def test_a_saved_file_replaces_the_old_one(kind: str, saved: Path) -> None:
+    before = saved.read_bytes()
+    sw.load(saved).save(saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+@every_kind
+def test_a_file_of_somebody_else_is_not_replaced(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "thesis.txt"
+    path.write_text("years of work")
+    with pytest.raises(SapwoodError, match=str(path)):
+        model(kind).save(path)
+    assert path.read_text() == "years of work"
+    model(kind).save(path, force=True)
+    assert type(sw.load(path)) is type(model(kind))
+
+
+@every_kind
+def test_a_file_that_is_cut_is_refused(kind: str, saved: Path) -> None:
+    data = saved.read_bytes()
+    for size in (0, 7, 9, len(data) // 2, len(data) - 1):
+        saved.write_bytes(data[:size])
+        assert_refused(saved, "not a complete Sapwood model")
+
+
+@every_kind
+def test_a_flipped_bit_is_noticed(kind: str, saved: Path) -> None:
+    data = bytearray(saved.read_bytes())
+    first = 8 + int.from_bytes(data[:8], "little")
+    for place in (first, (first + len(data)) // 2, len(data) - 1):
+        changed = data.copy()
+        changed[place] ^= 1
+        saved.write_bytes(changed)
+        assert_refused(saved, "do not match its checksum")
+
+
+@every_kind
+def test_nothing_is_missed_that_is_taken_away(kind: str, saved: Path) -> None:
+    """Under a right checksum: each array, and each word of the header."""
+    from sapwood.models import files
+
+    arrays, header = files.read_tensors(saved)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    wholes: list[tuple[dict[str, Any], str]] = [(arrays, name) for name in arrays]
+    wholes += [(header["model"], name) for name in header["model"] if name != "record"]
+    for whole, name in wholes:
+        less = {key: value for key, value in whole.items() if key != name}
+        left, said = (less, header["model"]) if whole is arrays else (arrays, less)
+        signed = header | {"model": said, "sha256": files.digest_of(left, said)}
+        files.write_atomically(saved, left, signed)
+        assert_refused(saved, "model")
+
+
+def assert_refused(path: Path, match: str) -> None:
+    with pytest.raises(ModelFormatError, match=match) as caught:
+        sw.load(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert caught.value.hint
+
+
+# -- in memory ------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_it_can_be_pickled(kind: str, tmp_path: Path) -> None:
+    again = pickle.loads(pickle.dumps(model(kind)))
+    assert type(again) is type(model(kind))
+    assert contents(again, tmp_path) == contents(model(kind), tmp_path)
+
+
+@every_kind
+def test_it_shows_itself_in_a_line_without_its_numbers(kind: str) -> None:
+    shown = repr(model(kind))
+    assert kind in shown
+    assert "array" not in shown
+    assert "\n" not in shown
+    assert len(shown) < 200
+
+
+# -- parsing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted(PARSERS))
+def test_it_parses_loaded_as_it_did_before(kind: str, saved: Path) -> None:
+    before, after = (sw.Parser(each).parse(WORDS) for each in (model(kind), sw.load(saved)))
+    assert before.tree.words() == WORDS
+    assert after.tree == before.tree
+    # A file of an ensemble holds its members' rules in single precision.
+    assert after.log_prob == pytest.approx(before.log_prob, rel=1e-6)
+    assert np.isfinite(after.sentence_log_prob)
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - PARSERS))
+def test_what_is_no_parser_says_so(kind: str) -> None:
+    with pytest.raises(SapwoodError, match="a parser needs a model"):
+        sw.Parser(model(kind))
