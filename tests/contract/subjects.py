@@ -27,7 +27,7 @@ OWN: dict[str, dict[str, Any]] = {
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
     "PivotLPCFG": {"iterations": 0},
     "UnmixDEPIES": {"iterations": 20, "refine": "em", "max_length": 4},
-    "UnmixPCFGIE": {"iterations": 20, "refine": "em", "max_length": 4},
+    "UnmixPCFGIE": {"iterations": 500, "refine": "em", "max_length": 3},
 }
 
 

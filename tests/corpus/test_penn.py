@@ -142,15 +142,6 @@ def test_errors_say_where_and_what(text: str, line: int, column: int, expected: 
     assert str(error) == f"<text>:{line}:{column}: {error.message}"
 
 
-def test_errors_name_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "bad.mrg"
-    path.write_text(f"{GOOD}\n(S\n")
-    with pytest.raises(CorpusError) as caught:
-        list(read_trees(path))
-    assert caught.value.file == str(path)
-    assert caught.value.line == 2
-
-
 def test_trees_before_an_error_are_read() -> None:
     stream = read_trees(io.StringIO(f"{GOOD}\n(S"))
     assert str(next(stream)) == GOOD
@@ -277,14 +268,6 @@ def test_sources_that_are_not_there(
 def test_a_folder_without_treebanks(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no file ending in \.mrg"):
         labels_of(tmp_path)
-
-
-@pytest.mark.parametrize("ending", OPENERS)
-def test_compressed(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"x.mrg{ending}"
-    with OPENERS[ending](path, "wt", encoding="utf-8") as file:
-        file.write("(S (X é))\n" * 100)
-    assert len(list(read_trees(path))) == 100
 
 
 @pytest.mark.parametrize("ending", OPENERS)

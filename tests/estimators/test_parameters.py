@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -192,13 +190,6 @@ def test_a_constructor_of_ones_own_is_kept() -> None:
             super().__init__(size, rate=1.0)
 
     assert Own(2).get_params() == {"size": 2, "rate": 1.0, "note": "a", "n_jobs": 1}
-
-
-@pytest.mark.parametrize("kind", ESTIMATORS)
-def test_copies_have_the_same_parameters(kind: type[Estimator]) -> None:
-    given = kind().set_params(n_jobs=3)
-    for made in (pickle.loads(pickle.dumps(given)), copy.deepcopy(given), kind(n_jobs=3)):
-        assert made.get_params() == given.get_params()
 
 
 def test_an_older_pickle_gets_the_default_of_a_newer_parameter() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import numpy as np
 
 from sapwood.arguments import as_items
 from sapwood.arrays import FloatArray
+from sapwood.corpus.words import as_sentence
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
 from sapwood.estimators.moment_fit import fit_moments
 from sapwood.estimators.uniform_em import FLOOR, em, smooth
@@ -82,10 +83,8 @@ class Corpus(NamedTuple):
 
 def count_sentences(sentences: Iterable[Sequence[str]], max_words: int) -> Corpus:
     """Number the words of sentences, lists of strings, and count the sentences."""
-    kept = [words for words in as_items(sentences, "sentences") if len(words)]
-    if any(isinstance(words, str) for words in kept):
-        msg = "a sentence is a list of words, not a string"
-        raise SapwoodError(msg, hint="use [line.split() for line in lines]")
+    given = as_items(sentences, "sentences")
+    kept = [as_sentence(words) for words in given if not isinstance(words, Sized) or len(words)]
     frequency = Counter(word for words in kept for word in words)
     vocabulary = tuple(sorted(frequency, key=lambda word: (-frequency[word], word)))
     if not vocabulary:

@@ -26,7 +26,7 @@ _BORDER = tuple(range(1 << 41, (1 << 41) + 6))  # what is before and behind a se
 MOST_SEEN = 100_000  # words whose properties are remembered
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FeatureGrammar(LatentGrammar):
     """A plain grammar with weights of features; see `sapwood.kernels.span_features`.
 

@@ -32,7 +32,7 @@ SUM_TOLERANCE = 1e-8
 TABLES = {"pcfg-ie": ("root", "child", "words"), "dep-ies": ("root", "argument")}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class UniformTreeModel(SavedModel):
     """A PCFG-IE or a DEP-IES with its words.
 
@@ -76,6 +76,10 @@ class UniformTreeModel(SavedModel):
             if table.shape != size:
                 msg = f"{self.family}: {name} is of shape {table.shape}, expected {size}"
                 raise SapwoodError(msg)
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.vocabulary):,} words, {self.n_states:,} states"
+        return f"<UniformTreeModel ({self.family}): {sizes}>"
 
     def to_file(self) -> FileContents:
         """The tables, the family and the words."""
