@@ -7,7 +7,9 @@ labels that look like the marks our own transforms use.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # Before NumPy is imported: threads inside small matrix products only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -17,6 +19,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from sapwood.corpus.tree import Tree
+
+if TYPE_CHECKING:
+    from sapwood.execute import Cluster
 
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile(
@@ -80,3 +85,12 @@ def corpora() -> Path:
     if not folder:
         pytest.skip("SAPWOOD_DATA is not set")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Two worker processes, for all tests marked `dask`."""
+    from sapwood.execute import Cluster
+
+    with Cluster(jobs=2) as engine:
+        yield engine

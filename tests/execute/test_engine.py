@@ -71,6 +71,14 @@ def test_streams_are_in_order() -> None:
     assert list(Threads(3).stream(pow, range(50), 2)) == [k * k for k in range(50)]
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_progress_is_reported(jobs) -> None:
+    engine, seen = Threads(jobs), []
+    engine.report = lambda *counts: seen.append(counts)
+    engine.total(len, engine.map(str, engine.place([1, 2, 3])))
+    assert seen == [(1, 3), (2, 3), (3, 3)] * 2
+
+
 def test_an_engine_or_a_number_of_threads() -> None:
     engine = Threads(2)
     assert as_engine(engine) is engine

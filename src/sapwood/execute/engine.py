@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -52,6 +52,9 @@ class Engine(ABC):
     """
 
     jobs: int
+    report: Callable[[int, int], None] | None = (
+        None  # told how many shards are done, and of how many
+    )
 
     @abstractmethod
     def place(self, shards: Iterable[Any]) -> Placed:
@@ -78,6 +81,9 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of everything that was placed."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # copies of an estimator work in the same place
 
     def __enter__(self) -> Self:
         return self
@@ -131,22 +137,18 @@ class Threads(Engine):
 
         def keep(numbered: tuple[int, Any]) -> Any:
             number, item = numbered
-            result = task(_loaded(item), *common)
+            result = task(load_shard(item), *common)
             return result if folder is None else _Pickled.write(result, folder / f"{number:08d}")
 
-        return Placed(ordered_map(keep, enumerate(placed.items, first), jobs=self.jobs, ahead=1))
+        return Placed(self._in_order(keep, list(enumerate(placed.items, first))))
 
     def gather(self, placed: Placed) -> Iterator[Any]:
         """Results from memory or disk."""
-        return map(_loaded, placed.items)
+        return map(load_shard, placed.items)
 
     def total(self, task: Callable[..., R], placed: Placed, *common: Any) -> R:
         """The sum, with as few parts at a time as there are threads and levels of pairs."""
-        return tree_sum(
-            ordered_map(
-                lambda item: task(_loaded(item), *common), placed.items, jobs=self.jobs, ahead=1
-            )
-        )
+        return tree_sum(self._in_order(lambda item: task(load_shard(item), *common), placed.items))
 
     def stream(
         self, task: Callable[..., R], items: Iterable[Any], *common: Any, ahead: int = 16
@@ -159,6 +161,14 @@ class Threads(Engine):
         """Remove the folder of results."""
         if self._spill is not None:
             rmtree(self._spill, ignore_errors=True)
+
+    def _in_order(self, task: Callable[[Any], R], shards: Sequence[Any]) -> Iterator[R]:
+        """Results one after the other, reported as they come."""
+        results = ordered_map(task, shards, jobs=self.jobs, ahead=1)
+        for n_done, result in enumerate(results, 1):
+            if self.report is not None:
+                self.report(n_done, len(shards))
+            yield result
 
 
 class _Pickled:
@@ -178,7 +188,8 @@ class _Pickled:
             return pickle.load(file)
 
 
-def _loaded(item: Any) -> Any:
+def load_shard(item: Any) -> Any:
+    """A shard, from disk where that is where it lies."""
     return item.load() if isinstance(item, Stored) else item
 
 

@@ -18,6 +18,7 @@ from sapwood.arguments import as_count
 from sapwood.errors import SapwoodError
 
 T = TypeVar("T")
+S = TypeVar("S")
 R = TypeVar("R")
 
 
@@ -62,46 +63,77 @@ def ordered_map(
     if n_jobs == 1:
         yield from map(task, items)
         return
-    stream = _Stream(task, items, n_jobs, ahead)
+    pool = ThreadPoolExecutor(n_jobs)
+    stream: Stream[R] = Stream(
+        lambda item: pool.submit(task, item), Future.result, items, room=ahead * n_jobs
+    )
     try:
         yield from stream
     finally:
         stream.close()
+        # Nothing that has not started is worth waiting for.
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
-class _Stream(Generic[R]):
-    """A thread that feeds a pool, so that a slow source never holds back results that are ready."""
+class Stream(Generic[R]):
+    """A thread that sends items off, so that a slow source never holds back results that are ready.
 
-    def __init__(self, task: Callable[[T], R], items: Iterable[T], n_jobs: int, ahead: int) -> None:
-        self.pool = ThreadPoolExecutor(n_jobs)
-        self.waiting: SimpleQueue[Future[R] | None] = SimpleQueue()
-        self.room = Semaphore(ahead * n_jobs)
+    Parameters
+    ----------
+    send
+        Starts the work on an item, and returns what its result can be asked of.
+    receive
+        Waits for that result.
+    room
+        How many items may be read and not yet received.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[T], S],
+        receive: Callable[[S], R],
+        items: Iterable[T],
+        *,
+        room: int,
+    ) -> None:
+        self.receive = receive
+        self.waiting: SimpleQueue[tuple[S] | None] = SimpleQueue()
+        self.room = Semaphore(room)
         self.closed = False
         self.failure: BaseException | None = None
-        Thread(target=self._feed, args=(task, items), daemon=True).start()
+        Thread(target=self._feed, args=(send, items), daemon=True).start()
 
-    def _feed(self, task: Callable[[T], R], items: Iterable[T]) -> None:
+    def _feed(self, send: Callable[[T], Any], items: Iterable[T]) -> None:
         try:
             for item in items:
                 self.room.acquire()
                 if self.closed:
                     return
-                self.waiting.put(self.pool.submit(task, item))
+                self.waiting.put((send(item),))
         except BaseException as error:
             self.failure = error
         finally:
             self.waiting.put(None)
 
     def __iter__(self) -> Iterator[R]:
-        while (future := self.waiting.get()) is not None:
-            result = future.result()
+        while taken := self.take(1):
+            yield taken[0]
+
+    def take(self, most: int) -> list[R]:
+        """The next result, and those behind it that need no waiting; none at the end."""
+        taken: list[R] = []
+        while len(taken) < most and not (taken and self.waiting.empty()):
+            sent = self.waiting.get()
+            if sent is None:
+                self.waiting.put(None)  # for the next call
+                break
+            taken.append(self.receive(sent[0]))
             self.room.release()
-            yield result
-        if self.failure is not None:
+        if self.failure is not None and not taken:
             raise self.failure
+        return taken
 
     def close(self) -> None:
-        """Stop feeding; nothing that has not started is worth waiting for."""
+        """Stop sending."""
         self.closed = True
         self.room.release()
-        self.pool.shutdown(wait=True, cancel_futures=True)

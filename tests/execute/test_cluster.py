@@ -1,0 +1,429 @@
+"""Engines on workers of Dask: the bits of threads, things sent once, workers that die."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sapwood.errors import CorpusError, SapwoodError, SapwoodTypeError
+from sapwood.execute import Cluster, Threads, Traffic, tree_sum
+from sapwood.execute.cluster import pack
+
+pytestmark = pytest.mark.dask
+WAIT = 15.0  # seconds; only a broken engine ever waits this long
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
+
+rng = np.random.default_rng(0)
+SHARDS = [rng.standard_normal(50) * 10.0 ** rng.integers(-8, 8) for _ in range(37)]
+FACTORS = rng.standard_normal(5000)
+
+
+def scale(shard: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    return shard * factors[:50]
+
+
+def scale_slowly(shard: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    time.sleep(0.02)
+    return scale(shard, factors)
+
+
+def first_of(shard: np.ndarray, factors: list[np.ndarray]) -> np.ndarray:
+    return scale(shard, factors[0])
+
+
+def complain(shard: object) -> object:
+    msg = "expected a bracket"
+    raise CorpusError(msg, file="a.mrg", line=3, column=7, hint="look there")
+
+
+def refuse_odd(item: int) -> int:
+    if item % 2:
+        msg = f"{item} is odd"
+        raise SapwoodError(msg)
+    return item
+
+
+class OnDisk:
+    """A shard that counts in a file how often it was loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> str:
+        with self.path.open("a") as file:
+            file.write("x")
+        return "abc"
+
+
+def pids(engine: Cluster) -> list[int]:
+    found: list[int] = list(engine._client.run(os.getpid).values())
+    return found
+
+
+def kill_one(engine: Cluster) -> None:
+    os.kill(pids(engine)[0], signal.SIGKILL)
+
+
+@pytest.fixture
+def both(cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster with two workers, also after a test that has killed some."""
+    cluster._client.wait_for_workers(2, timeout=WAIT)
+    cluster.report = None
+    return cluster
+
+
+# -- the same bits --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 37])
+def test_sums_are_the_same_bits_as_on_threads(both, n) -> None:
+    threads = Threads(2)
+    expected = threads.total(scale, threads.place(SHARDS[:n]), FACTORS)
+    total = both.total(scale, both.place(SHARDS[:n]), FACTORS)
+    assert total.tobytes() == expected.tobytes()
+
+
+class Term(str):
+    def __add__(self, other: str) -> Term:
+        return Term(f"({self!s}{other!s})")
+
+
+@given(st.integers(1, 70))
+@settings(max_examples=8)
+def test_the_shape_of_a_sum_is_that_of_a_tree_of_pairs(cluster, n) -> None:
+    names = [chr(97 + k) for k in range(n)]
+    assert cluster.total(Term, cluster.place(names)) == tree_sum(map(Term, names))
+
+
+def test_results_stay_on_the_workers(both) -> None:
+    placed = both.place(SHARDS)
+    scaled = both.map(scale, placed, FACTORS)
+    assert len(scaled) == len(placed) == 37
+    for result, shard in zip(both.gather(scaled), SHARDS, strict=True):
+        assert result.tobytes() == scale(shard, FACTORS).tobytes()
+    twice = both.total(scale, scaled, FACTORS)
+    assert (
+        twice.tobytes() == tree_sum([scale(scale(s, FACTORS), FACTORS) for s in SHARDS]).tobytes()
+    )
+
+
+def test_no_shards(both) -> None:
+    with pytest.raises(SapwoodError, match="no shards"):
+        both.total(len, both.place([]))
+    assert list(both.gather(both.map(len, both.place([])))) == []
+
+
+def test_shards_on_disk_are_loaded_at_each_use(both, tmp_path) -> None:
+    path = tmp_path / "loads"
+    placed = both.place([OnDisk(path), "de"])
+    assert not path.exists()
+    assert both.total(len, placed) == both.total(len, placed) == 5
+    assert path.read_text() == "xx"
+    assert list(both.gather(placed)) == ["abc", "de"]
+
+
+def test_neighbours_are_placed_together(both) -> None:
+    """So that most sums are made where their terms are."""
+    placed = both.place(SHARDS)
+    homes = both._client.who_has(placed.items)
+    order = [homes[block.key] for block in placed.items]
+    assert len(order) == 10  # blocks of 4
+    assert sum(a != b for a, b in pairwise(order)) == 1
+
+
+# -- streams --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead", [1, 3, 16])
+def test_streams_are_in_order(both, ahead) -> None:
+    assert list(both.stream(pow, range(50), 2, ahead=ahead)) == [k * k for k in range(50)]
+
+
+def test_reading_stays_close_to_the_results(both) -> None:
+    ahead, n_read, n_done, widest = 4, 0, 0, 0
+
+    def source() -> Iterator[int]:
+        nonlocal n_read, widest
+        for item in range(60):
+            n_read += 1
+            widest = max(widest, n_read - n_done)
+            yield item
+
+    for _ in both.stream(abs, source(), ahead=ahead):
+        n_done += 1
+    # those on their way; batches that are handed out, wait, or are filled; one just being read
+    assert widest <= ahead * both.jobs + 3 * (ahead // 2) + 1
+    assert n_done == 60
+
+
+def test_a_blocked_source_does_not_hold_back_results(both) -> None:
+    answered = threading.Event()
+
+    def source() -> Iterator[str]:
+        yield "first"
+        assert answered.wait(WAIT), "the first result was held back"
+        yield "second"
+
+    stream = both.stream(str.upper, source())
+    assert next(stream) == "FIRST"
+    answered.set()
+    assert list(stream) == ["SECOND"]
+
+
+def test_closing_early_stops_the_source(both) -> None:
+    n_read = 0
+
+    def source() -> Iterator[int]:
+        nonlocal n_read
+        for item in range(100_000):
+            n_read += 1
+            yield item
+
+    stream = both.stream(abs, source(), ahead=2)
+    assert next(stream) == 0
+    stream.close()
+    time.sleep(0.1)
+    before = n_read
+    time.sleep(0.1)
+    assert n_read == before < 20
+
+
+def test_an_error_reaches_the_reader_in_its_place(both) -> None:
+    stream = both.stream(refuse_odd, [0, 2, 4, 5, 6])
+    assert [next(stream) for _ in range(3)] == [0, 2, 4]
+    with pytest.raises(SapwoodError, match="5 is odd"):
+        next(stream)
+
+
+# -- workers that die -----------------------------------------------------------------------------
+
+
+def test_a_worker_is_killed_in_the_middle_of_a_sum(both) -> None:
+    expected = tree_sum([scale(shard, FACTORS) for shard in SHARDS])
+    placed = both.place(SHARDS)
+    victim = pids(both)[0]
+    n_reported = []
+
+    def kill_after_the_first(n_done: int, n: int) -> None:
+        if not n_reported:
+            os.kill(victim, signal.SIGKILL)
+        n_reported.append(n_done)
+
+    both.report = kill_after_the_first
+    total = both.total(scale_slowly, placed, FACTORS)
+    both.report = None
+    assert total.tobytes() == expected.tobytes()
+    assert n_reported[-1] == 37
+
+
+def test_workers_are_killed_between_two_sums(both) -> None:
+    """Shards and results for them are made again; at the end no worker is one of the first ones."""
+    expected = tree_sum([scale(scale(shard, FACTORS), FACTORS) for shard in SHARDS])
+    scaled = both.map(scale, both.place(SHARDS), FACTORS)
+    for _ in range(2):
+        kill_one(both)
+        assert both.total(scale, scaled, FACTORS).tobytes() == expected.tobytes()
+
+
+def test_all_workers_are_killed(both) -> None:
+    expected = tree_sum([scale(shard, FACTORS) for shard in SHARDS])
+    placed = both.place(SHARDS)
+    for pid in pids(both):
+        os.kill(pid, signal.SIGKILL)
+    assert both.total(scale, placed, FACTORS).tobytes() == expected.tobytes()
+
+
+def die(shard: object) -> None:
+    os._exit(1)
+
+
+def test_a_task_that_kills_its_workers_is_given_up(both) -> None:
+    with pytest.raises(SapwoodError, match="4 workers ended while it ran") as caught:
+        both.total(die, both.place([1]))
+    assert "memory" in (caught.value.hint or "")
+
+
+# -- traffic --------------------------------------------------------------------------------------
+
+
+def common_bytes(engine: Cluster, *args: Any) -> int:
+    before = engine.traffic.common
+    engine.total(*args)
+    return engine.traffic.common - before
+
+
+def test_bytes_are_counted_and_sent_once(both) -> None:
+    both.traffic = Traffic()
+    placed = both.place(SHARDS[:2])
+    assert both.traffic == Traffic(placed=sum(len(pack([shard])) for shard in SHARDS[:2]))
+    factors = FACTORS.copy()
+    task, once = len(pack(scale)), len(pack(factors))
+    assert once > 40_000
+    assert common_bytes(both, scale, placed, factors) == task + once
+    assert common_bytes(both, scale, placed, factors) == task
+    assert both.traffic.placed == sum(len(pack([shard])) for shard in SHARDS[:2])
+    assert both.traffic.returned == 2 * len(pack(SHARDS[0]))
+    factors[0] += 1.0  # the same object, but no longer what was sent
+    assert common_bytes(both, scale, placed, factors) == task + once
+    n_kept = len(both._kept)
+    del factors
+    assert len(both._kept) == n_kept - 1
+
+
+def test_what_cannot_be_watched_is_sent_again(both) -> None:
+    placed, factors = both.place(SHARDS[:2]), [FACTORS]
+    n_kept = len(both._kept)
+    expected = len(pack(first_of)) + len(pack(factors))
+    assert common_bytes(both, first_of, placed, factors) == expected
+    assert common_bytes(both, first_of, placed, factors) == expected
+    assert len(both._kept) == n_kept
+
+
+def test_streams_are_counted(both) -> None:
+    both.traffic = Traffic()
+    assert list(both.stream(pow, [3], 2)) == [9]
+    assert both.traffic == Traffic(
+        common=len(pack(pow)) + len(pack(2)),
+        streamed=len(pack([3])),
+        returned=len(pack(([9], None))),
+    )
+
+
+@pytest.mark.parametrize("n", [3, 37])
+def test_progress_is_reported(both, n) -> None:
+    seen: list[tuple[int, int]] = []
+    placed = both.place(SHARDS[:n])
+    both.report = lambda *counts: seen.append(counts)
+    both.total(scale, placed, FACTORS)
+    both.report = None
+    assert seen == sorted(seen)
+    assert seen[-1] == (n, n)
+    assert len(seen) == min(n, 10)
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["map", "total"])
+def test_errors_come_back_as_they_are(both, method) -> None:
+    with pytest.raises(CorpusError, match=r"^a\.mrg:3:7: expected a bracket$") as caught:
+        getattr(both, method)(complain, both.place([1, 2, 3]))
+    assert caught.value.hint == "look there"
+    assert both.total(len, both.place(["ab"])) == 2  # and the cluster goes on
+
+
+def test_what_cannot_travel_is_named(both) -> None:
+    lock = threading.Lock()
+    placed = both.place([1, 2])
+    with pytest.raises(SapwoodTypeError, match=r"^a lock \(.*\) cannot be sent"):
+        both.total(pow, placed, lock)
+    with pytest.raises(SapwoodTypeError, match="cannot be sent"):
+        both.place([lock])
+    with pytest.raises(SapwoodTypeError, match="cannot be sent"):
+        both.total(lambda _: lock, placed)
+    with pytest.raises(SapwoodTypeError, match="cannot be sent"):
+        list(both.stream(abs, [1, lock]))
+
+
+def test_large_tasks_raise_no_warning(both) -> None:
+    both.total(len, both.place([b"x" * 12_000_000]))
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "tcp://127.0.0.1:x"])
+def test_no_scheduler(address) -> None:
+    started = time.monotonic()
+    with pytest.raises(SapwoodError, match=f"no scheduler answers at {address}") as caught:
+        Cluster(address)
+    assert "dask scheduler" in (caught.value.hint or "")
+    assert time.monotonic() - started < 10
+
+
+def test_a_cluster_that_runs_already(both) -> None:
+    with Cluster(both._local.scheduler_address) as guest:
+        assert guest.jobs == 2
+        assert guest.total(len, guest.place(["ab", "c", "def"])) == 6
+    assert both.total(len, both.place(["ab"])) == 2  # the guest has left it as it was
+
+
+def test_workers_of_another_version(both, monkeypatch) -> None:
+    monkeypatch.setattr("sapwood.execute.cluster.__version__", "9.9")
+    with pytest.raises(SapwoodError, match=r"expected Sapwood 9\.9") as caught:
+        Cluster(both._local.scheduler_address)
+    assert "sapwood==9.9" in (caught.value.hint or "")
+
+
+def test_a_scheduler_without_workers(monkeypatch) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr("sapwood.execute.cluster.PATIENCE", 1.0)
+    with (
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
+        pytest.raises(SapwoodError, match="has no workers") as caught,
+    ):
+        Cluster(empty.scheduler_address)
+    assert f"dask worker {empty.scheduler_address}" in (caught.value.hint or "")
+
+
+def test_without_dask(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(SapwoodError, match="not installed") as caught:
+        Cluster(jobs=1)
+    assert caught.value.hint == "pip install distributed"
+
+
+PROGRAM = """
+import os, time
+from sapwood.execute import Cluster
+if __name__ == "__main__":
+    with Cluster(jobs=2) as engine:
+        placed = engine.place([600, 600])
+        print(*engine._client.run(os.getpid).values(), flush=True)
+        engine.total(time.sleep, placed)
+"""
+
+
+def test_ctrl_c_leaves_no_processes(tmp_path) -> None:
+    """As a terminal sends it: to the program and to its workers."""
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    command = [sys.executable, str(script)]
+    with Popen(command, start_new_session=True, stdout=PIPE, stderr=PIPE, text=True) as program:
+        workers = program.stdout.readline().split()
+        time.sleep(0.2)
+        os.killpg(program.pid, signal.SIGINT)
+        _, errors = program.communicate(timeout=WAIT)
+    assert len(workers) == 2
+    assert program.returncode == -signal.SIGINT
+    assert errors.count("Traceback") == 1
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    assert not [pid for pid in workers if is_running(pid)]
+
+
+def is_running(pid: str) -> bool:
+    """Whether there is such a process, other than one that has ended and waits to be counted."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_engines_are_shared_by_copies(both) -> None:
+    from copy import deepcopy
+
+    assert deepcopy({"engine": both})["engine"] is both
+    assert pickle.loads(pack(SHARDS[0])).tobytes() == SHARDS[0].tobytes()
