@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -104,7 +104,7 @@ class Term(str):
 
 
 @given(st.integers(1, 70))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_the_shape_of_a_sum_is_that_of_a_tree_of_pairs(cluster, n) -> None:
     names = [chr(97 + k) for k in range(n)]
     assert cluster.total(Term, cluster.place(names)) == tree_sum(map(Term, names))
@@ -248,6 +248,20 @@ def test_all_workers_are_killed(both) -> None:
     assert both.total(scale, placed, FACTORS).tobytes() == expected.tobytes()
 
 
+def test_shards_are_placed_while_there_is_no_worker(both) -> None:
+    for pid in pids(both):
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not both._client.nthreads())
+    assert both.total(len, both.place(["ab", "c", "def"])) == 6
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 def die(shard: object) -> None:
     os._exit(1)
 
@@ -386,6 +400,15 @@ def test_without_dask(monkeypatch) -> None:
     assert caught.value.hint == "pip install distributed"
 
 
+def test_workers_do_not_hear_of_ctrl_c(both) -> None:
+    workers = pids(both)
+    for pid in workers:
+        os.kill(pid, signal.SIGINT)
+    time.sleep(1.0)
+    assert all(is_running(pid) for pid in workers)
+    assert both.total(len, both.place(["ab", "c", "def"])) == 6
+
+
 PROGRAM = """
 import os, time
 from sapwood.execute import Cluster
@@ -403,7 +426,7 @@ def test_ctrl_c_leaves_no_processes(tmp_path) -> None:
     script.write_text(PROGRAM)
     command = [sys.executable, str(script)]
     with Popen(command, start_new_session=True, stdout=PIPE, stderr=PIPE, text=True) as program:
-        workers = program.stdout.readline().split()
+        workers = [int(pid) for pid in program.stdout.readline().split()]
         time.sleep(0.2)
         os.killpg(program.pid, signal.SIGINT)
         _, errors = program.communicate(timeout=WAIT)
@@ -414,7 +437,7 @@ def test_ctrl_c_leaves_no_processes(tmp_path) -> None:
     assert not [pid for pid in workers if is_running(pid)]
 
 
-def is_running(pid: str) -> bool:
+def is_running(pid: int) -> bool:
     """Whether there is such a process, other than one that has ended and waits to be counted."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

@@ -35,6 +35,7 @@ BLOCKS = 4  # of each thread: enough to even out their work, and few tasks
 BIG = 10_000  # bytes: what is larger is sent once and kept, not with every task
 CLOSING = 1.0  # seconds that a worker has to end; it may be in the middle of a task
 PATIENCE = 5.0  # seconds that a scheduler has to answer, and again to name a worker
+RETURN = 60.0  # seconds in which one must be back after all workers were lost
 
 
 @dataclass
@@ -162,7 +163,8 @@ class Cluster(Engine):
             self._local.close(timeout=PATIENCE)
 
     def _threads(self) -> list[str]:
-        """The address of a worker for each thread there is."""
+        """The address of a worker for each thread there is, at least one."""
+        _await_worker(self._client, RETURN)
         return [worker for worker, n in self._client.nthreads().items() for _ in range(n)]
 
     def _share(self, *items: Any) -> list[Any]:
@@ -353,24 +355,29 @@ def _reach(address: str) -> Any:
         hint = "start one with `dask scheduler`, and give the address that it prints"
         raise SapwoodError(msg, hint=hint) from error
     try:
-        _check_workers(client, address)
+        _check_workers(client)
     except BaseException:
         client.close(timeout=PATIENCE)
         raise
     return client
 
 
-def _check_workers(client: Any, address: str) -> None:
-    try:
-        client.wait_for_workers(1, timeout=PATIENCE)
-    except TimeoutError as error:
-        msg = f"the scheduler at {address} has no workers"
-        raise SapwoodError(msg, hint=f"start some with `dask worker {address}`") from error
+def _check_workers(client: Any) -> None:
+    _await_worker(client, PATIENCE)
     found = client.run(_version, on_error="return")
     for worker, version in found.items():
         if version != __version__ and not isinstance(version, OSError):  # such a worker is gone
             msg = f"worker {worker} has {version!r}, expected Sapwood {__version__}"
             raise SapwoodError(msg, hint=f"pip install sapwood=={__version__} on every worker")
+
+
+def _await_worker(client: Any, seconds: float) -> None:
+    try:
+        client.wait_for_workers(1, timeout=seconds)
+    except TimeoutError as error:
+        address = client.scheduler.address
+        msg = f"the scheduler at {address} has no workers"
+        raise SapwoodError(msg, hint=f"start some with `dask worker {address}`") from error
 
 
 def _version() -> str:
