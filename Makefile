@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kernels test-slow test-corpora fuzz kills mutants check bench clean
+.PHONY: help demo test test-kernels golden test-slow test-corpora fuzz kills mutants check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test-kernels: $(VENV)/installed-dev ## the kernels without compiling, and with c
 	  --cov=sapwood.kernels --cov-fail-under=98 $(KERNEL_TESTS)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/checked-kernels $(BIN)/python -m pytest -n 2 \
 	  -m "not slow" -k "not compiles_once" --ignore=tests/kernels/test_border.py $(KERNEL_TESTS)
+
+golden: $(VENV)/installed-dev ## write anew what tests/golden holds; look at the difference before it is kept
+	$(BIN)/python -m pytest -n 0 tests/golden --renew-golden
 
 test-slow: $(VENV)/installed-dev ## the tests that take long
 	$(BIN)/python -m pytest -n 2 -m slow

@@ -1,4 +1,4 @@
-"""Shared set-up: Hypothesis profiles and a strategy for trees with awkward labels.
+"""Shared set-up: Hypothesis profiles, trees with awkward labels, commands in this process.
 
 `st.from_type(Tree)` draws trees that can be written and read: one word, unary chains, traces,
 labels that look like the marks our own transforms use.
@@ -6,10 +6,12 @@ labels that look like the marks our own transforms use.
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 # Before NumPy is imported: threads inside small matrix products only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -70,12 +72,43 @@ def trees(max_leaves: int = 12) -> st.SearchStrategy[Tree]:
 st.register_type_strategy(Tree, trees())
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--renew-golden`: see `tests/golden/test_golden.py`."""
+    parser.addoption("--renew-golden", action="store_true", help="write tests/golden anew")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs compiled kernels where they are run as they are written."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         for item in items:
             if item.get_closest_marker("compiled"):
                 item.add_marker(pytest.mark.skip(reason="kernels are not compiled"))
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process; `stdin` is its input."""
+
+    def run(*args: object, stdin: str = "") -> Result:
+        from sapwood.cli.main import app
+
+        # Text of an own buffer: commands read stdin as bytes, for their own decoding.
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            app([str(arg) for arg in args], prog_name="sapwood")
+        return Result(int(end.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,48 +1,22 @@
-"""Fixtures for the command line: a runner in this process, one in another, and small models."""
+"""Fixtures for the command line: runs that must fail, processes, and small models."""
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from tests.conftest import Result, Run
 
 import sapwood as sw
-from sapwood.cli.main import app
 from sapwood.corpus.bundled import sample_path
 from sapwood.report.warming import warm_up
 
 SOURCE = Path(sw.__file__).parents[1]
-
-
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process; `stdin` is its input."""
-
-    def run(*args: object, stdin: str = "") -> Result:
-        # Text of an own buffer: commands read stdin as bytes, for their own decoding.
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            app([str(arg) for arg in args], prog_name="sapwood")
-        return Result(int(end.value.code or 0), *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
