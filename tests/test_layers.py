@@ -30,7 +30,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "models": _CORPUS | {"kernels"},
     "features": _CORPUS | {"kernels"},
     "inference": _MODELS,
-    "moments": _MODELS | {"inference"},
+    "moments": _MODELS | {"inference", "decompose"},
     "evaluate": _CORPUS | {"models", "inference"},
     "decompose": frozenset({"errors", "arrays"}),
     "identify": _MODELS | {"inference", "moments", "evaluate", "decompose"},

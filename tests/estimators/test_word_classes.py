@@ -9,7 +9,7 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.words import signatures
 from sapwood.estimators.pcfg import PCFG
-from sapwood.estimators.word_classes import WordClasses
+from sapwood.moments.word_classes import WordClasses
 from sapwood.models.lexicon import Lexicon
 
 

@@ -54,6 +54,9 @@ IntArray = npt.NDArray[np.int32]
 # what `as_treebank` takes: trees, files of them by name, or one file's or folder's name
 TreebankLike = Iterable[Any] | str | Path
 N_PEEKED = 1000  # trees that are looked at to recognise the label set
+# Shards depend on the data alone, so that no sum over them depends on who takes it. Each has counts
+# of all rules, so that smaller ones cost more time than more threads win.
+SHARD_NODES = 100_000
 
 
 @dataclass(frozen=True)
@@ -220,8 +223,15 @@ class Treebank:
         cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
         return replace(self, offsets=self.offsets[first : last + 1] - self.offsets[first], **cut)
 
-    def shards(self, n: int) -> list[Treebank]:
-        """Cut into at most n runs of trees with about equally many nodes."""
+    def shards(self, n: int | None = None) -> list[Treebank]:
+        """Cut into runs of trees with about equally many nodes.
+
+        Parameters
+        ----------
+        n
+            How many at most; None for as many as the number of nodes asks for.
+        """
+        n = -(-len(self.label) // SHARD_NODES) if n is None else n
         targets = np.linspace(0, self.offsets[-1], max(1, n) + 1)
         cuts = np.unique(np.searchsorted(self.offsets, targets))
         return [self._run(int(a), int(b)) for a, b in pairwise(cuts)]

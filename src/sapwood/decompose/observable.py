@@ -11,8 +11,9 @@ Notation (SPECTRAL, section 7.2; smoothing as in Cohen et al. 2013)
     E  = lam E1 + (1 - lam) (lam E2 + (1 - lam) (lam E3 + (1 - lam) E4))
     lam = sqrt(n) / (C + sqrt(n))                 how far the rule's own moments are trusted
 
-`E n / M(a)` is the tensor C[a -> b c] of equation 14. A rule seen n times has at most 4 n + 2 outer
-products in E, and is kept that way when they take fewer numbers than the whole tensor.
+`E n / M(a)` is the tensor C[a -> b c] of equation 14. E needs sums over the instances only. A rule
+seen n times has at most 4 n + 2 outer products in E, and is kept that way when they take fewer
+numbers than the whole tensor; such a rule needs its few instances.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 class LabelMeans(NamedTuple):
@@ -40,9 +43,72 @@ class RuleTensor(NamedTuple):
     numbers: FloatArray
 
 
+class RuleSums(NamedTuple):
+    """Sums over the instances of a rule, of all products of their vectors.
+
+    Attributes
+    ----------
+    zyw : [m(a), m(b), m(c)]
+    zy, zw, yw
+        [m(a), m(b)], [m(a), m(c)], [m(b), m(c)]
+    z, y, w
+        [m(a)], [m(b)], [m(c)]
+    """
+
+    zyw: FloatArray
+    zy: FloatArray
+    zw: FloatArray
+    yw: FloatArray
+    z: FloatArray
+    y: FloatArray
+    w: FloatArray
+
+    @classmethod
+    def of(cls, z: FloatArray, y: FloatArray, w: FloatArray) -> RuleSums:
+        """Over the rows of three matrices."""
+        pairs = (y[:, :, None] * w[:, None, :]).reshape(len(z), -1)
+        zyw = (z.T @ pairs).reshape(z.shape[1], y.shape[1], w.shape[1])
+        return cls(zyw, z.T @ y, z.T @ w, y.T @ w, z.sum(axis=0), y.sum(axis=0), w.sum(axis=0))
+
+    @classmethod
+    def sizes(cls, m: IntArray) -> IntArray:
+        """How many numbers the sums of rules take, for vectors of lengths [n_rules, 3]."""
+        a, b, c = m.T
+        return np.asarray(a * b * c + a * b + a * c + b * c + a + b + c)
+
+    @classmethod
+    def from_flat(cls, flat: FloatArray, a: int, b: int, c: int) -> RuleSums:
+        """Sums that were put one after the other."""
+        shapes = ((a, b, c), (a, b), (a, c), (b, c), (a,), (b,), (c,))
+        cuts = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+        parts = zip(np.split(flat, cuts), shapes, strict=True)
+        return cls(*(part.reshape(shape) for part, shape in parts))
+
+    def divide_outside(self, sigma: FloatArray) -> RuleSums:
+        """The sums of z / sigma instead of z."""
+        column = sigma[:, None]
+        return self._replace(
+            zyw=self.zyw / column[:, None], zy=self.zy / column, zw=self.zw / column,
+            z=self.z / sigma,
+        )  # fmt: skip
+
+
 def trust(n: float, shrinkage: float) -> float:
     """How far a rule's own moments are trusted: lam above."""
     return float(np.sqrt(n) / (shrinkage + np.sqrt(n)))
+
+
+def is_small(n: IntArray, m: IntArray, shrinkage: float) -> BoolArray:
+    """Whether the factors of rules seen n times take fewer numbers than whole tensors.
+
+    Parameters
+    ----------
+    n : [n_rules]
+    m : [n_rules, 3]
+        Lengths of the three vectors of each rule.
+    """
+    rank = n if shrinkage == 0.0 else np.where(n == 1, 2, 4 * n + 2)
+    return np.asarray(rank * m.sum(axis=1) < m.prod(axis=1))
 
 
 def rule_tensor(
@@ -55,51 +121,50 @@ def rule_tensor(
     shrinkage
         C above; 0 gives the plain third moment E1.
     """
-    n, lam = len(z), trust(len(z), shrinkage)
-    rank = n if lam == 1.0 else 2 if n == 1 else 4 * n + 2
-    if rank * (z.shape[1] + y.shape[1] + w.shape[1]) < z.shape[1] * y.shape[1] * w.shape[1]:
-        factors = _factors(z, y, w, label, lam)
-        return RuleTensor(len(factors[0]), np.concatenate([f.ravel() for f in factors]))
-    return RuleTensor(0, _whole(z, y, w, label, lam).ravel())
+    m = np.array([[z.shape[1], y.shape[1], w.shape[1]]])
+    if is_small(np.array([len(z)]), m, shrinkage)[0]:
+        return factored_tensor(z, y, w, label, shrinkage)
+    return whole_tensor(RuleSums.of(z, y, w), len(z), label, shrinkage)
 
 
-def _whole(
-    z: FloatArray, y: FloatArray, w: FloatArray, label: LabelMeans, lam: float
-) -> FloatArray:
-    n = len(z)
-    pairs = (y[:, :, None] * w[:, None, :]).reshape(n, -1)
-    E1 = (z.T @ pairs / n).reshape(z.shape[1], y.shape[1], w.shape[1])
+def whole_tensor(sums: RuleSums, n: int, label: LabelMeans, shrinkage: float) -> RuleTensor:
+    """Smoothed E of a rule seen n times, every number of it."""
+    lam = trust(n, shrinkage)
+    E1 = sums.zyw / n
     if lam == 1.0:
-        return E1
-    ez, ey, ew = z.mean(axis=0), y.mean(axis=0), w.mean(axis=0)
+        return RuleTensor(0, E1.ravel())
+    ez, ey, ew = sums.z / n, sums.y / n, sums.w / n
     E2 = (
-        (z.T @ y / n)[:, :, None] * ew
-        + (z.T @ w / n)[:, None, :] * ey[None, :, None]
-        + (y.T @ w / n)[None, :, :] * ez[:, None, None]
+        (sums.zy / n)[:, :, None] * ew
+        + (sums.zw / n)[:, None, :] * ey[None, :, None]
+        + (sums.yw / n)[None, :, :] * ez[:, None, None]
     ) / 3
     E3 = ez[:, None, None] * ey[:, None] * ew
     E4 = label.z[:, None, None] * label.y[:, None] * label.w
-    return np.asarray(lam * E1 + (1 - lam) * (lam * E2 + (1 - lam) * (lam * E3 + (1 - lam) * E4)))
+    E = lam * E1 + (1 - lam) * (lam * E2 + (1 - lam) * (lam * E3 + (1 - lam) * E4))
+    return RuleTensor(0, E.ravel())
 
 
-def _factors(
-    z: FloatArray, y: FloatArray, w: FloatArray, label: LabelMeans, lam: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    n = len(z)
+def factored_tensor(
+    z: FloatArray, y: FloatArray, w: FloatArray, label: LabelMeans, shrinkage: float
+) -> RuleTensor:
+    """Smoothed E of one rule as a sum of outer products of its instances' vectors."""
+    n, lam = len(z), trust(len(z), shrinkage)
+    last, second = (1 - lam) ** 3, (1 - lam) * lam / 3
     if lam == 1.0:
-        return z / n, y, w
-    last = (1 - lam) ** 3
-    if n == 1:  # E1 = E2 = E3
-        return (
+        factors = [z / n, y, w]
+    elif n == 1:  # E1 = E2 = E3
+        factors = [
             np.vstack([(1 - last) * z, last * label.z]),
             np.vstack([y, label.y]),
             np.vstack([w, label.w]),
-        )
-    ez, ey, ew = (np.broadcast_to(rows.mean(axis=0), rows.shape) for rows in (z, y, w))
-    second = (1 - lam) * lam / 3
-    return (
-        np.vstack([lam * z / n, second * z / n, second * z / n, second * ez / n,
-                   (1 - lam) ** 2 * lam * ez[:1], last * label.z]),
-        np.vstack([y, y, ey, y, ey[:1], label.y]),
-        np.vstack([w, ew, w, w, ew[:1], label.w]),
-    )  # fmt: skip
+        ]
+    else:
+        ez, ey, ew = (np.broadcast_to(rows.mean(axis=0), rows.shape) for rows in (z, y, w))
+        factors = [
+            np.vstack([lam * z / n, second * z / n, second * z / n, second * ez / n,
+                       (1 - lam) ** 2 * lam * ez[:1], last * label.z]),
+            np.vstack([y, y, ey, y, ey[:1], label.y]),
+            np.vstack([w, ew, w, w, ew[:1], label.w]),
+        ]  # fmt: skip
+    return RuleTensor(len(factors[0]), np.concatenate([f.ravel() for f in factors]))

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import NotFittedError
-from sapwood.estimators.parameters import ANYTHING, Parametrised, parameter
+from sapwood.estimators.parameters import ANYTHING, Domain, Parametrised, maybe, parameter
+from sapwood.execute import Engine, Threads
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -44,6 +45,16 @@ class Estimator(Parametrised):
         "Threads; 0 means all cores. The result does not depend on it.",
         changes_model=False,
     )
+    engine: Engine | None = parameter(
+        None,
+        maybe(Domain("an Engine", lambda value: hasattr(value, "total"))),
+        "Where training runs, see `sapwood.execute`; None for `n_jobs` threads of this process. "
+        "The result does not depend on it.",
+        changes_model=False,
+    )
+
+    def _engine(self) -> Engine:
+        return self.engine if self.engine is not None else Threads(self.n_jobs)
 
     def decisions(self) -> dict[str, Any]:
         """What decides which model is learnt: the class and its parameters, for JSON.

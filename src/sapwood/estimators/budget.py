@@ -13,8 +13,8 @@ from sapwood.estimators.training_trees import NODES_PER_STATE
 from sapwood.execute import resolve_jobs
 
 if TYPE_CHECKING:
-    from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.candidates import Candidate
+    from sapwood.estimators.training_data import TrainingData
 
 SPARE = 0.02  # of a budget, for what nobody foresees
 SAFETY = 1.2  # what is expected is mostly a little less than what comes: other things run too
@@ -37,17 +37,15 @@ class Clock:
     """
 
     def __init__(
-        self, budget: float | None, bank: Treebank, jobs: int, *, spent: float = 0.0
+        self, budget: float | None, data: TrainingData, jobs: int, *, spent: float = 0.0
     ) -> None:
         self.budget = np.inf if budget is None else budget
         self.ends = perf_counter() + (1.0 - SPARE) * self.budget - spent
         self.jobs = resolve_jobs(jobs)
-        self.n_nodes = len(bank.label)
-        rules = bank.rule[bank.rule >= 0]
-        self.rule_count = np.bincount(rules, minlength=len(bank.inventory.rules))
-        self.rules = bank.inventory.rules
-        n_nodes = np.bincount(bank.label, minlength=len(bank.inventory.symbols))
-        self.limit = np.maximum(1, n_nodes // NODES_PER_STATE)
+        counts = data.counts
+        self.n_nodes = float(counts.symbols.sum())
+        self.rule_count, self.rules = counts.rules, data.inventory.rules
+        self.limit = np.maximum(1, counts.symbols // NODES_PER_STATE)
         self.factor: dict[str, float] = {}
         self.last_factor = 1.0
 
@@ -75,7 +73,7 @@ class Clock:
             n = METHODS[candidate.method].usual["iterations"]
             passes += n * self._iteration(candidate.states)
         if candidate.method == "em":
-            stages = EMLPCFG(candidate.states)._schedule()
+            stages = EMLPCFG(candidate.states).schedule()
             passes = sum(stage.iterations * self._iteration(stage.states) for stage in stages)
         return passes / self.jobs
 

@@ -9,28 +9,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import group_rows
-from sapwood.corpus.tree import Tree
-from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
+from sapwood.corpus.treebank import TreebankLike
 from sapwood.estimators.base import TreebankEstimator, dev_trees
-from sapwood.estimators.em import refined
-from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.em_steps import Stage, climb
+from sapwood.estimators.maximise import maximise, smooth
+from sapwood.estimators.pcfg import PCFG, Trainable
+from sapwood.estimators.projection import Projection, project
 from sapwood.estimators.shared_parameters import OnPlainGrammar, WithEM, WithStates
-from sapwood.estimators.spectral import Projection, SpectralLPCFG
-from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
-from sapwood.features.nodes import NodeTable
+from sapwood.estimators.training_data import TrainingData
+from sapwood.estimators.training_trees import TrainingTrees
 from sapwood.models.latent_parameters import LatentParameters
+from sapwood.moments.clusters import NodeSample, cluster_counts
+from sapwood.moments.expected_counts import ExpectedCounts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 N_ROUNDS = 20  # of k-means: states change little behind that
-SAMPLE = 20_000  # nodes of a label that place its centres; all nodes are then assigned
+SAMPLE = 20_000  # nodes of a label, about, that place its centres; all nodes are then assigned
 
 
 class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
@@ -44,7 +46,7 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     info_ : EMInfo
     """
 
-    def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
+    def fit(self, bank: Trainable, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.
 
         Parameters
@@ -53,83 +55,61 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
         self._check_parameters()
-        bank, dev = as_treebank(bank), dev_trees(dev)
-        spectral = SpectralLPCFG(
-            self.n_states, plain=self.plain, seed=self.seed, n_jobs=self.n_jobs
-        )
-        projection = spectral.project(bank)
-        trees = TrainingTrees(projection.bank)
-        m = np.minimum(np.maximum(1, projection.count // NODES_PER_STATE), self.n_states)
-        states = cluster_nodes(projection, m.astype(np.int64), np.random.default_rng(self.seed))
-        start = counted(projection.bank, trees, states, m.astype(np.int64))
-        start = start.smoothed(self.rule_smoothing, self.word_smoothing)
-        self._finish(projection.plain, trees, start, dev)
+        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        projection = project(data, self.n_states, seed=self.seed)  # step 1
+        trees = TrainingTrees(data)
+        layout = layout_of(trees, np.minimum(trees.limit, self.n_states))
+        centres = find_centres(data, projection, layout.n_states, self.seed)  # step 2
+        counts = count_states(data, projection, layout, centres)  # step 3
+        start = smooth(maximise(layout, counts), self.rule_smoothing, self.word_smoothing)
+        settings = self.em_settings(self.seed)
+        stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
+        model, self.info_ = climb(data, start, stages, settings, dev_trees(dev))  # step 4
+        record = data.record("cluster", n_states=self.n_states, seed=self.seed)
+        self.model_ = replace(model, record={**record, **model.record})
         return self
 
-    def _finish(
-        self,
-        plain: PCFG,
-        trees: TrainingTrees,
-        start: LatentParameters,
-        dev: Sequence[Tree] | None,
-    ) -> None:
-        record = {
-            "method": "cluster", "n_states": self.n_states, "trees": trees.bank.n_trees,
-            "tokens": trees.bank.n_tokens, "seed": self.seed,
-        }  # fmt: skip
-        self.model_, self.info_ = refined(self, plain, trees, start, record, dev)
+
+def layout_of(trees: TrainingTrees, m: IntArray) -> LatentParameters:
+    """Where counts of so many states of each symbol have their places; without numbers."""
+    none, rules = np.empty(0), trees.inventory.rules.astype(np.int64)
+    return LatentParameters(m, rules, trees.symbol_of_pair, none, none, none)
 
 
-def cluster_nodes(projection: Projection, m: IntArray, rng: np.random.Generator) -> IntArray:
-    """A state for every node: k-means per label on the directions of its two vectors."""
-    label = projection.bank.label.astype(np.int64)
-    joined = np.hstack([_unit(projection.nodes.Y), _unit(projection.nodes.Z)])
-    states = np.zeros(len(label), np.int64)
-    for a, rows in enumerate(group_rows(label, len(m))):
-        if m[a] > 1:
-            states[rows] = _k_means(joined[rows], int(m[a]), rng)
-    return states
+def find_centres(
+    data: TrainingData, projection: Projection, m: IntArray, seed: int
+) -> list[FloatArray]:
+    """The centres of each label's clusters: k-means on a sample of its nodes.
+
+    Every label has a random source of its own, so that labels do not wait for each other.
+    """
+    count = data.counts.symbols.astype(np.int64)
+    stride = np.where(m > 1, -(-count // SAMPLE), 0)
+    sample = data.engine.total(NodeSample.of, projection.features.rows, projection.vectors, stride)
+    groups = group_rows(sample.label, len(m))
+    tasks = ((a, int(m[a]), sample.rows[rows]) for a, rows in enumerate(groups))
+    return list(data.engine.stream(_k_means, tasks, seed))
 
 
-def _unit(rows: FloatArray) -> FloatArray:
-    """Rows of length 1: k-means then compares directions."""
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(length > 0, length, 1.0))
+def _k_means(task: tuple[int, int, FloatArray], seed: int) -> FloatArray:
+    """Centres of the k clusters of one label's rows, [k, dim]; none for a label with one state."""
+    from scipy.cluster.vq import kmeans2
 
-
-def _k_means(rows: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
-    from scipy.cluster.vq import kmeans2, vq
-
-    sample = rows if len(rows) <= SAMPLE else rows[rng.choice(len(rows), SAMPLE, replace=False)]
+    label, k, rows = task
+    if k == 1:
+        return rows[:0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty cluster is a state less, nothing worse
-        centres, _ = kmeans2(sample, k, iter=N_ROUNDS, minit="++", seed=rng)
-    return np.asarray(vq(rows, centres)[0], dtype=np.int64)
+        rng = np.random.default_rng([seed, label])
+        return np.asarray(kmeans2(rows, k, iter=N_ROUNDS, minit="++", seed=rng)[0])
 
 
-def counted(
-    bank: Treebank, trees: TrainingTrees, states: IntArray, m: IntArray
-) -> LatentParameters:
-    """Relative frequencies of trees whose nodes have known states."""
-    table = NodeTable(bank)
-    rules, n_phrases = bank.inventory.rules.astype(np.int64), len(bank.inventory.phrases)
-    empty = LatentParameters(
-        m, rules, trees.symbol_of_pair, np.zeros(int(m.sum())), np.empty(0), np.empty(0)
-    )
-    x = np.flatnonzero(table.rule >= 0)
-    a, b, c = rules[table.rule[x]].T
-    del a
-    inner = (states[x] * m[b] + states[table.left[x]]) * m[c] + states[table.right[x]]
-    at = empty.rule_start[table.rule[x]] + inner
-    rule_counts = np.bincount(at, minlength=int(empty.rule_start[-1])).astype(float)
-    leaf = np.flatnonzero(table.word >= 0)
-    codes = (table.label[leaf] - n_phrases) * len(bank.inventory.words) + table.word[leaf]
-    pair = np.searchsorted(trees.pairs, codes)
-    at = empty.word_start[pair] + states[leaf]
-    word_counts = np.bincount(at, minlength=int(empty.word_start[-1])).astype(float)
-    top = bank.offsets[1:] - 1
-    at = empty.state_start[table.label[top]] + states[top]
-    root = np.bincount(at, minlength=int(empty.state_start[-1])).astype(float)
-    return LatentParameters(
-        m, rules, trees.symbol_of_pair, root, rule_counts, word_counts
-    ).normalised()
+def count_states(
+    data: TrainingData, projection: Projection, layout: LatentParameters, centres: list[FloatArray]
+) -> ExpectedCounts:
+    """Counts of trees whose nodes have the state of the nearest centre."""
+    sizes = len(data.inventory.phrases), len(data.inventory.words)
+    return data.engine.total(
+        cluster_counts, projection.features.rows, projection.vectors, centres, layout,
+        data.counts.pairs, *sizes,
+    )  # fmt: skip

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
+from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.base import TreebankEstimator
+from sapwood.estimators.clock import PhaseClock
 from sapwood.estimators.parameters import ANYTHING, between, parameter, whole
-from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.pcfg import PCFG, Trainable
 from sapwood.estimators.shared_parameters import OnPlainGrammar
-from sapwood.execute import ordered_map
+from sapwood.estimators.training_data import TrainingData
 from sapwood.inference.charts import right_chart
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.feature_grammar import FeatureGrammar
@@ -37,6 +38,7 @@ TABLE_BITS = 22  # four million weights: at 2^20 collisions already cost accurac
 FIRST_SQUARE = 1e-2  # AdaGrad's sums start here, so that first steps are not the largest
 FAMILIAR = 2  # words seen so often are features themselves
 PRUNING = 1e-3
+FEW_TREES = 50  # whose charts are made in one go
 
 
 @dataclass
@@ -80,31 +82,24 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         changes_model=False,
     )
 
-    def fit(self, bank: TreebankLike) -> Self:
+    def fit(self, bank: Trainable) -> Self:
         """Learn the weights from a treebank."""
         self._check_parameters()
-        bank = as_treebank(bank)
-        began = perf_counter()
-        plain = (self.plain or PCFG()).fit(bank)
-        model = _untrained(plain.model_, plain.bank_)
-        examples = self._examples(model, plain.bank_)
-        charted = perf_counter()
+        clock = PhaseClock()
+        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        model = _untrained(data)
+        examples = _examples(data, model)
+        clock.tick("charts")
         self.info_ = CRFInfo()
         weights = self._learnt(examples, len(model.feature_weights))
-        self.info_.seconds = {
-            "charts": round(charted - began, 3), "passes": round(perf_counter() - charted, 3)
-        }  # fmt: skip
-        self.model_ = _with_weights(model, weights, self._record(bank))
+        clock.tick("passes")
+        self.info_.seconds = clock.seconds
+        record = data.record(
+            "crf", iterations=self.info_.iterations, seed=self.seed,
+            log_likelihood=self.info_.log_likelihoods[-1],
+        )  # fmt: skip
+        self.model_ = _with_weights(model, weights, record)
         return self
-
-    def _examples(self, model: FeatureGrammar, bank: Treebank) -> list[_Example]:
-        _ = (model.coarse_rules, model.pair_table, model.entry_share)  # before threads start
-        made = ordered_map(
-            lambda tree: undisturbed(_example, model, bank, tree),
-            range(bank.n_trees),
-            jobs=self.n_jobs,
-        )
-        return [example for example in made if example is not None]
 
     def _learnt(self, examples: list[_Example], size: int) -> FloatArray:
         """Averaged weights."""
@@ -123,13 +118,6 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
                 n_averaged += 1
         return total / n_averaged
 
-    def _record(self, bank: Treebank) -> dict[str, Any]:
-        return {
-            "method": "crf", "iterations": self.info_.iterations, "trees": bank.n_trees,
-            "tokens": bank.n_tokens, "seed": self.seed,
-            "log_likelihood": self.info_.log_likelihoods[-1],
-        }  # fmt: skip
-
 
 class _Example(NamedTuple):
     """A training sentence: its chart, its features, and which items and edges are right."""
@@ -139,6 +127,18 @@ class _Example(NamedTuple):
     edge_features: npt.NDArray[np.uint32]
     right_items: FloatArray
     right_edges: FloatArray
+
+
+def _examples(data: TrainingData, model: FeatureGrammar) -> list[_Example]:
+    _ = (model.coarse_rules, model.pair_table, model.entry_share)  # before threads start
+    shards = data.engine.gather(data.shards)
+    few = (part for shard in shards for part in shard.shards(-(-shard.n_trees // FEW_TREES)))
+    return list(chain.from_iterable(data.engine.stream(_examples_of, few, model, ahead=2)))
+
+
+def _examples_of(bank: Treebank, model: FeatureGrammar) -> list[_Example]:
+    made = (undisturbed(_example, model, bank, tree) for tree in range(bank.n_trees))
+    return [example for example in made if example is not None]
 
 
 def _example(model: FeatureGrammar, bank: Treebank, tree: int) -> _Example | None:
@@ -178,9 +178,9 @@ def _step(example: _Example, weights: FloatArray, squares: FloatArray, rate: flo
     return float(right - total)
 
 
-def _untrained(plain: LatentGrammar, bank: Treebank) -> FeatureGrammar:
-    count = np.bincount(bank.word[bank.word >= 0], minlength=len(bank.inventory.words))
-    seen = {bank.inventory.words[x] for x in np.flatnonzero(count >= FAMILIAR).tolist()}
+def _untrained(data: TrainingData) -> FeatureGrammar:
+    plain, count = data.grammar, data.counts.words(data.inventory)
+    seen = {data.inventory.words[x] for x in np.flatnonzero(count >= FAMILIAR).tolist()}
     familiar = np.array([word in seen for word in plain.lexicon.words], np.bool_)
     return _with(plain, np.zeros(1 << TABLE_BITS, np.float32), familiar, dict(plain.record))
 

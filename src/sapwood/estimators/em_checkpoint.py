@@ -19,7 +19,7 @@ CHECKPOINT = "EM checkpoint"  # the kind of file, as its header says
 _ARRAYS = ("n_states", "root", "rules", "words")
 
 
-@dataclass
+@dataclass(frozen=True)
 class EMInfo:
     """What happened in a training.
 
@@ -173,10 +173,12 @@ def _progress(
 def _info(given: dict[str, Any]) -> EMInfo:
     """What has happened so far; lists come back from JSON in the place of tuples."""
     info = EMInfo(**given)
-    info.log_likelihoods = [float(value) for value in info.log_likelihoods]
-    info.states = [int(m) for m in info.states]
-    info.dev_f1 = [(int(done), float(f1)) for done, f1 in info.dev_f1]
-    return info
+    return replace(
+        info,
+        log_likelihoods=[float(value) for value in info.log_likelihoods],
+        states=[int(m) for m in info.states],
+        dev_f1=[(int(done), float(f1)) for done, f1 in info.dev_f1],
+    )
 
 
 def _parameters(tensors: dict[str, Any], prefix: str, plain: LatentParameters) -> LatentParameters:

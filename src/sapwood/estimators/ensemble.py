@@ -8,7 +8,7 @@ the other, each time the one that raises F1 most, and their weights are tuned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
@@ -28,6 +28,7 @@ from sapwood.estimators.panel import Panel
 from sapwood.estimators.parameters import ANYTHING, parameter
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.shared_parameters import OnPlainGrammar, WithinBudget
+from sapwood.estimators.training_data import TrainingData
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
@@ -139,14 +140,17 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         bank, dev = as_treebank(bank), dev_trees(dev)
         plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
         gold = cleaned(dev) if dev is not None else None
-        self.info_ = EnsembleInfo()
+        self.info_, jobs = EnsembleInfo(), self._engine().jobs
         if self.budget is not None:
             with self._timed("warming up"):
                 self._warm_up(bank, plan, gold)
-        clock = Clock(self.budget, bank, self.n_jobs, spent=self.spent)
-        mix = _Mix(gold, self.n_jobs, clock)
-        for candidate in plan:
-            trial = self._tried(candidate, bank, mix)
+        began, prepared = perf_counter(), _Prepared(bank)
+        data = prepared.by(self._estimator(plan[0]), plan[0].way)
+        clock = Clock(self.budget, data, jobs, spent=self.spent + perf_counter() - began)
+        mix = _Mix(gold, jobs, clock)
+        for place, candidate in enumerate(plan):
+            trial = self._tried(candidate, prepared, mix)
+            prepared.keep({later.way for later in plan[place + 1 :]})
             self.info_.trials.append(trial)
             if self.on_trial:
                 self.on_trial(trial)
@@ -190,13 +194,14 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         self, bank: Treebank, plan: Sequence[Candidate], dev: Sequence[Tree] | None
     ) -> None:
         """Compile or load the kernels on a few trees, so that no budget pays for it."""
-        few = bank[:N_WARM]
-        mix = _Mix(dev[:N_WARM] if dev is not None else None, self.n_jobs, Clock(None, few, 1))
+        few = _Prepared(bank[:N_WARM])
+        clock = Clock(None, few.by(self._estimator(plan[0]), plan[0].way), 1)
+        mix = _Mix(dev[:N_WARM] if dev is not None else None, self._engine().jobs, clock)
         for method in dict.fromkeys(candidate.method for candidate in plan):
             mix.add(self._trained(Candidate(method, 2), few), Trial(method))
         mix.grade(Ensemble.of([mix.members[place] for place in mix.choose()[0]]))
 
-    def _tried(self, candidate: Candidate, bank: Treebank, mix: _Mix) -> Trial:
+    def _tried(self, candidate: Candidate, prepared: _Prepared, mix: _Mix) -> Trial:
         """Train a candidate if there is time."""
         trial, clock = Trial(str(candidate)), mix.clock
         expected = SAFETY * (clock.expected(candidate) + mix.seconds_to_add(candidate))
@@ -209,7 +214,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         with self._timed("training"):
             try:
                 watch = mix.watch(candidate) if mix.members else None
-                member = self._trained(candidate, bank, watch)
+                member = self._trained(candidate, prepared, watch)
             except _OutOfTimeError:
                 trial.verdict = f"stopped: {expected:.0f} s were expected, more are not left"
         trial.seconds = perf_counter() - began
@@ -223,14 +228,18 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
     def _trained(
         self,
         candidate: Candidate,
-        bank: Treebank,
+        prepared: _Prepared,
         on_iteration: Callable[..., None] | None = None,
     ) -> LatentGrammar:
-        estimator = estimator_of(candidate, self.plain, self.seed, self.n_jobs)
+        estimator = self._estimator(candidate)
         if on_iteration and "on_iteration" in estimator.get_params():
             estimator.set_params(on_iteration=on_iteration)
-        model: LatentGrammar = estimator.fit(bank).model_
+        model: LatentGrammar = estimator.fit(prepared.by(estimator, candidate.way)).model_
         return model
+
+    def _estimator(self, candidate: Candidate) -> Any:
+        estimator = estimator_of(candidate, self.plain, self.seed, self.n_jobs)
+        return estimator.set_params(engine=self._engine())
 
     def _chosen(self, mix: _Mix) -> Ensemble:
         """The mix of the chosen members; their trials are told."""
@@ -253,6 +262,24 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
 
 class _OutOfTimeError(Exception):
     """A candidate takes longer than there is time."""
+
+
+class _Prepared:
+    """A treebank made ready for each way to make trees binary: once, for all candidates of it."""
+
+    def __init__(self, bank: Treebank) -> None:
+        self.bank = bank
+        self.ready: dict[Hashable, TrainingData] = {}
+
+    def by(self, estimator: Any, way: Hashable) -> TrainingData:
+        """What an estimator learns from."""
+        if way not in self.ready:
+            self.ready[way] = estimator.plain.prepare(self.bank, estimator.engine)
+        return self.ready[way]
+
+    def keep(self, ways: Set[Hashable]) -> None:
+        """Let go of what no later candidate needs."""
+        self.ready = {way: data for way, data in self.ready.items() if way in ways}
 
 
 class _Mix:

@@ -11,14 +11,14 @@ The plain lexicon says how probable a word is with a tag, known or not; the stat
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import starts_of
-from sapwood.estimators.pcfg import PCFG
-from sapwood.estimators.word_classes import WordClasses
+from sapwood.estimators.training_data import TrainingData
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.models.lexicon import Lexicon
@@ -30,64 +30,56 @@ CLASS_STRENGTH = 5.0  # u above: pseudo-tokens of the class behind the states of
 
 
 def latent_grammar(
+    data: TrainingData,
+    pairs: IntArray,
     parameters: LatentParameters,
     counts: ExpectedCounts,
-    plain: PCFG,
-    pairs: IntArray,
     record: dict[str, Any],
 ) -> LatentGrammar:
     """Make a grammar of estimated probabilities, with the lexicon of the plain grammar behind it.
 
     Parameters
     ----------
-    counts
-        Expected counts under the parameters.
     pairs
         Codes `tag * n_words + word` of the pairs in `parameters.words`.
+    counts
+        Expected counts under the parameters.
     """
-    grammar = plain.model_
-    seen = (
-        np.bincount(plain.bank_.rule[plain.bank_.rule >= 0], minlength=len(parameters.symbols_of))
-        > 0
-    )
+    plain = data.grammar
     sizes = np.diff(parameters.rule_start)
     return LatentGrammar(
-        grammar.phrases, grammar.tags, parameters.n_states, parameters.root, grammar.rules,
-        parameters.rules[np.repeat(seen, sizes)],
-        _lexicon(parameters, counts, plain, pairs), grammar.coarse, grammar.transform,
-        record=record,
+        plain.phrases, plain.tags, parameters.n_states, parameters.root, plain.rules,
+        parameters.rules[np.repeat(data.counts.rules > 0, sizes)],
+        _lexicon(data, pairs, parameters, counts), plain.coarse, plain.transform, record=record,
     )  # fmt: skip
 
 
 def _lexicon(
-    parameters: LatentParameters, counts: ExpectedCounts, plain: PCFG, pairs: IntArray
+    data: TrainingData, pairs: IntArray, parameters: LatentParameters, counts: ExpectedCounts
 ) -> Lexicon:
-    lexicon, n_phrases = plain.model_.lexicon, plain.model_.n_phrases
-    n_words = len(plain.bank_.inventory.words)
+    lexicon, n_phrases = data.grammar.lexicon, data.grammar.n_phrases
     m = int(parameters.n_states.max())
-    tag, word = pairs // n_words, pairs % n_words
-    expected = _padded(counts.words, parameters.n_states[n_phrases + tag], m)
-    states = _state_shares(lexicon, plain, expected, tag, word)
+    tag, word = np.divmod(pairs, len(data.inventory.words))
+    expected = np.zeros((len(pairs), m))  # zeros behind the states of each tag
+    expected[np.arange(m) < parameters.n_states[n_phrases + tag][:, None]] = counts.words
+    states = _state_shares(data, expected, tag, word)
     entry_tag = lexicon.entry_tag.astype(np.int64)
     joint = states * lexicon.weights[:, None]
-    per_tag = np.zeros((len(plain.model_.tags), m))
+    per_tag = np.zeros((len(data.grammar.tags), m))
     np.add.at(per_tag, entry_tag, joint)
     joint /= np.where(per_tag > 0, per_tag, 1.0)[entry_tag]
     sizes = parameters.n_states[n_phrases + entry_tag]
     kept = np.arange(m) < sizes[:, None]
-    return Lexicon(
-        lexicon.words, lexicon.classes, lexicon.style, lexicon.row_start, lexicon.entry_tag,
-        joint[kept], starts_of(sizes),
-    )  # fmt: skip
+    return replace(lexicon, weights=joint[kept], weight_start=starts_of(sizes))
 
 
 def _state_shares(
-    lexicon: Lexicon, plain: PCFG, expected: FloatArray, tag: IntArray, word: IntArray
+    data: TrainingData, expected: FloatArray, tag: IntArray, word: IntArray
 ) -> FloatArray:
     """P(h | a, x) for every entry of the lexicon, shape [n_entries, m]."""
-    classes = WordClasses.of(plain.bank_, lexicon)
+    classes, lexicon = data.classes, data.grammar.lexicon
     n_entries, m = len(lexicon.entry_tag), expected.shape[1]
-    by_tag = np.zeros((len(plain.model_.tags), m))
+    by_tag = np.zeros((len(data.grammar.tags), m))
     np.add.at(by_tag, tag, expected)
     prior = by_tag / np.maximum(by_tag.sum(axis=1, keepdims=True), 1e-300)
     entry_tag = lexicon.entry_tag.astype(np.int64)
@@ -103,23 +95,10 @@ def _state_shares(
     class_row = classes.class_of_word[0]
     of_class = shares(class_row[word], prior[entry_tag])
     entry_row = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start))
-    own_class = _class_of_rows(lexicon, classes)
+    own_class = np.full(lexicon.n_rows, -1)  # the class behind each rare word's row
+    rare = (classes.own_row >= 0) & (class_row >= 0)
+    own_class[classes.own_row[rare]] = class_row[rare]
     behind_entry = lexicon.find_entries(own_class[entry_row], entry_tag)
     behind = np.where((behind_entry >= 0)[:, None], of_class[behind_entry], prior[entry_tag])
     is_class = (entry_row >= len(lexicon.words))[:, None]
     return np.where(is_class, of_class, shares(classes.own_row[word], behind))
-
-
-def _class_of_rows(lexicon: Lexicon, classes: WordClasses) -> IntArray:
-    """The class row behind each word's row; -1 for frequent words and for classes."""
-    out = np.full(lexicon.n_rows, -1)
-    rare = (classes.own_row >= 0) & (classes.class_of_word[0] >= 0)
-    out[classes.own_row[rare]] = classes.class_of_word[0][rare]
-    return out
-
-
-def _padded(flat: FloatArray, sizes: IntArray, m: int) -> FloatArray:
-    """Ragged rows as a matrix, zeros behind."""
-    out = np.zeros((len(sizes), m))
-    out[np.arange(m) < sizes[:, None]] = flat
-    return out

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
-
-import numpy as np
+from typing import Self
 
 from sapwood.corpus.transform import BINARISATIONS
-from sapwood.corpus.treebank import Inventory, Treebank, TreebankLike, as_treebank
+from sapwood.corpus.treebank import TreebankLike, as_treebank
 from sapwood.estimators.base import TreebankEstimator
-from sapwood.estimators.lexicon import LexiconSettings, estimate_lexicon
+from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.parameters import FLAG, Domain, maybe, one_of, parameter, whole
-from sapwood.execute import map_reduce, resolve_jobs
-from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
-from sapwood.moments.tree_counts import TreeCounts
+from sapwood.estimators.training_data import TrainingData
+from sapwood.execute import Engine
+
+Trainable = TreebankLike | TrainingData  # what `fit` takes
 
 
 class PCFG(TreebankEstimator):
@@ -24,8 +23,6 @@ class PCFG(TreebankEstimator):
     ----------
     model_ : LatentGrammar
         The estimated grammar.
-    bank_ : Treebank
-        The treebank as it was made binary for it.
 
     Examples
     --------
@@ -55,43 +52,21 @@ class PCFG(TreebankEstimator):
         "How words are generalised; None takes the defaults.",
     )
 
-    def fit(self, bank: TreebankLike) -> Self:
+    def fit(self, bank: Trainable) -> Self:
         """Estimate the grammar of a treebank."""
-        self._check_parameters()
-        bank = as_treebank(bank)
-        self.bank_ = bank = self._retransformed(bank)
-        counts = map_reduce(TreeCounts.of, bank.shards(resolve_jobs(self.n_jobs)), jobs=self.n_jobs)
-        record = {"method": "pcfg", "trees": bank.n_trees, "tokens": bank.n_tokens}
-        self.model_ = grammar_of(counts, bank.inventory, self.lexicon or LexiconSettings(), record)
+        self.model_ = self.prepare(bank, self._engine()).grammar
         return self
 
-    def _retransformed(self, bank: Treebank) -> Treebank:
+    def prepare(self, bank: Trainable, engine: Engine) -> TrainingData:
+        """A treebank made binary and counted as this estimator says, for any learner.
+
+        Data that were prepared before are given back as they are.
+        """
+        if isinstance(bank, TrainingData):
+            return bank
+        self._check_parameters()
+        bank = as_treebank(bank)
         names = ("binarise", "horizontal", "vertical", "tag_parents")
         wanted = {name: v for name in names if (v := getattr(self, name)) is not None}
-        return bank.retransform(replace(bank.inventory.transform, **wanted))
-
-
-def grammar_of(
-    counts: TreeCounts, inventory: Inventory, settings: LexiconSettings, record: dict[str, Any]
-) -> LatentGrammar:
-    """Relative frequencies.
-
-    w(a -> b c) = n(a -> b c) / n(a),    root(a) = n(root = a) / n(trees)
-    """
-    seen = counts.rules > 0  # a part of a treebank shares the inventory of the whole
-    rules = inventory.rules[seen]
-    weights = counts.rules[seen] / counts.symbols[rules[:, 0]]
-    root = counts.roots / counts.roots.sum()
-    lexicon = estimate_lexicon(counts, inventory, settings)
-    return LatentGrammar(
-        phrases=inventory.phrases,
-        tags=inventory.tags,
-        n_states=np.ones(len(inventory.symbols), dtype=np.int64),
-        root=root,
-        rules=rules,
-        rule_weights=weights,
-        lexicon=lexicon,
-        coarse=CoarseWeights(root, weights, lexicon.weights),
-        transform=inventory.transform,
-        record=record,
-    )
+        bank = bank.retransform(replace(bank.inventory.transform, **wanted))
+        return TrainingData(bank, self.lexicon or LexiconSettings(), engine)

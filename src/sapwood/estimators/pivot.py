@@ -6,26 +6,27 @@ The algorithm is in `pivot_steps`; here treebanks become its weighted nodes.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.treebank import TreebankLike, as_treebank
+from sapwood.corpus.treebank import TreebankLike
 from sapwood.errors import SapwoodWarning
 from sapwood.estimators.base import TreebankEstimator, dev_trees
-from sapwood.estimators.em import refined
 from sapwood.estimators.em_checkpoint import EMInfo
+from sapwood.estimators.em_steps import Stage, climb
+from sapwood.estimators.maximise import smooth
 from sapwood.estimators.parameters import between, one_of, parameter
+from sapwood.estimators.pcfg import PCFG, Trainable
 from sapwood.estimators.pivot_names import pivot_names
-from sapwood.estimators.pivot_steps import Recipe, estimate, find_views
+from sapwood.estimators.pivot_steps import PivotNodes, Recipe, estimate, find_views
+from sapwood.estimators.projection import FeatureSettings, Projection, project
 from sapwood.estimators.shared_parameters import OnPlainGrammar, WithEM, WithStates
-from sapwood.estimators.spectral import Projection, SpectralLPCFG
-from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
-from sapwood.features.nodes import NodeTable
-from sapwood.features.space import FeatureSpace
-from sapwood.moments.pivot_nodes import Ids, PivotNodes, Side
+from sapwood.estimators.training_data import TrainingData
+from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.moments.pivot_nodes import PivotRows, Side
 
 IntArray = npt.NDArray[np.int64]
 SIDES = ("outside", "inside")
@@ -84,7 +85,7 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         "independent, which they are not.",
     )
 
-    def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
+    def fit(self, bank: Trainable, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank: Figure 1, step by step.
 
         Parameters
@@ -93,71 +94,58 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
         self._check_parameters()
-        bank, dev = as_treebank(bank), dev_trees(dev)
-        spectral = SpectralLPCFG(
-            self.n_states, plain=self.plain, seed=self.seed, n_jobs=self.n_jobs
-        )
-        projection = spectral.project(bank)  # step 0
-        trees = TrainingTrees(projection.bank)
-        nodes = pivot_nodes(projection, trees)
-        wanted = _wanted(nodes, self.n_states)
-        recipe = Recipe(sharpness=self.sharpness)
+        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        projection = project(data, self.n_states, self.features(), seed=self.seed)  # step 0
+        trees = TrainingTrees(data)
+        nodes, recipe = pivot_nodes(data, projection, trees), self.recipe()
+        wanted = np.minimum(np.minimum(trees.limit, self.n_states), projection.m)
         views = find_views(nodes, wanted, self.side, recipe)  # step 1
         start = estimate(nodes, views, recipe)  # steps 2 and 3, and section 6.1
-        start = start.smoothed(self.rule_smoothing, self.word_smoothing)
-        space = projection.inside if self.side == "inside" else projection.outside
-        ids = nodes.inside.ids if self.side == "inside" else nodes.outside.ids
-        pivots = pivot_names(projection.bank, space, ids, views.pivots, self.side)
-        missing = _missing(projection, views.m, wanted)
-        record = self._record(trees) | {"pivots": pivots, "missing_pivots": missing}
-        self.model_, info = refined(self, projection.plain, trees, start, record, dev)
+        start = smooth(start, self.rule_smoothing, self.word_smoothing)
+        settings = self.em_settings(self.seed)
+        stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
+        model, info = climb(data, start, stages, settings, dev_trees(dev))
+        pivots = pivot_names(data, projection.features, views.pivots, self.side)
+        missing = missing_pivots(data, views.m, wanted)
+        record = data.record(
+            "pivot-em" if self.iterations else "pivot", n_states=self.n_states, seed=self.seed,
+            side=self.side, pivots=pivots, missing_pivots=missing,
+        )  # fmt: skip
+        self.model_ = replace(model, record={**record, **model.record})
         self.info_ = PivotInfo(start.n_states, pivots, missing, info)
         _warn_of(missing)
         return self
 
-    def _record(self, trees: TrainingTrees) -> dict[str, Any]:
-        return {
-            "method": "pivot-em" if self.iterations else "pivot", "n_states": self.n_states,
-            "trees": trees.bank.n_trees, "tokens": trees.bank.n_tokens, "seed": self.seed,
-            "side": self.side,
-        }  # fmt: skip
+    def features(self) -> FeatureSettings:
+        """Those of spectral learning."""
+        return FeatureSettings()
+
+    def recipe(self) -> Recipe:
+        """What treebanks need and exact moments do not."""
+        return Recipe(sharpness=self.sharpness)
 
 
-def pivot_nodes(projection: Projection, trees: TrainingTrees) -> PivotNodes:
+def pivot_nodes(data: TrainingData, projection: Projection, trees: TrainingTrees) -> PivotNodes:
     """All nodes of a projected treebank, with their features, each of weight 1."""
-    bank, table = projection.bank, NodeTable(projection.bank)
-    n_phrases, n_words = len(bank.inventory.phrases), len(bank.inventory.words)
-    phrase, leaf = np.flatnonzero(table.rule >= 0), np.flatnonzero(table.word >= 0)
-    codes = (table.label[leaf] - n_phrases) * n_words + table.word[leaf]
-
-    def side(space: FeatureSpace, ids: list[Ids]) -> Side:
-        return Side(space.start, space.count, space.number, np.concatenate(ids))
-
+    spaces = (projection.features.inside, projection.features.outside)
+    inside, outside = (Side(space.start, space.count, space.number) for space in spaces)
+    rows = data.engine.map(
+        PivotRows.of, projection.features.rows, projection.vectors, trees.pairs,
+        len(data.inventory.phrases), len(data.inventory.words),
+    )  # fmt: skip
     return PivotNodes(
-        label=table.label, weight=np.ones(len(table.label)),
-        inside=side(projection.inside, [shard.inside for shard in projection.shards]),
-        outside=side(projection.outside, [shard.outside for shard in projection.shards]),
-        Y=projection.nodes.Y, Z=projection.nodes.Z, size=projection.m,
-        rules=bank.inventory.rules.astype(np.int64), rule=table.rule[phrase],
-        instance_weight=np.ones(len(phrase)), parent=phrase, left=table.left[phrase],
-        right=table.right[phrase], symbol_of_pair=trees.symbol_of_pair, leaf=leaf,
-        pair=np.searchsorted(trees.pairs, codes), top=bank.offsets[1:] - 1,
+        inside, outside, projection.m, data.inventory.rules.astype(np.int64), trees.symbol_of_pair,
+        data.counts.symbols, data.counts.rules, rows, data.engine,
     )  # fmt: skip
 
 
-def _wanted(nodes: PivotNodes, n_states: int) -> IntArray:
-    """States of each label: no more than its nodes can tell apart."""
-    by_count = np.maximum(1, nodes.count // NODES_PER_STATE).astype(np.int64)
-    return np.minimum(np.minimum(by_count, n_states), nodes.size)
-
-
-def _missing(
-    projection: Projection, found: IntArray, wanted: IntArray
+def missing_pivots(
+    data: TrainingData, found: IntArray, wanted: IntArray
 ) -> dict[str, tuple[int, int]]:
     """Labels with fewer pivots than states were wanted, the commonest first."""
     few = np.flatnonzero(found < wanted)
-    few = few[np.argsort(-projection.count[few], kind="stable")]
-    symbols = projection.bank.inventory.symbols
+    few = few[np.argsort(-data.counts.symbols[few], kind="stable")]
+    symbols = data.inventory.symbols
     return {str(symbols[a]): (int(found[a]), int(wanted[a])) for a in few.tolist()}
 
 

@@ -7,45 +7,60 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.projection import Features
+from sapwood.estimators.training_data import TrainingData
 from sapwood.features.nodes import NodeTable
-from sapwood.features.space import FeatureSpace
+from sapwood.moments.projected import FeatureRows
+
+IntArray = npt.NDArray[np.int64]
 
 # Outside templates that look at more than one rule: so many are shown.
 RULES_SHOWN = {"two_rules_above": 2, "three_rules_above": 3, "grandparent": 2}
 
 
 def pivot_names(
-    bank: Treebank,
-    space: FeatureSpace,
-    ids: npt.NDArray[np.uint32],
-    pivots: Mapping[int, npt.NDArray[np.int64]],
-    side: str,
+    data: TrainingData, features: Features, pivots: Mapping[int, IntArray], side: str
 ) -> dict[str, list[str]]:
     """The pivots of each label in words, such as `rule_above: S -> [NP] VP`.
 
     Parameters
     ----------
-    space, ids
-        The features of the side of the pivots, and those of each node.
     pivots
         By label, the features.
+    side
+        Theirs, `inside` or `outside`.
     """
-    table, symbols = NodeTable(bank), bank.inventory.symbols
-    templates = [f.__name__ for f in space.templates]
-    node_of = np.full(space.n_features, -1, np.int64)
-    template_of = np.zeros_like(node_of)
+    space = features.inside if side == "inside" else features.outside
+    templates = [template.__name__ for template in space.templates]
+    wanted = np.unique(np.concatenate([np.empty(0, np.int64), *pivots.values()]))
+    # nodes and their features lie in shards of their own, but in the same order
+    found: dict[int, str] = {}
+    engine = data.engine
+    examples = engine.gather(engine.map(example_nodes, features.rows, wanted, side))
+    for shard, example in zip(engine.gather(data.shards), examples, strict=True):
+        table = NodeTable(shard)
+        for feature, (place, node) in example.items():
+            found[feature] = _name(table, templates[place], node, side)
+    symbols = data.inventory.symbols
+    return {str(symbols[a]): [found[f] for f in of.tolist()] for a, of in pivots.items()}
+
+
+def example_nodes(rows: FeatureRows, wanted: IntArray, side: str) -> dict[int, tuple[int, int]]:
+    """For each wanted feature that occurs in a shard, its template and the last node with it."""
+    ids = rows.inside if side == "inside" else rows.outside
+    found: dict[int, tuple[int, int]] = {}
     for place in range(ids.shape[1]):
-        node_of[ids[:, place]] = np.arange(len(ids))
-        template_of[ids[:, place]] = place
+        nodes = np.flatnonzero(np.isin(ids[:, place], wanted))
+        found |= {
+            f: (place, n) for f, n in zip(ids[nodes, place].tolist(), nodes.tolist(), strict=True)
+        }
+    return found
 
-    def name(feature: int) -> str:
-        template, node = templates[template_of[feature]], int(node_of[feature])
-        if side == "inside":
-            return f"{template}: {_below(table, node)}"
-        return f"{template}: {_above(table, node, RULES_SHOWN.get(template, 1))}"
 
-    return {str(symbols[a]): [name(f) for f in found.tolist()] for a, found in pivots.items()}
+def _name(table: NodeTable, template: str, node: int, side: str) -> str:
+    if side == "inside":
+        return f"{template}: {_below(table, node)}"
+    return f"{template}: {_above(table, node, RULES_SHOWN.get(template, 1))}"
 
 
 def _below(table: NodeTable, node: int) -> str:

@@ -15,6 +15,7 @@ is enough (remark below Theorem 2): the other follows from it by least squares.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +25,22 @@ from sapwood.arrays import group_rows
 from sapwood.decompose.anchors import frequent
 from sapwood.decompose.convex_em import convex_em
 from sapwood.decompose.pivots import PivotSettings, columns_given_states, states_from_points
+from sapwood.estimators.maximise import normalise
+from sapwood.execute import Engine, Placed
 from sapwood.models.latent_parameters import LatentParameters
-from sapwood.moments.pivot_nodes import PivotNodes
+from sapwood.moments.pivot_nodes import (
+    LikelyStates,
+    PivotRows,
+    RuleInstances,
+    Side,
+    sums_over_features,
+)
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.uint32]
+MOST_INSTANCES = 50_000  # of a rule, about, that its convex EM looks at
+BLOCK_INSTANCES = 200_000  # of all rules that are collected at a time
 
 
 class Recipe(NamedTuple):
@@ -58,6 +70,36 @@ class Recipe(NamedTuple):
 
 # With these, the expected counts of an L-PCFG with pivots give back its parameters.
 EXACT = Recipe(0.0, 0.0, 1.0, 0.0, 1e-10, 20_000)
+
+
+@dataclass(frozen=True, eq=False)
+class PivotNodes:
+    """All that Figure 1 asks of the data: rows in their shards, and what they have in common.
+
+    Attributes
+    ----------
+    inside, outside
+        The features of either side.
+    size : [n_symbols]
+        How many numbers of a row's vectors count for each label.
+    rules : [n_rules, 3]
+    symbol_of_pair : [n_pairs]
+        Tags of the pairs of tag and word.
+    count, rule_count : [n_symbols], [n_rules]
+        Weights of the rows of each label and of the instances of each rule.
+    shards
+        `PivotRows`, placed.
+    """
+
+    inside: Side
+    outside: Side
+    size: IntArray
+    rules: IntArray
+    symbol_of_pair: IntArray
+    count: FloatArray
+    rule_count: FloatArray
+    shards: Placed
+    engine: Engine
 
 
 @dataclass(eq=False)
@@ -95,10 +137,9 @@ def find_views(nodes: PivotNodes, wanted: IntArray, side: str, recipe: Recipe) -
     side
         Where pivots are looked for, `inside` or `outside`.
     """
-    is_inside = side == "inside"
+    is_inside, total = side == "inside", nodes.engine.total
     own, other = (nodes.inside, nodes.outside) if is_inside else (nodes.outside, nodes.inside)
-    vectors = nodes.Z if is_inside else nodes.Y  # those of the other side
-    points = own.sums(vectors * nodes.weight[:, None])
+    points = total(PivotRows.points, nodes.shards, side, len(own.count))
     points /= np.where(own.count > 0, own.count, 1.0)[:, None]
     n_symbols, n_states = len(wanted), int(wanted.max())
     m, pivots = np.ones(n_symbols, np.int64), dict[int, IntArray]()
@@ -117,7 +158,7 @@ def find_views(nodes: PivotNodes, wanted: IntArray, side: str, recipe: Recipe) -
             m[a], pivots[a] = len(found.pi), block.start + found.pivots
             posterior[block, : m[a]], pi[a, : m[a]] = found.posterior, found.pi
     weighted = posterior * own.count[:, None]
-    joint = other.sums(own.of_rows(posterior) * nodes.weight[:, None])
+    joint = total(PivotRows.joint, nodes.shards, side, posterior, len(other.count))
     solution = np.zeros_like(joint)
     for a, k in enumerate(m.tolist()):
         mine, theirs = own.block(a), other.block(a)
@@ -128,41 +169,84 @@ def find_views(nodes: PivotNodes, wanted: IntArray, side: str, recipe: Recipe) -
     return Views(m, pivots, pi, *((first, second) if is_inside else (second, first)))
 
 
-def likelihoods(nodes: PivotNodes, views: Views, which: str, recipe: Recipe) -> FloatArray:
-    """Product over templates of r or s of each row's features, to a power; largest 1."""
-    side, table = (nodes.inside, views.r) if which == "r" else (nodes.outside, views.s)
-    with np.errstate(divide="ignore"):  # without a floor, a feature may exclude a state
-        rows = side.of_rows(np.log(table + recipe.floor)) * recipe.sharpness
-    kept = np.arange(table.shape[1]) < views.m[nodes.label][:, None]
-    rows = np.where(kept, rows, -np.inf)
-    top = rows.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(rows - np.where(np.isfinite(top), top, 0.0)))
-
-
 def estimate(nodes: PivotNodes, views: Views, recipe: Recipe) -> LatentParameters:
     """Steps 2 and 3 of Figure 1, and pi and q of section 6.1."""
-    m, pairs = views.m, nodes.symbol_of_pair
-    below, above = (likelihoods(nodes, views, which, recipe) for which in "rs")
-    rules = rule_counts(nodes, m, below, above, recipe)
-    words = word_counts(nodes, below * views.pi[nodes.label])
-    root = root_counts(nodes, above * views.pi[nodes.label])
-    states = np.arange(below.shape[1])
-    return LatentParameters(
-        m, nodes.rules, pairs, root[states < m[:, None]], rules, words[states < m[pairs][:, None]]
-    ).normalised()
+    m, pairs, engine = views.m, nodes.symbol_of_pair, nodes.engine
+    likely = engine.map(likely_states, nodes.shards, views, recipe)
+    rules = rule_counts(nodes, m, likely, recipe)
+    words = engine.total(word_counts, likely, views.pi, len(pairs))
+    root = engine.total(root_counts, likely, views.pi)
+    states = np.arange(views.r.shape[1])
+    return normalise(
+        LatentParameters(
+            m, nodes.rules, pairs, root[states < m[:, None]], rules,
+            words[states < m[pairs][:, None]],
+        )
+    )  # fmt: skip
 
 
-def rule_counts(
-    nodes: PivotNodes, m: IntArray, below: FloatArray, above: FloatArray, recipe: Recipe
+def likely_states(rows: PivotRows, views: Views, recipe: Recipe) -> LikelyStates:
+    """How likely each state makes the features below and above each row."""
+    below = likelihoods(rows, rows.inside, views.r, views.m, recipe)
+    return LikelyStates(rows, below, likelihoods(rows, rows.outside, views.s, views.m, recipe))
+
+
+def likelihoods(
+    rows: PivotRows, ids: Ids, table: FloatArray, m: IntArray, recipe: Recipe
 ) -> FloatArray:
-    """Step 2: expected counts n(rule) t(h1, h2, h3 | rule) of all rules, one after the other."""
+    """Product over templates of r or s of each row's features, to a power; largest 1."""
+    with np.errstate(divide="ignore"):  # without a floor, a feature may exclude a state
+        logs = sums_over_features(ids, np.log(table + recipe.floor)) * recipe.sharpness
+    kept = np.arange(table.shape[1]) < m[rows.label][:, None]
+    logs = np.where(kept, logs, -np.inf)
+    top = logs.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(logs - np.where(np.isfinite(top), top, 0.0)))
+
+
+def rule_counts(nodes: PivotNodes, m: IntArray, likely: Placed, recipe: Recipe) -> FloatArray:
+    """Step 2: expected counts n(rule) t(h1, h2, h3 | rule) of all rules, one after the other.
+
+    The convex EM of a rule needs its instances again and again: those of a block of rules are
+    collected at a time, and of a very frequent rule a part of them.
+    """
+    engine = nodes.engine
+    seen = engine.total(instance_counts, nodes.shards, len(nodes.rules))
+    stride = np.maximum(1, -(-seen // MOST_INSTANCES))
     parts = [np.empty(0)]
-    groups = group_rows(nodes.rule, len(nodes.rules))
-    for (a, b, c), at in zip(nodes.rules.tolist(), groups, strict=True):
-        z = above[nodes.parent[at], : m[a]]
-        y, x = below[nodes.left[at], : m[b]], below[nodes.right[at], : m[c]]
-        parts.append(states_of_rule(z, y, x, nodes.instance_weight[at], recipe).ravel())
+    for block in _blocks(seen // stride):
+        found = engine.total(LikelyStates.instances, likely, block, stride)
+        groups = group_rows(found.rule, len(nodes.rules))[block]
+        tasks = (
+            _of_rule(found, at, m[nodes.rules[r]], nodes.rule_count[r])
+            for r, at in enumerate(groups, block.start)
+        )
+        parts += [states.ravel() for states in engine.stream(_states_of_rule, tasks, recipe)]
     return np.concatenate(parts)
+
+
+def instance_counts(rows: PivotRows, n_rules: int) -> IntArray:
+    """How many instances each rule has."""
+    return np.bincount(rows.rule, minlength=n_rules)
+
+
+def _blocks(sizes: IntArray) -> list[slice]:
+    """Runs of rules with not many more instances than can be held at a time."""
+    end = np.cumsum(sizes)
+    cuts = np.flatnonzero(np.diff(end // BLOCK_INSTANCES)) + 1
+    return [slice(*pair) for pair in pairwise([0, *cuts.tolist(), len(sizes)])]
+
+
+def _of_rule(found: RuleInstances, at: IntArray, m: IntArray, total: float) -> list[FloatArray]:
+    """Views and weights of one rule's instances, which stand for all of them."""
+    a, b, c = m.tolist()
+    weight = found.weight[at]
+    weight = weight * (total / max(float(weight.sum()), 1e-300))
+    return [found.z[at, :a], found.y[at, :b], found.x[at, :c], weight]
+
+
+def _states_of_rule(views: list[FloatArray], recipe: Recipe) -> FloatArray:
+    z, y, x, weight = views
+    return states_of_rule(z, y, x, weight, recipe)
 
 
 def states_of_rule(
@@ -176,21 +260,23 @@ def states_of_rule(
     return np.asarray(total * found.t)
 
 
-def word_counts(nodes: PivotNodes, posterior: FloatArray) -> FloatArray:
+def word_counts(likely: LikelyStates, pi: FloatArray, n_pairs: int) -> FloatArray:
     """Expected counts of pairs of tag and word by state: q, where the tag's word is a feature."""
-    return _total(posterior, nodes, nodes.leaf, nodes.pair, len(nodes.symbol_of_pair))
+    rows = likely.rows
+    return _total(rows, likely.below * pi[rows.label], rows.leaf, rows.pair, n_pairs)
 
 
-def root_counts(nodes: PivotNodes, posterior: FloatArray) -> FloatArray:
+def root_counts(likely: LikelyStates, pi: FloatArray) -> FloatArray:
     """Expected counts of root labels by state: pi, read off s of nodes with nothing above."""
-    return _total(posterior, nodes, nodes.top, nodes.label[nodes.top], len(nodes.size))
+    rows = likely.rows
+    return _total(rows, likely.above * pi[rows.label], rows.top, rows.label[rows.top], len(pi))
 
 
 def _total(
-    posterior: FloatArray, nodes: PivotNodes, rows: IntArray, key: IntArray, n_keys: int
+    rows: PivotRows, posterior: FloatArray, at: IntArray, key: IntArray, n_keys: int
 ) -> FloatArray:
     """Sum over rows, by key, of their weights times their distributions of states."""
-    share = posterior[rows] / np.maximum(posterior[rows].sum(axis=1, keepdims=True), 1e-300)
+    share = posterior[at] / np.maximum(posterior[at].sum(axis=1, keepdims=True), 1e-300)
     out = np.zeros((n_keys, posterior.shape[1]))
-    np.add.at(out, key, share * nodes.weight[rows][:, None])
+    np.add.at(out, key, share * rows.weight[at][:, None])
     return out

@@ -24,6 +24,7 @@ from sapwood.estimators.parameters import (
 )
 
 if TYPE_CHECKING:
+    from sapwood.estimators.em_steps import EMSettings
     from sapwood.estimators.pcfg import PCFG
 
 MAX_STATES = 256  # of a label: beyond, a single tensor holds more numbers than a treebank words
@@ -89,6 +90,15 @@ class WithEM(Estimator):
         "Called with (iteration, states, log-likelihood) after every E-step.",
         changes_model=False,
     )
+
+    def em_settings(self, seed: int, *, merge: float = 0.0, tolerance: float = 0.0) -> EMSettings:
+        """What EM itself asks for."""
+        from sapwood.estimators.em_steps import EMSettings
+
+        return EMSettings(
+            self.decisions(), self.rule_smoothing, self.word_smoothing, merge, tolerance,
+            self.patience, seed, self.checkpoint, self.on_iteration,
+        )  # fmt: skip
 
 
 class WithinBudget(Estimator):

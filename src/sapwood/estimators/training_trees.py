@@ -1,14 +1,12 @@
-"""`TrainingTrees`: a treebank prepared once for all the E-steps of a training."""
+"""`TrainingTrees`: trees indexed once for all the E-steps of a training."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.treebank import Treebank
-from sapwood.execute import map_reduce
+from sapwood.estimators.maximise import normalise
+from sapwood.estimators.training_data import TrainingData
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts, TreeShard
 from sapwood.moments.merge_losses import MergeLosses
@@ -16,52 +14,47 @@ from sapwood.moments.merge_losses import MergeLosses
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 NODES_PER_STATE = 20  # a label gets no more states than its count divided by this
-# Shards depend on the data alone, so that jobs never change a sum. Every shard has counts of all
-# rules, so that smaller ones cost more time than more threads win.
-SHARD_NODES = 100_000
 
 
 class TrainingTrees:
-    """A treebank prepared for EM: shards, pairs of tag and word, and limits on states.
+    """Trees as EM takes them: sorted for its kernels, with pairs of tag and word numbered.
 
-    Parameters
+    Attributes
     ----------
-    n_shards
-        Into how many parts the trees are cut; None for as many as their number asks for.
+    pairs : [n_pairs]
+        Rising codes `tag * n_words + word` of the pairs of tag and word.
+    symbol_of_pair : [n_pairs]
+    limit : [n_symbols]
+        The most states of a label: no more than its nodes can tell apart.
     """
 
-    def __init__(self, bank: Treebank, n_shards: int | None = None) -> None:
-        inventory = bank.inventory
-        self.bank = bank
-        n_words, n_phrases = len(inventory.words), len(inventory.phrases)
-        leaf = bank.word >= 0
-        codes = (bank.label[leaf].astype(np.int64) - n_phrases) * n_words + bank.word[leaf]
-        self.pairs, self.pair_count = np.unique(codes, return_counts=True)
+    def __init__(self, data: TrainingData) -> None:
+        self.engine, self.inventory, self.counts = data.engine, data.inventory, data.counts
+        self.pairs = data.counts.pairs
+        n_words, n_phrases = len(data.inventory.words), len(data.inventory.phrases)
         self.symbol_of_pair = n_phrases + self.pairs // n_words
-        n_shards = n_shards or -(-len(bank.label) // SHARD_NODES)
-        self.shards = [TreeShard(shard, self.pairs) for shard in bank.shards(n_shards)]
-        count = np.bincount(bank.label, minlength=len(inventory.symbols))
-        self.limit = np.maximum(1, count // NODES_PER_STATE)
+        self.limit = np.maximum(1, data.counts.symbols // NODES_PER_STATE).astype(np.int64)
+        self.shards = data.once(
+            "sorted trees", lambda: self.engine.map(TreeShard, data.shards, self.pairs)
+        )
 
     def plain_parameters(self) -> LatentParameters:
         """Relative frequencies, one state a symbol."""
-        bank, n_symbols = self.bank, len(self.bank.inventory.symbols)
-        roots = np.bincount(bank.label[bank.offsets[1:] - 1], minlength=n_symbols)
-        rules = np.bincount(bank.rule[bank.rule >= 0], minlength=len(bank.inventory.rules))
-        return LatentParameters(
-            np.ones(n_symbols, np.int64), bank.inventory.rules.astype(np.int64),
-            self.symbol_of_pair, roots.astype(float), rules.astype(float),
-            self.pair_count.astype(float),
-        ).normalised()  # fmt: skip
+        counts, pair = self.counts, np.searchsorted(self.pairs, self.counts.lexical // 2)
+        return normalise(
+            LatentParameters(
+                np.ones(len(counts.symbols), np.int64), self.inventory.rules.astype(np.int64),
+                self.symbol_of_pair, counts.roots, counts.rules,
+                np.bincount(pair, counts.lexical_count, len(self.pairs)).astype(float),
+            )
+        )  # fmt: skip
 
-    def expect(self, parameters: LatentParameters, jobs: int) -> ExpectedCounts:
+    def expect(self, parameters: LatentParameters) -> ExpectedCounts:
         """The E-step over all shards."""
-        task = partial(ExpectedCounts.of, parameters=parameters)
-        counts: ExpectedCounts = map_reduce(task, self.shards, jobs=jobs)
-        return counts
+        return self.engine.total(ExpectedCounts.of, self.shards, parameters)
 
     def merge_losses(
-        self, parameters: LatentParameters, pairs: IntArray, share: FloatArray, jobs: int
+        self, parameters: LatentParameters, pairs: IntArray, share: FloatArray
     ) -> FloatArray:
         """Log-likelihood that joining each pair of states would cost, about.
 
@@ -72,6 +65,4 @@ class TrainingTrees:
         share : [n_pairs]
             How frequent the first state is among the two.
         """
-        task = partial(MergeLosses.of, parameters=parameters, pairs=pairs, share=share)
-        losses: MergeLosses = map_reduce(task, self.shards, jobs=jobs)
-        return losses.loss
+        return self.engine.total(MergeLosses.of, self.shards, parameters, pairs, share).loss

@@ -85,10 +85,19 @@ class FeatureSpace:
         """Features of all labels and templates."""
         return len(self.weight)
 
-    def rows(self, table: NodeTable) -> npt.NDArray[np.uint32]:
-        """Feature numbers of every node, shape [n_nodes, n_templates]."""
-        ids = np.empty((len(table), len(self.templates)), np.uint32)
-        for place, template in enumerate(self.templates):
-            found = np.searchsorted(self.keys[place], feature_keys(table, template))
-            ids[:, place] = self.number[place][found]
+    def rows(
+        self, keys: Sequence[Column], places: Sequence[npt.NDArray[np.uint32]]
+    ) -> npt.NDArray[np.uint32]:
+        """Feature numbers of every node, shape [n_nodes, n_templates].
+
+        Parameters
+        ----------
+        keys
+            For each template, keys that were among those counted.
+        places
+            Which of them each node has.
+        """
+        ids = np.empty((len(places[0]), len(self.templates)), np.uint32)
+        for t, (key, place) in enumerate(zip(keys, places, strict=True)):
+            ids[:, t] = self.number[t][np.searchsorted(self.keys[t], key)][place]
         return ids

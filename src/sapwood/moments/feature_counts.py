@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.corpus.treebank import Treebank
 from sapwood.features.nodes import Column, NodeTable
 from sapwood.features.space import feature_keys
 from sapwood.features.templates import Template
@@ -29,10 +30,9 @@ class FeatureCounts:
     counts: tuple[FloatArray, ...]
 
     @classmethod
-    def of(cls, table: NodeTable, templates: Sequence[Template]) -> FeatureCounts:
-        """Count the features of all nodes of a shard."""
-        found = [np.unique(feature_keys(table, f), return_counts=True) for f in templates]
-        return cls(tuple(k for k, _ in found), tuple(n.astype(float) for _, n in found))
+    def of(cls, nodes: NodeKeys) -> FeatureCounts:
+        """Of the nodes of a shard."""
+        return nodes.counts
 
     def __add__(self, other: FeatureCounts) -> FeatureCounts:
         joined = [
@@ -48,3 +48,44 @@ def _merge(
     joined, inverse = np.unique(np.concatenate([keys, more_keys]), return_inverse=True)
     total = np.bincount(inverse, np.concatenate([counts, more_counts]), len(joined))
     return joined, total.astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeKeys:
+    """What templates say of every node of a shard, before features have numbers.
+
+    Attributes
+    ----------
+    shard
+        The nodes.
+    counts
+        The distinct keys of each template.
+    places
+        For each template, which of its keys each node has.
+    """
+
+    shard: Treebank
+    counts: FeatureCounts
+    places: tuple[npt.NDArray[np.uint32], ...]
+
+    @classmethod
+    def of(
+        cls, shard: Treebank, templates: Sequence[Template], row_of_word: Column | None = None
+    ) -> NodeKeys:
+        """Look at all nodes of a shard.
+
+        Parameters
+        ----------
+        row_of_word
+            Numbers that stand for words; None for the words' own.
+        """
+        table = NodeTable(shard, row_of_word)
+        keys, counts, places = [], [], []
+        for template in templates:
+            key, place, n = np.unique(
+                feature_keys(table, template), return_inverse=True, return_counts=True
+            )
+            keys.append(key)
+            counts.append(n.astype(float))
+            places.append(place.astype(np.uint32))
+        return cls(shard, FeatureCounts(tuple(keys), tuple(counts)), tuple(places))

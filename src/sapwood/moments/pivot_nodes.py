@@ -1,7 +1,9 @@
-"""Weighted nodes with their features: the moments that pivots are learnt from.
+"""Weighted nodes with their features: what pivots are learnt from.
 
 A treebank has a row for every node, of weight 1. Exact moments have a row for every pair of an
-inside and an outside feature, weighted by its expected count; nothing else differs.
+inside and an outside feature, weighted by its expected count; nothing else differs. Rows stay in
+their shards; what leaves them are sums by feature, label, or pair of tag and word, and the
+instances of one rule at a time.
 
 Notation
 --------
@@ -16,6 +18,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import group_rows
+from sapwood.moments.projected import FeatureRows, SingularVectors
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.uint32]
@@ -23,7 +28,7 @@ Ids = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The features of one side, and which each row has.
+    """The features of one side.
 
     Attributes
     ----------
@@ -33,14 +38,11 @@ class Side:
         Weight of the rows that have a feature.
     number
         The features of each template.
-    ids : [n_rows, n_templates]
-        The features of each row.
     """
 
     start: IntArray
     count: FloatArray
     number: tuple[IntArray, ...]
-    ids: Ids
 
     @cached_property
     def owner(self) -> IntArray:
@@ -50,22 +52,6 @@ class Side:
     def block(self, a: int) -> slice:
         """Rows of a label's features."""
         return slice(int(self.start[a]), int(self.start[a + 1]))
-
-    def sums(self, rows: FloatArray) -> FloatArray:
-        """For each feature, the sum of the rows that have it."""
-        from sapwood.kernels.features import scatter
-
-        out = np.zeros((len(self.count), rows.shape[1]))
-        scatter(self.ids, np.ones(len(out)), np.ascontiguousarray(rows), out)
-        return out
-
-    def of_rows(self, table: FloatArray) -> FloatArray:
-        """For each row, the sum over its features of their rows of a table."""
-        from sapwood.kernels.features import gather
-
-        out = np.empty((len(self.ids), table.shape[1]))
-        gather(self.ids, np.ones(len(table)), table, out)
-        return out
 
     def per_template(self, weights: FloatArray, m: IntArray) -> FloatArray:
         """Probabilities of features given a label's state, for each template on its own.
@@ -87,50 +73,138 @@ class Side:
         return np.where(np.arange(weights.shape[1]) < m[owner][:, None], out, 0.0)
 
 
+def sums_by_feature(ids: Ids, rows: FloatArray, n_features: int) -> FloatArray:
+    """For each feature, the sum of the rows that have it."""
+    from sapwood.kernels.features import scatter
+
+    out = np.zeros((n_features, rows.shape[1]))
+    scatter(ids, np.ones(n_features), np.ascontiguousarray(rows), out)
+    return out
+
+
+def sums_over_features(ids: Ids, table: FloatArray) -> FloatArray:
+    """For each row, the sum over its features of their rows of a table."""
+    from sapwood.kernels.features import gather
+
+    out = np.empty((len(ids), table.shape[1]))
+    gather(ids, np.ones(len(table)), table, out)
+    return out
+
+
 @dataclass(frozen=True, eq=False)
-class PivotNodes:
-    """All that step 1 to 3 of Figure 1 ask of the data.
+class PivotRows:
+    """The rows of one shard.
 
     Attributes
     ----------
     label, weight : [n_rows]
-    inside, outside
+    inside, outside : [n_rows, n_templates]
         Their features.
     Y, Z : [n_rows, k]
-        Their vectors, and how many numbers of them count for each label:
-    size : [n_symbols]
-    rules : [n_rules, 3]
+        Their vectors.
     rule, instance_weight : [n_instances]
         Instances of rules.
     parent, left, right : [n_instances]
         Rows with the parent's outside features, and with the children's inside features.
-    symbol_of_pair : [n_pairs]
-        Tags of the pairs of tag and word.
     leaf, pair : [n_leaves]
-        Rows of words, and which pair each is.
+        Rows of words, and which pair of tag and word each is.
     top : [n_roots]
         Rows of roots.
     """
 
     label: IntArray
     weight: FloatArray
-    inside: Side
-    outside: Side
+    inside: Ids
+    outside: Ids
     Y: FloatArray
     Z: FloatArray
-    size: IntArray
-    rules: IntArray
     rule: IntArray
     instance_weight: FloatArray
     parent: IntArray
     left: IntArray
     right: IntArray
-    symbol_of_pair: IntArray
     leaf: IntArray
     pair: IntArray
     top: IntArray
 
-    @cached_property
-    def count(self) -> FloatArray:
-        """Weight of each label, [n_symbols]."""
-        return np.asarray(np.bincount(self.label, self.weight, len(self.size)), float)
+    @classmethod
+    def of(
+        cls,
+        rows: FeatureRows,
+        vectors: SingularVectors,
+        pairs: IntArray,
+        n_phrases: int,
+        n_words: int,
+    ) -> PivotRows:
+        """The nodes of a shard of trees, each of weight 1."""
+        Y, Z = vectors.vectors(rows)  # noqa: N806
+        return cls(
+            label=rows.label, weight=np.ones(len(rows.label)), inside=rows.inside,
+            outside=rows.outside, Y=Y, Z=Z, rule=rows.rule, instance_weight=np.ones(len(rows.rule)),
+            parent=rows.parent, left=rows.left, right=rows.right, leaf=rows.leaf,
+            pair=rows.pairs(pairs, n_phrases, n_words), top=rows.roots,
+        )  # fmt: skip
+
+    def features(self, side: str) -> Ids:
+        """Of one side, `inside` or `outside`."""
+        return self.inside if side == "inside" else self.outside
+
+    def points(self, side: str, n_features: int) -> FloatArray:
+        """For each feature of a side, the weighted sum of the other side's vectors."""
+        vectors = self.Z if side == "inside" else self.Y
+        return sums_by_feature(self.features(side), vectors * self.weight[:, None], n_features)
+
+    def joint(self, side: str, posterior: FloatArray, n_features: int) -> FloatArray:
+        """For each feature of the other side, the states of one side that it occurs with."""
+        other = "outside" if side == "inside" else "inside"
+        states = sums_over_features(self.features(side), posterior) * self.weight[:, None]
+        return sums_by_feature(self.features(other), states, n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class LikelyStates:
+    """Rows of a shard with how likely each state makes their features.
+
+    Attributes
+    ----------
+    below, above : [n_rows, m]
+        Products of r of a row's inside features, and of s of its outside features.
+    """
+
+    rows: PivotRows
+    below: FloatArray
+    above: FloatArray
+
+    def instances(self, rules: slice, stride: IntArray) -> RuleInstances:
+        """Of some rules, every so-manieth instance: z above, y and x below."""
+        rows = self.rows
+        groups = group_rows(rows.rule, len(stride))[rules]
+        some = [at[::n] for at, n in zip(groups, stride[rules].tolist(), strict=True)]
+        at = np.concatenate([np.empty(0, np.int64), *some])
+        return RuleInstances(
+            rows.rule[at], self.above[rows.parent[at]], self.below[rows.left[at]],
+            self.below[rows.right[at]], rows.instance_weight[at],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class RuleInstances:
+    """Instances of some rules; `+` puts those of the next shard behind.
+
+    Attributes
+    ----------
+    rule, weight : [n]
+    z, y, x : [n, m]
+        Likelihoods of the states of the parent and the children.
+    """
+
+    rule: IntArray
+    z: FloatArray
+    y: FloatArray
+    x: FloatArray
+    weight: FloatArray
+
+    def __add__(self, other: RuleInstances) -> RuleInstances:
+        names = ("rule", "z", "y", "x", "weight")
+        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
+        return RuleInstances(*map(np.concatenate, pairs))

@@ -33,6 +33,18 @@ class TreeCounts:
     lexical: npt.NDArray[np.int64]
     lexical_count: FloatArray
 
+    @property
+    def pairs(self) -> npt.NDArray[np.int64]:
+        """Distinct codes `tag * n_words + word`, rising."""
+        return np.unique(self.lexical // 2)
+
+    def words(self, inventory: Inventory) -> FloatArray:
+        """How often each word occurs, [n_words]."""
+        n_words = len(inventory.words)
+        return np.asarray(
+            np.bincount(self.lexical // 2 % n_words, self.lexical_count, n_words), float
+        )
+
     @classmethod
     def zero(cls, inventory: Inventory) -> TreeCounts:
         """No trees."""
