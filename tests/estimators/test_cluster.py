@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.shards import rows_of, shards_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators.cluster import ClusterLPCFG, cluster_nodes, counted
-from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.estimators import cluster
+from sapwood.estimators.cluster import ClusterLPCFG, count_states, find_centres, layout_of
+from sapwood.estimators.maximise import maximise
+from sapwood.estimators.projection import project
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
+from sapwood.execute import Threads
 from sapwood.features.nodes import NodeTable
 from sapwood.models.invariants import state_sums
 from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_parameters import LatentParameters
 from sapwood.models.sampling import sample_trees
-from sapwood.moments.projected import ProjectedNodes
+from sapwood.moments.clusters import NodeSample, hard_counts, points
 
 ARRAYS = ("n_states", "root", "rules", "rule_weights")
 
@@ -82,67 +86,118 @@ def counts_by_hand(bank: Treebank, states: np.ndarray) -> Counter[tuple[Any, ...
     return found
 
 
+def counted(bank: Treebank, states: np.ndarray, m: np.ndarray) -> LatentParameters:
+    data = sw.PCFG().prepare(bank, Threads())
+    trees, rows = TrainingTrees(data), rows_of(project(data, 2))
+    layout = layout_of(trees, m)
+    pair = rows.pairs(trees.pairs, len(bank.inventory.phrases), len(bank.inventory.words))
+    return maximise(layout, hard_counts(rows, states, layout, pair))
+
+
 def test_counts_of_known_states() -> None:
     bank, states, m = known()
-    trees = TrainingTrees(bank, 1)
-    found, hand = counted(bank, trees, states, m), counts_by_hand(bank, states)
+    found, hand = counted(bank, states, m), counts_by_hand(bank, states)
     assert found.n_states.tolist() == m.tolist()
-    for r, (a, b, c) in enumerate(found.symbols_of.tolist()):
-        tensor = found.rules[found.rule_start[r] : found.rule_start[r + 1]].reshape(m[[a, b, c]])
+    for (a, b, c), tensor, r in zip(
+        *zip(*found.tensors(), strict=True), range(len(found.symbols_of)), strict=True
+    ):
+        assert tensor.shape == tuple(m[[a, b, c]])
         for (h, p, q), value in np.ndenumerate(tensor):
             expected = hand["became", a, h, r, p, q] / hand["all", a, h]
             assert value == pytest.approx(expected, rel=1e-14)  # one division
-    n_words = len(bank.inventory.words)
-    for pair, a in enumerate(found.symbol_of_pair.tolist()):
-        word = int(trees.pairs[pair]) % n_words
-        vector = found.words[found.word_start[pair] : found.word_start[pair + 1]]
+    pairs = sw.PCFG().prepare(bank, Threads()).counts.pairs
+    for (a, vector), code in zip(found.emissions(), pairs.tolist(), strict=True):
+        word = code % len(bank.inventory.words)
         for h, value in enumerate(vector.tolist()):
             expected = hand["became", a, h, word] / hand["all", a, h]
             assert value == pytest.approx(expected, rel=1e-14)
-    for a in range(len(m)):
-        vector = found.root[found.state_start[a] : found.state_start[a + 1]]
+    for a, vector in found.roots():
         assert vector.tolist() == [hand["root", a, h] / bank.n_trees for h in range(m[a])]
 
 
 def test_states_of_other_nodes_give_other_counts() -> None:
     """The mutant is one node late."""
     bank, states, m = known()
-    trees = TrainingTrees(bank, 1)
     late = np.roll(states, 1) % m[bank.label]
-    right, wrong = (counted(bank, trees, s, m) for s in (states, late))
+    right, wrong = (counted(bank, s, m) for s in (states, late))
     assert np.abs(right.rules - wrong.rules).max() > 0.01
 
 
 # -- clusters ---------------------------------------------------------------------------------
 
 
+def states_of(bank: Treebank, n_states: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points of all nodes, and the nearest centre of each."""
+    data = sw.PCFG().prepare(bank, Threads())
+    projection = project(data, n_states)
+    m = np.minimum(TrainingTrees(data).limit, n_states)
+    centres = find_centres(data, projection, m, 0)
+    assert [len(centre) for centre in centres] == [k if k > 1 else 0 for k in m.tolist()]
+    rows = points(rows_of(projection), projection.vectors)
+    states = np.zeros(len(rows), np.int64)
+    for a, centre in enumerate(centres):
+        mine = bank.label == a
+        if len(centre) and mine.any():
+            distance = ((rows[mine][:, None] - centre) ** 2).sum(axis=2)
+            states[mine] = distance.argmin(axis=1)
+    return rows, states
+
+
 def test_nodes_of_a_cluster_lie_nearer_to_each_other(dev: Treebank) -> None:
-    projection = SpectralLPCFG(4).project(dev)
-    m = np.minimum(np.maximum(1, projection.count // NODES_PER_STATE), 4).astype(np.int64)
-    states = cluster_nodes(projection, m, np.random.default_rng(0))
-    assert (states < m[dev.label]).all()
-    again = cluster_nodes(projection, m, np.random.default_rng(0))
-    assert np.array_equal(states, again)
-    rows = np.hstack([projection.nodes.Y, projection.nodes.Z])
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    rows, states = states_of(dev, 4)
+    assert np.array_equal(states, states_of(dev, 4)[1])
     a = int(np.argmax(np.bincount(dev.label)))
-    mine, cluster = rows[dev.label == a], states[dev.label == a]
-    whole = spread(mine, np.zeros_like(cluster))
-    assert spread(mine, cluster) < 0.6 * whole  # measured: 0.43
-    mutant = np.random.default_rng(1).permutation(cluster)
+    mine, nearest = rows[dev.label == a], states[dev.label == a]
+    whole = spread(mine, np.zeros_like(nearest))
+    assert spread(mine, nearest) < 0.6 * whole  # measured: 0.43
+    mutant = np.random.default_rng(1).permutation(nearest)
     assert spread(mine, mutant) > 0.95 * whole
 
 
-def test_only_the_directions_of_vectors_count(dev: Treebank) -> None:
-    projection = SpectralLPCFG(3).project(dev[:100])
-    m = np.minimum(np.maximum(1, projection.count // NODES_PER_STATE), 3).astype(np.int64)
-    states = cluster_nodes(projection, m, np.random.default_rng(0))
-    assert states.any()
-    rng, nodes = np.random.default_rng(1), projection.nodes
-    longer = [2.0 ** rng.integers(-3, 4, (len(states), 1)) for _ in range(2)]  # exact in binary
-    scaled = ProjectedNodes(nodes.Y * longer[0], nodes.Z * longer[1])
-    again = cluster_nodes(replace(projection, nodes=scaled), m, np.random.default_rng(0))
-    np.testing.assert_array_equal(again, states)
+def test_nodes_are_counted_in_the_state_of_their_nearest_centre(dev: Treebank) -> None:
+    bank = dev[:100]
+    _, states = states_of(bank, 3)
+    data = sw.PCFG().prepare(bank, Threads())
+    trees, projection = TrainingTrees(data), project(data, 3)
+    layout = layout_of(trees, np.minimum(trees.limit, 3))
+    centres = find_centres(data, projection, layout.n_states, 0)
+    found = maximise(layout, count_states(data, projection, layout, centres))
+    expected = counted(bank, states, layout.n_states)
+    for name in ("root", "rules", "words"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_points_are_directions(dev: Treebank) -> None:
+    """Both vectors of a node have length 1, however long they were."""
+    data = sw.PCFG().prepare(dev[:100], Threads())
+    projection = project(data, 3)
+    rows, m = rows_of(projection), 3
+    found = points(rows, projection.vectors)
+    whole = projection.vectors._replace(m=np.full_like(projection.m, m))
+    for side, vector in zip((found[:, :m], found[:, m:]), whole.vectors(rows), strict=True):
+        length = np.linalg.norm(vector, axis=1, keepdims=True)
+        np.testing.assert_allclose(side * length, vector, rtol=1e-12, atol=1e-300)
+        used = length[:, 0] > 0
+        np.testing.assert_allclose(np.linalg.norm(side[used], axis=1), 1.0, rtol=1e-12)
+
+
+def test_of_a_frequent_label_every_so_manieth_node_places_the_centres(
+    dev: Treebank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = sw.PCFG().prepare(dev, Threads())
+    projection = project(data, 2)
+    rows, a = rows_of(projection), int(np.argmax(np.bincount(dev.label)))
+    stride = np.zeros(len(projection.m), np.int64)
+    stride[a] = 3
+    sample = NodeSample.of(rows, projection.vectors, stride)
+    mine = np.flatnonzero(dev.label == a)[::3]
+    assert (sample.label == a).all()
+    np.testing.assert_array_equal(sample.rows, points(rows, projection.vectors)[mine])
+    whole = ClusterLPCFG(4).fit(data).model_
+    monkeypatch.setattr(cluster, "SAMPLE", 50)
+    some = ClusterLPCFG(4).fit(data).model_
+    assert not is_same(whole, some)
+    assert abs(f1(whole, dev) - f1(some, dev)) < 5
 
 
 def spread(rows: np.ndarray, cluster: np.ndarray) -> float:
@@ -213,10 +268,11 @@ def test_a_seed_decides_every_bit(iterations: int, dev: Treebank) -> None:
     assert not is_same(one, other)
 
 
-def test_jobs_do_not_matter(dev: Treebank) -> None:
-    one, two = (ClusterLPCFG(4, iterations=3, n_jobs=jobs).fit(dev) for jobs in (1, 2))
-    # the projection is the same to the bit, and EM adds in another order
-    np.testing.assert_allclose(one.info_.log_likelihoods, two.info_.log_likelihoods, rtol=1e-9)
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_jobs_do_not_matter(dev: Treebank, jobs: int) -> None:
+    bank = shards_of(dev, 7)
+    one, more = (ClusterLPCFG(4, iterations=3, n_jobs=n).fit(bank).model_ for n in (1, jobs))
+    assert is_same(one, more)
 
 
 @pytest.mark.parametrize("n_trees", [1, 3, 40])

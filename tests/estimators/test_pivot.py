@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError, SapwoodWarning
-from sapwood.estimators import pivot as pivot_module
-from sapwood.estimators import spectral
+from sapwood.estimators import pivot_steps, projection
 from sapwood.estimators.pivot import SIDES, pivot_nodes
-from sapwood.estimators.pivot_steps import Recipe, Views, find_views
-from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.estimators.pivot_steps import PivotNodes, Recipe, Views, find_views
+from sapwood.estimators.projection import project
 from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.execute import Threads
 from sapwood.features.templates import INSIDE
-from sapwood.moments.pivot_nodes import PivotNodes
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def two_places() -> Treebank:
 
 def test_labels_with_too_few_pivots_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four states were asked for and could be told apart, but two places are two pivots."""
-    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)
+    monkeypatch.setattr(projection, "LEAST_VALUE", 0.0)
     with pytest.warns(SapwoodWarning, match=r"fewer pivots than states .*N 2 of 4") as caught:
         found = sw.PivotLPCFG(4).fit(two_places())
     assert len(caught) == 1
@@ -107,9 +107,11 @@ def test_nobody_is_named_where_nothing_is_missing() -> None:
 
 
 def views_of(bank: Treebank, n_states: int, side: str) -> tuple[PivotNodes, Views]:
-    projection = SpectralLPCFG(n_states).project(bank)
-    nodes = pivot_nodes(projection, TrainingTrees(projection.bank))
-    return nodes, find_views(nodes, pivot_module._wanted(nodes, n_states), side, Recipe())
+    data = sw.PCFG().prepare(bank, Threads())
+    seen, trees = project(data, n_states), TrainingTrees(data)
+    nodes = pivot_nodes(data, seen, trees)
+    wanted = np.minimum(np.minimum(trees.limit, n_states), seen.m)
+    return nodes, find_views(nodes, wanted, side, Recipe())
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -174,7 +176,8 @@ def words_given_states(side: str) -> list[float]:
     place = list(INSIDE).index("word")
     noun = [str(symbol) for symbol in bank.inventory.symbols].index("N")
     nodes = np.flatnonzero(bank.label == noun)
-    features, first = np.unique(at.inside.ids[nodes, place], return_index=True)
+    (rows,) = at.shards.items
+    features, first = np.unique(rows.inside[nodes, place], return_index=True)
     dogs = bank.word[nodes[first]] == list(bank.inventory.words).index("dogs")
     shares = views.r[features]
     return sorted((shares[dogs].sum(axis=0) / shares.sum(axis=0)).tolist())
@@ -201,6 +204,44 @@ def test_em_from_pivots_raises_the_likelihood(train: Treebank) -> None:
     assert len(steps) == 4
     assert (np.diff(steps) > -1e-6 * abs(steps[0])).all()
     assert refined.model_.record["method"] == "pivot-em"
+
+
+def is_same(one: sw.LatentGrammar, other: sw.LatentGrammar) -> bool:
+    return np.array_equal(one.rule_weights, other.rule_weights) and np.array_equal(
+        one.lexicon.weights, other.lexicon.weights
+    )
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_jobs_do_not_matter(train: Treebank, jobs: int) -> None:
+    bank = shards_of(train[:400], 5)
+    one, more = (sw.PivotLPCFG(4, iterations=1, n_jobs=n).fit(bank) for n in (1, jobs))
+    assert is_same(one.model_, more.model_)
+    assert one.info_.pivots == more.info_.pivots
+
+
+def test_shards_and_blocks_change_no_more_than_rounding(
+    train: Treebank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = sw.PivotLPCFG(4).fit(train[:400])
+    monkeypatch.setattr(pivot_steps, "BLOCK_INSTANCES", 300)
+    cut = sw.PivotLPCFG(4).fit(shards_of(train[:400], 5))
+    assert cut.info_.pivots.keys() == whole.info_.pivots.keys()
+    np.testing.assert_array_equal(cut.model_.n_states, whole.model_.n_states)
+    np.testing.assert_allclose(
+        cut.model_.log_probs(train[:400]), whole.model_.log_probs(train[:400]), rtol=1e-4
+    )
+
+
+def test_a_part_of_a_frequent_rules_instances_stands_for_all(
+    train: Treebank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected counts stay those of all instances; states are found from a part."""
+    whole = sw.PivotLPCFG(4).fit(train)
+    monkeypatch.setattr(pivot_steps, "MOST_INSTANCES", 100)
+    some = sw.PivotLPCFG(4).fit(train)
+    assert not is_same(whole.model_, some.model_)
+    assert abs(f1(some.model_) - f1(whole.model_)) < 2.0
 
 
 def test_the_same_seed_gives_the_same_model(train: Treebank) -> None:

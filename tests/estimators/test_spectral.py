@@ -7,15 +7,21 @@ from time import process_time
 
 import numpy as np
 import pytest
+from tests.shards import rows_of
 
 import sapwood as sw
+from sapwood.corpus import treebank
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators import spectral
+from sapwood.estimators import projection
+from sapwood.estimators.projection import FeatureSettings, project
 from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.execute import Threads
 from sapwood.features.nodes import NodeTable
 from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.moments.projected import FeatureRows, SingularVectors
 
+REAL_VECTORS = SingularVectors.vectors
 ARRAYS = ("n_states", "root", "rules", "rule_weights", "rule_rank")
 
 
@@ -91,15 +97,16 @@ def test_unscaled_features_are_worse(
 @pytest.mark.parametrize("shrinkage", [0.0, 20.0])
 def test_smoothed_tensors_are_those_of_the_formula(dev: Treebank, shrinkage: float) -> None:
     """C = n / M(a) * (lam E1 + (1 - lam) (lam E2 + (1 - lam) (lam E3 + (1 - lam) E4)))."""
-    learner = SpectralLPCFG(4, shrinkage=shrinkage)
-    projection, model = learner.project(dev[:150]), learner.fit(dev[:150]).model_
-    table, m = NodeTable(projection.bank), projection.m
-    Y, Z = projection.nodes.Y, projection.nodes.Z  # noqa: N806
+    bank = dev[:150]
+    data = sw.PCFG().prepare(bank, Threads())
+    seen, model = project(data, 4), SpectralLPCFG(4, shrinkage=shrinkage).fit(data).model_
+    table, m = NodeTable(bank), seen.m
+    Y, Z = seen.vectors.vectors(rows_of(seen))  # noqa: N806
     of_label = {a: np.flatnonzero(table.label == a) for a in np.unique(table.label).tolist()}
     y_of = {a: Y[rows, : m[a]].mean(axis=0) for a, rows in of_label.items()}
     sigma = {a: (Y * Z)[rows, : m[a]].mean(axis=0) for a, rows in of_label.items()}
     z_of = {a: Z[rows, : m[a]].mean(axis=0) / sigma[a] for a, rows in of_label.items()}
-    numbers = {tuple(rule): r for r, rule in enumerate(projection.bank.inventory.rules.tolist())}
+    numbers = {tuple(rule): r for r, rule in enumerate(bank.inventory.rules.tolist())}
     assert len({1, 2, 3, 4} & set(m.tolist())) > 2
     assert 0 < (model.rule_rank > 0).sum() < len(model.rules)
     for r, (a, b, c) in enumerate(model.rules.tolist()):
@@ -124,17 +131,36 @@ def test_smoothed_tensors_are_those_of_the_formula(dev: Treebank, shrinkage: flo
 
 
 def test_options_reach_the_features(dev: Treebank) -> None:
-    bank = dev[:100]
+    data = sw.PCFG().prepare(dev[:100], Threads())
+    count = data.counts.symbols
     for kappa in (5.0, 0.5):
-        projection = SpectralLPCFG(2, kappa=kappa).project(bank)
-        for side in (projection.inside, projection.outside):
-            label = np.repeat(np.arange(len(projection.count)), np.diff(side.start))
-            expected = np.sqrt(projection.count[label] / (side.count + kappa))
+        settings = FeatureSettings.of(None, None, scaled=True, kappa=kappa)
+        features = project(data, 2, settings).features
+        for side in (features.inside, features.outside):
+            label = np.repeat(np.arange(len(count)), np.diff(side.start))
+            expected = np.sqrt(count[label] / (side.count + kappa))
             np.testing.assert_allclose(side.weight, expected, rtol=1e-12)
-    plain = SpectralLPCFG(2, scaled=False).project(bank)
-    assert (plain.inside.weight == 1).all()
-    some = SpectralLPCFG(2, inside_features=["rule"], outside_features=["parent"]).project(bank)
+    unscaled = project(data, 2, FeatureSettings(scaled=False)).features
+    assert (unscaled.inside.weight == 1).all()
+    some = project(
+        data, 2, FeatureSettings.of(["rule"], ["parent"], scaled=True, kappa=5.0)
+    ).features
     assert [len(side.templates) for side in (some.inside, some.outside)] == [1, 1]
+    learners = [SpectralLPCFG(2, **given).fit(data).info_ for given in (
+        {}, {"inside_features": ["rule"]}, {"outside_features": ["parent"]}
+    )]  # fmt: skip
+    assert learners[1].n_inside < learners[0].n_inside
+    assert learners[2].n_outside < learners[0].n_outside
+
+
+def test_what_was_prepared_is_shared(dev: Treebank) -> None:
+    """Candidates of an ensemble ask for the same features and vectors: they are made once."""
+    data = sw.PCFG().prepare(dev[:100], Threads())
+    one = project(data, 4)
+    assert project(data, 4) is one
+    assert project(data, 4, seed=1).features is one.features
+    assert project(data, 4, FeatureSettings(kappa=1.0)).features is not one.features
+    assert is_same(SpectralLPCFG(4).fit(data).model_, SpectralLPCFG(4).fit(dev[:100]).model_)
 
 
 # -- it gives the same again ------------------------------------------------------------------
@@ -149,10 +175,11 @@ def test_a_seed_decides_every_bit(train: Treebank, learner: SpectralLPCFG) -> No
 def test_jobs_and_shards_do_not_matter(
     train: Treebank, dev: Treebank, learner: SpectralLPCFG, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spectral, "SHARD_NODES", 9_000)
+    monkeypatch.setattr(treebank, "SHARD_NODES", 9_000)
     one = SpectralLPCFG(8).fit(train)
-    assert len(spectral._shards(train)) > 5
-    assert is_same(one.model_, SpectralLPCFG(8, n_jobs=2).fit(train).model_)
+    assert len(train.shards()) > 5
+    for jobs in (2, 3):
+        assert is_same(one.model_, SpectralLPCFG(8, n_jobs=jobs).fit(train).model_)
     # other shards add the same numbers in another order
     np.testing.assert_array_equal(one.model_.n_states, learner.model_.n_states)
     np.testing.assert_allclose(
@@ -163,8 +190,13 @@ def test_jobs_and_shards_do_not_matter(
 def test_projected_rows_in_the_wrong_order_are_noticed(
     train: Treebank, dev: Treebank, learner: SpectralLPCFG, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mutant pairs nodes with the vectors of others, by putting the last shard first."""
-    monkeypatch.setattr(spectral, "_shards", lambda bank: bank.shards(8)[::-1])
+    """The mutant pairs nodes with the outside vectors of others."""
+
+    def mix_up(vectors: SingularVectors, rows: FeatureRows) -> tuple[np.ndarray, np.ndarray]:
+        Y, Z = REAL_VECTORS(vectors, rows)  # noqa: N806
+        return Y, np.roll(Z, 1000, axis=0)
+
+    monkeypatch.setattr(SingularVectors, "vectors", mix_up)
     mutant = SpectralLPCFG(8).fit(train).model_
     assert gaps(mutant.log_probs(dev), learner.model_.log_probs(dev)).max() > 1.0
 
@@ -175,20 +207,20 @@ def test_projected_rows_in_the_wrong_order_are_noticed(
 def test_labels_with_little_data_get_fewer_states(train: Treebank, learner: SpectralLPCFG) -> None:
     model = learner.model_
     count = np.bincount(train.label, minlength=model.n_symbols)
-    assert (model.n_states[count <= spectral.FEW] == 1).all()
+    assert (model.n_states[count <= projection.FEW] == 1).all()
     assert (model.n_states[count >= 2000] == 8).any()
-    between = (count > spectral.FEW) & (count < spectral.ENOUGH)
+    between = (count > projection.FEW) & (count < projection.ENOUGH)
     assert between.any()
     assert (model.n_states[between] < 8).all()
     kept = [learner.info_.singular_values[a, m - 1] for a, m in enumerate(model.n_states) if m > 1]
-    assert min(kept) > spectral.LEAST_VALUE
+    assert min(kept) > projection.LEAST_VALUE
 
 
 def test_states_by_count_and_value() -> None:
     count = np.array([0.0, 10.0, 55.0, 75.0, 100.0, 1e6, 1e6])
     values = np.ones((7, 5))
     values[6, 2:] = 0.005
-    assert spectral._states(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
+    assert projection.states_by_label(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
 
 
 @pytest.mark.parametrize("n_trees", [1, 3, 40])
@@ -275,6 +307,6 @@ def test_what_was_found_is_told(learner: SpectralLPCFG, train: Treebank) -> None
     assert info.singular_values.shape == (learner.model_.n_symbols, 8)
     assert (np.diff(info.singular_values, axis=1) <= 1e-12).all()
     assert info.n_inside > 100 < info.n_outside
-    assert {"features", "svd", "projection", "tensors"} <= info.seconds.keys()
+    assert {"features", "svd", "moments", "tensors"} <= info.seconds.keys()
     record = learner.model_.record
     assert (record["method"], record["n_states"], record["trees"]) == ("spectral", 8, train.n_trees)

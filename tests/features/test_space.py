@@ -15,7 +15,7 @@ from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.features.nodes import Column, NodeTable
 from sapwood.features.space import FeatureSpace, feature_keys
 from sapwood.features.templates import INSIDE, OUTSIDE
-from sapwood.moments.feature_counts import FeatureCounts
+from sapwood.moments.feature_counts import FeatureCounts, NodeKeys
 
 TEMPLATES = list((INSIDE | OUTSIDE).values())
 KAPPA = 5.0
@@ -28,7 +28,12 @@ def bank() -> Treebank:
 
 @pytest.fixture(scope="module")
 def counts(bank: Treebank) -> FeatureCounts:
-    return FeatureCounts.of(NodeTable(bank), TEMPLATES)
+    return NodeKeys.of(bank, TEMPLATES).counts
+
+
+def rows_of(space: FeatureSpace, bank: Treebank) -> np.ndarray:
+    nodes = NodeKeys.of(bank, TEMPLATES)
+    return space.rows(nodes.counts.keys, nodes.places)
 
 
 def space_of(bank: Treebank, counts: FeatureCounts, *, scaled: bool = True) -> FeatureSpace:
@@ -55,13 +60,13 @@ def test_counts_are_those_of_a_dictionary(bank: Treebank, counts: FeatureCounts)
 
 @pytest.mark.parametrize("n", [2, 5, 80])
 def test_shards_add_up(n: int, bank: Treebank, counts: FeatureCounts) -> None:
-    parts = [FeatureCounts.of(NodeTable(shard), TEMPLATES) for shard in bank.shards(n)]
+    parts = [FeatureCounts.of(NodeKeys.of(shard, TEMPLATES)) for shard in bank.shards(n)]
     assert same(reduce(add, parts), counts)
     assert same(reduce(add, reversed(parts)), counts)
 
 
 def test_a_shard_left_out_is_noticed(bank: Treebank, counts: FeatureCounts) -> None:
-    parts = [FeatureCounts.of(NodeTable(shard), TEMPLATES) for shard in bank.shards(5)]
+    parts = [FeatureCounts.of(NodeKeys.of(shard, TEMPLATES)) for shard in bank.shards(5)]
     short = reduce(add, parts[1:])
     assert any(a.sum() != b.sum() for a, b in zip(short.counts, counts.counts, strict=True))
 
@@ -70,7 +75,7 @@ def test_each_node_has_one_feature_per_template_in_its_labels_block(
     bank: Treebank, counts: FeatureCounts
 ) -> None:
     space = space_of(bank, counts)
-    ids = space.rows(NodeTable(bank))
+    ids = rows_of(space, bank)
     assert ids.shape == (len(bank.label), len(TEMPLATES))
     first, stop = space.start[bank.label], space.start[bank.label + 1]
     assert (ids >= first[:, None]).all()
@@ -83,7 +88,7 @@ def test_each_node_has_one_feature_per_template_in_its_labels_block(
 def test_numbers_and_values_go_together(bank: Treebank, counts: FeatureCounts) -> None:
     """Nodes share a feature if and only if label and value are the same; counts are its nodes."""
     space, table = space_of(bank, counts), NodeTable(bank)
-    ids = space.rows(table)
+    ids = rows_of(space, bank)
     for place, template in enumerate(TEMPLATES):
         pairs = set(
             zip(ids[:, place].tolist(), feature_keys(table, template).tolist(), strict=True)
@@ -104,8 +109,8 @@ def test_scales(bank: Treebank, counts: FeatureCounts) -> None:
 
 def test_rows_of_shards_are_those_of_the_whole(bank: Treebank, counts: FeatureCounts) -> None:
     space = space_of(bank, counts)
-    parts = [space.rows(NodeTable(shard)) for shard in bank.shards(6)]
-    assert (np.concatenate(parts) == space.rows(NodeTable(bank))).all()
+    parts = [rows_of(space, shard) for shard in bank.shards(6)]
+    assert (np.concatenate(parts) == rows_of(space, bank)).all()
 
 
 # -- templates of one's own -------------------------------------------------------------------

@@ -16,6 +16,7 @@ label is decomposed on its own, so that every label has an order of states of it
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -50,13 +51,15 @@ from sapwood.decompose import pivots
 from sapwood.decompose.anchors import Anchors
 from sapwood.decompose.pivots import align, decompose_rows, require_pivots
 from sapwood.errors import NotIdentifiableError
-from sapwood.estimators import pivot, pivot_steps, spectral
+from sapwood.estimators import pivot, pivot_steps, projection
 from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.pivot import SIDES
 from sapwood.estimators.pivot_steps import EXACT as EXACT_RECIPE
-from sapwood.estimators.pivot_steps import Recipe, Views, estimate, find_views
+from sapwood.estimators.pivot_steps import PivotNodes, Recipe, Views, estimate, find_views
+from sapwood.estimators.projection import FeatureSettings
+from sapwood.execute import Placed, Threads
 from sapwood.models.latent_parameters import LatentParameters
-from sapwood.moments.pivot_nodes import PivotNodes, Side
+from sapwood.moments.pivot_nodes import LikelyStates, PivotRows, Side
 
 EXACT = 1e-8  # a gap of 1e-10 leaves errors of up to 8e-10 in t, and 6e-10 in the sum over trees
 STATES = [(2,) * 7, (3,) * 7, (3, 2, 1, 2, 2, 2, 2)]  # of each label; tags have equally many
@@ -147,14 +150,15 @@ def exact_nodes(toy: Toy) -> PivotNodes:
     pair = (label - len(PHRASES)) * len(WORDS) + np.concatenate([at[0] for at in place])
     is_leaf = label >= len(PHRASES)
     is_top = np.concatenate([at[1] == n - 1 for at, n in zip(place, width, strict=True)])
-    return PivotNodes(
-        label=label, weight=np.concatenate([Q.ravel() for Q in omega]),
-        inside=inside, outside=outside, **_vectors(omega, place, toy.n_states),
-        size=np.array(toy.n_states), rules=np.array(rules),
-        rule=np.repeat(np.arange(len(rules)), [len(g) for g, _, _ in instances]),
-        instance_weight=np.concatenate(
-            [total["rule", *r][at] for r, at in zip(rules, instances, strict=True)]
-        ),
+    rule = np.repeat(np.arange(len(rules)), [len(g) for g, _, _ in instances])
+    weight = np.concatenate([Q.ravel() for Q in omega])
+    instance_weight = np.concatenate(
+        [total["rule", *r][at] for r, at in zip(rules, instances, strict=True)]
+    )
+    (inside, below), (outside, above) = inside, outside
+    rows = PivotRows(
+        label=label, weight=weight, inside=below, outside=above,
+        **_vectors(omega, place, toy.n_states), rule=rule, instance_weight=instance_weight,
         # any row with the parent's g, and any with the child's f
         parent=_joined(row[a] + g for (a, _, _), (g, _, _) in zip(rules, instances, strict=True)),
         left=_joined(
@@ -163,21 +167,31 @@ def exact_nodes(toy: Toy) -> PivotNodes:
         right=_joined(
             row[c] + f * width[c] for (_, _, c), (_, _, f) in zip(rules, instances, strict=True)
         ),
-        symbol_of_pair=np.repeat(list(TAGS), len(WORDS)),
         leaf=np.flatnonzero(is_leaf), pair=pair[is_leaf], top=np.flatnonzero(is_top & ~is_leaf),
     )  # fmt: skip
+    engine = Threads()
+    return PivotNodes(
+        inside, outside, np.array(toy.n_states), np.array(rules),
+        np.repeat(list(TAGS), len(WORDS)), np.bincount(label, weight, len(SYMBOLS)),
+        np.bincount(rule, instance_weight, len(rules)), engine.place([rows]), engine,
+    )  # fmt: skip
+
+
+def rows_of(nodes: PivotNodes) -> PivotRows:
+    (rows,) = nodes.shards.items
+    return rows
 
 
 def _joined(parts: Any) -> Array:
     return np.concatenate(list(parts))
 
 
-def _side(counts: list[Array], at: list[Array]) -> Side:
+def _side(counts: list[Array], at: list[Array]) -> tuple[Side, Array]:
     """One template: every row has one feature."""
     start = np.cumsum([0, *map(len, counts)])
     ids = np.concatenate([first + f for first, f in zip(start, at, strict=False)])
     count = np.concatenate(counts)
-    return Side(start, count, (np.arange(len(count)),), ids.astype(np.uint32)[:, None])
+    return Side(start, count, (np.arange(len(count)),)), ids.astype(np.uint32)[:, None]
 
 
 def _vectors(omega: list[Array], place: list[Array], n_states: list[int]) -> dict[str, Array]:
@@ -307,22 +321,19 @@ def children_swapped(z: Array, y: Array, x: Array, weight: Array, recipe: Recipe
     return REAL_RULE(z, y, x, weight, recipe).transpose(0, 2, 1)
 
 
-def parents_by_what_is_below(
-    nodes: PivotNodes, m: Array, below: Array, above: Array, recipe: Recipe
-) -> Array:
-    return REAL_RULES(nodes, m, below, below, recipe)
+def parents_by_what_is_below(nodes: PivotNodes, m: Array, likely: Placed, recipe: Recipe) -> Array:
+    mutant = [replace(part, above=part.below) for part in likely.items]
+    return REAL_RULES(nodes, m, Placed(mutant), recipe)
 
 
-def root_without_its_feature(nodes: PivotNodes, posterior: Array) -> Array:
-    """What is below a root says which state it has, as if it were any node."""
-    prior = np.zeros((len(nodes.size), posterior.shape[1]))
-    np.add.at(prior, nodes.label, posterior * nodes.weight[:, None])
-    return REAL_ROOT(nodes, prior[nodes.label])
+def root_without_its_feature(likely: LikelyStates, pi: Array) -> Array:
+    """A root has the states of any node with its label."""
+    return REAL_ROOT(replace(likely, above=np.ones_like(likely.above)), pi)
 
 
-def words_without_their_tags(nodes: PivotNodes, posterior: Array) -> Array:
+def words_without_their_tags(likely: LikelyStates, pi: Array, n_pairs: int) -> Array:
     """p(h | x) instead of p(x | h): each word counts once."""
-    counts = REAL_WORDS(nodes, posterior)
+    counts = REAL_WORDS(likely, pi, n_pairs)
     return counts / counts.sum(axis=1, keepdims=True)
 
 
@@ -355,7 +366,7 @@ def test_mutant_states_that_are_not_divided_by_their_totals(
 ) -> None:
     """Without step 3, expected counts are taken for probabilities."""
     toy = pivot_lpcfg(0, STATES[1])
-    monkeypatch.setattr(LatentParameters, "normalised", lambda self: self)
+    monkeypatch.setattr(pivot_steps, "normalise", lambda parameters: parameters)
     assert l1_gap(toy, learnt(toy, recipe=ROUGH)[1], most=2) > 0.01
 
 
@@ -389,12 +400,9 @@ def test_mutant_pivots_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def estimated(toy: Toy, n: int, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """`PivotLPCFG` itself, with the features of the moments above, on n drawn trees."""
-    bare = partial(
-        spectral.SpectralLPCFG, inside_features=[rule_or_word], outside_features=["rule_above"],
-        scaled=False,
-    )  # fmt: skip
-    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)  # as in test_spectral
-    monkeypatch.setattr(pivot, "SpectralLPCFG", bare)
+    bare = FeatureSettings.of([rule_or_word], ["rule_above"], scaled=False, kappa=5.0)
+    monkeypatch.setattr(projection, "LEAST_VALUE", 0.0)  # as in test_spectral
+    monkeypatch.setattr(pivot, "FeatureSettings", lambda: bare)
     monkeypatch.setattr(pivot, "Recipe", partial(Recipe, gap=1e-5, max_iter=1000))
     plain = sw.PCFG(lexicon=LexiconSettings(sharing=0.0, class_weight=0.0))
     learner = sw.PivotLPCFG(2, sharpness=1.0, rule_smoothing=0.0, word_smoothing=0.0, plain=plain)
@@ -428,12 +436,13 @@ def test_a_grammar_without_pivots_is_reported(seed: int) -> None:
 def unexplained(nodes: PivotNodes, views: Views, r: int) -> float:
     """How far Eq. 1 stays below its bound, the value for kappa = D; EM leaves 5e-4 of it."""
     a, b, c = nodes.rules[r]
-    at = np.flatnonzero(nodes.rule == r)
-    p = nodes.instance_weight[at] / nodes.instance_weight[at].sum()
-    s = views.s[nodes.outside.ids[nodes.parent[at], 0], : views.m[a]]
+    rows = rows_of(nodes)
+    at = np.flatnonzero(rows.rule == r)
+    p = rows.instance_weight[at] / rows.instance_weight[at].sum()
+    s = views.s[rows.outside[rows.parent[at], 0], : views.m[a]]
     r_left, r_right = (
-        views.r[nodes.inside.ids[rows[at], 0], : views.m[x]]
-        for rows, x in ((nodes.left, b), (nodes.right, c))
+        views.r[rows.inside[child[at], 0], : views.m[x]]
+        for child, x in ((rows.left, b), (rows.right, c))
     )
     t = pivot_steps.states_of_rule(s, r_left, r_right, p, EXACT_RECIPE._replace(gap=5e-4))
     kappa = np.einsum("hpq,nh,np,nq->n", t, s, r_left, r_right)
