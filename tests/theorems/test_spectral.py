@@ -25,9 +25,10 @@ from tests.toys import Toy
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.treebank import Inventory, Treebank
 from sapwood.errors import NotIdentifiableError
-from sapwood.estimators import spectral
+from sapwood.estimators import projection
 from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.features.nodes import Column, NodeTable
 from sapwood.inference.charts import parse_forest
 from sapwood.models.latent_grammar import LatentGrammar
@@ -546,8 +547,8 @@ def rule_or_word(table: NodeTable) -> Column:
 def estimated(toy: Toy, nodes: Nodes, m: int, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """The bare algorithm of Figure 7 by `SpectralLPCFG`: no scaling, smoothing or sharing."""
     # the cut at 0.01 is meant for scaled features; without scaling the values are far smaller
-    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)
-    learner = spectral.SpectralLPCFG(
+    monkeypatch.setattr(projection, "LEAST_VALUE", 0.0)
+    learner = SpectralLPCFG(
         m, inside_features=[rule_or_word], outside_features=["rule_above"], scaled=False,
         shrinkage=0.0, word_trust=1.0,
         plain=PCFG(lexicon=LexiconSettings(sharing=0.0, class_weight=0.0)),
