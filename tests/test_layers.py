@@ -26,7 +26,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "corpus": frozenset({"errors", "arguments", "outputs", "arrays"}),
     "kernels": frozenset({"arrays"}),
     "reference": frozenset({"arrays"}),
-    "execute": frozenset({"errors", "arguments"}),
+    "execute": frozenset({"errors", "arguments", "outputs"}),
     "models": _CORPUS | {"kernels"},
     "features": _CORPUS | {"kernels"},
     "inference": _MODELS,

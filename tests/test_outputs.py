@@ -414,8 +414,6 @@ ALLOWED = {
     ("corpus/fetch.py", "open"),  # of new files
     ("corpus/fetch.py", "write_text"),
     ("corpus/fetch.py", "replace"),  # of a folder
-    ("execute/engine.py", "open"),  # in a folder of its own that goes when the work ends
-    ("execute/engine.py", "dump"),
 }
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from time import time
 from typing import IO
 
@@ -406,3 +407,20 @@ def _sweep(target: Path) -> None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its writer lives: OSError
                 if time() - os.fstat(file.fileno()).st_mtime > OLD:
                     part.unlink()
+
+
+# -- files that are kept while something is worked on ----------------------------------------------
+
+
+def working_folder(parent: Path, prefix: str) -> Path:
+    """A new folder in another, for files that are no results."""
+    try:
+        return Path(mkdtemp(prefix=prefix, dir=parent))
+    except OSError as error:
+        raise _failure(parent, error) from error
+
+
+def append_bytes(path: Path, data: bytes) -> None:
+    """Add to a file of a working folder."""
+    with explain(path), path.open("ab") as file:
+        file.write(data)

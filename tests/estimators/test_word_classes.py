@@ -9,8 +9,8 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.words import signatures
 from sapwood.estimators.pcfg import PCFG
-from sapwood.moments.word_classes import WordClasses
 from sapwood.models.lexicon import Lexicon
+from sapwood.moments.word_classes import WordClasses
 
 
 @pytest.fixture(scope="module")

@@ -152,13 +152,8 @@ class Treebank:
         if isinstance(trees, (str, bytes, PathLike, Tree)) or not isinstance(trees, Iterable):
             msg = f"from_trees needs several trees, not {describe(trees)}"
             raise CorpusError(msg, hint="give a list of trees; files are read by read_treebank")
-        trees = map(as_tree, trees)
-        peeked = list(islice(trees, N_PEEKED))
-        if not peeked:
-            msg = "no tree found"
-            raise CorpusError(msg, hint="is the file empty, or are all its trees empty?")
-        packer = _Packer(_decide_heads(transform or Transform(), peeked))
-        for tree in concatenate(peeked, trees):
+        packer, trees = packer_for(trees, transform)
+        for tree in trees:
             packer.add(tree)
         return packer.treebank()
 
@@ -231,10 +226,7 @@ class Treebank:
         n
             How many at most; None for as many as the number of nodes asks for.
         """
-        n = -(-len(self.label) // SHARD_NODES) if n is None else n
-        targets = np.linspace(0, self.offsets[-1], max(1, n) + 1)
-        cuts = np.unique(np.searchsorted(self.offsets, targets))
-        return [self._run(int(a), int(b)) for a, b in pairwise(cuts)]
+        return [self._run(first, last) for first, last in shard_cuts(self.offsets, n)]
 
     # -- back to people -----------------------------------------------------------------------
 
@@ -278,6 +270,8 @@ def read_treebank(
     left_out: list[str] | None = None,
 ) -> Treebank:
     """Read, clean, make binary and pack a treebank.
+
+    One that does not fit in memory is read by `StoredTreebank.read`.
 
     Parameters
     ----------
@@ -354,6 +348,23 @@ def _tree_numbers(places: object, n_trees: int) -> npt.NDArray[np.int64]:
     return numbers.astype(np.int64) % n_trees
 
 
+def shard_cuts(offsets: npt.NDArray[np.int64], n: int | None = None) -> list[tuple[int, int]]:
+    """First tree, and one past the last, of shards with about equally many nodes."""
+    n = -(-int(offsets[-1]) // SHARD_NODES) if n is None else n
+    targets = np.linspace(0, offsets[-1], max(1, n) + 1)
+    return list(pairwise(np.unique(np.searchsorted(offsets, targets)).tolist()))
+
+
+def packer_for(trees: Iterable[Tree], transform: Transform | None) -> tuple[Packer, Iterable[Tree]]:
+    """A packer that has decided, by the first trees, whose heads to look for; and all trees."""
+    trees = map(as_tree, trees)
+    peeked = list(islice(trees, N_PEEKED))
+    if not peeked:
+        msg = "no tree found"
+        raise CorpusError(msg, hint="is the file empty, or are all its trees empty?")
+    return Packer(_decide_heads(transform or Transform(), peeked)), concatenate(peeked, trees)
+
+
 def _decide_heads(transform: Transform, trees: Sequence[Tree]) -> Transform:
     if transform.heads != "auto":
         return transform
@@ -379,8 +390,11 @@ class _Open(NamedTuple):
     kids: list[tuple[int, int, str]]
 
 
-class _Packer:
-    """Collects rows; remembers each distinct production, since most occur many times."""
+class Packer:
+    """Collects rows; remembers each distinct production, since most occur many times.
+
+    Rows that were collected may be taken away before the end, see `StoredTreebank`.
+    """
 
     def __init__(self, transform: Transform) -> None:
         self.transform = transform
@@ -394,12 +408,20 @@ class _Packer:
         self.offsets = array("q", [0])
 
     def add(self, tree: Tree) -> None:
+        """Append the rows of a cleaned tree."""
         if tree.label == ROOT and not tree.is_preterminal and len(tree.children) == 1:
             tree = tree[0]
-        self.first = self.offsets[-1]
+        self.first = len(self.columns["label"])
         self.position = 0
         self._nodes(tree)
-        self.offsets.append(len(self.columns["label"]))
+        n_nodes = len(self.columns["label"]) - self.first
+        self.offsets.append(self.offsets[-1] + n_nodes)
+
+    def take_rows(self) -> dict[str, IntArray]:
+        """The rows collected since they were last taken; tags are numbered -1, -2, ..."""
+        taken = {name: np.array(column, dtype=np.int32) for name, column in self.columns.items()}
+        self.columns = {name: array("i") for name in Treebank.COLUMNS}
+        return taken
 
     def _nodes(self, tree: Tree) -> None:
         """Append the rows of a tree, with a stack instead of recursion, so that depth is no limit.
@@ -492,22 +514,25 @@ class _Packer:
             tuple(labels), tuple(rules), tuple(s.left for s in steps), tuple(s.right for s in steps)
         )
 
-    def treebank(self) -> Treebank:
-        n_phrases = len(self.phrases)
+    def inventory(self) -> Inventory:
+        """What the numbers stand for."""
         rules = np.array(list(self.rules), dtype=np.int32).reshape(-1, 3)
-        inventory = Inventory(
+        return Inventory(
             phrases=tuple(self.phrases),
             tags=tuple(self.tags),
             words=tuple(self.word_numbers),
-            rules=_number_tags(rules, n_phrases),
+            rules=number_tags(rules, len(self.phrases)),
             transform=self.transform,
             rule_heads=np.array(self.rule_heads, dtype=np.int32),
         )
-        columns: dict[str, Any] = {k: np.array(v, dtype=np.int32) for k, v in self.columns.items()}
-        columns["label"] = _number_tags(columns["label"], n_phrases)
-        return Treebank(inventory, np.array(self.offsets, dtype=np.int64), **columns)
+
+    def treebank(self) -> Treebank:
+        """All trees, with their rows in memory."""
+        columns: dict[str, Any] = self.take_rows()
+        columns["label"] = number_tags(columns["label"], len(self.phrases))
+        return Treebank(self.inventory(), np.array(self.offsets, dtype=np.int64), **columns)
 
 
-def _number_tags(labels: IntArray, n_phrases: int) -> IntArray:
+def number_tags(labels: IntArray, n_phrases: int) -> IntArray:
     """Give tags, numbered -1, -2, ... while reading, the numbers after the last phrase."""
     return np.where(labels < 0, n_phrases - 1 - labels, labels).astype(np.int32)

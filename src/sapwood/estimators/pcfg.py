@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Self
 
+from sapwood.corpus.stored import StoredTreebank
 from sapwood.corpus.transform import BINARISATIONS
 from sapwood.corpus.treebank import TreebankLike, as_treebank
 from sapwood.estimators.base import TreebankEstimator
 from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.parameters import FLAG, Domain, maybe, one_of, parameter, whole
-from sapwood.estimators.training_data import TrainingData
+from sapwood.estimators.training_data import ShardSource, TrainingData
 from sapwood.execute import Engine
 
-Trainable = TreebankLike | TrainingData  # what `fit` takes
+Trainable = TreebankLike | StoredTreebank | TrainingData  # what `fit` takes
 
 
 class PCFG(TreebankEstimator):
@@ -65,8 +66,8 @@ class PCFG(TreebankEstimator):
         if isinstance(bank, TrainingData):
             return bank
         self._check_parameters()
-        bank = as_treebank(bank)
+        source: ShardSource = bank if isinstance(bank, StoredTreebank) else as_treebank(bank)
         names = ("binarise", "horizontal", "vertical", "tag_parents")
         wanted = {name: v for name in names if (v := getattr(self, name)) is not None}
-        bank = bank.retransform(replace(bank.inventory.transform, **wanted))
-        return TrainingData(bank, self.lexicon or LexiconSettings(), engine)
+        source = source.retransform(replace(source.inventory.transform, **wanted))
+        return TrainingData(source, self.lexicon or LexiconSettings(), engine)

@@ -15,12 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from sapwood.errors import SapwoodError
 from sapwood.execute.parallel import ordered_map, resolve_jobs
+from sapwood.outputs import append_bytes, working_folder
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -123,7 +123,7 @@ class Threads(Engine):
 
     def __init__(self, jobs: int | None = 1, *, spill: str | Path | None = None) -> None:
         self.jobs = resolve_jobs(jobs)
-        self._spill = None if spill is None else Path(mkdtemp(prefix="shards-", dir=spill))
+        self._spill = None if spill is None else working_folder(Path(spill), "shards-")
         self._n_spilt = 0
 
     def place(self, shards: Iterable[Any]) -> Placed:
@@ -179,13 +179,11 @@ class _Pickled:
 
     @classmethod
     def write(cls, result: Any, path: Path) -> _Pickled:
-        with path.open("wb") as file:
-            pickle.dump(result, file, protocol=pickle.HIGHEST_PROTOCOL)
+        append_bytes(path, pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL))
         return cls(path)
 
     def load(self) -> Any:
-        with self.path.open("rb") as file:
-            return pickle.load(file)
+        return pickle.loads(self.path.read_bytes())
 
 
 def load_shard(item: Any) -> Any:
