@@ -13,18 +13,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators.em import EMLPCFG, Stage
+from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.em_checkpoint import EMInfo
-from sapwood.estimators.states import matsuzaki, split
+from sapwood.estimators.em_steps import EMSettings, Stage, climb
+from sapwood.estimators.maximise import normalise
+from sapwood.estimators.states import SPLIT_NOISE, copy_states, matsuzaki, split
+from sapwood.estimators.training_data import TrainingData
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
+from sapwood.execute import Threads
 from sapwood.models import files
 from sapwood.models.invariants import state_sums
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.latent_parameters import SPLIT_NOISE, LatentParameters
+from sapwood.models.latent_parameters import LatentParameters
 from sapwood.models.sampling import sample_trees
 from sapwood.moments.expected_counts import ExpectedCounts
 
@@ -52,6 +57,10 @@ def f1(model: LatentGrammar, dev: Treebank) -> float:
     sentences = [dev.words(index) for index in range(dev.n_trees)]
     parses = sw.Parser(model).parse_many(sentences, jobs=2)
     return sw.evaluate.bracketing(list(dev.trees()), [parse.tree for parse in parses]).f1
+
+
+def training_trees(bank: Treebank) -> TrainingTrees:
+    return TrainingTrees(sw.PCFG().prepare(bank, Threads()))
 
 
 def is_same(one: LatentGrammar, other: LatentGrammar) -> bool:
@@ -97,8 +106,8 @@ def test_a_wrong_expectation_is_noticed(dev: Treebank, monkeypatch: pytest.Monke
     """The mutant gives the expected counts of each word to the word before it."""
     right = TrainingTrees.expect
 
-    def wrong(self: TrainingTrees, parameters: LatentParameters, jobs: int) -> ExpectedCounts:
-        counts = right(self, parameters, jobs)
+    def wrong(self: TrainingTrees, parameters: LatentParameters) -> ExpectedCounts:
+        counts = right(self, parameters)
         return replace(counts, words=np.roll(counts.words, 1))
 
     monkeypatch.setattr(TrainingTrees, "expect", wrong)
@@ -112,32 +121,45 @@ def test_one_state_is_the_plain_grammar(dev: Treebank) -> None:
     # relative frequencies, once divided and once multiplied back
     np.testing.assert_allclose(em.model_.rule_weights, plain.model_.rule_weights, rtol=1e-12)
     np.testing.assert_allclose(em.model_.lexicon.weights, plain.model_.lexicon.weights, rtol=1e-12)
-    trees = TrainingTrees(dev, 1)
-    best = trees.expect(trees.plain_parameters(), 1).log_likelihood
+    trees = training_trees(dev)
+    best = trees.expect(trees.plain_parameters()).log_likelihood
     noisy, *later = em.info_.log_likelihoods
     assert noisy < best  # the noise of a split, undone by the first step
     assert later == pytest.approx([best, best], rel=1e-13)
 
 
-def test_jobs_do_not_matter(dev: Treebank) -> None:
-    one, two = (EMLPCFG(4, iterations=10, n_jobs=jobs).fit(dev) for jobs in (1, 2))
+@pytest.mark.parametrize("merge", [0.0, 0.5])
+def test_jobs_change_no_bit(merge: float, dev: Treebank) -> None:
+    """However many threads add up the shards, they add in the same order."""
+    bank = shards_of(dev, 7)
+    assert len(bank.shards()) == 7
+    one, *more = (
+        EMLPCFG(4, iterations=6, merge=merge, n_jobs=jobs).fit(bank) for jobs in (1, 2, 3)
+    )
+    for other in more:
+        assert other.info_.log_likelihoods == one.info_.log_likelihoods
+        assert is_same(other.model_, one.model_)
+
+
+def test_shards_do_not_matter(dev: Treebank) -> None:
+    one, several = (EMLPCFG(4, iterations=10).fit(bank) for bank in (dev, shards_of(dev, 5)))
     # other shards add in another order, and 20 steps of EM pass the differences on
-    np.testing.assert_allclose(one.info_.log_likelihoods, two.info_.log_likelihoods, rtol=1e-9)
-    np.testing.assert_allclose(one.model_.log_probs(dev), two.model_.log_probs(dev), rtol=1e-6)
+    np.testing.assert_allclose(one.info_.log_likelihoods, several.info_.log_likelihoods, rtol=1e-9)
+    np.testing.assert_allclose(one.model_.log_probs(dev), several.model_.log_probs(dev), rtol=1e-6)
 
 
 # -- the truth --------------------------------------------------------------------------------
 
 
-def prepared(bank: Treebank) -> tuple[sw.PCFG, TrainingTrees]:
+@pytest.fixture(scope="module")
+def like_truth(train: Treebank) -> TrainingData:
     """Trees made binary as those of the true grammar are."""
-    plain = sw.PCFG(binarise="right", horizontal=0).fit(bank)
-    return plain, TrainingTrees(plain.bank_, 1)
+    return sw.PCFG(binarise="right", horizontal=0).prepare(train, Threads())
 
 
 def truth(trees: TrainingTrees) -> LatentParameters:
     """The true grammar's probabilities of what occurs in the trees."""
-    grammar, inventory = sw.bundled_grammar(), trees.bank.inventory
+    grammar, inventory = sw.bundled_grammar(), trees.inventory
     number = {symbol: a for a, symbol in enumerate(grammar.symbols)}
     symbol = np.array([number[s] for s in inventory.symbols])
     rule = {tuple(abc): r for r, abc in enumerate(grammar.rules.tolist())}
@@ -162,33 +184,28 @@ def shaken(parameters: LatentParameters, amount: float, seed: int) -> LatentPara
     def times_noise(numbers: np.ndarray) -> np.ndarray:
         return numbers * np.exp(rng.uniform(-amount, amount, len(numbers)))
 
-    return replace(
-        parameters,
-        root=times_noise(parameters.root),
-        rules=times_noise(parameters.rules),
-        words=times_noise(parameters.words),
-    ).normalised()
+    parts = {name: times_noise(getattr(parameters, name)) for name in ("root", "rules", "words")}
+    return normalise(replace(parameters, **parts))
 
 
-def test_the_truth_has_the_likelihood_that_its_grammar_gives(train: Treebank) -> None:
+def test_the_truth_has_the_likelihood_that_its_grammar_gives(
+    train: Treebank, like_truth: TrainingData
+) -> None:
     """One number by two routes: EM's E-step and the grammar's own score of trees."""
-    _, trees = prepared(train)
-    found = trees.expect(truth(trees), 1).log_likelihood
-    grammar = sw.bundled_grammar()
-    expected = float(grammar.log_probs(trees.bank).sum())
+    trees, grammar = TrainingTrees(like_truth), sw.bundled_grammar()
+    found = trees.expect(truth(trees)).log_likelihood
+    expected = float(grammar.log_probs(train).sum())
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-def test_em_returns_to_the_truth_from_near_it(train: Treebank) -> None:
+def test_em_returns_to_the_truth_from_near_it(like_truth: TrainingData) -> None:
     """From numbers wrong by factors up to e, EM climbs to where it also gets from the truth."""
-    plain, trees = prepared(train)
+    trees = TrainingTrees(like_truth)
     true = truth(trees)
-    goal = trees.expect(true, 1).log_likelihood
+    goal = trees.expect(true).log_likelihood
     starts = [true, shaken(true, 1.0, 0), shaken(true, 1.0, 1)]
-    found = [
-        EMLPCFG(24, iterations=6, **PLAIN_EM).fit_from(plain, trees, start).info_.log_likelihoods
-        for start in starts
-    ]
+    as_given, settings = [Stage("none", 24, 6)], EMSettings({}, **PLAIN_EM)
+    found = [climb(like_truth, start, as_given, settings)[1].log_likelihoods for start in starts]
     last = [likelihoods[-1] for likelihoods in found]
     assert max(likelihoods[0] for likelihoods in found[1:]) < goal - 5000  # they began far below
     # The best fit to a sample beats the truth by half a unit for each free number (Wilks 1938);
@@ -202,40 +219,41 @@ def test_em_returns_to_the_truth_from_near_it(train: Treebank) -> None:
 
 
 def test_splitting_changes_the_likelihood_by_the_noise_only(dev: Treebank) -> None:
-    trees = TrainingTrees(dev, 1)
+    trees = training_trees(dev)
     parameters = trees.plain_parameters()
     for m in (2, 4, 8):
-        before = trees.expect(parameters, 1).log_likelihood
+        before = trees.expect(parameters).log_likelihood
         target = np.minimum(trees.limit, m)
         copies = [
             np.arange(new) % old
             for new, old in zip(target.tolist(), parameters.n_states.tolist(), strict=True)
         ]
-        exact = trees.expect(parameters.restated(copies, None), 1).log_likelihood
+        exact = trees.expect(copy_states(parameters, copies, None)).log_likelihood
         assert exact == pytest.approx(before, rel=1e-12)
         parameters, _ = split(parameters, target, np.random.default_rng(m))
         assert parameters.n_states.tolist() == target.tolist()
-        after = trees.expect(parameters, 1).log_likelihood
+        after = trees.expect(parameters).log_likelihood
         # each factor of a tree is wrong by 1 % at most, and they mostly cancel
         assert 0 < abs(after - before) < 0.1 * SPLIT_NOISE * abs(before)
 
 
 def test_a_child_that_does_not_share_its_probability_is_noticed(dev: Treebank) -> None:
     """The mutant copies probabilities of children whole instead of sharing them."""
-    trees = TrainingTrees(dev, 1)
+    trees = training_trees(dev)
     plain = trees.plain_parameters()
-    copied = plain.restated([np.zeros(m, np.int64) for m in np.minimum(trees.limit, 2)], None)
+    target = np.minimum(trees.limit, 2)
+    copied = copy_states(plain, [np.zeros(m, np.int64) for m in target], None)
     m = copied.n_states[copied.symbols_of]
     mutant = replace(copied, rules=copied.rules * np.repeat(m[:, 1], np.diff(copied.rule_start)))
-    before = trees.expect(plain, 1).log_likelihood
-    assert abs(trees.expect(mutant, 1).log_likelihood - before) > 0.01 * abs(before)
+    before = trees.expect(plain).log_likelihood
+    assert abs(trees.expect(mutant).log_likelihood - before) > 0.01 * abs(before)
 
 
 def test_the_matsuzaki_start_stays_within_a_factor_of_three(dev: Treebank) -> None:
-    trees = TrainingTrees(dev, 1)
+    trees = training_trees(dev)
     plain = trees.plain_parameters()
     target = np.minimum(trees.limit, 4)
-    copied = plain.restated([np.zeros(m, np.int64) for m in target.tolist()], None)
+    copied = copy_states(plain, [np.zeros(m, np.int64) for m in target.tolist()], None)
     made = matsuzaki(plain, target, np.random.default_rng(0))
     used = copied.words > 0
     ratio = made.words[used] / copied.words[used]
@@ -352,17 +370,17 @@ def test_a_part_of_a_treebank(train: Treebank) -> None:
 
 def stages(em: EMLPCFG) -> list[list[float]]:
     """The log-likelihoods of each stage of a finished training."""
-    ends = np.cumsum([stage.iterations for stage in em._schedule()])
+    ends = np.cumsum([stage.iterations for stage in em.schedule()])
     return [part.tolist() for part in np.split(np.array(em.info_.log_likelihoods), ends[:-1])]
 
 
 def test_the_schedule_of_merging() -> None:
-    assert [tuple(stage) for stage in EMLPCFG(5, iterations=7, merge=0.3)._schedule()] == [
+    assert [tuple(stage) for stage in EMLPCFG(5, iterations=7, merge=0.3).schedule()] == [
         ("split", 2, 7), ("merge", 2, 4), ("split", 4, 7), ("merge", 4, 4), ("split", 5, 7),
         ("merge", 5, 4),
     ]  # fmt: skip
-    assert [stage.change for stage in EMLPCFG(5)._schedule()] == ["split"] * 3
-    all_at_once = EMLPCFG(5, start="matsuzaki", merge=0.5)._schedule()
+    assert [stage.change for stage in EMLPCFG(5).schedule()] == ["split"] * 3
+    all_at_once = EMLPCFG(5, start="matsuzaki", merge=0.5).schedule()
     assert [stage.change for stage in all_at_once] == ["matsuzaki"]
 
 
@@ -405,8 +423,8 @@ class Shorter(EMLPCFG):
 
     last = 0
 
-    def _schedule(self) -> list[Stage]:
-        *before, end = super()._schedule()
+    def schedule(self) -> list[Stage]:
+        *before, end = super().schedule()
         return [*before, end._replace(iterations=self.last)]
 
 
@@ -430,7 +448,7 @@ GRADED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", GRADED)
 def test_the_best_iteration_is_kept(name: str, few: Treebank, gold: list[sw.Tree]) -> None:
     em = EMLPCFG(**GRADED[name]).fit(few, gold)
-    info, n_last = em.info_, em._schedule()[-1].iterations
+    info, n_last = em.info_, em.schedule()[-1].iterations
     done, found = zip(*info.dev_f1, strict=True)
     first = info.iterations - n_last
     assert done == tuple(range(first, info.iterations + 1))  # before and after each iteration
@@ -626,20 +644,29 @@ def test_a_checkpoint_of_another_method_is_refused(tmp_path: Path, dev: Treebank
 
 
 def test_given_probabilities_are_not_split_when_resumed(tmp_path: Path, dev: Treebank) -> None:
-    plain = sw.PCFG().fit(dev)
-    trees = TrainingTrees(plain.bank_, 1)
+    data = sw.PCFG().prepare(dev, Threads())
+    trees = TrainingTrees(data)
     start = matsuzaki(
         trees.plain_parameters(), np.minimum(trees.limit, 4), np.random.default_rng(0)
     )
-    checkpoint = tmp_path / "em.checkpoint"
+    as_given, settings = [Stage("none", 4, 6)], EMSettings({}, 0.01, 0.1)
+    saved = settings._replace(checkpoint=tmp_path / "em.checkpoint")
     with pytest.raises(Stop):
-        EMLPCFG(4, iterations=6, checkpoint=checkpoint, on_iteration=interrupted(4)).fit_from(
-            plain, trees, start
-        )
-    resumed = EMLPCFG(4, iterations=6, checkpoint=checkpoint).fit_from(plain, trees, start)
-    whole = EMLPCFG(4, iterations=6).fit_from(plain, trees, start)
-    assert resumed.info_.iterations == 6
-    assert is_same(resumed.model_, whole.model_)
+        climb(data, start, as_given, saved._replace(on_iteration=interrupted(4)))
+    resumed, info = climb(data, start, as_given, saved)
+    whole, _ = climb(data, start, as_given, settings)
+    assert info.iterations == 6
+    assert is_same(resumed, whole)
+
+
+def test_without_any_stage_the_grammar_is_that_of_the_start(tmp_path: Path, dev: Treebank) -> None:
+    data, path = sw.PCFG().prepare(dev, Threads()), tmp_path / "em.checkpoint"
+    start = TrainingTrees(data).plain_parameters()
+    model, info = climb(data, start, [], EMSettings({}, 0.01, 0.1, checkpoint=path), list(dev)[:3])
+    np.testing.assert_allclose(model.rule_weights, data.grammar.rule_weights, rtol=1e-12)
+    assert (info.iterations, info.dev_f1) == (0, [])
+    assert model.record == {"iterations": 0}
+    assert not path.exists()
 
 
 def test_a_finished_training_is_not_repeated(tmp_path: Path, dev: Treebank) -> None:

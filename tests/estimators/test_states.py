@@ -1,23 +1,40 @@
-"""Splitting and merging states: what a merge costs, and which splits are undone."""
+"""Copying, joining, splitting and merging states; what a merge costs, which splits are undone."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from tests.kernels.test_treebank_em import case
+from tests.models.test_latent_parameters import SEEDS, as_numbers, drawn
+from tests.shards import shards_of
 
 import sapwood as sw
-from sapwood.estimators.states import merge_siblings, sibling_pairs, split
+from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.maximise import maximise
+from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.states import (
+    copy_states,
+    join_states,
+    merge_siblings,
+    sibling_pairs,
+    split,
+)
 from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.execute import Threads
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts, TreeShard
 from sapwood.moments.merge_losses import MergeLosses
 
 Array = np.ndarray
 PARTS = ("root", "rules", "words")
+CLOSE = 1e-13  # sums of some dozen products of numbers below 1
 
 
 class Trained(NamedTuple):
@@ -40,28 +57,35 @@ class Trained(NamedTuple):
         return np.asarray(one / (one + two))
 
     def log_likelihood(self, parameters: LatentParameters) -> float:
-        return self.trees.expect(parameters, 1).log_likelihood
+        return self.trees.expect(parameters).log_likelihood
 
 
 def climbed(trees: TrainingTrees, parameters: LatentParameters, steps: int) -> LatentParameters:
     """EM without smoothing."""
     for _ in range(steps):
-        counts = trees.expect(parameters, 1)
-        numbers = {name: getattr(counts, name) for name in PARTS}
-        parameters = replace(parameters, **numbers).normalised()
+        parameters = maximise(parameters, trees.expect(parameters))
     return parameters
+
+
+@cache
+def dev() -> Treebank:
+    return sw.bundled_treebank("dev")
+
+
+def training_trees(bank: Treebank, jobs: int = 1) -> TrainingTrees:
+    return TrainingTrees(PCFG().prepare(bank, Threads(jobs)))
 
 
 @cache
 def trained(*levels: int, steps: int = 30) -> Trained:
     """Split to each number of states in turn, with EM after each split."""
-    trees = TrainingTrees(sw.bundled_treebank("dev"), 1)
+    trees = training_trees(dev())
     parameters, origin = trees.plain_parameters(), np.empty(0, np.int64)
     rng = np.random.default_rng(0)
     for m in levels:
         parameters, origin = split(parameters, np.minimum(trees.limit, m), rng)
         parameters = climbed(trees, parameters, steps)
-    counts = trees.expect(parameters, 1)
+    counts = trees.expect(parameters)
     weight = replace(parameters, rules=counts.rules, words=counts.words).state_totals()
     return Trained(trees, parameters, origin, weight)
 
@@ -71,7 +95,159 @@ def with_one_pair_joined(at: Trained, pair: Array) -> LatentParameters:
     a, one, two = pair.tolist()
     joined = [np.arange(m) for m in at.parameters.n_states.tolist()]
     joined[a] = np.array([one if h == two else h - (h > two) for h in joined[a].tolist()])
-    return at.parameters.merged(joined, at.weight)
+    return join_states(at.parameters, joined, at.weight)
+
+
+# -- joining and copying ----------------------------------------------------------------------
+
+
+class Joining(NamedTuple):
+    """States to be joined: the new number of each, and how frequent each is."""
+
+    joined: list[Array]
+    weight: Array
+
+
+def joining(parameters: LatentParameters, seed: int) -> Joining:
+    """Any states of a symbol may be joined, not only those side by side."""
+    rng = np.random.default_rng(seed)
+    groups = [rng.integers(0, m, m) for m in parameters.n_states.tolist()]
+    numbered = [np.unique(group, return_inverse=True)[1] for group in groups]
+    return Joining(numbered, rng.gamma(0.7, size=int(parameters.n_states.sum())))
+
+
+def merged_slowly(parameters: LatentParameters, at: Joining) -> dict[Any, float]:
+    """Parents by the weighted mean, children and roots by the sum."""
+    weight = [part.tolist() for part in np.split(at.weight, np.cumsum(parameters.n_states)[:-1])]
+    new = [states.tolist() for states in at.joined]
+    total: dict[Any, float] = defaultdict(float)
+    for a, states in enumerate(new):
+        for h, joined in enumerate(states):
+            total[a, joined] += weight[a][h]
+    out: dict[Any, float] = defaultdict(float)
+    for (part, index, *states), value in as_numbers(parameters).items():
+        h = states[0]
+        if part == "root":
+            out["root", index, new[index][h]] += value
+            continue
+        if part == "word":
+            a, others = int(parameters.symbol_of_pair[index]), []
+        else:
+            a, *children = parameters.symbols_of[index].tolist()
+            others = [new[b][p] for b, p in zip(children, states[1:], strict=True)]
+        out[part, index, new[a][h], *others] += value * weight[a][h] / total[a, new[a][h]]
+    return dict(out)
+
+
+def gap(one: dict[Any, float], other: dict[Any, float]) -> float:
+    """Largest difference; infinite when they name other things."""
+    if one.keys() != other.keys():
+        return float("inf")
+    return max(abs(one[name] - other[name]) for name in one)
+
+
+def distance(one: LatentParameters, other: LatentParameters) -> float:
+    return gap(as_numbers(one), as_numbers(other))
+
+
+@given(SEEDS)
+def test_joined_states_are_weighted_means_and_sums(seed: int) -> None:
+    parameters = drawn(seed)
+    at = joining(parameters, seed)
+    found = join_states(parameters, *at)
+    assert found.n_states.tolist() == [int(states.max()) + 1 for states in at.joined]
+    assert gap(as_numbers(found), merged_slowly(parameters, at)) < CLOSE
+
+
+@given(SEEDS)
+def test_joined_probabilities_still_sum_to_one(seed: int) -> None:
+    parameters = drawn(seed)
+    found = join_states(parameters, *joining(parameters, seed))
+    used = np.unique(np.concatenate([parameters.symbols_of[:, 0], parameters.symbol_of_pair]))
+    total = np.split(found.state_totals(), found.state_start[1:-1])
+    for a, sums in enumerate(total):
+        np.testing.assert_allclose(sums, 1.0 if a in used else 0.0, rtol=0, atol=CLOSE)
+    assert found.root.sum() == pytest.approx(1.0, abs=CLOSE)
+
+
+@given(SEEDS)
+def test_copies_without_noise_are_undone(seed: int) -> None:
+    """Whatever weights the copies have: they are all the same."""
+    parameters, rng = drawn(seed), np.random.default_rng(seed)
+    old = [
+        np.sort(np.concatenate([np.arange(m), rng.integers(0, m, rng.integers(0, 4))]))
+        for m in parameters.n_states.tolist()
+    ]
+    copied = copy_states(parameters, old, None)
+    weight = rng.gamma(1.0, size=int(copied.n_states.sum()))
+    assert distance(join_states(copied, old, weight), parameters) < CLOSE
+    noisy = copy_states(parameters, old, rng)
+    assert distance(join_states(noisy, old, weight), parameters) > 1e-6  # noise is not undone
+
+
+@given(SEEDS)
+def test_joining_nothing_changes_nothing(seed: int) -> None:
+    parameters = drawn(seed)
+    apart = [np.arange(m) for m in parameters.n_states.tolist()]
+    weight = joining(parameters, seed).weight
+    assert distance(join_states(parameters, apart, weight), parameters) < CLOSE
+
+
+@given(SEEDS)
+def test_joining_in_two_steps_is_joining_at_once(seed: int) -> None:
+    """A joined state is as frequent as its parts together."""
+    parameters = drawn(seed)
+    first = joining(parameters, seed)
+    between = join_states(parameters, *first)
+    parts = zip(first.joined, np.split(first.weight, parameters.state_start[1:-1]), strict=True)
+    weight = np.concatenate([np.bincount(states, part) for states, part in parts])
+    second = joining(between, seed + 1)
+    at_once = [then[states] for states, then in zip(first.joined, second.joined, strict=True)]
+    found = join_states(between, second.joined, weight)
+    assert distance(found, join_states(parameters, at_once, first.weight)) < CLOSE
+
+
+def test_states_that_nobody_uses_have_a_mean() -> None:
+    parameters = drawn(1)
+    joined = [np.zeros(m, np.int64) for m in parameters.n_states.tolist()]
+    found = join_states(parameters, joined, np.zeros(int(parameters.n_states.sum())))
+    alike = Joining(joined, np.ones(int(parameters.n_states.sum())))
+    assert gap(as_numbers(found), merged_slowly(parameters, alike)) < CLOSE
+
+
+def unweighted(at: Joining) -> Joining:
+    return at._replace(weight=np.ones_like(at.weight))
+
+
+def other_weights(at: Joining) -> Joining:
+    """The wrong share: that of the state behind."""
+    return at._replace(weight=np.roll(at.weight, 1))
+
+
+@pytest.mark.parametrize("mutant", [unweighted, other_weights])
+def test_other_weights_are_noticed(mutant: Callable[[Joining], Joining]) -> None:
+    gaps = []
+    for seed in range(10):
+        parameters = drawn(seed)
+        at = joining(parameters, seed)
+        found = join_states(parameters, *mutant(at))
+        gaps.append(gap(as_numbers(found), merged_slowly(parameters, at)))
+    assert max(gaps) > 0.1
+    assert np.median(gaps) > 1e-3
+
+
+def test_states_that_copy_states_change_no_probability() -> None:
+    at = case(4)
+    before = ExpectedCounts.of(at.shard, at.parameters).log_likelihood
+    rng = np.random.default_rng(0)
+    old = [
+        np.concatenate([np.arange(m), rng.integers(0, m, rng.integers(0, 3))])
+        for m in at.parameters.n_states.tolist()
+    ]
+    copied = copy_states(at.parameters, old, None)
+    assert copied.n_states.sum() > at.parameters.n_states.sum()
+    after = ExpectedCounts.of(at.shard, copied).log_likelihood
+    assert after == pytest.approx(before, rel=1e-13)  # the same sums in another order
 
 
 # -- siblings ---------------------------------------------------------------------------------
@@ -118,9 +294,9 @@ def test_a_split_without_noise_is_undone_by_merging() -> None:
     """Parameters and likelihood are as before, to rounding."""
     at = trained(2)
     old = [np.repeat(np.arange(m), 2) for m in at.parameters.n_states.tolist()]
-    copied = at.parameters.restated(old, None)
+    copied = copy_states(at.parameters, old, None)
     assert at.log_likelihood(copied) == pytest.approx(at.log_likelihood(at.parameters), rel=1e-12)
-    back = merge_siblings(at.trees, copied, np.concatenate(old), 1.0, 1)
+    back = merge_siblings(at.trees, copied, np.concatenate(old), 1.0)
     assert back.n_states.tolist() == at.parameters.n_states.tolist()
     for name in PARTS:
         found, expected = getattr(back, name), getattr(at.parameters, name)
@@ -131,13 +307,13 @@ def test_a_split_without_noise_is_undone_by_merging() -> None:
 def test_copies_cost_nothing() -> None:
     at = trained(2)
     old = [np.repeat(np.arange(m), 2) for m in at.parameters.n_states.tolist()]
-    copied = at.parameters.restated(old, None)
+    copied = copy_states(at.parameters, old, None)
     pairs = sibling_pairs(copied, np.concatenate(old))
     assert len(pairs) == at.parameters.n_states.sum()
     # shares of any size: both states behave alike. Each node's logarithm is off by rounding
     share = np.random.default_rng(0).uniform(size=len(pairs))
-    assert np.abs(at.trees.merge_losses(copied, pairs, share, 1)).max() < 1e-9
-    assert np.abs(at.trees.merge_losses(at.parameters, at.pairs, at.share, 1)).max() > 1
+    assert np.abs(at.trees.merge_losses(copied, pairs, share)).max() < 1e-9
+    assert np.abs(at.trees.merge_losses(at.parameters, at.pairs, at.share)).max() > 1
 
 
 # -- what a merge costs -----------------------------------------------------------------------
@@ -152,7 +328,7 @@ class Costs(NamedTuple):
 
 def costs_of_trees(at: Trained, symbol: int, share: Array, n_nodes: range) -> Costs:
     """Over the trees in which a symbol occurs so often, tree by tree and pair by pair."""
-    bank = at.trees.bank
+    bank = dev()
     pairs, share = at.pairs[at.pairs[:, 0] == symbol], share[at.pairs[:, 0] == symbol]
     joined = [with_one_pair_joined(at, pair) for pair in pairs]
     predicted, true = [], []
@@ -200,7 +376,7 @@ def test_a_wrong_share_is_noticed(wrong: str) -> None:
 def test_costs_over_a_treebank_are_about_right(levels: tuple[int, ...]) -> None:
     """Measured: sums that differ by 1 %, correlations of 0.9994 and of ranks of 1."""
     at = trained(*levels)
-    predicted = at.trees.merge_losses(at.parameters, at.pairs, at.share, 1)
+    predicted = at.trees.merge_losses(at.parameters, at.pairs, at.share)
     before = at.log_likelihood(at.parameters)
     joined = (with_one_pair_joined(at, pair) for pair in at.pairs)
     true = np.array([before - at.log_likelihood(one) for one in joined])
@@ -212,9 +388,14 @@ def test_costs_over_a_treebank_are_about_right(levels: tuple[int, ...]) -> None:
 
 def test_shards_do_not_matter() -> None:
     at = trained(2, 4)
-    whole = at.trees.merge_losses(at.parameters, at.pairs, at.share, 1)
-    parts = TrainingTrees(at.trees.bank, 3).merge_losses(at.parameters, at.pairs, at.share, 2)
-    np.testing.assert_allclose(parts, whole, rtol=1e-9, atol=1e-10)
+    whole = at.trees.merge_losses(at.parameters, at.pairs, at.share)
+    one, *more = (
+        training_trees(shards_of(dev(), 7), jobs).merge_losses(at.parameters, at.pairs, at.share)
+        for jobs in (1, 2, 3)
+    )
+    np.testing.assert_allclose(one, whole, rtol=1e-9, atol=1e-10)
+    for losses in more:
+        np.testing.assert_array_equal(losses, one)
 
 
 # -- which splits are undone ------------------------------------------------------------------
@@ -223,13 +404,13 @@ def test_shards_do_not_matter() -> None:
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.5, 0.99])
 def test_the_cheapest_pairs_are_joined(fraction: float) -> None:
     at = trained(2, 4)
-    losses = at.trees.merge_losses(at.parameters, at.pairs, at.share, 1)
+    losses = at.trees.merge_losses(at.parameters, at.pairs, at.share)
     n = int(fraction * len(losses))
     chosen = at.pairs[np.argsort(losses)[:n]]
     expected = at.parameters.n_states - np.bincount(
         chosen[:, 0], minlength=len(at.parameters.n_states)
     )
-    found = merge_siblings(at.trees, at.parameters, at.origin, fraction, 1)
+    found = merge_siblings(at.trees, at.parameters, at.origin, fraction)
     assert found.n_states.tolist() == expected.tolist()
     joined = np.concatenate([chosen[:, 0], chosen[:, 0]])
     for a in set(range(len(expected))) - set(joined.tolist()):  # others keep their words
@@ -244,15 +425,15 @@ def test_copies_go_first() -> None:
     at = trained(2)
     m = at.parameters.n_states
     copied = np.flatnonzero(m == 1)
-    doubled = at.parameters.restated([np.arange(2) % n for n in m.tolist()], None)
+    doubled = copy_states(at.parameters, [np.arange(2) % n for n in m.tolist()], None)
     origin = np.zeros(2 * len(m), np.int64)
     pairs = sibling_pairs(doubled, origin)
     assert len(pairs) == len(m)
-    cost = at.trees.merge_losses(doubled, pairs, np.full(len(m), 0.5), 1)
+    cost = at.trees.merge_losses(doubled, pairs, np.full(len(m), 0.5))
     idle = np.setdiff1d(np.flatnonzero(cost < 1e-6), copied)
     assert len(idle) == 1  # a tag with one word and one place, whose states cannot differ
     fraction = (len(copied) + len(idle) + 0.5) / len(m)
-    found = merge_siblings(at.trees, doubled, origin, fraction, 1)
+    found = merge_siblings(at.trees, doubled, origin, fraction)
     assert np.flatnonzero(found.n_states == 1).tolist() == sorted([*copied, *idle])
 
 
@@ -261,7 +442,7 @@ def test_merging_costs_little_and_em_wins_it_back() -> None:
     at = trained(2)
     before = at.log_likelihood(at.trees.plain_parameters())
     won = at.log_likelihood(at.parameters) - before
-    merged = merge_siblings(at.trees, at.parameters, at.origin, 0.5, 1)
+    merged = merge_siblings(at.trees, at.parameters, at.origin, 0.5)
     again = climbed(at.trees, merged, 6)
     assert merged.n_states.sum() < at.parameters.n_states.sum()
     assert at.log_likelihood(merged) - before > 0.7 * won

@@ -14,11 +14,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shards import shards_of
 
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
+from sapwood.estimators.maximise import normalise, smooth
+from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.states import copy_states
 from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.execute import Threads
 from sapwood.kernels import treebank_em as kernel
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts, TreeShard, vectors
@@ -36,6 +41,7 @@ TREES = (
     "(I (U z))",  # a root that is a tag
 )
 Array = np.ndarray
+COUNTS = ("rules", "words", "root", "log_likelihood")
 
 
 @dataclass
@@ -48,17 +54,21 @@ class Case:
 
     @property
     def shard(self) -> TreeShard:
-        return self.trees.shards[0]
+        return self.trees.shards.items[0]
+
+
+def training_trees(bank: Treebank, jobs: int = 1) -> TrainingTrees:
+    return TrainingTrees(PCFG().prepare(bank, Threads(jobs)))
 
 
 def case(seed: int, *, zeros: float = 0.0) -> Case:
     """1 to 3 states a symbol; a share `zeros` of all numbers is 0, but never a whole vector."""
     rng = np.random.default_rng(seed)
     bank = Treebank.from_trees([Tree.parse(text) for text in TREES])
-    trees = TrainingTrees(bank, 1)
+    trees = training_trees(bank)
     plain = trees.plain_parameters()
     states = [np.zeros(m, np.int64) for m in rng.integers(1, 4, len(plain.n_states))]
-    copied = plain.restated(states, None)
+    copied = copy_states(plain, states, None)
 
     def shaken(numbers: Array) -> Array:
         kept = rng.random(len(numbers)) >= zeros
@@ -70,7 +80,8 @@ def case(seed: int, *, zeros: float = 0.0) -> Case:
     rules[copied.rule_start[:-1]] += 0.01
     root = shaken(copied.root)
     root[copied.state_start[:-1]] += 0.01
-    return Case(bank, trees, replace(copied, root=root, rules=rules, words=words).normalised())
+    parameters = normalise(replace(copied, root=root, rules=rules, words=words))
+    return Case(bank, trees, parameters)
 
 
 # -- the twin ---------------------------------------------------------------------------------
@@ -158,7 +169,9 @@ def test_totals_are_the_counts_of_the_trees() -> None:
     per_rule = np.add.reduceat(found.rules, at.parameters.rule_start[:-1])
     np.testing.assert_allclose(per_rule, counted, rtol=CLOSE)
     per_pair = np.add.reduceat(found.words, at.parameters.word_start[:-1])
-    np.testing.assert_allclose(per_pair, at.trees.pair_count, rtol=CLOSE)
+    leaf, n_words = at.bank.word >= 0, len(at.bank.inventory.words)
+    _, counted = np.unique(at.bank.label[leaf] * n_words + at.bank.word[leaf], return_counts=True)
+    np.testing.assert_allclose(per_pair, counted, rtol=CLOSE)
     assert found.root.sum() == pytest.approx(at.bank.n_trees, rel=CLOSE)
 
 
@@ -166,14 +179,22 @@ def test_totals_are_the_counts_of_the_trees() -> None:
 def test_shards_add_up(n_shards: int) -> None:
     at = case(1)
     whole = ExpectedCounts.of(at.shard, at.parameters)
-    parts = TrainingTrees(at.bank, n_shards)
-    assert 1 < len(parts.shards) <= n_shards
-    for jobs in (1, 2):
-        total = parts.expect(at.parameters, jobs)
-        for name in ("rules", "words", "root", "log_likelihood"):
-            np.testing.assert_allclose(
-                getattr(total, name), getattr(whole, name), rtol=CLOSE, atol=CLOSE
-            )
+    trees = training_trees(shards_of(at.bank, n_shards))
+    assert 1 < len(trees.shards) <= n_shards
+    total = trees.expect(at.parameters)
+    for name in COUNTS:
+        np.testing.assert_allclose(
+            getattr(total, name), getattr(whole, name), rtol=CLOSE, atol=CLOSE
+        )
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_threads_change_no_bit(jobs: int) -> None:
+    """A sum over shards has one shape, whoever adds."""
+    at = forest(7, 40, [3, 2])
+    one, many = (training_trees(shards_of(at.bank, 7), n).expect(at.parameters) for n in (1, jobs))
+    for name in COUNTS:
+        np.testing.assert_array_equal(getattr(many, name), getattr(one, name))
 
 
 # -- vectors ----------------------------------------------------------------------------------
@@ -221,10 +242,10 @@ def test_a_tree_of_three_thousand_words_neither_underflows_nor_drifts() -> None:
         word = str(rng.choice(["x", "y"]))
         tree = Tree("S", [Tree("A", word), tree] if rng.random() < 0.5 else [tree, Tree("B", word)])
     bank = Treebank.from_trees([tree])
-    trees = TrainingTrees(bank, 1)
+    trees = training_trees(bank)
     plain = trees.plain_parameters()
-    parameters = plain.restated([np.zeros(4, np.int64)] * len(plain.n_states), rng)
-    beta, alpha, _, log_likelihood, _ = vectors(trees.shards[0], parameters)
+    parameters = copy_states(plain, [np.zeros(4, np.int64)] * len(plain.n_states), rng)
+    beta, alpha, _, log_likelihood, _ = vectors(trees.shards.items[0], parameters)
     assert -np.inf < log_likelihood < -745
     # rounding of 3,000 products in a row, 1e-16 each
     np.testing.assert_allclose((alpha * beta).sum(axis=1), 1.0, rtol=0, atol=1e-11)
@@ -307,16 +328,16 @@ def forest(seed: int, n_trees: int, n_states: list[int]) -> Case:
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, int(rng.integers(2, 9))) for _ in range(n_trees)]
     bank = Treebank.from_trees(trees)
-    training = TrainingTrees(bank, 1)
+    training = training_trees(bank)
     plain = training.plain_parameters()
     sizes = [n_states[a % len(n_states)] for a in range(len(plain.n_states))]
-    copied = plain.restated([np.zeros(m, np.int64) for m in sizes], None)
+    copied = copy_states(plain, [np.zeros(m, np.int64) for m in sizes], None)
 
     def shaken(numbers: Array) -> Array:
         return numbers * rng.gamma(0.5, size=len(numbers)) + 1e-12
 
     parts = {name: shaken(getattr(copied, name)) for name in ("root", "rules", "words")}
-    return Case(bank, training, replace(copied, **parts).normalised())
+    return Case(bank, training, normalise(replace(copied, **parts)))
 
 
 def assert_like_node_by_node(shard: TreeShard, parameters: LatentParameters) -> None:
@@ -365,8 +386,8 @@ def test_large_and_small_groups_of_one_rule() -> None:
 
 def test_rules_that_a_shard_lacks_count_nothing() -> None:
     at = forest(3, 6, [3, 2])
-    parts = TrainingTrees(at.bank, 6)
-    lacking = [shard for shard in parts.shards if (np.diff(shard.by_rule.starts) == 0).any()]
+    shards = training_trees(shards_of(at.bank, 6)).shards.items
+    lacking = [shard for shard in shards if (np.diff(shard.by_rule.starts) == 0).any()]
     assert lacking
     for shard in lacking:
         assert_like_node_by_node(shard, at.parameters)
@@ -397,7 +418,7 @@ def test_too_many_states_are_refused() -> None:
 def groups_across_levels(at: Case, patch: pytest.MonkeyPatch) -> None:
     """One group a rule, whatever the heights: parents are done before their children."""
     at.shard.up = at.shard.by_rule
-    at.parameters = at.parameters.smoothed(0.5, 0.5)  # vectors left in memory must not be right
+    at.parameters = smooth(at.parameters, 0.5, 0.5)  # vectors left in memory must not be right
 
 
 def last_block_left_out(at: Case, patch: pytest.MonkeyPatch) -> None:
@@ -536,7 +557,7 @@ def test_merge_losses(share: float) -> None:
 def test_merging_copies_loses_nothing() -> None:
     at = case(0)
     doubled = [np.repeat(np.arange(m), 2) for m in at.parameters.n_states.tolist()]
-    at.parameters = at.parameters.restated(doubled, None)
+    at.parameters = copy_states(at.parameters, doubled, None)
     pairs, found = losses(at, 0.5)
     twins = np.array([j == i + 1 and i % 2 == 0 for _, i, j in pairs])
     np.testing.assert_allclose(found[twins], 0.0, rtol=0, atol=CLOSE)
@@ -561,93 +582,6 @@ def test_mix_states(amount: float) -> None:
         pulled = (1 - amount) * scaled + amount * scaled.mean(axis=0)
         expected.append((pulled / after[at : at + n, None]).ravel())
     np.testing.assert_allclose(found, np.concatenate(expected), rtol=CLOSE)
-
-
-# -- parameters -------------------------------------------------------------------------------
-
-
-def test_states_that_copy_states_change_no_probability() -> None:
-    at = case(4)
-    before = ExpectedCounts.of(at.shard, at.parameters).log_likelihood
-    rng = np.random.default_rng(0)
-    old = [
-        np.concatenate([np.arange(m), rng.integers(0, m, rng.integers(0, 3))])
-        for m in at.parameters.n_states.tolist()
-    ]
-    copied = at.parameters.restated(old, None)
-    assert copied.n_states.sum() > at.parameters.n_states.sum()
-    after = ExpectedCounts.of(at.shard, copied).log_likelihood
-    assert after == pytest.approx(before, rel=1e-13)  # the same sums in another order
-
-
-def test_normalised_probabilities_sum_to_one() -> None:
-    p = case(1).parameters
-    total = np.zeros(int(p.state_start[-1]))
-    for r, (a, b, c) in enumerate(p.symbols_of.tolist()):
-        tensor = p.rules[p.rule_start[r] : p.rule_start[r + 1]].reshape(p.n_states[[a, b, c]])
-        total[p.state_start[a] : p.state_start[a + 1]] += tensor.sum(axis=(1, 2))
-    for pair, a in enumerate(p.symbol_of_pair.tolist()):
-        total[p.state_start[a] : p.state_start[a + 1]] += (
-            p.words[p.word_start[pair] : p.word_start[pair + 1]]
-        )  # fmt: skip
-    np.testing.assert_allclose(total, 1.0, rtol=CLOSE)
-    assert p.root.sum() == pytest.approx(1.0, rel=CLOSE)
-
-
-def slow_m_step(p: LatentParameters, rules: float, words: float) -> LatentParameters:
-    """Pull states to their mean, then normalise: block by block."""
-
-    def pulled(numbers: Array, starts: Array, symbols: Array, amount: float) -> list[Array]:
-        blocks = np.split(numbers, starts[1:-1])
-        blocks = [b.reshape(p.n_states[a], -1) for b, a in zip(blocks, symbols, strict=True)]
-        return [(1 - amount) * b + amount * b.mean(axis=0) for b in blocks]
-
-    tensors = pulled(p.rules, p.rule_start, p.symbols_of[:, 0], rules)
-    vectors_ = pulled(p.words, p.word_start, p.symbol_of_pair, words)
-    total = [np.zeros(m) for m in p.n_states]
-    symbols = [*p.symbols_of[:, 0], *p.symbol_of_pair]
-    for block, a in zip([*tensors, *vectors_], symbols, strict=True):
-        total[a] += block.sum(axis=1)
-    safe = [np.where(t > 0, t, 1.0) for t in total]
-    done = [
-        (b / safe[a][:, None]).ravel() for b, a in zip([*tensors, *vectors_], symbols, strict=True)
-    ]
-    n = len(tensors)
-    return replace(
-        p, root=p.root / p.root.sum(), rules=np.concatenate(done[:n]),
-        words=np.concatenate(done[n:]),
-    )  # fmt: skip
-
-
-def raw_counts(seed: int, n_states: list[int]) -> LatentParameters:
-    """Counts as an E-step leaves them, with one state of one phrase that nobody uses."""
-    rng = np.random.default_rng(seed)
-    p = forest(seed, 5, n_states).parameters
-    parts = {name: getattr(p, name) * rng.uniform(0.1, 9.0) for name in ("root", "rules", "words")}
-    a = int(p.symbols_of[0, 0])
-    for r in np.flatnonzero(p.symbols_of[:, 0] == a).tolist():
-        row = (p.rule_start[r + 1] - p.rule_start[r]) // p.n_states[a]
-        parts["rules"][p.rule_start[r] : p.rule_start[r] + row] = 0.0
-    return replace(p, **parts)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    st.integers(0, 10_000), st.lists(st.integers(1, 18), min_size=1, max_size=4),
-    st.sampled_from([(0.0, 0.0), (0.03, 0.1), (0.0, 0.5), (0.9, 0.0)]),
-)  # fmt: skip
-def test_m_steps(seed: int, n_states: list[int], amounts: tuple[float, float]) -> None:
-    counts = raw_counts(seed, n_states)
-    before = {name: getattr(counts, name).copy() for name in ("root", "rules", "words")}
-    plain = slow_m_step(counts, 0.0, 0.0)
-    for found, expected in (
-        (counts.normalised(), plain),
-        (counts.smoothed(*amounts), slow_m_step(counts, *amounts)),
-        (counts.maximised(*amounts), slow_m_step(plain, *amounts)),
-    ):
-        for name, numbers in before.items():
-            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=CLOSE)
-            np.testing.assert_array_equal(getattr(counts, name), numbers)  # the input stays
 
 
 # -- compilation ------------------------------------------------------------------------------
