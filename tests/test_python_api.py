@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import sapwood as sw
+from sapwood.errors import NotFittedError
+from sapwood.execute import Threads
 
 ESTIMATORS = (
     sw.PCFG, sw.SpectralLPCFG, sw.EMLPCFG, sw.ClusterLPCFG, sw.PivotLPCFG, sw.SpanCRF,
@@ -85,7 +87,8 @@ def test_nltk_trees_train_the_same_grammar(bank: sw.Treebank, model: sw.LatentGr
 
 def test_trees_given_as_objects_are_cleaned() -> None:
     raw = sw.Tree.parse("(S (NP-SBJ-1 (NNS dogs)) (VP (VBP bark) (NP (-NONE- *T*-1))))")
-    assert sw.PCFG().fit([raw]).bank_[0] == sw.clean(raw)
+    (read,) = sw.PCFG().prepare([raw], Threads()).shards.items
+    assert read[0] == sw.clean(raw)
 
 
 @pytest.mark.parametrize("source", [[1, 2], [None], ["(S (A a))", 3]])

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.estimators import crf
+from sapwood.estimators.training_data import TrainingData
+from sapwood.execute import Threads
 from sapwood.inference import charts
 from sapwood.inference.charts import PrunedChart, pruned_charts, right_chart
 from sapwood.kernels import span_features as kernel
@@ -44,8 +47,9 @@ def dev() -> list[sw.Tree]:
 
 
 @cache
-def plain() -> sw.PCFG:
-    return sw.PCFG().fit(train())
+def prepared() -> TrainingData:
+    """The training trees are binary as they were read: their rows are those of `train()`."""
+    return sw.PCFG().prepare(train(), Threads())
 
 
 @pytest.fixture(scope="module")
@@ -102,44 +106,41 @@ def assert_marked(model: LatentGrammar, bank: Treebank, tree: int, threshold: fl
 @pytest.mark.parametrize("threshold", [1e-3, 0.5])
 def test_just_the_nodes_and_edges_of_the_right_tree_are_marked(threshold: float) -> None:
     """Also at a threshold that leaves hardly more than the right tree."""
-    fit = plain()
     n_checked = 0
     for tree in range(0, train().n_trees, 7):
         if len(train().words(tree)) > 1:
-            assert_marked(fit.model_, fit.bank_, tree, threshold)
+            assert_marked(prepared().grammar, train(), tree, threshold)
             n_checked += 1
     assert n_checked > 300
 
 
 def test_a_right_tree_that_pruning_would_drop_is_kept() -> None:
-    fit = plain()
-    n_lost = 0
+    plain, n_lost = prepared().grammar, 0
     for tree in range(0, train().n_trees, 7):
         words = train().words(tree)
         if len(words) == 1:
             continue
-        pruned = next(pruned_charts(fit.model_, words, 0.3, 0.3), None)
+        pruned = next(pruned_charts(plain, words, 0.3, 0.3), None)
         kept = set()
         if pruned is not None:
             forest = pruned.forest
             columns = (forest.symbol, forest.start, forest.end)
             kept = set(zip(*(x.tolist() for x in columns), strict=True))
-        spans, _ = right_parts(fit.bank_, tree)
+        spans, _ = right_parts(train(), tree)
         if not kept.issuperset(spans):
             n_lost += 1
-            assert_marked(fit.model_, fit.bank_, tree, 0.3)
+            assert_marked(plain, train(), tree, 0.3)
     assert n_lost > 50
 
 
 def test_a_grammar_that_cannot_parse_the_sentence_still_has_its_tree() -> None:
     """Without any root symbol all posteriors are 0; only the right tree is left, and is certain."""
-    fit = plain()
-    tree = 0
-    none = np.zeros_like(fit.model_.root)
+    plain, tree = prepared().grammar, 0
+    none = np.zeros_like(plain.root)
     model = replace(
-        fit.model_, root=none, coarse=replace(fit.model_.coarse, root=none), is_probabilistic=False
+        plain, root=none, coarse=replace(plain.coarse, root=none), is_probabilistic=False
     )
-    chart = assert_marked(model, fit.bank_, tree, 1e-3)
+    chart = assert_marked(model, train(), tree, 1e-3)
     forest = chart.forest
     assert len(forest.symbol) == 2 * len(train().words(tree)) - 1
     total, items, _ = kernel.log_linear_posteriors(
@@ -151,10 +152,11 @@ def test_a_grammar_that_cannot_parse_the_sentence_still_has_its_tree() -> None:
 
 def test_other_ways_to_make_trees_binary() -> None:
     for ways in ({"binarise": "right"}, {"binarise": "left", "horizontal": 0}, {"vertical": 2}):
-        fit = sw.PCFG(**ways).fit(train()[:200])
+        data = sw.PCFG(**ways).prepare(train()[:200], Threads())
+        (bank,) = data.shards.items
         for tree in range(0, 200, 11):
-            if len(train().words(tree)) > 1:
-                assert_marked(fit.model_, fit.bank_, tree, 1e-3)
+            if len(bank.words(tree)) > 1:
+                assert_marked(data.grammar, bank, tree, 1e-3)
 
 
 def test_a_mutant_that_forgets_the_children_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,10 +166,9 @@ def test_a_mutant_that_forgets_the_children_is_noticed(monkeypatch: pytest.Monke
         return right[packed.head].astype(float)  # type: ignore[attr-defined]
 
     monkeypatch.setattr(charts, "_right_edges", careless)
-    fit = plain()
     ambiguous = next(tree for tree in range(100) if len(train().words(tree)) > 15)
     with pytest.raises(AssertionError):
-        assert_marked(fit.model_, fit.bank_, ambiguous, 1e-3)
+        assert_marked(prepared().grammar, train(), ambiguous, 1e-3)
 
 
 # -- features in training and parsing ---------------------------------------------------------
@@ -188,7 +189,7 @@ def features_by_place(model: FeatureGrammar, chart: PrunedChart) -> dict[tuple[i
 
 
 def test_features_are_the_same_in_training_and_parsing(fitted: sw.SpanCRF) -> None:
-    model, bank = fitted.model_, plain().bank_
+    model, bank = fitted.model_, train()
     long = [tree for tree in range(200) if len(bank.words(tree)) > 3]
     for tree in long[::13]:
         words = bank.words(tree)
@@ -217,8 +218,8 @@ def test_the_likelihood_rises_from_pass_to_pass(fitted: sw.SpanCRF) -> None:
 
 def test_the_steps_are_those_of_the_gradient() -> None:
     """One step at a small rate raises the likelihood of its own sentence by what it promises."""
-    model = crf._untrained(plain().model_, plain().bank_)
-    example = crf._example(model, plain().bank_, 0)
+    model = crf._untrained(prepared())
+    example = crf._example(model, train(), 0)
     assert example is not None
     n = len(model.feature_weights)
     w, rate = np.random.default_rng(0).normal(size=n) * 0.1, 1e-7
@@ -232,13 +233,13 @@ def test_the_steps_are_those_of_the_gradient() -> None:
 
 def test_it_is_better_than_the_plain_grammar(fitted: sw.SpanCRF) -> None:
     """Measured on the bundled dev trees: 94.6 against 91.2."""
-    assert f1(fitted.model_) > f1(plain().model_) + 2
+    assert f1(fitted.model_) > f1(prepared().grammar) + 2
 
 
 def test_weights_are_averaged_over_the_last_half() -> None:
     """Of one pass there is nothing to average; of two the mean is not the last."""
     bank, size = train()[:100], 1 << 18
-    model = crf._untrained(*_plain_of(bank))
+    model = crf._untrained(sw.PCFG().prepare(bank, Threads()))
     made = [crf._example(model, bank, tree) for tree in range(bank.n_trees)]
     examples = [example for example in made if example is not None]
     learner = sw.SpanCRF(passes=4)
@@ -255,22 +256,19 @@ def test_weights_are_averaged_over_the_last_half() -> None:
     assert not np.allclose(found, np.mean(kept, axis=0), atol=1e-6)
 
 
-def _plain_of(bank: Treebank) -> tuple[LatentGrammar, Treebank]:
-    fit = sw.PCFG().fit(bank)
-    return fit.model_, fit.bank_
-
-
 @pytest.fixture(scope="module")
 def short() -> Treebank:
     return sw.bundled_treebank("train")[:150]
 
 
 def test_a_seed_means_a_model_and_jobs_mean_nothing(short: Treebank) -> None:
-    one, again, threads, other = (
-        sw.SpanCRF(passes=2, seed=seed, n_jobs=jobs).fit(short)
-        for seed, jobs in ((0, 1), (0, 1), (0, 2), (1, 1))
-    )
-    for same in (again, threads):
+    one, again, threads, shards, other = (
+        sw.SpanCRF(passes=2, seed=seed, n_jobs=jobs).fit(bank)
+        for seed, jobs, bank in (
+            (0, 1, short), (0, 1, short), (0, 2, short), (0, 3, shards_of(short, 4)), (1, 1, short)
+        )
+    )  # fmt: skip
+    for same in (again, threads, shards):
         assert same.model_.feature_weights.tobytes() == one.model_.feature_weights.tobytes()
         assert same.info_.log_likelihoods == one.info_.log_likelihoods
     assert other.model_.feature_weights.tobytes() != one.model_.feature_weights.tobytes()

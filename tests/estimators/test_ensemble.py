@@ -16,9 +16,11 @@ from sapwood.estimators import budget, crf, ensemble
 from sapwood.estimators import panel as panel_module
 from sapwood.estimators.budget import Clock
 from sapwood.estimators.candidates import PLAN, Candidate, estimator_of
-from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.ensemble import Trial, _Mix
 from sapwood.estimators.panel import Panel
+from sapwood.estimators.training_data import TrainingData
+from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.execute import Threads
 from sapwood.inference.parser import MIDDLE
 from sapwood.models.feature_grammar import FeatureGrammar
 
@@ -164,8 +166,12 @@ class Grades:
         return self.figures[tuple(sorted(members))]
 
 
+def prepared(bank: Treebank) -> TrainingData:
+    return sw.PCFG().prepare(bank, Threads())
+
+
 def mix_without_dev(seconds: float | None = None) -> _Mix:
-    return _Mix(None, 1, Clock(seconds, sw.bundled_treebank("dev")[:10], 1))
+    return _Mix(None, 1, Clock(seconds, prepared(sw.bundled_treebank("dev")[:10]), 1))
 
 
 def path_of(figures: dict[tuple[int, ...], float], n: int) -> tuple[list[int], Grades]:
@@ -286,7 +292,8 @@ def test_no_budget_is_no_limit(bank: Treebank, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_clock_learns_from_what_was_trained(bank: Treebank) -> None:
-    clock = Clock(60.0, bank, 1)
+    data = prepared(bank)
+    clock = Clock(60.0, data, 1)
     em, more, other = Candidate("em", 4), Candidate("em", 16), Candidate("crf")
     before = [clock.expected(c) for c in (em, more, other)]
     assert 0 < before[0] < before[1]
@@ -296,13 +303,13 @@ def test_the_clock_learns_from_what_was_trained(bank: Treebank) -> None:
     clock.learn(other, before[2])
     assert [clock.expected(c) for c in (em, other)] == pytest.approx([after[0], before[2]])
     assert 0 < clock.left <= 60
-    assert Clock(60.0, bank, 1, spent=50.0).left <= 10
+    assert Clock(60.0, data, 1, spent=50.0).left <= 10
 
 
 def test_first_guesses_are_of_the_right_size(bank: Treebank) -> None:
     """Within a factor of ten, on any machine: what is off by more is a mistake in units."""
-    whole = sw.bundled_treebank("train")
-    small, large = Clock(60.0, bank, 1), Clock(60.0, whole, 1)
+    few, whole = prepared(bank), prepared(sw.bundled_treebank("train"))
+    small, large = Clock(60.0, few, 1), Clock(60.0, whole, 1)
     for candidate in PLAN:
         assert 0.001 < large.expected(candidate) < 60
         assert small.expected(candidate) <= large.expected(candidate)
@@ -519,13 +526,13 @@ def test_a_training_without_end_is_stopped(
 ) -> None:
     """EM's iterations turn out to take ten seconds each."""
     ticks = Ticks(monkeypatch, COSTS | {"em": 0.0})
-    slow = EMLPCFG._step
+    quick = TrainingTrees.expect
 
-    def step(*args: object) -> object:
+    def slow(*args: object) -> object:
         ticks.now += 10.0
-        return slow(*args)  # type: ignore[arg-type]
+        return quick(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(EMLPCFG, "_step", step)
+    monkeypatch.setattr(TrainingTrees, "expect", slow)
     plan = [PLAN_OF_FOUR[0], Candidate("em", 2), PLAN_OF_FOUR[3]]
     fit = sw.EnsembleLPCFG(30.0, plan=plan).fit(bank[:60], dev)
     verdicts = [trial.verdict.split(":")[0] for trial in fit.info_.trials]

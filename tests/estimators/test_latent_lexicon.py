@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.shards import rows_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.words import signatures
 from sapwood.estimators.latent_lexicon import latent_grammar
 from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.projection import project
 from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.estimators.states import matsuzaki
+from sapwood.estimators.training_data import TrainingData
 from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.execute import Threads
 from sapwood.models.lexicon import Lexicon
 
 RARE = 2  # words seen so often or less teach their classes
@@ -29,8 +33,8 @@ def bank() -> Treebank:
 
 
 @pytest.fixture(scope="module")
-def plain(bank: Treebank) -> PCFG:
-    return PCFG().fit(bank)
+def data(bank: Treebank) -> TrainingData:
+    return PCFG().prepare(bank, Threads())
 
 
 def vectors_of(lexicon: Lexicon) -> Vectors:
@@ -89,13 +93,12 @@ def shares(expected: dict[tuple[int, int], Any], rows: Rows, entries: Vectors) -
     return out
 
 
-def test_states_of_rare_words_are_those_of_their_class(plain: PCFG) -> None:
-    model, bank = plain.model_, plain.bank_
-    trees = TrainingTrees(bank, 1)
+def test_states_of_rare_words_are_those_of_their_class(bank: Treebank, data: TrainingData) -> None:
+    model, trees = data.grammar, TrainingTrees(data)
     target = np.minimum(trees.limit, np.arange(len(trees.limit)) % 3 + 1)
     parameters = matsuzaki(trees.plain_parameters(), target, np.random.default_rng(3))
-    counts = trees.expect(parameters, 1)
-    found = latent_grammar(parameters, counts, plain, trees.pairs, {})
+    counts = trees.expect(parameters)
+    found = latent_grammar(data, trees.pairs, parameters, counts, {})
     n_words = len(bank.inventory.words)
     expected = {
         (code // n_words, code % n_words): e
@@ -116,26 +119,21 @@ def test_states_of_rare_words_are_those_of_their_class(plain: PCFG) -> None:
 
 @pytest.mark.parametrize("trust", [0.0, 0.6, 1.0])
 def test_spectral_emissions_mix_a_words_own_vector_with_its_tags(
-    bank: Treebank, trust: float
+    bank: Treebank, data: TrainingData, trust: float
 ) -> None:
     """c_inf[a -> x] = q(x | a) (trust * mean z over a -> x + (1 - trust) * mean z of a).
 
     A class has the mean over the tokens of its rare words, by where in the sentence they stand.
     """
-    learner = SpectralLPCFG(3, word_trust=trust)
-    projection = learner.project(bank)
-    model = learner.fit(bank).model_
-    bank, m = projection.bank, projection.m
-    n_phrases, label = model.n_phrases, bank.label.astype(int)
-    sigma = {
-        a: (projection.nodes.Y * projection.nodes.Z)[label == a, : m[a]].mean(axis=0)
-        for a in np.unique(label).tolist()
-    }
-    lexicon = projection.plain.model_.lexicon
+    seen, model = project(data, 3), SpectralLPCFG(3, word_trust=trust).fit(data).model_
+    Y, Z = seen.vectors.vectors(rows_of(seen))  # noqa: N806
+    m, n_phrases, label = seen.m, model.n_phrases, bank.label.astype(int)
+    sigma = {a: (Y * Z)[label == a, : m[a]].mean(axis=0) for a in np.unique(label).tolist()}
+    lexicon = data.grammar.lexicon
     rows, of_entry, of_tag = Rows(bank, lexicon), defaultdict(list), defaultdict(list)
     for node in np.flatnonzero(bank.word >= 0).tolist():
         a, word = int(label[node]), int(bank.word[node])
-        z = projection.nodes.Z[node, : m[a]] / sigma[a]
+        z = Z[node, : m[a]] / sigma[a]
         of_tag[a - n_phrases].append(z)
         of_entry[rows.own(word), a - n_phrases].append(z)
         if (row := rows.behind(word, bool(bank.start[node] == 0))) is not None:

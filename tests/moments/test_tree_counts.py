@@ -49,6 +49,23 @@ def test_by_hand(bank: Treebank) -> None:
     }  # fmt: skip
 
 
+def test_words_and_their_pairs_with_tags(bank: Treebank) -> None:
+    counts, words = TreeCounts.of(bank), bank.inventory.words
+    n = counts.words(bank.inventory)
+    assert dict(zip(words, n.tolist(), strict=True)) == {"the": 3, "dog": 4, "sees": 2, "cat": 1}
+    tag, word = np.divmod(counts.pairs, len(words))
+    pairs = [(str(bank.inventory.tags[a]), words[x]) for a, x in zip(tag, word, strict=True)]
+    assert sorted(pairs) == [("DT", "the"), ("NN", "cat"), ("NN", "dog"), ("VB", "sees")]
+    assert (np.diff(counts.pairs) > 0).all()
+
+
+def test_a_part_counts_no_word_of_the_rest(bank: Treebank) -> None:
+    n = TreeCounts.of(bank[1:2]).words(bank.inventory)
+    assert dict(zip(bank.inventory.words, n.tolist(), strict=True)) == {
+        "the": 1, "dog": 1, "sees": 0, "cat": 0
+    }  # fmt: skip
+
+
 def test_shards_add_up(bank: Treebank) -> None:
     whole = TreeCounts.of(bank)
     total = TreeCounts.zero(bank.inventory)

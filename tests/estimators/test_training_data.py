@@ -1,0 +1,117 @@
+"""`TrainingData`: what all estimators learn from, whatever its shards and whoever asks first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.shards import shards_of
+
+import sapwood as sw
+from sapwood.corpus.treebank import Treebank
+from sapwood.errors import SapwoodError
+from sapwood.estimators.lexicon import LexiconSettings
+from sapwood.estimators.training_data import TrainingData
+from sapwood.execute import Threads
+from sapwood.moments.tree_counts import TreeCounts
+
+ESTIMATORS: tuple[Any, ...] = (
+    sw.PCFG(), sw.SpectralLPCFG(3), sw.EMLPCFG(2, iterations=2), sw.ClusterLPCFG(2, iterations=1),
+    sw.PivotLPCFG(2, iterations=1), sw.SpanCRF(passes=1),
+)  # fmt: skip
+ARRAYS = ("n_states", "root", "rules", "rule_weights")
+
+
+@pytest.fixture(scope="module")
+def bank() -> Treebank:
+    return sw.bundled_treebank("dev")[:150]
+
+
+@pytest.fixture(scope="module")
+def data(bank: Treebank) -> TrainingData:
+    return sw.PCFG().prepare(bank, Threads())
+
+
+def is_same(one: sw.LatentGrammar, other: sw.LatentGrammar) -> bool:
+    """Equal to the last bit."""
+    pairs = [(getattr(one, name), getattr(other, name)) for name in ARRAYS]
+    pairs += [(one.lexicon.weights, other.lexicon.weights)]
+    return one.record == other.record and all(np.array_equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_a_treebank_and_its_data_teach_the_same(
+    estimator: Any, bank: Treebank, data: TrainingData
+) -> None:
+    """Also when others have learnt from the data before, and left there what they made."""
+    from_bank = estimator.fit(bank).model_
+    assert is_same(estimator.fit(data).model_, from_bank)
+    assert is_same(estimator.fit(data).model_, from_bank)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[1:], ids=lambda e: type(e).__name__)
+def test_the_estimator_of_the_plain_grammar_stays_as_it_was(estimator: Any, bank: Treebank) -> None:
+    plain = sw.PCFG(binarise="right")
+    before = dict(vars(plain))
+    learner = type(estimator)(**estimator.get_params() | {"plain": plain})
+    assert learner.fit(bank).model_.transform.binarise == "right"
+    assert vars(plain) == before
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_shards_change_no_count(n: int, bank: Treebank, data: TrainingData) -> None:
+    cut = sw.PCFG().prepare(shards_of(bank, n), Threads(2))
+    assert len(cut.shards) == n
+    for name in ("rules", "symbols", "roots", "lexical", "lexical_count"):
+        np.testing.assert_array_equal(getattr(cut.counts, name), getattr(data.counts, name))
+    assert is_same(cut.grammar, data.grammar)
+    for mine, whole in zip(cut.classes, data.classes, strict=True):
+        np.testing.assert_array_equal(mine, whole)
+
+
+def test_classes_are_those_of_the_counted_words(bank: Treebank) -> None:
+    """Words of the inventory that a part lacks are neither rare nor of a class."""
+    part = sw.PCFG().prepare(bank[:20], Threads())
+    count = TreeCounts.of(bank[:20]).words(bank.inventory)
+    assert (count == 0).any()
+    assert (part.classes.class_of_word[:, count == 0] == -1).all()
+    assert (part.classes.class_of_word[:, count == 1] >= 0).all()
+
+
+def test_the_lexicon_is_that_of_the_settings(bank: Treebank) -> None:
+    rare = TrainingData(bank, LexiconSettings(rare_count=1), Threads()).grammar.lexicon
+    ours = sw.PCFG(lexicon=LexiconSettings(rare_count=1)).fit(bank).model_.lexicon
+    assert np.array_equal(rare.weights, ours.weights)
+    assert not np.array_equal(rare.weights, sw.PCFG().fit(bank).model_.lexicon.weights)
+
+
+def test_what_is_made_once_is_kept_by_its_key(bank: Treebank) -> None:
+    data, made = sw.PCFG().prepare(bank[:5], Threads()), []
+
+    def make() -> int:
+        made.append(len(made))
+        return made[-1]
+
+    assert [data.once(key, make) for key in ("a", "b", "a", ("a", 1), "b")] == [0, 1, 0, 2, 1]
+
+
+def test_a_fingerprint_tells_trees_apart(bank: Treebank, data: TrainingData) -> None:
+    def digest(bank: Treebank) -> str:
+        return sw.PCFG().prepare(bank, Threads()).digest()
+
+    assert digest(bank) == data.digest()
+    others = [bank[:-1], bank[::-1], sw.bundled_treebank("train")[:150]]
+    assert len({data.digest(), *map(digest, others)}) == 4
+
+
+def test_what_is_no_treebank_is_refused() -> None:
+    with pytest.raises(SapwoodError, match="expected a treebank, not an int"):
+        sw.PCFG().prepare(3, Threads())  # type: ignore[arg-type]
+    with pytest.raises(SapwoodError, match="horizontal must be"):
+        sw.PCFG(horizontal=-1).prepare(sw.bundled_treebank("dev"), Threads())
+
+
+def test_a_record_counts_the_trees(bank: Treebank, data: TrainingData) -> None:
+    expected = {"method": "x", "trees": 150, "tokens": bank.n_tokens, "seed": 3}
+    assert data.record("x", seed=3) == expected
