@@ -21,7 +21,8 @@ from sapwood.errors import SapwoodError
 from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.em_checkpoint import EMInfo
 from sapwood.estimators.em_steps import EMSettings, Stage, climb
-from sapwood.estimators.maximise import normalise
+from sapwood.estimators.latent_lexicon import latent_grammar
+from sapwood.estimators.maximise import maximise, normalise
 from sapwood.estimators.states import SPLIT_NOISE, copy_states, matsuzaki, split
 from sapwood.estimators.training_data import TrainingData
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
@@ -657,6 +658,20 @@ def test_given_probabilities_are_not_split_when_resumed(tmp_path: Path, dev: Tre
     whole, _ = climb(data, start, as_given, settings)
     assert info.iterations == 6
     assert is_same(resumed, whole)
+
+
+def test_a_step_is_an_expectation_and_a_maximisation(dev: Treebank) -> None:
+    """Rules and words are smoothed by amounts of their own; the lexicon has the counts after."""
+    data = sw.PCFG().prepare(dev, Threads())
+    trees = TrainingTrees(data)
+    start = matsuzaki(
+        trees.plain_parameters(), np.minimum(trees.limit, 3), np.random.default_rng(0)
+    )
+    model, _ = climb(data, start, [Stage("none", 3, 1)], EMSettings({}, 0.3, 0.05))
+    after = maximise(start, trees.expect(start), 0.3, 0.05)
+    expected = latent_grammar(data, trees.pairs, after, trees.expect(after), {})
+    assert is_same(model, expected)
+    assert not np.array_equal(model.rule_weights, start.rules)
 
 
 def test_without_any_stage_the_grammar_is_that_of_the_start(tmp_path: Path, dev: Treebank) -> None:

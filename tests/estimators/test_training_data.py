@@ -97,12 +97,14 @@ def test_what_is_made_once_is_kept_by_its_key(bank: Treebank) -> None:
 
 
 def test_a_fingerprint_tells_trees_apart(bank: Treebank, data: TrainingData) -> None:
-    def digest(bank: Treebank) -> str:
-        return sw.PCFG().prepare(bank, Threads()).digest()
+    def digest(bank: Treebank, n: int = 1) -> str:
+        return sw.PCFG().prepare(shards_of(bank, n), Threads(n)).digest()
 
     assert digest(bank) == data.digest()
     others = [bank[:-1], bank[::-1], sw.bundled_treebank("train")[:150]]
     assert len({data.digest(), *map(digest, others)}) == 4
+    other_end = bank[[*range(149), 0]]
+    assert digest(other_end, 3) != digest(bank, 3) == digest(bank, 3)
 
 
 def test_what_is_no_treebank_is_refused() -> None:
