@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
@@ -21,12 +20,14 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.maximise import maximise
 from sapwood.estimators.registry import METHODS
 from sapwood.estimators.shared_parameters import WithEM
+from sapwood.estimators.states import copy_states
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
+from sapwood.execute import Threads
 from sapwood.kernels import treebank_em
 from sapwood.models.latent_parameters import LatentParameters
-from sapwood.moments.expected_counts import ExpectedCounts
 
 # row of the table: a method, and what is set
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -80,12 +81,6 @@ def flops_of(bank: Treebank, parameters: LatentParameters) -> dict[str, float]:
     return {kernel: products + extra[kernel] for kernel in PHASES}
 
 
-def maximise(parameters: LatentParameters, counts: ExpectedCounts) -> LatentParameters:
-    """The M-step, with smoothing."""
-    new = replace(parameters, root=counts.root, rules=counts.rules, words=counts.words)
-    return new.maximised(*SMOOTHING)
-
-
 def timed(task: Callable[..., Any], times: list[float]) -> Callable[..., Any]:
     """A task that notes its CPU seconds."""
 
@@ -113,20 +108,20 @@ def phase_seconds(expect: Callable[[], object], repeats: int) -> dict[str, float
 
 def speed(bank: Treebank, states: int, repeats: int) -> Speed:
     """Measure an iteration, from copies of the plain grammar."""
-    trees = TrainingTrees(bank, 1)
+    trees = TrainingTrees(sw.PCFG().prepare(bank, Threads()))
     plain = trees.plain_parameters()
     sizes = np.minimum(trees.limit, states)
     copies = [np.zeros(size, np.int64) for size in sizes.tolist()]
-    parameters = plain.restated(copies, np.random.default_rng(0))
-    counts = trees.expect(parameters, 1)
-    maximise(parameters, counts)  # all kernels are compiled now
+    parameters = copy_states(plain, copies, np.random.default_rng(0))
+    counts = trees.expect(parameters)
+    maximise(parameters, counts, *SMOOTHING)  # all kernels are compiled now
 
     def expect() -> object:
-        return trees.expect(parameters, 1)
+        return trees.expect(parameters)
 
     return Speed(
         machine.seconds_of(expect, repeats).least,
-        machine.seconds_of(lambda: maximise(parameters, counts), repeats).least,
+        machine.seconds_of(lambda: maximise(parameters, counts, *SMOOTHING), repeats).least,
         phase_seconds(expect, repeats), flops_of(bank, parameters), 8.0 * parameters.rules.size,
     )  # fmt: skip
 

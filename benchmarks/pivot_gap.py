@@ -19,14 +19,19 @@ import numpy as np
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators import pivot
-from sapwood.estimators.cluster import cluster_nodes, counted
+from sapwood.estimators.cluster import count_states, find_centres, layout_of
 from sapwood.estimators.latent_lexicon import latent_grammar
-from sapwood.estimators.pivot_steps import Recipe, Views, estimate, find_views, likelihoods
-from sapwood.estimators.spectral import Projection, SpectralLPCFG
+from sapwood.estimators.maximise import maximise, smooth
+from sapwood.estimators.pivot_steps import Recipe, Views, estimate, find_views, likely_states
+from sapwood.estimators.projection import project
 from sapwood.estimators.states import matsuzaki
-from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
+from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.execute import Threads, tree_sum
 from sapwood.models.latent_parameters import LatentParameters
-from sapwood.moments.pivot_nodes import Side
+from sapwood.moments.clusters import hard_counts
+from sapwood.moments.expected_counts import ExpectedCounts
+from sapwood.moments.pivot_nodes import PivotRows, Side
+from sapwood.moments.projected import FeatureRows
 
 HELD = 0.15  # of train
 SMOOTHING = (0.03, 0.1)  # the defaults of all estimators here
@@ -70,11 +75,11 @@ class Bench:
 
     def __init__(self, part: Part, n_states: int) -> None:
         self.part, self.n_states = part, n_states
-        self.projection: Projection = SpectralLPCFG(n_states).project(part.bank)
-        self.trees = TrainingTrees(self.projection.bank)
-        self.nodes = pivot.pivot_nodes(self.projection, self.trees)
-        limit = np.maximum(1, self.projection.count // NODES_PER_STATE)
-        self.limit = np.minimum(limit, n_states).astype(np.int64)
+        self.data = sw.PCFG().prepare(part.bank, Threads())
+        self.projection = project(self.data, n_states)
+        self.trees = TrainingTrees(self.data)
+        self.nodes = pivot.pivot_nodes(self.data, self.projection, self.trees)
+        self.limit = np.minimum(self.trees.limit, n_states)
 
     def pivots(self, side: str, recipe: Recipe = RECIPE) -> LatentParameters:
         """Figure 1 of the paper."""
@@ -82,13 +87,12 @@ class Bench:
 
     def views(self, side: str, recipe: Recipe = RECIPE) -> Views:
         """Step 1."""
-        wanted = pivot._wanted(self.nodes, self.n_states)
-        return find_views(self.nodes, wanted, side, recipe)
+        return find_views(self.nodes, np.minimum(self.limit, self.projection.m), side, recipe)
 
     def mixed_pivots(self, *, phrases: str, tags: str) -> LatentParameters:
         """Pivots of one side for phrases, of another for tags."""
         views, others = self.views(phrases), self.views(tags)
-        for a in range(len(self.trees.bank.inventory.phrases), len(views.m)):
+        for a in range(len(self.data.inventory.phrases), len(views.m)):
             below, above = self.nodes.inside.block(a), self.nodes.outside.block(a)
             views.m[a], views.pi[a] = others.m[a], others.pi[a]
             views.r[below], views.s[above] = others.r[below], others.s[above]
@@ -96,16 +100,17 @@ class Bench:
 
     def hard_pivots(self, side: str) -> LatentParameters:
         """Every node in its likeliest state, and relative frequencies."""
-        views = self.views(side)
-        weight = likelihoods(self.nodes, views, "r", RECIPE)
-        weight *= likelihoods(self.nodes, views, "s", RECIPE)
-        states = (weight * views.pi[self.projection.bank.label]).argmax(axis=1)
-        return counted(self.projection.bank, self.trees, states, views.m)
+        views, gather = self.views(side), self.data.engine.gather
+        layout = layout_of(self.trees, views.m)
+        shards = zip(gather(self.projection.features.rows), gather(self.nodes.shards), strict=True)
+        counts = tree_sum(hard_pivot_counts(*shard, views, layout) for shard in shards)
+        return maximise(layout, counts)
 
     def clusters(self) -> LatentParameters:
         """k-means."""
-        states = cluster_nodes(self.projection, self.limit, np.random.default_rng(0))
-        return counted(self.projection.bank, self.trees, states, self.limit)
+        layout = layout_of(self.trees, self.limit)
+        centres = find_centres(self.data, self.projection, self.limit, seed=0)
+        return maximise(layout, count_states(self.data, self.projection, layout, centres))
 
     def random(self) -> LatentParameters:
         """The start of Matsuzaki et al."""
@@ -118,37 +123,43 @@ class Bench:
         smoothing: tuple[float, float] = SMOOTHING,
     ) -> tuple[list[float], LatentParameters]:
         """F1 after so many EM iterations, and where EM got."""
-        now, done, found = start.smoothed(*SMOOTHING), 0, []
+        now, done, found = smooth(start, *SMOOTHING), 0, []
         for target in steps:
             for _ in range(target - done):
-                counts = self.trees.expect(now, 1)
-                now = replace(now, root=counts.root, rules=counts.rules, words=counts.words)
-                now = now.maximised(*smoothing)
+                now = maximise(now, self.trees.expect(now), *smoothing)
             done = target
             found.append(grade(self.model(now), self.part.gold))
         return found, now
 
     def model(self, now: LatentParameters) -> sw.LatentGrammar:
         """The grammar of some probabilities."""
-        counts = self.trees.expect(now, 1)
-        return latent_grammar(now, counts, self.projection.plain, self.trees.pairs, {})
+        return latent_grammar(self.data, self.trees.pairs, now, self.trees.expect(now), {})
 
     def likelihood(self, now: LatentParameters) -> float:
         """Mean log-likelihood of a training tree."""
-        return self.trees.expect(now, 1).log_likelihood / self.trees.bank.n_trees
+        return self.trees.expect(now).log_likelihood / self.data.n_trees
 
     def used_states(self, now: LatentParameters) -> tuple[float, float]:
         """Perplexity of the states of phrases and of tags, geometric mean over nodes."""
-        counts = self.trees.expect(now, 1)
+        counts = self.trees.expect(now)
         expected = replace(now, root=counts.root, rules=counts.rules, words=counts.words)
         total = expected.state_totals()
         count = np.add.reduceat(total, now.state_start[:-1])
         owner = np.repeat(np.arange(len(count)), now.n_states)
         share = np.maximum(total, 1e-300) / count[owner]
         bits = np.bincount(owner, -total * np.log2(share))
-        n = len(self.trees.bank.inventory.phrases)
+        n = len(self.data.inventory.phrases)
         phrases, tags = bits[:n].sum() / count[:n].sum(), bits[n:].sum() / count[n:].sum()
         return float(2**phrases), float(2**tags)
+
+
+def hard_pivot_counts(
+    rows: FeatureRows, nodes: PivotRows, views: Views, layout: LatentParameters
+) -> ExpectedCounts:
+    """Counts of one shard, each node in its likeliest state."""
+    likely = likely_states(nodes, views, RECIPE)
+    states = (likely.below * likely.above * views.pi[nodes.label]).argmax(axis=1)
+    return hard_counts(rows, states, layout, nodes.pair)
 
 
 # -- tables ---------------------------------------------------------------------------------------
