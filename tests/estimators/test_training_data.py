@@ -50,6 +50,16 @@ def test_a_treebank_and_its_data_teach_the_same(
     assert is_same(estimator.fit(data).model_, from_bank)
 
 
+@pytest.mark.parametrize("other", [{"seed": 1}, {"n_states": 4}, {"kappa": 1.0}], ids=str)
+def test_what_others_made_is_not_taken_for_ones_own(
+    other: dict[str, Any], bank: Treebank, data: TrainingData
+) -> None:
+    learner = sw.SpectralLPCFG(3).fit(data)
+    first = learner.model_
+    assert is_same(learner.set_params(**other).fit(data).model_, learner.fit(bank).model_)
+    assert not is_same(learner.model_, first)
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS[1:], ids=lambda e: type(e).__name__)
 def test_the_estimator_of_the_plain_grammar_stays_as_it_was(estimator: Any, bank: Treebank) -> None:
     plain = sw.PCFG(binarise="right")
