@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import sapwood as sw
-from sapwood.errors import NotFittedError
 from sapwood.execute import Threads
 
 ESTIMATORS = (
