@@ -90,7 +90,7 @@ class TrainingData:
 
     def record(self, method: str, **more: Any) -> dict[str, Any]:
         """What a model's training record says of these trees, with more."""
-        return {"method": method, "trees": self.n_trees, "tokens": self.n_tokens, **more}
+        return {"method": method, **more, "trees": self.n_trees, "tokens": self.n_tokens}
 
 
 def grammar_of(

@@ -136,11 +136,6 @@ class CrossCovariance(NamedTuple):
     inside: FloatArray
     outside: FloatArray
 
-    @classmethod
-    def of(cls, inside: FeatureSpace, outside: FeatureSpace) -> CrossCovariance:
-        """Of the features of both sides."""
-        return cls(inside.weight, outside.weight)
-
     def times(self, rows: FeatureRows, X: FloatArray) -> FloatArray:  # noqa: N803 - a matrix
         """One shard's part of Omega X, shape [n_inside, k]; parts add up."""
         return _product(rows.outside, self.outside, X, rows.inside, self.inside)
