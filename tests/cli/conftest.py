@@ -14,7 +14,7 @@ from tests.conftest import Result, Run
 
 import sapwood as sw
 from sapwood.corpus.bundled import sample_path
-from sapwood.report.warming import warm_up
+from sapwood.estimators.warming import warm_up
 
 SOURCE = Path(sw.__file__).parents[1]
 

@@ -35,14 +35,14 @@ def trees(tmp_path: Path) -> Path:
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while the last row of three is being made."""
-    whole = compare._Contest.row
+    whole = compare.comparison_row
 
-    def row(self: Any, run: Any) -> dict[str, Any]:
-        if run.states == 3:
+    def row(*args: Any, states: int, **how: Any) -> dict[str, Any]:
+        if states == 3:
             raise KeyboardInterrupt
-        return whole(self, run)
+        return whole(*args, states=states, **how)
 
-    monkeypatch.setattr(compare._Contest, "row", row)
+    monkeypatch.setattr(compare, "comparison_row", row)
 
 
 def test_a_row_for_each_method_and_number_of_states(cli, dev: Path) -> None:

@@ -29,12 +29,12 @@ from tests.fuzz.mutate import bracket_text, dump_json, sentences, spoil_bytes, s
 from tests.fuzz.tensor_files import spoil_file
 
 import sapwood as sw
-from sapwood.cli.inputs import split_words
 from sapwood.cli.main import app
 from sapwood.corpus import convert, fetch, registry
 from sapwood.corpus.penn import read_trees
 from sapwood.corpus.recognise import kind_of
 from sapwood.corpus.sentences import read_sentences
+from sapwood.corpus.text import split_words
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.decoders import DECODERS

@@ -165,7 +165,7 @@ border.FunctionCache.save_overload = fail
 # -- all kernels ----------------------------------------------------------------------------------
 
 ALL = """
-from sapwood.report.warming import every_kernel, warm_up
+from sapwood.estimators.warming import every_kernel, warm_up
 kernels = every_kernel()
 warm_up()
 for kernel in kernels:

@@ -56,9 +56,7 @@ MAKERS: dict[str, Callable[[sw.SpectralLPCFG, sw.Treebank], Any]] = {
     ),
     "training": lambda learner, bank: room.training_report(learner, bank, method="spectral"),
     "scores": lambda learner, bank: room.score_on(learner.model_, list(bank)[:5]),
-    "row": lambda learner, bank: room.comparison_row(
-        lambda: learner, list(bank)[:5], method="spectral"
-    ),
+    "row": lambda learner, bank: room.comparison_row("spectral", bank, list(bank)[:5], states=2),
     "evaluation": lambda learner, bank: room.evaluate_trees(
         TREES, [Predicted(tree) for tree in TREES], errors=True
     ).as_dict(per_sentence=True),

@@ -47,7 +47,7 @@ def doctor(
 def _warm() -> dict[str, Any]:
     """Load every kernel, compiling those that were not; what it took."""
     from sapwood.cli.compiling import notice
-    from sapwood.report.warming import every_kernel, warm_up
+    from sapwood.estimators.warming import every_kernel, warm_up
 
     started = perf_counter()
     notice.total = len(every_kernel())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 BUNDLED = "bundled"
 STDIN = "-"
-_WORD = re.compile(r"[^ \t\r\n\f\v]+")  # only ASCII blanks separate, as in the treebank readers
 
 
 def load_model(name: str) -> Model:
@@ -41,17 +39,6 @@ def load_model(name: str) -> Model:
         msg = f"{name}: holds a {type(model).__name__}, expected a grammar or an ensemble"
         raise ModelFormatError(msg, hint="name a file that `sapwood train` wrote")
     return model
-
-
-def split_words(line: str) -> list[str]:
-    r"""The words of a tokenised line.
-
-    Examples
-    --------
-    >>> split_words(" The  dog\u00a0s barks .")
-    ['The', 'dog\xa0s', 'barks', '.']
-    """
-    return _WORD.findall(line)
 
 
 def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:

@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -61,20 +61,19 @@ def _print_version(is_wanted: bool) -> None:
 
 @app.callback()
 def _common(
-    debug: Annotated[
-        bool,
-        typer.Option(
-            "--debug",
-            envvar="SAPWOOD_DEBUG",
-            help="Show the whole traceback of an error; for reports of faults, before the command.",
-        ),
-    ] = False,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
+    debug: bool = typer.Option(
+        False,
+        "--debug",
+        envvar="SAPWOOD_DEBUG",
+        help="Show the whole traceback of an error; for reports of faults, before the command.",
+    ),
+    version: bool = typer.Option(
+        False,
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Show the version and exit.",
+    ),
 ) -> None:
     """Learn latent-variable grammars from treebanks, and parse with them."""
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from sapwood.inference.state_vectors import Item, StateVectors
     from sapwood.models.ensemble import Ensemble, Model
     from sapwood.models.latent_grammar import LatentGrammar
-    from sapwood.report.directions import Item, StateVectors
 
 
 def inspect_model(
@@ -59,7 +59,7 @@ def inspect_model(
     >>> from sapwood.models.from_text import bundled_grammar
     >>> found = inspect_model(bundled_grammar(), label="NP", top=1)
     >>> found["symbols"][0]["symbol"], found["symbols"][0]["states"]
-    ('NP', 3)
+    ('NP', 20)
     """
     grammar = member_of(model, member, name)
     if grammar is None:
@@ -202,7 +202,7 @@ class _View:
     @cached_property
     def vectors(self) -> StateVectors:
         """Rules, words and contexts as vectors over states."""
-        from sapwood.report.directions import StateVectors
+        from sapwood.inference.state_vectors import StateVectors
 
         return StateVectors(self.model)
 
@@ -303,7 +303,7 @@ class _View:
 
     def _dimensions(self, a: int, items: dict[str, list[Item]]) -> list[dict[str, Any]]:
         """What lies furthest to either side of each axis of a spectral label's basis."""
-        from sapwood.report.directions import pulls
+        from sapwood.inference.state_vectors import pulls
 
         values = self.model.record.get("spectrum", {}).get(self.names[a], [])
         out = []

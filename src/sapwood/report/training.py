@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sapwood.report.meter import Meter, peak_memory_mb, reset_peak_memory
 
@@ -13,20 +13,12 @@ if TYPE_CHECKING:
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.dev_set import Grades
     from sapwood.estimators.ensemble import EnsembleLPCFG
+    from sapwood.estimators.registry import Learner
     from sapwood.models.ensemble import Model
 
 
-class Fitted(Protocol):
-    """A fitted estimator of trees."""
-
-    @property
-    def model_(self) -> Model:
-        """What was learnt."""
-        ...
-
-
 def training_report(
-    learner: Fitted, bank: Treebank, *, method: str, states: int = 1, seed: int = 0
+    learner: Learner, bank: Treebank, *, method: str, states: int = 1, seed: int = 0
 ) -> dict[str, Any]:
     """Sizes of what was learnt, and the seconds of its steps.
 
@@ -107,18 +99,24 @@ def dev_report(grades: Grades) -> dict[str, Any]:
 
 
 def comparison_row(
-    fit: Callable[[], Fitted], gold: Sequence[Tree], *, method: str, states: int = 1, jobs: int = 1
+    method: str,
+    bank: Treebank,
+    gold: Sequence[Tree],
+    *,
+    states: int = 1,
+    seed: int = 0,
+    jobs: int = 1,
 ) -> dict[str, Any]:
-    """Train, parse the sentences of gold trees, and tell how well and how fast: a table's row.
+    """Train a method, parse the sentences of gold trees, and tell how well and how fast.
 
     Parameters
     ----------
-    fit
-        Trains and returns the estimator.
+    method
+        A name of `sapwood.estimators.registry.METHODS`.
     gold
-        Trees to score on.
-    method, states
-        What the row is called.
+        Trees to score on; methods with iterations or candidates choose among them by these.
+    states
+        Hidden states of a label, for methods that have any.
 
     Returns
     -------
@@ -126,9 +124,13 @@ def comparison_row(
         F1 and tagging accuracy in percent, iterations (`best_iteration` where dev trees chose one),
         `seconds` and `cpu_seconds` of training without grading, speed of parsing, peak memory.
     """
+    from sapwood.estimators.registry import METHODS, Settings
+
+    chosen = METHODS[method]
+    settings = Settings(seed=seed, jobs=jobs, states=states, most_states=states)
     reset_peak_memory()
     meter = Meter()
-    learner = fit()
+    learner = chosen.fit(settings, bank, gold)
     model, training = learner.model_, meter.as_dict()
     info = getattr(learner, "info_", None)
     em = getattr(info, "em", info)  # pivots keep what EM did behind them
@@ -137,7 +139,7 @@ def comparison_row(
     cpu = dev["cpu_seconds"]
     return {
         "method": method,
-        "states": states,
+        "states": states if chosen.has_states else 1,
         "f1": dev["f1"],
         "strict_f1": dev["strict_f1"],
         "tagging_accuracy": dev["tagging_accuracy"],

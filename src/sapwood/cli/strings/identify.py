@@ -116,18 +116,15 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
     sizes |= {"--directions": directions or None}
     limits = {"--max-words": max_words, "--max-states": max_states, "--max-length": max_length}
     bounds = {"MODEL": model, "--epsilon": epsilon, "--delta": delta, "--depth": depth}
-    bounds |= {"--member": member}
     if family == TABLE:
-        _refuse(
-            sizes | {"--length": length},
-            "the table takes --max-words, --max-states and --max-length instead",
-        )
+        why = "the table takes --max-words, --max-states and --max-length instead"
+        _refuse(sizes | {"--length": length}, why)
+    else:
+        _refuse(limits, "it is for `sapwood identify table`")
     if family == BOUNDS:
         _refuse(sizes, "bounds are about a model: give its file, and --length")
-    if family != TABLE:
-        _refuse(limits, "it is for `sapwood identify table`")
-    if family != BOUNDS:
-        _refuse(bounds, "it is for `sapwood identify bounds`")
+    else:
+        _refuse(bounds | {"--member": member}, "it is for `sapwood identify bounds`")
     if family == TABLE:
         largest = (max_words or MAX_WORDS, max_states or MAX_STATES, max_length or MAX_LENGTH)
         _show_table(largest, seed, as_json=as_json)
@@ -144,10 +141,11 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
         if directions and not as_json:
             msg = "numbers for machines: add --json"
             raise typer.BadParameter(msg, param_hint="--directions")
-        _show_family(
-            family, words, states, length, "pairs" if moments is None else moments, seed,
-            with_directions=directions, as_json=as_json,
-        )  # fmt: skip
+        question = {
+            "words": words, "states": states, "length": length, "seed": seed,
+            "moments": "pairs" if moments is None else moments,
+        }  # fmt: skip
+        _show_family(family, question, with_directions=directions, as_json=as_json)
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
@@ -156,36 +154,24 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
             raise typer.BadParameter(why, param_hint=name)
 
 
-def _show_family(  # noqa: PLR0913
-    family: str,
-    words: int | None,
-    states: int | None,
-    length: int | None,
-    moments: str,
-    seed: int,
-    *,
-    with_directions: bool,
-    as_json: bool,
+def _show_family(
+    family: str, question: dict[str, Any], *, with_directions: bool, as_json: bool
 ) -> None:
     """Answer one question."""
     from sapwood.identify.families import family_of
 
     family_of(family)  # an unknown name is worth more than a missing size
-    for name, value in (("--words", words), ("--length", length)):
-        if value is None:
+    for name in ("words", "length"):
+        if question[name] is None:
             msg = "missing; say how many"
-            raise typer.BadParameter(msg, param_hint=name)
-    assert words is not None
-    assert length is not None
+            raise typer.BadParameter(msg, param_hint=f"--{name}")
     with transient("computing ranks ..."):
-        report = identify_family(
-            family, words=words, states=states, length=length, moments=moments, seed=seed
-        )
+        report = identify_family(family, **question)
     if as_json:
         print(to_json(report.to_dict(with_directions=with_directions), indent=2))
     else:
         print("\n".join(report.lines()))
-    if states is not None and states > words:
+    if question["states"] is not None and question["states"] > question["words"]:
         echo("note: more states than words, which is outside the range of the table")
 
 

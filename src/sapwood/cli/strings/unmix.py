@@ -10,7 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, transient
-from sapwood.cli.inputs import STDIN, read_lines, split_words
+from sapwood.cli.inputs import STDIN, read_lines
 from sapwood.cli.tables import more_line, show
 from sapwood.errors import NotIdentifiableError, SapwoodError, count
 from sapwood.estimators.shared_parameters import REFINEMENTS
@@ -70,6 +70,8 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
     come from eigenvectors of counts of short sentences, without iterations and without local
     optima. Warnings say where the counts are too few for that.
     """
+    from sapwood.corpus.text import split_words
+
     meter = Meter()
     family = family.lower()  # papers write them in capitals
     try:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
 from sapwood.cli.inputs import claim_stdin
-from sapwood.cli.methods import MAX_STATES, METHODS, SEED, Settings, known_method, option
+from sapwood.cli.methods import MAX_STATES, METHODS, SEED, known_method, option
 from sapwood.cli.plots import check_plot, plot_f1
 from sapwood.cli.reading import Reading
 from sapwood.cli.tables import show, table_lines
 from sapwood.errors import count
 from sapwood.report import comparison_row
-from sapwood.report.overlap import doubt_dev_trees
-
-if TYPE_CHECKING:
-    from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
 
 N_WARM = 20  # trees that are learnt and parsed before the clock starts
 
@@ -78,6 +72,8 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     of its time. Times are processor seconds over all threads, without compiling the kernels; memory
     is the peak of the process during the row. Ctrl-C keeps the rows that are done.
     """
+    from sapwood.corpus.overlap import doubt_dev_trees
+
     runs = _runs(methods, states)
     claim_stdin(train, dev)
     if plot:
@@ -90,13 +86,15 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
         notes += [count(bank.n_trees, "tree"), count(len(gold), "dev sentence")]
     reading.tell()
     warn(doubt_dev_trees(bank, [train], gold, dev))
-    contest = _Contest(bank, gold, Settings(seed=seed, jobs=jobs))
-    contest.warm_up(phases, runs)
+    with phases.phase("warming up"):  # compiles or loads the kernels, so that no row pays for it
+        for method in dict.fromkeys(method for method, _ in runs):
+            comparison_row(method, bank[:N_WARM], gold[:N_WARM], states=2, seed=seed, jobs=jobs)
     rows: list[dict[str, Any]] = []
     try:
-        for run in runs:
-            with phases.phase(run.title) as notes:
-                rows.append(contest.row(run))
+        for method, m in runs:
+            has_states = METHODS[method].has_states
+            with phases.phase(f"{method}  {count(m, 'state')}" if has_states else method) as notes:
+                rows.append(comparison_row(method, bank, gold, states=m, seed=seed, jobs=jobs))
                 notes.append(f"F1 {rows[-1]['f1']:.2f}")
     finally:  # whatever stops it, what is done is kept
         if rows:
@@ -105,23 +103,11 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
             plot_f1(plot, rows, has_states=[METHODS[row["method"]].has_states for row in rows])
 
 
-class _Run(NamedTuple):
-    """One row to be: a method with its number of states."""
-
-    method: str
-    states: int
-
-    @property
-    def title(self) -> str:
-        has_states = METHODS[self.method].has_states
-        return f"{self.method}  {count(self.states, 'state')}" if has_states else self.method
-
-
-def _runs(methods: str, states: str) -> list[_Run]:
+def _runs(methods: str, states: str) -> list[tuple[str, int]]:
     """All rows, in the order asked for; a method without states once."""
     names = [known_method(name) for name in _parts("--methods", methods)]
     numbers = [_number(part) for part in _parts("--states", states)]
-    runs = [_Run(name, m) for name in names for m in (numbers if METHODS[name].has_states else [1])]
+    runs = [(name, m) for name in names for m in (numbers if METHODS[name].has_states else [1])]
     return list(dict.fromkeys(runs))
 
 
@@ -138,33 +124,6 @@ def _number(text: str) -> int:
         msg = f"--states: {text!r} is not a whole number from 1 to {MAX_STATES}"
         raise typer.BadParameter(msg)
     return int(text)
-
-
-@dataclass(frozen=True)
-class _Contest:
-    """What all rows share: the trees and the settings."""
-
-    bank: Treebank
-    gold: list[Tree]
-    settings: Settings
-
-    def warm_up(self, phases: Phases, runs: list[_Run]) -> None:
-        """Compile or load the kernels on a few trees, so that no row pays for it."""
-        few = replace(self, bank=self.bank[:N_WARM], gold=self.gold[:N_WARM])
-        with phases.phase("warming up"):
-            for method in dict.fromkeys(run.method for run in runs):
-                few.row(_Run(method, 2))
-
-    def row(self, run: _Run) -> dict[str, Any]:
-        method = METHODS[run.method]
-        settings = replace(self.settings, states=run.states, most_states=run.states)
-        return comparison_row(
-            lambda: method.fit(settings, self.bank, self.gold),
-            self.gold,
-            method=run.method,
-            states=run.states if method.has_states else 1,
-            jobs=settings.jobs,
-        )
 
 
 def _table(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -14,7 +14,6 @@ from sapwood.cli.reading import Reading
 from sapwood.cli.trees.errors import errors_text, reliability_text
 from sapwood.errors import CorpusError, SapwoodError, count
 from sapwood.report import Evaluation, evaluate_trees, to_json
-from sapwood.report.overlap import doubt_predicted
 
 N_EXAMPLES = 2
 
@@ -100,6 +99,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     claim_stdin(gold, predicted)
     if plot is not None:
         check_plot(plot, [gold, predicted], force=force)
+    from sapwood.corpus.overlap import doubt_comparison
     from sapwood.evaluate.predicted import read_predicted
 
     reading = Reading(format, encoding, keep_functions, skip_bad)
@@ -110,7 +110,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         msg = f"{predicted} has {count(len(items), 'tree')}, but {gold} has {len(gold_trees):,}"
         raise SapwoodError(msg, hint="there must be one tree, or an empty line, a gold tree")
     found = evaluate_trees(gold_trees, items, raw=raw, errors=errors, reliability=reliability)
-    warn(doubt_predicted(gold, predicted))
+    warn(doubt_comparison(gold, predicted))
     _tell(found)
     if reliability and found.reliability is None:
         msg = "no phrase with a probability in the sentences of the gold trees"

@@ -157,19 +157,19 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             check_output(kept, inputs=inputs, force=True)
     parser = settings.parser(model)
     origin = _origin(model, file, layout, settings) | asdict(text) if resume else None
-    run = _Run(parser, layout, jobs)
     meter = Meter()
+    n_lines = 0
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
     with _open(out, origin, layout, force) as (write, n_done):
         sentences = skip_done(text.sentences(file, parser.model), n_done)
-        with closing(run.answers(sentences)) as answers:
-            for number, answer in enumerate(answers, 1):
+        with closing(_answers(parser, layout, sentences, jobs)) as answers:
+            for n_lines, answer in enumerate(answers, 1):
                 write(answer)
-                show(number)
+                show(n_lines)
     if sys.stderr.isatty() and is_piped:
         wipe()
-    for line in _summary(parser.stats, run.n_empty, memory_limit, meter.seconds):
+    for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds):
         echo(line)
     if not (layout.is_bare or parser.model.is_probabilistic):
         echo(
@@ -271,39 +271,28 @@ def _phrases(parse: Parse) -> str:
     )
 
 
-class _Run:
-    """Sentences in, answers out, on several threads; remembers how many were empty."""
+def _answers(
+    parser: Parser, layout: _Layout, sentences: Iterator[list[str]], jobs: int
+) -> Generator[str, None, None]:
+    """What is written for each sentence, parsed on several threads."""
+    from sapwood.execute import ordered_map
 
-    def __init__(self, parser: Parser, layout: _Layout, jobs: int) -> None:
-        self.parser = parser
-        self.layout = layout
-        self.jobs = jobs
-        self.n_empty = 0
-
-    def answers(self, sentences: Iterator[list[str]]) -> Generator[str, None, None]:
-        from sapwood.execute import ordered_map
-
-        def count_empty() -> Iterator[list[str]]:
-            for words in sentences:
-                self.n_empty += not words
-                yield words
-
-        self.parser.parse_many(())  # arranges the rules once, before threads start
-        yield from ordered_map(self._answer, count_empty(), jobs=self.jobs)
-
-    def _answer(self, words: list[str]) -> str:
+    def answer(words: list[str]) -> str:
         # Written out here, in the worker: k-best lists and posteriors cost as much as the parse.
-        return self.layout.text(self.parser.parse(words) if words else None)
+        return layout.text(parser.parse(words) if words else None)
+
+    parser.parse_many(())  # arranges the rules once, before threads start
+    yield from ordered_map(answer, sentences, jobs=jobs)
 
 
-def _summary(stats: ParserStats, n_empty: int, limit: float, seconds: float) -> Iterator[str]:
-    rate = stats.sentences / seconds if seconds else 0.0
+def _summary(stats: ParserStats, n_lines: int, limit: float, seconds: float) -> Iterator[str]:
+    n_empty = n_lines - stats.sentences
     n_long = min(stats.too_long, stats.fallbacks)  # a single word needs no chart
-    parts = [count(stats.sentences, "sentence"), f"{seconds:.1f} s", f"{rate:,.1f} sentences/s"]
-    parts.insert(1, count(stats.fallbacks, "fallback"))
-    parts.insert(2, f"{n_long:,} too long")
-    if n_empty:
-        parts.insert(1, count(n_empty, "empty line"))
+    rate = stats.sentences / seconds if seconds else 0.0
+    parts = [count(stats.sentences, "sentence")]
+    parts += [count(n_empty, "empty line")] if n_empty else []
+    parts += [count(stats.fallbacks, "fallback"), f"{n_long:,} too long"]
+    parts += [f"{seconds:.1f} s", f"{rate:,.1f} sentences/s"]
     yield "  ".join(parts)
     if stats.joined:
         joined = count(stats.joined, "joined tree")

@@ -15,7 +15,6 @@ from sapwood.cli.reading import Reading
 from sapwood.errors import count
 from sapwood.report import budget_report, score_on, training_report
 from sapwood.report.meter import Meter
-from sapwood.report.overlap import doubt_dev_trees, doubt_training_trees
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Transform
@@ -102,6 +101,8 @@ class Run:
         return report
 
     def _read(self, phases: Phases) -> tuple[Treebank, list[Tree]]:
+        from sapwood.corpus.overlap import doubt_dev_trees, doubt_training_trees
+
         with phases.phase("reading") as notes:
             # Dev first: a mistake in its name should show before the long part.
             gold = self.reading.clean_trees(self.dev) if self.dev else []

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.models.latent_grammar import LatentGrammar
+import numpy as np
+
+from sapwood import kernels
+from sapwood.corpus.tree import Tree
+from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.cluster import ClusterLPCFG
+from sapwood.estimators.crf import SpanCRF
+from sapwood.estimators.em import EMLPCFG
+from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.pivot import PivotLPCFG
+from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.inference.decoders import DECODERS
+from sapwood.inference.parser import Parser
+from sapwood.kernels.border import all_kernels
+from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.from_text import grammar_from_text
+from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.uniform_trees import UniformTreeModel
 
 WORDS = ["the", "dog", "sees", "a", "cat"]
 TREE = "(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))"
@@ -33,9 +48,6 @@ VB : sees hears
 
 def every_kernel() -> list[Any]:
     """The kernels of all files; none where compiling is switched off."""
-    from sapwood import kernels
-    from sapwood.kernels.border import all_kernels
-
     for module in iter_modules(kernels.__path__):
         import_module(f"{kernels.__name__}.{module.name}")
     return all_kernels
@@ -43,36 +55,22 @@ def every_kernel() -> list[Any]:
 
 def warm_up() -> None:
     """Learn in every way from next to nothing, and use in every way what was learnt."""
-    from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.models.from_text import grammar_from_text
-
     bank = Treebank.from_trees([Tree.parse(TREE)] * 40)  # enough of everything for two states
-    for model in (*_models(bank), grammar_from_text(_TINY)):
-        _use(model)
-    _unmix()
-
-
-def _models(bank: Treebank) -> list[LatentGrammar]:
-    from sapwood.estimators.cluster import ClusterLPCFG
-    from sapwood.estimators.crf import SpanCRF
-    from sapwood.estimators.em import EMLPCFG
-    from sapwood.estimators.pcfg import PCFG
-    from sapwood.estimators.pivot import PivotLPCFG
-    from sapwood.estimators.spectral import SpectralLPCFG
-
-    learners = (
+    for learner in (
         PCFG(), SpectralLPCFG(2), EMLPCFG(2, iterations=1, merge=0.5), SpanCRF(passes=1),
         ClusterLPCFG(2, iterations=1), PivotLPCFG(2, iterations=1),
-    )  # fmt: skip
-    return [learner.fit(bank).model_ for learner in learners]
+    ):  # fmt: skip
+        _use(learner.fit(bank).model_)
+    _use(grammar_from_text(_TINY))
+    half, rows, ones = np.full((2, 2), 0.5), np.zeros((1, 3), np.int64), np.ones(1)
+    for family, tables in (
+        ("pcfg-ie", {"root": half[0], "child": half, "words": half}),
+        ("dep-ies", {"root": half[0], "argument": half}),
+    ):
+        UniformTreeModel(family, ("a", "b"), tables).expect(rows, ones)
 
 
 def _use(model: LatentGrammar) -> None:
-    from sapwood.inference.decoders import DECODERS
-    from sapwood.inference.parser import Parser
-    from sapwood.models.feature_grammar import FeatureGrammar
-
     for decoder in DECODERS:
         if decoder == "viterbi" and isinstance(model, FeatureGrammar):  # it has no derivations
             continue
@@ -80,16 +78,3 @@ def _use(model: LatentGrammar) -> None:
         parse.k_best(2)
     model.log_prob(parse.tree)
     model.log_prob(WORDS)
-
-
-def _unmix() -> None:
-    import numpy as np
-
-    from sapwood.models.uniform_trees import UniformTreeModel
-
-    half, rows, ones = np.full((2, 2), 0.5), np.zeros((1, 3), np.int64), np.ones(1)
-    for family, tables in (
-        ("pcfg-ie", {"root": half[0], "child": half, "words": half}),
-        ("dep-ies", {"root": half[0], "argument": half}),
-    ):
-        UniformTreeModel(family, ("a", "b"), tables).expect(rows, ones)

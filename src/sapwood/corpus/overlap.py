@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from sapwood.corpus.formats import treebank_files
+from sapwood.corpus.tree import Tree
+from sapwood.corpus.treebank import Treebank
 from sapwood.errors import count
-
-if TYPE_CHECKING:
-    from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
 
 SHORT = 5  # words: "Thank you ." and its like occur in any two files
 LARGE_SHARE = 0.1  # of the longer trees: more is no chance
@@ -70,7 +69,7 @@ def doubt_dev_trees(
         )
 
 
-def doubt_predicted(gold: str, predicted: str) -> Iterator[Doubt]:
+def doubt_comparison(gold: str, predicted: str) -> Iterator[Doubt]:
     """Gold trees that are compared with themselves, which are always right."""
     one, other = Path(gold), Path(predicted)
     if one.is_file() and other.is_file() and one.samefile(other):
@@ -82,7 +81,5 @@ def doubt_predicted(gold: str, predicted: str) -> Iterator[Doubt]:
 
 def _files(sources: Iterable[str]) -> list[Path]:
     """The files that names, globs and folders stand for, without stdin."""
-    from sapwood.corpus.formats import treebank_files
-
     named = treebank_files(list(sources))
     return [Path(file).resolve() for file in named if isinstance(file, (str, Path)) and file != "-"]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from tests.toys import random_bases, random_toy
 
 import sapwood as sw
-from sapwood.report.directions import Item, StateVectors, pulls
+from sapwood.inference.state_vectors import Item, StateVectors, pulls
 
 
 @pytest.fixture(scope="module")
