@@ -102,6 +102,16 @@ app.add_typer(data.app, name="data", short_help="List and fetch open treebanks; 
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    try:
+        status = _end_of_command()
+        notice.finish()
+        _leave(INTERRUPTED if status and was_interrupted() else status)
+    except KeyboardInterrupt:  # before anybody listened, or while another was being handled
+        _leave(INTERRUPTED)
+
+
+def _end_of_command() -> int:
+    """Run the command; the status that it ends with."""
     # Our matrices are many and small, and --jobs has the cores: threads inside each product only
     # wait for each other, up to four times as long as the product takes.
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -113,15 +123,11 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # trees are UTF-8 whatever the terminal's locale
-    status = 0
     try:
         app(prog_name="sapwood")
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else FAILED
-    except KeyboardInterrupt:  # a second one, while the first was being handled
-        status = INTERRUPTED
-    notice.finish()
-    _leave(INTERRUPTED if status and was_interrupted() else status)
+        return end.code if isinstance(end.code, int) else FAILED
+    return 0
 
 
 def _replace_closed_streams() -> None:
