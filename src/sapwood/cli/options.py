@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -113,7 +113,26 @@ Jobs = Annotated[
         "-j",
         min=0,
         metavar="N",
-        help="Threads; 0 means all cores. Results do not depend on it.",
+        help="Threads, or workers to start for --engine dask; 0 means all cores. Results do not "
+        "depend on it.",
+    ),
+]
+Engine = Annotated[
+    Literal["threads", "dask"] | None,
+    typer.Option(
+        help="Where the work runs: threads of this process, or processes of Dask, here or where "
+        "--scheduler says (pip install distributed). Results do not depend on it. Not dask for "
+        "one machine: threads share their memory.",
+        show_default="threads, or dask with --scheduler",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on the cluster of Dask whose scheduler listens there, such as "
+        "tcp://10.0.0.1:8786; its workers need this version of Sapwood.",
+        show_default=False,
     ),
 ]
 Force = Annotated[

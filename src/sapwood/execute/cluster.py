@@ -325,16 +325,21 @@ def _start(n_workers: int) -> tuple[Any, Any]:
 
     # Else a worker that is lost twice may not be replaced again. Read whenever one is lost.
     config.set({"distributed.deploy.lost-worker-timeout": "1 day"})
-    with _interrupts_for_us():
-        cluster = LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,  # kernels run one by one, and so do sums
-            processes=True,
-            dashboard_address="127.0.0.1:0",  # any free one: the usual one may be taken
-            scheduler_kwargs={"dashboard": False},
-            memory_limit=0,  # Dask would stop workers that hold as much as the settings allow
-            silence_logs=logging.CRITICAL,
-        )
+    try:
+        with _interrupts_for_us():
+            cluster = LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,  # kernels run one by one, and so do sums
+                processes=True,
+                dashboard_address="127.0.0.1:0",  # any free one: the usual one may be taken
+                scheduler_kwargs={"dashboard": False},
+                memory_limit=0,  # Dask would stop workers that hold as much as the settings allow
+                silence_logs=logging.CRITICAL,
+            )
+    except RuntimeError as error:
+        msg = f"workers cannot be started here: {error}"
+        hint = 'a script of yours starts its work under `if __name__ == "__main__":`'
+        raise SapwoodError(msg, hint=hint) from error
     return cluster, Client(cluster, set_as_default=False)
 
 

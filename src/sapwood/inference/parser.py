@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -99,6 +100,15 @@ class ParserStats:
             self.joined += kind == "joined"
             self.too_long += too_long
             self.negative_items += negative_items
+
+    def merge(self, other: ParserStats) -> None:
+        """Count what somebody else has counted too."""
+        with self._lock:
+            self.sentences += other.sentences
+            self.fallbacks += other.fallbacks
+            self.joined += other.joined
+            self.too_long += other.too_long
+            self.negative_items += other.negative_items
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -348,6 +358,12 @@ class Parser:
         """Parse a stream in order, on several threads, with bounded memory."""
         self._prepare()
         return ordered_map(self.parse, as_items(sentences, "sentences"), jobs=jobs)
+
+    def recount(self) -> Parser:
+        """The same parser with statistics of its own, for work whose results are brought home."""
+        alone = copy(self)
+        alone.stats = ParserStats()
+        return alone
 
     def _prepare(self) -> None:
         """Arrange the rules before threads start, so that it happens once."""

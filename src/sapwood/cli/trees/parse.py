@@ -15,6 +15,7 @@ import typer
 from sapwood import __version__
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, progress_line, wipe
+from sapwood.cli.engines import open_engine
 from sapwood.cli.inputs import BUNDLED, STDIN, input_files, load_model
 from sapwood.cli.sentences import Text
 from sapwood.errors import count
@@ -25,6 +26,7 @@ from sapwood.report.parsing import constituents
 from sapwood.resume import open_part, part_and_note, sha256, skip_done
 
 if TYPE_CHECKING:
+    from sapwood.execute import Engine
     from sapwood.inference.parser import Parse, Parser, ParserStats
 
 Decoder = Literal["f1", "goodman", "max-rule", "viterbi"]
@@ -125,6 +127,8 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         show_default="0.001; 0.003 with --fast",
     ),
     jobs: opt.Jobs = 0,
+    engine: opt.Engine = None,
+    scheduler: opt.Scheduler = None,
     memory_limit: float = typer.Option(
         2000.0,
         min=0.0,
@@ -157,13 +161,16 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             check_output(kept, inputs=inputs, force=True)
     parser = settings.parser(model)
     origin = _origin(model, file, layout, settings) | asdict(text) if resume else None
-    meter = Meter()
     n_lines = 0
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
-    with _open(out, origin, layout, force) as (write, n_done):
+    with (
+        open_engine(engine, scheduler, jobs) as where,
+        _open(out, origin, layout, force) as (write, n_done),
+    ):
+        meter = Meter()
         sentences = skip_done(text.sentences(file, parser.model), n_done)
-        with closing(_answers(parser, layout, sentences, jobs)) as answers:
+        with closing(_answers(parser, layout, sentences, where)) as answers:
             for n_lines, answer in enumerate(answers, 1):
                 write(answer)
                 show(n_lines)
@@ -272,17 +279,19 @@ def _phrases(parse: Parse) -> str:
 
 
 def _answers(
-    parser: Parser, layout: _Layout, sentences: Iterator[list[str]], jobs: int
+    parser: Parser, layout: _Layout, sentences: Iterator[list[str]], engine: Engine
 ) -> Generator[str, None, None]:
-    """What is written for each sentence, parsed on several threads."""
-    from sapwood.execute import ordered_map
-
-    def answer(words: list[str]) -> str:
-        # Written out here, in the worker: k-best lists and posteriors cost as much as the parse.
-        return layout.text(parser.parse(words) if words else None)
-
+    """What is written for each sentence, parsed wherever the engine runs."""
     parser.parse_many(())  # arranges the rules once, before threads start
-    yield from ordered_map(answer, sentences, jobs=jobs)
+    for text, stats in engine.stream(_answer, sentences, parser, layout):
+        parser.stats.merge(stats)
+        yield text
+
+
+def _answer(words: list[str], parser: Parser, layout: _Layout) -> tuple[str, ParserStats]:
+    # Written out here, in the worker: k-best lists and posteriors cost as much as the parse.
+    alone = parser.recount()
+    return layout.text(alone.parse(words) if words else None), alone.stats
 
 
 def _summary(stats: ParserStats, n_lines: int, limit: float, seconds: float) -> Iterator[str]:

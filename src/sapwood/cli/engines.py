@@ -1,0 +1,70 @@
+"""`--engine` and `--scheduler`: where the work of a command runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import typer
+
+from sapwood.cli.console import echo, transient, wipe
+from sapwood.errors import count
+
+if TYPE_CHECKING:
+    from sapwood.execute import Cluster, Engine
+
+
+@contextmanager
+def open_engine(name: str | None, scheduler: str | None, jobs: int) -> Iterator[Engine]:
+    """What `--engine`, `--scheduler` and `--jobs` ask for; closed at the end.
+
+    Shards that are done are shown on a terminal. At the end, stderr tells what a cluster was sent.
+    """
+    if name == "threads" and scheduler:
+        msg = "a scheduler is for --engine dask"
+        raise typer.BadParameter(msg, param_hint="--scheduler")
+    from sapwood.execute import Cluster, Threads
+
+    if name == "dask" or scheduler:
+        with transient("starting workers ..." if scheduler is None else f"{scheduler} ..."):
+            engine: Engine = Cluster(scheduler, jobs)
+    else:
+        engine = Threads(jobs)
+    with engine:
+        engine.report = _shard_line()
+        yield engine
+        if engine.report is not None:
+            wipe()
+        if isinstance(engine, Cluster):
+            echo(_describe_traffic(engine))
+
+
+def _shard_line() -> Callable[[int, int], None] | None:
+    """A function that shows how many shards are done, on a terminal, ten times a second."""
+    if not sys.stderr.isatty():
+        return None
+    last = perf_counter()
+
+    def show(n_done: int, n: int) -> None:
+        nonlocal last
+        if perf_counter() - last > 0.1:
+            last = perf_counter()
+            wipe()
+            print(f"{n_done:,} of {count(n, 'shard')}", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _describe_traffic(engine: Cluster) -> str:
+    traffic = engine.traffic
+    parts = {
+        "placed": traffic.placed,
+        "sent to all": traffic.common,
+        "sent one by one": traffic.streamed,
+        "returned": traffic.returned,
+    }
+    megabytes = (f"{name} {n / 1e6:,.1f} MB" for name, n in parts.items() if n)
+    return "  ".join([f"    dask: {count(engine.jobs, 'thread')}", *megabytes])
