@@ -370,6 +370,7 @@ def test_no_scheduler(address) -> None:
 def test_a_cluster_that_runs_already(both) -> None:
     with Cluster(both._local.scheduler_address) as guest:
         assert guest.jobs == 2
+        assert 1 <= guest.jobs_here <= 2
         assert guest.total(len, guest.place(["ab", "c", "def"])) == 6
     assert both.total(len, both.place(["ab"])) == 2  # the guest has left it as it was
 

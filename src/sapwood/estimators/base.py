@@ -111,7 +111,7 @@ class TreebankEstimator(Estimator):
 
         words = (item.words() if isinstance(item, Tree) else item for item in sentences)
         parser = Parser(self.model_)
-        return [parse.tree for parse in parser.parse_many(words, jobs=self.n_jobs)]
+        return [parse.tree for parse in parser.parse_many(words, jobs=self._engine())]
 
     def score(self, trees: TreebankLike, y: None = None) -> float:
         """Labelled F1 in percent of the parses of these trees' sentences against the trees.

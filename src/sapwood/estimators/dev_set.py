@@ -18,6 +18,7 @@ from sapwood.kernels.signals import undisturbed
 
 if TYPE_CHECKING:
     from sapwood.evaluate.scores import BracketingReport
+    from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
     from sapwood.models.latent_grammar import LatentGrammar
 
@@ -110,7 +111,7 @@ class Grades:
         return self.report.all.sentences
 
 
-def grade(model: Model, gold: Sequence[Tree], jobs: int = 1) -> Grades:
+def grade(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> Grades:
     """Parse the sentences of gold trees and compare."""
     parser = Parser(model)
     wall, cpu = perf_counter(), process_time()

@@ -209,7 +209,7 @@ class _Judge:
         self.began = perf_counter()
         self.wall = self.cpu = 0.0  # spent on grading, charts included
         clock = perf_counter(), process_time()
-        self.dev = None if dev is None else DevSet(dev, data.grammar, data.engine.jobs)
+        self.dev = None if dev is None else DevSet(dev, data.grammar, data.engine.jobs_here)
         self._spend(clock)
 
     def note(self, now: Progress, counts: ExpectedCounts, *, is_last: bool) -> Progress:

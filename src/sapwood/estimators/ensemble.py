@@ -140,7 +140,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         bank, dev = as_treebank(bank), dev_trees(dev)
         plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
         gold = cleaned(dev) if dev is not None else None
-        self.info_, jobs = EnsembleInfo(), self._engine().jobs
+        self.info_, jobs = EnsembleInfo(), self._engine().jobs_here
         if self.budget is not None:
             with self._timed("warming up"):
                 self._warm_up(bank, plan, gold)
@@ -196,7 +196,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         """Compile or load the kernels on a few trees, so that no budget pays for it."""
         few = _Prepared(bank[:N_WARM])
         clock = Clock(None, few.by(self._estimator(plan[0]), plan[0].way), 1)
-        mix = _Mix(dev[:N_WARM] if dev is not None else None, self._engine().jobs, clock)
+        mix = _Mix(dev[:N_WARM] if dev is not None else None, self._engine().jobs_here, clock)
         for method in dict.fromkeys(candidate.method for candidate in plan):
             mix.add(self._trained(Candidate(method, 2), few), Trial(method))
         mix.grade(Ensemble.of([mix.members[place] for place in mix.choose()[0]]))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.base import Estimator
     from sapwood.estimators.ensemble import Trial
+    from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
 
 
@@ -45,8 +46,8 @@ class Settings:
         How words are generalised, see `LexiconSettings`.
     seed
         For methods that draw random numbers.
-    jobs
-        Threads; 0 means all cores.
+    jobs, engine
+        Where training runs: threads, 0 for all cores, or what `sapwood.execute` offers.
     states
         Hidden states of a label, for methods that have any.
     iterations
@@ -71,6 +72,7 @@ class Settings:
     signatures: str = "auto"
     seed: int = 0
     jobs: int = 0
+    engine: Engine | None = None
     states: int = WithStates.parameters()["n_states"].default
     iterations: int | None = None
     patience: int | None = None
@@ -90,8 +92,9 @@ class Settings:
         values: dict[str, Any] = {
             "n_states": self.most_states if method.has("budget") else self.states,
             "lexicon": lexicon, "plain": PCFG(lexicon=lexicon, n_jobs=self.jobs),
-            "seed": self.seed, "n_jobs": self.jobs, "patience": self.patience,
-            "checkpoint": self.checkpoint, "on_iteration": self.on_iteration,
+            "seed": self.seed, "n_jobs": self.jobs, "engine": self.engine,
+            "patience": self.patience, "checkpoint": self.checkpoint,
+            "on_iteration": self.on_iteration,
             "budget": self.budget, "spent": self.spent, "on_trial": self.on_trial,
         }  # fmt: skip
         if self.iterations is not None:

@@ -79,6 +79,7 @@ class Cluster(Engine):
         else:
             self._local, self._client = None, _reach(scheduler)
         self.jobs = len(self._threads())
+        self.jobs_here = min(self.jobs, resolve_jobs(None))
 
     def place(self, shards: Iterable[Any]) -> Placed:
         """Neighbours to the same worker, where their sums meet; shards on disk as they are."""

@@ -51,7 +51,8 @@ class Engine(ABC):
     shards and the results travel, so that a task is a function with a name, not a lambda.
     """
 
-    jobs: int
+    jobs: int  # threads that it has
+    jobs_here: int  # of them, those of this process, for work that is not worth sending off
     report: Callable[[int, int], None] | None = (
         None  # told how many shards are done, and of how many
     )
@@ -122,7 +123,7 @@ class Threads(Engine):
     """
 
     def __init__(self, jobs: int | None = 1, *, spill: str | Path | None = None) -> None:
-        self.jobs = resolve_jobs(jobs)
+        self.jobs = self.jobs_here = resolve_jobs(jobs)
         self._spill = None if spill is None else working_folder(Path(spill), "shards-")
         self._n_spilt = 0
 

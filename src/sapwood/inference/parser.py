@@ -21,7 +21,7 @@ from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.words import as_sentence
 from sapwood.errors import SapwoodError, SapwoodTypeError
-from sapwood.execute import ordered_map
+from sapwood.execute import Engine, Threads, as_engine
 from sapwood.inference.brackets import decoded, tag_shares
 from sapwood.inference.charts import ParseForest, PrunedChart
 from sapwood.inference.decoders import (
@@ -36,6 +36,7 @@ from sapwood.inference.decoders import (
     max_rule_gains,
     viterbi_tree,
 )
+from sapwood.inference.far_parses import pack_without, unpack_with
 from sapwood.inference.k_best import k_best_derivations, k_best_trees
 from sapwood.inference.mixture import MixedForest, Mixer, Pruning
 from sapwood.inference.pieces import join_pieces, root_label
@@ -353,11 +354,23 @@ class Parser:
         return PennTokenizer(self._first.lexicon.words)
 
     def parse_many(
-        self, sentences: Iterable[Sequence[str]], *, jobs: int | None = 1
+        self, sentences: Iterable[Sequence[str]], *, jobs: Engine | int | None = 1
     ) -> Iterator[Parse]:
-        """Parse a stream in order, on several threads, with bounded memory."""
+        """Parse a stream in order, with bounded memory: on so many threads, or on an engine."""
         self._prepare()
-        return ordered_map(self.parse, as_items(sentences, "sentences"), jobs=jobs)
+        items, engine = as_items(sentences, "sentences"), as_engine(jobs)
+        if isinstance(engine, Threads):
+            return engine.stream(self.parse, items)
+        return self._fetch(engine.stream(_parse_far, items, self))
+
+    def _fetch(self, found: Iterable[tuple[bytes, ParserStats]]) -> Iterator[Parse]:
+        for packed, stats in found:
+            self.stats.merge(stats)
+            yield unpack_with(packed, self._shared())
+
+    def _shared(self) -> list[object]:
+        """What all its parses refer to."""
+        return [self._mixer, *(x for group in self._mixer.groups for x in group.members)]
 
     def recount(self) -> Parser:
         """The same parser with statistics of its own, for work whose results are brought home."""
@@ -435,6 +448,11 @@ class Parser:
             return self._first.tags[0].chain[-1]
         best = entries.start + int(self._first.entry_share[entries].argmax())
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
+
+
+def _parse_far(words: Sequence[str], parser: Parser) -> tuple[bytes, ParserStats]:
+    alone = parser.recount()
+    return pack_without(alone.parse(words), parser._shared()), alone.stats
 
 
 def _check_model(model: object) -> None:

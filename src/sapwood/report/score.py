@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
+    from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
     from sapwood.models.score import SignedLog
 
@@ -28,20 +29,21 @@ def score_trees(model: Model, trees: Iterable[Tree]) -> Iterator[tuple[SignedLog
 
 
 def score_sentences(
-    model: Model, sentences: Iterable[list[str]], jobs: int = 1
+    model: Model, sentences: Iterable[list[str]], jobs: Engine | int = 1
 ) -> Iterator[tuple[SignedLog, int]]:
     """Log-probability and length of each sentence, as they come; an empty one has neither."""
-    from sapwood.execute import ordered_map
+    from sapwood.execute import as_engine
     from sapwood.models.ensemble import Ensemble
-    from sapwood.models.score import SignedLog
 
     for grammar in model.members if isinstance(model, Ensemble) else (model,):
         _ = (grammar.coarse_rules, grammar.pair_table)  # arranged once, before threads start
+    return as_engine(jobs).stream(_score_sentence, sentences, model)
 
-    def score(words: list[str]) -> tuple[SignedLog, int]:
-        return (model.signed_log_prob(words) if words else SignedLog(math.nan, 0)), len(words)
 
-    return ordered_map(score, sentences, jobs=jobs)
+def _score_sentence(words: list[str], model: Model) -> tuple[SignedLog, int]:
+    from sapwood.models.score import SignedLog
+
+    return (model.signed_log_prob(words) if words else SignedLog(math.nan, 0)), len(words)
 
 
 @dataclass

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.dev_set import Grades
     from sapwood.estimators.ensemble import EnsembleLPCFG
     from sapwood.estimators.registry import Learner
+    from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
 
 
@@ -76,7 +77,7 @@ def budget_report(learner: EnsembleLPCFG, budget: float | None, seconds: float) 
     return report if info.grades is None else report | {"dev": dev_report(info.grades)}
 
 
-def score_on(model: Model, gold: Sequence[Tree], jobs: int = 1) -> dict[str, Any]:
+def score_on(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> dict[str, Any]:
     """Parse the sentences of gold trees and compare; see `dev_report`."""
     from sapwood.estimators.dev_set import grade
 
@@ -105,7 +106,7 @@ def comparison_row(
     *,
     states: int = 1,
     seed: int = 0,
-    jobs: int = 1,
+    jobs: Engine | int = 1,
 ) -> dict[str, Any]:
     """Train a method, parse the sentences of gold trees, and tell how well and how fast.
 
@@ -117,6 +118,8 @@ def comparison_row(
         Trees to score on; methods with iterations or candidates choose among them by these.
     states
         Hidden states of a label, for methods that have any.
+    jobs
+        Threads, or the engine where the work runs; `cpu_seconds` are those of this process.
 
     Returns
     -------
@@ -125,9 +128,11 @@ def comparison_row(
         `seconds` and `cpu_seconds` of training without grading, speed of parsing, peak memory.
     """
     from sapwood.estimators.registry import METHODS, Settings
+    from sapwood.execute import as_engine
 
     chosen = METHODS[method]
-    settings = Settings(seed=seed, jobs=jobs, states=states, most_states=states)
+    engine = as_engine(jobs)
+    settings = Settings(seed=seed, engine=engine, states=states, most_states=states)
     reset_peak_memory()
     meter = Meter()
     learner = chosen.fit(settings, bank, gold)
@@ -135,7 +140,7 @@ def comparison_row(
     info = getattr(learner, "info_", None)
     em = getattr(info, "em", info)  # pivots keep what EM did behind them
     grading = getattr(em, "grading_cpu_seconds", 0.0)
-    dev = score_on(model, gold, jobs)
+    dev = score_on(model, gold, engine)
     cpu = dev["cpu_seconds"]
     return {
         "method": method,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
+from sapwood.cli.engines import open_engine
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.methods import MAX_STATES, METHODS, SEED, known_method, option
 from sapwood.cli.plots import check_plot, plot_f1
@@ -64,6 +66,8 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     force: opt.Force = False,
     seed: int = option(0, SEED, metavar="N"),
     jobs: opt.Jobs = 0,
+    engine: opt.Engine = None,
+    scheduler: opt.Scheduler = None,
     as_json: opt.Json = False,
 ) -> None:
     """Train every method with every number of states, and print a row for each.
@@ -80,22 +84,24 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
         check_plot(plot, [train, dev], force=force)
     phases = Phases(len(runs) + 2)
     reading = Reading(format, encoding, keep_functions, skip_bad)
-    with phases.phase("reading") as notes:
-        gold = reading.clean_trees(dev)[:limit]
-        bank = reading.bank([train])
-        notes += [count(bank.n_trees, "tree"), count(len(gold), "dev sentence")]
-    reading.tell()
-    warn(doubt_dev_trees(bank, [train], gold, dev))
-    with phases.phase("warming up"):  # compiles or loads the kernels, so that no row pays for it
-        for method in dict.fromkeys(method for method, _ in runs):
-            comparison_row(method, bank[:N_WARM], gold[:N_WARM], states=2, seed=seed, jobs=jobs)
     rows: list[dict[str, Any]] = []
     try:
-        for method, m in runs:
-            has_states = METHODS[method].has_states
-            with phases.phase(f"{method}  {count(m, 'state')}" if has_states else method) as notes:
-                rows.append(comparison_row(method, bank, gold, states=m, seed=seed, jobs=jobs))
-                notes.append(f"F1 {rows[-1]['f1']:.2f}")
+        with open_engine(engine, scheduler, jobs) as where:
+            with phases.phase("reading") as notes:
+                gold = reading.clean_trees(dev)[:limit]
+                bank = reading.bank([train])
+                notes += [count(bank.n_trees, "tree"), count(len(gold), "dev sentence")]
+            reading.tell()
+            warn(doubt_dev_trees(bank, [train], gold, dev))
+            row = partial(comparison_row, seed=seed, jobs=where)
+            with phases.phase("warming up"):  # compiles or loads the kernels: no row pays for it
+                for method in dict.fromkeys(method for method, _ in runs):
+                    row(method, bank[:N_WARM], gold[:N_WARM], states=2)
+            for method, m in runs:
+                title = f"{method}  {count(m, 'state')}" if METHODS[method].has_states else method
+                with phases.phase(title) as notes:
+                    rows.append(row(method, bank, gold, states=m))
+                    notes.append(f"F1 {rows[-1]['f1']:.2f}")
     finally:  # whatever stops it, what is done is kept
         if rows:
             show(rows, _table, as_json=as_json)

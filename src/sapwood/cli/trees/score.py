@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
+from sapwood.cli.engines import open_engine
 from sapwood.cli.inputs import STDIN, load_model, read_lines
 from sapwood.cli.reading import Reading
 from sapwood.cli.sentences import Text
 from sapwood.errors import count
 from sapwood.report import ScoreReport, score_sentences, score_trees, to_json
+
+if TYPE_CHECKING:
+    from sapwood.execute import Engine
+    from sapwood.models.ensemble import Model
+    from sapwood.models.score import SignedLog
 
 SIGNS = {1: "+", -1: "-", 0: "0"}
 
@@ -44,6 +51,8 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     keep_functions: opt.KeepFunctions = False,
     skip_bad: opt.SkipBad = False,
     jobs: opt.Jobs = 0,
+    engine: opt.Engine = None,
+    scheduler: opt.Scheduler = None,
     as_json: opt.Json = False,
 ) -> None:
     """Print the natural logarithm of the probability of each tree or sentence, one a line.
@@ -72,7 +81,8 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
         whole = (clean(tree, keep_functions=keep_functions) or tree for tree in found)
         items = score_trees(loaded, whole)
     else:
-        items = score_sentences(loaded, text.words_of(lines, file, loaded), jobs)
+        where = open_engine(engine, scheduler, jobs)
+        items = _score_there(loaded, text.words_of(lines, file, loaded), where)
     for weight, n_words in items:
         report.add(weight, n_words)
         if not as_json:
@@ -83,6 +93,13 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     reading.tell()
     for line in _summary(report.as_dict()):
         echo(line)
+
+
+def _score_there(
+    model: Model, sentences: Iterator[list[str]], where: AbstractContextManager[Engine]
+) -> Iterator[tuple[SignedLog, int]]:
+    with where as engine:
+        yield from score_sentences(model, sentences, engine)
 
 
 def _summary(report: dict[str, Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import typer
 
 from sapwood.cli import options as opt
+from sapwood.cli.engines import open_engine
 from sapwood.cli.inputs import claim_stdin, input_files
 from sapwood.cli.methods import (
     SEED,
@@ -165,6 +166,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ),
     seed: int = option(0, SEED, metavar="N"),
     jobs: opt.Jobs = 0,
+    engine: opt.Engine = None,
+    scheduler: opt.Scheduler = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn a grammar from a treebank and write it to a model file.
@@ -189,30 +192,31 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
     from sapwood.corpus.transform import Transform
 
-    run = Run(
-        treebanks=treebanks,
-        out=out,
-        force=force,
-        dev=dev,
-        method=method,
-        transform=Transform(binarise, horizontal, vertical, tag_parents, heads),
-        settings=Settings(
-            rare_count=rare_count,
-            signatures=signatures,
-            seed=seed,
-            jobs=jobs,
-            states=states or Settings.states,
-            most_states=states or Settings.most_states,
-            iterations=iterations,
-            patience=patience,
-            checkpoint=checkpoint,
-            on_iteration=iteration_line(),
-            budget=Settings.budget if budget is None else seconds_of(budget),
-            on_trial=show_trial,
-        ),
-        reading=Reading(format, encoding, keep_functions, skip_bad),
-    )
-    report = run.report()
+    with open_engine(engine, scheduler, jobs) as where:
+        run = Run(
+            treebanks=treebanks,
+            out=out,
+            force=force,
+            dev=dev,
+            method=method,
+            transform=Transform(binarise, horizontal, vertical, tag_parents, heads),
+            settings=Settings(
+                rare_count=rare_count,
+                signatures=signatures,
+                seed=seed,
+                engine=where,
+                states=states or Settings.states,
+                most_states=states or Settings.most_states,
+                iterations=iterations,
+                patience=patience,
+                checkpoint=checkpoint,
+                on_iteration=iteration_line(),
+                budget=Settings.budget if budget is None else seconds_of(budget),
+                on_trial=show_trial,
+            ),
+            reading=Reading(format, encoding, keep_functions, skip_bad),
+        )
+        report = run.report()
     if as_json:
         print(to_json(report, indent=2))
     elif "dev" in report:

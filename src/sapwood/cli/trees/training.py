@@ -96,7 +96,7 @@ class Run:
             _tell_budget(report, len(gold))
         elif gold:
             with phases.phase("parsing dev") as notes:
-                report["dev"] = score_on(model, gold, settings.jobs)
+                report["dev"] = score_on(model, gold, settings.engine or settings.jobs)
                 notes.append(count(len(gold), "sentence"))
         return report
 
