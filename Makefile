@@ -50,8 +50,9 @@ check: $(VENV)/installed-dev ## format, lint, types, spelling
 	$(BIN)/mypy
 	$(BIN)/python -m codespell_lib
 
-bench: $(VENV)/installed-dev ## accuracy and time, on the corpora that SAPWOOD_DATA names
+bench: $(VENV)/installed-dev ## accuracy and time, on the corpora that SAPWOOD_DATA names; OLD=FILE.json compares
 	$(BIN)/python benchmarks/run_all.py
+	$(if $(OLD),$(BIN)/python benchmarks/compare.py $(OLD) build/benchmarks.json)
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -12,6 +12,7 @@ os.environ["MKL_NUM_THREADS"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import importlib.util
+import json
 import platform
 import resource
 import statistics
@@ -169,12 +170,19 @@ def n_cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+def facts() -> dict[str, Any]:
+    """What numbers were measured on."""
+    versions = {name: _version(name) for name in ("numpy", "numba", "scipy")}
+    python = platform.python_version()
+    return {"processor": cpu_model(), "cores": n_cores(), "python": python, **versions}
+
+
 def print_facts(title: str, threads: int = 1) -> None:
     """Print what the numbers below were measured on; under load they are lower."""
-    names = ("numpy", "numba", "scipy")
-    versions = ", ".join(f"{name} {_version(name)}" for name in names)
+    found = facts()
+    versions = ", ".join(f"{name} {found[name]}" for name in ("numpy", "numba", "scipy"))
     print(f"## {title}\n")
-    print(f"{cpu_model()}, {n_cores()} cores; Python {platform.python_version()}, {versions}")
+    print(f"{found['processor']}, {found['cores']} cores; Python {found['python']}, {versions}")
     print(f"threads used: {threads}; load average at start: {os.getloadavg()[0]:.1f}\n", flush=True)
 
 
@@ -189,12 +197,20 @@ def _version(package: str) -> str:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a Markdown table, first column left, the others right."""
+    """Print a Markdown table, first column left, the others right.
+
+    `run_all.py` gets it as JSON too: a line a table in the file that `SAPWOOD_TABLES` names.
+    """
     print("| " + " | ".join(header) + " |")
     print("|---|" + "---:|" * (len(header) - 1))
+    cells = []
     for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |")
+        cells.append([str(cell) for cell in row])
+        print("| " + " | ".join(cells[-1]) + " |", flush=True)
     print(flush=True)
+    if path := os.environ.get("SAPWOOD_TABLES"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"header": list(header), "rows": cells}) + "\n")
 
 
 if __name__ == "__main__":

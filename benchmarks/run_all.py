@@ -1,16 +1,25 @@
 """Run the benchmarks one after the other and write one report: `make bench`.
 
 The default takes minutes; `--full` adds what takes an hour (all settings on all of craft dev).
+Beside the report there is a file of the same numbers by name, with the machine and the commit:
+
+    {"commit": ..., "machine": {...}, "benchmarks": {"parsing": {"plain | F1": 75.4, ...}, ...}}
+
+`python benchmarks/compare.py OLD.json NEW.json` says what changed between two of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 # An argument METHOD.sapwood is a model of ptb's train part, trained with the method's defaults.
@@ -21,12 +30,13 @@ PLAN = (
     ("startup.py", (), ()),
     ("reading.py", (), ()),
     ("coarse_chart.py", (), ()),
-    ("unary_layer.py", (), ()),
     ("pcfg_table.py", ("--corpus", "ptb"), ("--corpus", "both")),
     ("robustness.py", (), ()),
     ("out_of_domain.py", ("--limit", "300"), ()),
     ("streaming.py", ("-n", "20000"), ()),
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
+    ("spectral.py", ("--corpus", "ptb", "--states", "8,16"), ()),
+    ("em.py", ("--states", "8,16"), ("--table",)),
     ("pivot_gap.py", ("--states", "8", "--part", "dev"), ("--variants", "--em")),
     ("ensembles.py", ("--minutes", "1"), ()),
     ("identify.py", (), ("--long", "--wide", "--floats")),
@@ -36,7 +46,6 @@ PLAN = (
 
 def trained(name: str, folder: Path) -> str:
     """A model file of the folder, made where it is not there yet."""
-    sys.path.insert(0, str(HERE))  # `python -m benchmarks` does not start in this folder
     import machine
 
     path = folder / name
@@ -49,17 +58,67 @@ def trained(name: str, folder: Path) -> str:
     return str(path)
 
 
-def run(script: str, arguments: tuple[str, ...], folder: Path) -> tuple[str, bool]:
-    """What a script prints, and whether it ended well."""
+def run(
+    script: str, arguments: tuple[str, ...], folder: Path
+) -> tuple[str, dict[str, float], bool]:
+    """What a script prints, its numbers by name, and whether it ended well."""
     filled = [trained(each, folder) if each.endswith(MODEL) else each for each in arguments]
-    start = perf_counter()
-    command = [sys.executable, str(HERE / script), *filled]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as scratch:
+        tables = Path(scratch) / "tables"
+        tables.touch()
+        start = perf_counter()
+        command = [sys.executable, str(HERE / script), *filled]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False,
+            env=os.environ | {"SAPWOOD_TABLES": str(tables)},
+        )  # fmt: skip
+        seconds = perf_counter() - start
+        numbers: dict[str, float] = {}
+        for line in tables.read_text(encoding="utf-8").splitlines():
+            for name, number in numbers_of(json.loads(line)).items():
+                known = sum(each.split(" #")[0] == name for each in numbers)
+                numbers[f"{name} #{known + 1}" if known else name] = number
     shown = " ".join(["python", f"benchmarks/{script}", *arguments])
-    note = f"`{shown}`, {perf_counter() - start:.0f} s wall"
+    note = f"`{shown}`, {seconds:.0f} s wall"
     if done.returncode != 0:
         note += f", FAILED with status {done.returncode}\n\n{done.stderr.strip()}"
-    return f"{done.stdout.strip()}\n\n{note}\n", done.returncode == 0
+    return f"{done.stdout.strip()}\n\n{note}\n", numbers, done.returncode == 0
+
+
+def numbers_of(table: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a table by name: its row's first cells, as many as tell rows apart; column.
+
+    Of a cell with two numbers, such as the least and the median of some times, the first.
+
+    Examples
+    --------
+    >>> numbers_of({"header": ["method", "states", "F1"], "rows": [["em", "8", "85.1"]]})
+    {'em | states': 8.0, 'em | F1': 85.1}
+    >>> rows = [["em", "8", "85.1"], ["em", "16", "no tree"]]
+    >>> numbers_of({"header": ["method", "states", "F1"], "rows": rows})
+    {'em | 8 | F1': 85.1}
+    """
+    rows = table["rows"]
+    n_named = next((n for n in range(1, len(table["header"])) if _are_unique(rows, n)), 1)
+    found = {}
+    for row in rows:
+        for column, cell in list(zip(table["header"], row, strict=True))[n_named:]:
+            number = re.match(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?(?![\w.])", cell.strip("* "))
+            if number:
+                name = " | ".join([*row[:n_named], column])
+                found[name] = float(number[0].replace(",", ""))
+    return found
+
+
+def _are_unique(rows: list[list[str]], n: int) -> bool:
+    return len({tuple(row[:n]) for row in rows}) == len(rows)
+
+
+def commit() -> str:
+    """The commit of this checkout; with a + where files were changed since."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty=+", "--abbrev=12"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def main() -> int:
@@ -71,16 +130,25 @@ def main() -> int:
     given = options.parse_args()
     given.out.parent.mkdir(parents=True, exist_ok=True)
     failures = 0
+    sys.path.insert(0, str(HERE))  # `python -m benchmarks` does not start in this folder
+    import machine
+
+    benchmarks: dict[str, dict[str, float]] = {}
+    report_of = {"commit": commit(), "machine": machine.facts(), "benchmarks": benchmarks}
     with given.out.open("w", encoding="utf-8") as report:
         for script, quick, full in PLAN:
             if given.only and script.removesuffix(".py") not in given.only:
                 continue
-            text, is_good = run(script, full if given.full else quick, given.out.parent)
+            text, numbers, is_good = run(script, full if given.full else quick, given.out.parent)
             failures += not is_good
+            if is_good:
+                benchmarks[script.removesuffix(".py")] = numbers
             report.write(text + "\n")
             report.flush()
             print(text, flush=True)
-    print(f"written to {given.out}", file=sys.stderr)
+    beside = given.out.with_suffix(".json")
+    beside.write_text(json.dumps(report_of, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"written to {given.out} and {beside}", file=sys.stderr)
     return min(failures, 1)
 
 
