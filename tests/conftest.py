@@ -1,7 +1,8 @@
 """Shared set-up: Hypothesis profiles, trees with awkward labels, commands in this process.
 
 `st.from_type(Tree)` draws trees that can be written and read: one word, unary chains, traces,
-labels that look like the marks our own transforms use.
+labels that look like the marks our own transforms use. `bank`, `plain` and `learn` are the bundled
+dev trees and grammars of them, learnt once for all tests of a process.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +25,9 @@ from hypothesis import strategies as st
 from sapwood.corpus.tree import Tree
 
 if TYPE_CHECKING:
+    from sapwood.corpus.treebank import Treebank
     from sapwood.execute import Cluster
+    from sapwood.models.latent_grammar import LatentGrammar
 
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile(
@@ -83,6 +87,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("compiled"):
                 item.add_marker(pytest.mark.skip(reason="kernels are not compiled"))
+
+
+# -- what many tests learn: models are not changed by those who use them --------------------------
+
+
+Learn = Callable[..., "LatentGrammar"]
+
+
+@pytest.fixture(scope="session")
+def bank() -> Treebank:
+    """The bundled dev trees."""
+    from sapwood.corpus.treebank import bundled_treebank
+
+    return bundled_treebank("dev")
+
+
+@pytest.fixture(scope="session")
+def learn(bank: Treebank) -> Learn:
+    """`learn(method, states, binarise)`: a grammar of the bundled dev trees, learnt once."""
+    from sapwood.estimators.pcfg import PCFG
+    from sapwood.estimators.registry import METHODS
+
+    @cache
+    def model(method: str, states: int = 4, binarise: str | None = None) -> LatentGrammar:
+        chosen = METHODS[method]
+        plain = PCFG(binarise=binarise)
+        given = chosen.pick({"n_states": states, "plain": plain, "binarise": binarise})
+        return chosen.make(**given).fit(bank).model_
+
+    return model
+
+
+@pytest.fixture(scope="session")
+def plain(learn: Learn) -> LatentGrammar:
+    """The plain grammar of the bundled dev trees."""
+    return learn("pcfg")
+
+
+# -- commands -------------------------------------------------------------------------------------
 
 
 class Result(NamedTuple):

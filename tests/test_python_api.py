@@ -21,13 +21,8 @@ ESTIMATORS = (
 
 
 @pytest.fixture(scope="module")
-def bank() -> sw.Treebank:
-    return sw.bundled_treebank("dev")
-
-
-@pytest.fixture(scope="module")
-def model(bank: sw.Treebank) -> sw.LatentGrammar:
-    return sw.PCFG().fit(bank).model_
+def model(plain: sw.LatentGrammar) -> sw.LatentGrammar:
+    return plain
 
 
 # -- a treebank is a sequence of trees ------------------------------------------------------------

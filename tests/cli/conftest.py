@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.conftest import Result, Run
+from tests.conftest import Learn, Result, Run
 
 import sapwood as sw
 from sapwood.corpus.bundled import sample_path
 from sapwood.estimators.warming import warm_up
+from sapwood.models.latent_grammar import LatentGrammar
 
 SOURCE = Path(sw.__file__).parents[1]
 
@@ -77,27 +78,26 @@ def dev() -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(plain: LatentGrammar, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A plain PCFG of the bundled dev trees."""
     path = tmp_path_factory.mktemp("models") / "dev.sapwood"
-    sw.PCFG().fit(sw.bundled_treebank("dev")).model_.save(path)
+    plain.save(path)
     return path
 
 
 @pytest.fixture(scope="session")
-def spectral(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spectral(learn: Learn, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A spectral grammar of the bundled dev trees."""
     path = tmp_path_factory.mktemp("models") / "spectral.sapwood"
-    sw.SpectralLPCFG(4).fit(sw.bundled_treebank("dev")).model_.save(path)
+    learn("spectral").save(path)
     return path
 
 
 @pytest.fixture(scope="session")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ensemble(learn: Learn, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three grammars of the bundled dev trees; one was made from other binary trees."""
-    path, bank = tmp_path_factory.mktemp("models") / "ensemble.sapwood", sw.bundled_treebank("dev")
-    right = sw.ClusterLPCFG(4, plain=sw.PCFG(binarise="right")).fit(bank).model_
-    members = [sw.SpectralLPCFG(4).fit(bank).model_, sw.PCFG().fit(bank).model_, right]
+    path = tmp_path_factory.mktemp("models") / "ensemble.sapwood"
+    members = [learn("spectral"), learn("pcfg"), learn("cluster", binarise="right")]
     members[1] = replace(members[1], record=dict(members[1].record) | {"dev_f1": 91.25})
     record = {"method": "best", "dev_f1": 93.5, "trees": 300, "trials": [{"name": "em"}]}
     replace(sw.Ensemble.of(members, [3, 2, 1]), record=record).save(path)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import Learn
 from tests.models.test_ensemble import toys
 from tests.toys import Toy, random_bases, random_toy
 
@@ -70,25 +71,15 @@ def distance(one: Table, other: Table) -> float:
 
 
 @pytest.fixture(scope="module")
-def bank() -> sw.Treebank:
-    return sw.bundled_treebank("dev")
-
-
-@pytest.fixture(scope="module")
-def family(bank: sw.Treebank) -> list[LatentGrammar]:
+def family(learn: Learn) -> list[LatentGrammar]:
     """Grammars over the same symbols: of either sign, plain, and with probabilities."""
-    return [
-        sw.SpectralLPCFG(4).fit(bank).model_,
-        sw.PCFG().fit(bank).model_,
-        sw.ClusterLPCFG(4).fit(bank).model_,
-    ]
+    return [learn(method) for method in ("spectral", "pcfg", "cluster")]
 
 
 @pytest.fixture(scope="module")
-def strangers(bank: sw.Treebank) -> list[LatentGrammar]:
+def strangers(learn: Learn) -> list[LatentGrammar]:
     """Grammars of trees made binary in another way."""
-    plain = sw.PCFG(binarise="right")
-    return [sw.SpectralLPCFG(4, plain=plain).fit(bank).model_, plain.fit(bank).model_]
+    return [learn(method, binarise="right") for method in ("spectral", "pcfg")]
 
 
 @pytest.fixture(scope="module")

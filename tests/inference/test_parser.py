@@ -35,11 +35,6 @@ def latent() -> LatentGrammar:
     return sw.bundled_grammar()
 
 
-@pytest.fixture(scope="module")
-def plain() -> LatentGrammar:
-    return sw.PCFG().fit(sw.bundled_treebank("dev")).model_
-
-
 @pytest.fixture(scope="module", params=["plain", "latent"])
 def model(request: pytest.FixtureRequest) -> LatentGrammar:
     return request.getfixturevalue(request.param)

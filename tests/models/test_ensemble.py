@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import Learn
 from tests.models.test_files import arrays, assert_refused, assert_same, resigned, rewritten
 from tests.toys import Toy, exact_log, random_bases, random_toy, tree_of
 
@@ -48,24 +49,15 @@ def _jittered(toy: Toy, seed: int) -> Toy:
 
 
 @pytest.fixture(scope="module")
-def bank() -> sw.Treebank:
-    return sw.bundled_treebank("dev")
-
-
-@pytest.fixture(scope="module")
-def family(bank: sw.Treebank) -> list[LatentGrammar]:
+def family(learn: Learn) -> list[LatentGrammar]:
     """A plain grammar and two with hidden states over the same symbols."""
-    return [
-        sw.SpectralLPCFG(4).fit(bank).model_,
-        sw.PCFG().fit(bank).model_,
-        sw.ClusterLPCFG(4).fit(bank).model_,
-    ]
+    return [learn(method) for method in ("spectral", "pcfg", "cluster")]
 
 
 @pytest.fixture(scope="module")
-def stranger(bank: sw.Treebank) -> LatentGrammar:
+def stranger(learn: Learn) -> LatentGrammar:
     """One whose trees were made binary in another way."""
-    return sw.SpectralLPCFG(4, plain=sw.PCFG(binarise="right")).fit(bank).model_
+    return learn("spectral", binarise="right")
 
 
 # -- probabilities ----------------------------------------------------------------------------

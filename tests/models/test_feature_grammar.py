@@ -24,11 +24,6 @@ Array = np.ndarray
 BITS = 12  # a small table, so that files are small
 
 
-@pytest.fixture(scope="module")
-def plain() -> LatentGrammar:
-    return sw.PCFG().fit(sw.bundled_treebank("dev")).model_
-
-
 def with_features(plain: LatentGrammar, weights: Array, familiar: Array) -> FeatureGrammar:
     return FeatureGrammar(
         plain.phrases, plain.tags, plain.n_states, plain.root, plain.rules, plain.rule_weights,

@@ -29,11 +29,6 @@ WORDS = ["w0", "w1", "w2", "w0"]
 
 
 @pytest.fixture(scope="module")
-def plain() -> LatentGrammar:
-    return sw.PCFG().fit(sw.bundled_treebank("dev")).model_
-
-
-@pytest.fixture(scope="module")
 def latent() -> LatentGrammar:
     return random_toy(np.random.default_rng(0), n_states=3).grammar()
 

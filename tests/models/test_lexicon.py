@@ -14,8 +14,8 @@ from sapwood.models.score import tag_weights
 
 
 @pytest.fixture(scope="module")
-def model() -> LatentGrammar:
-    return sw.PCFG().fit(sw.bundled_treebank("dev")).model_
+def model(plain: LatentGrammar) -> LatentGrammar:
+    return plain
 
 
 def test_a_capital_at_the_start_is_that_of_the_sentence(model: LatentGrammar) -> None:
