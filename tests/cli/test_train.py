@@ -556,3 +556,39 @@ def test_an_unknown_method_lists_the_known_ones(misused) -> None:
 
 def test_no_treebank(misused, tmp_path: Path) -> None:
     misused("train", "-o", tmp_path / "m")
+
+
+# -- on disk --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["pcfg", "spectral", "em"])
+def test_trees_on_disk_give_the_same_model(
+    cli, dev: Path, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(treebank, "SHARD_NODES", 2000)
+    options = ("--method", method, *few_states(method), "--dev", dev)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert cli("train", dev, "-o", tmp_path / "memory", *options).status == 0
+    result = cli("train", dev, "-o", tmp_path / "disk", *options, "--on-disk", folder)
+    assert result.status == 0
+    assert "dev trees are also in the training trees" in result.err
+    assert (tmp_path / "memory").read_bytes() == (tmp_path / "disk").read_bytes()
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", ["best", "crf"])
+def test_what_holds_all_charts_is_not_for_the_disk(
+    cli, dev: Path, tmp_path: Path, method: str
+) -> None:
+    result = cli("train", dev, "-o", tmp_path / "m", "--method", method, "--on-disk", tmp_path)
+    assert result.status == 2
+    assert f"does not apply to --method {method}" in result.err
+    assert "spectral, em" in result.err
+
+
+def test_a_folder_that_is_not_there(fails, dev: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    message = fails("train", dev, "-o", tmp_path / "m", "--method", "pcfg", "--on-disk", missing)
+    assert str(missing) in message.err
+    assert not (tmp_path / "m").exists()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -18,10 +20,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_engine(name: str | None, scheduler: str | None, jobs: int) -> Iterator[Engine]:
+def open_engine(
+    name: str | None, scheduler: str | None, jobs: int, spill: Path | None = None
+) -> Iterator[Engine]:
     """What `--engine`, `--scheduler` and `--jobs` ask for; closed at the end.
 
-    Shards that are done are shown on a terminal. At the end, stderr tells what a cluster was sent.
+    Threads keep what shards become in `spill`, where it is given. Shards that are done are shown
+    on a terminal. At the end, stderr tells what a cluster was sent.
     """
     if name == "threads" and scheduler:
         msg = "a scheduler is for --engine dask"
@@ -32,7 +37,7 @@ def open_engine(name: str | None, scheduler: str | None, jobs: int) -> Iterator[
         with transient("starting workers ..." if scheduler is None else f"{scheduler} ..."):
             engine: Engine = Cluster(scheduler, jobs)
     else:
-        engine = Threads(jobs)
+        engine = Threads(jobs, spill=spill)
     with engine:
         engine.report = _shard_line()
         yield engine
@@ -40,6 +45,21 @@ def open_engine(name: str | None, scheduler: str | None, jobs: int) -> Iterator[
             wipe()
         if isinstance(engine, Cluster):
             echo(_describe_traffic(engine))
+
+
+@contextmanager
+def open_folder(parent: Path | None) -> Iterator[Path | None]:
+    """A folder in another for what a command works on, removed at the end; None for none."""
+    if parent is None:
+        yield None
+        return
+    from sapwood.outputs import working_folder
+
+    folder = working_folder(parent, "sapwood-")
+    try:
+        yield folder
+    finally:
+        rmtree(folder, ignore_errors=True)
 
 
 def _shard_line() -> Callable[[int, int], None] | None:

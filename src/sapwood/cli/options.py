@@ -135,6 +135,17 @@ Scheduler = Annotated[
         show_default=False,
     ),
 ]
+OnDisk = Annotated[
+    Path | None,
+    typer.Option(
+        "--on-disk",
+        metavar="FOLDER",
+        help="Keep trees, and what is made of them, in files in this folder while training: for "
+        "treebanks larger than memory. Models are the same. Not for best and crf, which hold "
+        "charts of all sentences.",
+        show_default=False,
+    ),
+]
 Force = Annotated[
     bool,
     typer.Option(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from sapwood.cli.console import echo
@@ -12,6 +13,7 @@ from sapwood.cli.tables import name_some
 from sapwood.errors import CorpusError, count
 
 if TYPE_CHECKING:
+    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.transform import Transform
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
@@ -52,8 +54,22 @@ class Reading:
         """A treebank; without any tree, the error says in which files, and why if all were bad."""
         from sapwood.corpus.treebank import read_treebank
 
-        try:
+        with self._explain(sources):
             return read_treebank(sources, transform, **self.options())
+
+    def stored_bank(
+        self, sources: list[str], folder: Path, transform: Transform | None = None
+    ) -> StoredTreebank:
+        """The same in files of a folder."""
+        from sapwood.corpus.stored import StoredTreebank
+
+        with self._explain(sources):
+            return StoredTreebank.read(sources, folder, transform, **self.options())
+
+    @contextmanager
+    def _explain(self, sources: list[str]) -> Iterator[None]:
+        try:
+            yield
         except CorpusError as error:
             if error.file is None:
                 error.file = ", ".join(sources)

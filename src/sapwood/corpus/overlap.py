@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sapwood.corpus.formats import treebank_files
+from sapwood.corpus.stored import StoredTreebank
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import count
@@ -23,7 +24,9 @@ class Doubt(NamedTuple):
     hint: str
 
 
-def doubt_training_trees(bank: Treebank, sources: Sequence[str]) -> Iterator[Doubt]:
+def doubt_training_trees(
+    bank: Treebank | StoredTreebank, sources: Sequence[str]
+) -> Iterator[Doubt]:
     """Files that are named twice, or share many trees; inside one file, copies are natural."""
     files = Counter(_files(sources))
     twice = [path for path, n in files.items() if n > 1]
@@ -36,11 +39,12 @@ def doubt_training_trees(bank: Treebank, sources: Sequence[str]) -> Iterator[Dou
     if twice or len(files) < 2:
         return
     seen, n_long, n_again = set[bytes](), 0, 0
-    for first, last in zip(bank.offsets, bank.offsets[1:], strict=False):
-        if bank.end[last - 1] > SHORT:
-            key = bank.label[first:last].tobytes() + bank.word[first:last].tobytes()
-            n_long, n_again = n_long + 1, n_again + (key in seen)
-            seen.add(key)
+    for shard in _shards(bank):
+        for first, last in zip(shard.offsets, shard.offsets[1:], strict=False):
+            if shard.end[last - 1] > SHORT:
+                key = shard.label[first:last].tobytes() + shard.word[first:last].tobytes()
+                n_long, n_again = n_long + 1, n_again + (key in seen)
+                seen.add(key)
     if n_again > LARGE_SHARE * n_long:
         yield Doubt(
             f"{n_again:,} of {n_long:,} training trees of more than {SHORT} words are "
@@ -50,12 +54,15 @@ def doubt_training_trees(bank: Treebank, sources: Sequence[str]) -> Iterator[Dou
 
 
 def doubt_dev_trees(
-    bank: Treebank, sources: Sequence[str], gold: Sequence[Tree], dev: str
+    bank: Treebank | StoredTreebank, sources: Sequence[str], gold: Sequence[Tree], dev: str
 ) -> Iterator[Doubt]:
     """Dev trees that are training trees too, where they are more than chance."""
     wanted = {tuple(tree.words()) for tree in gold}
     known = {
-        bank.tree(index) for index in range(bank.n_trees) if tuple(bank.words(index)) in wanted
+        shard.tree(index)
+        for shard in _shards(bank)
+        for index in range(shard.n_trees)
+        if tuple(shard.words(index)) in wanted
     }
     shared = [tree for tree in gold if tree in known]
     n_long = sum(len(tree.words()) > SHORT for tree in gold)
@@ -77,6 +84,12 @@ def doubt_comparison(gold: str, predicted: str) -> Iterator[Doubt]:
             f"{predicted}: is the gold file too, so that the scores say nothing",
             "give the trees of a parser: sapwood parse MODEL FILE > PREDICTED",
         )
+
+
+def _shards(bank: Treebank | StoredTreebank) -> Iterator[Treebank]:
+    """A treebank in parts, of which one is in memory at a time."""
+    for shard in bank.shards():
+        yield shard if isinstance(shard, Treebank) else shard.load()
 
 
 def _files(sources: Iterable[str]) -> list[Path]:

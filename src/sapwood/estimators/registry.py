@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from sapwood.estimators.shared_parameters import WithinBudget, WithStates
 
 if TYPE_CHECKING:
+    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.base import Estimator
@@ -31,7 +32,7 @@ class Learner(Protocol):
         """What was learnt."""
         ...
 
-    def fit(self, bank: Treebank) -> Self:
+    def fit(self, bank: Treebank | StoredTreebank) -> Self:
         """Learn from a treebank."""
         ...
 
@@ -151,7 +152,9 @@ class Method:
         """
         return self.estimator(**{**self.usual, **values, **self.fixed})
 
-    def fit(self, settings: Settings, bank: Treebank, dev: Sequence[Tree] | None = None) -> Learner:
+    def fit(
+        self, settings: Settings, bank: Treebank | StoredTreebank, dev: Sequence[Tree] | None = None
+    ) -> Learner:
         """A fitted estimator; dev trees choose between iterations or candidates, if any."""
         learner: Any = self.make(**settings.values_for(self))
         has_choice = self.has("patience") or self.has("budget")
@@ -167,6 +170,11 @@ class Method:
     def has_candidates(self) -> bool:
         """Whether it trains several grammars, within a budget."""
         return self.has("budget")
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether it learns from sums over shards alone, and holds nothing of all trees."""
+        return not self.has_candidates and not self.has("passes")
 
 
 METHODS: Mapping[str, Method] = {

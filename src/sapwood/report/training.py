@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.report.meter import Meter, peak_memory_mb, reset_peak_memory
 
 if TYPE_CHECKING:
+    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.dev_set import Grades
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def training_report(
-    learner: Learner, bank: Treebank, *, method: str, states: int = 1, seed: int = 0
+    learner: Learner,
+    bank: Treebank | StoredTreebank,
+    *,
+    method: str,
+    states: int = 1,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Sizes of what was learnt, and the seconds of its steps.
 

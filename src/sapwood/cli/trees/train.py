@@ -10,9 +10,10 @@ from typing import Any, Literal
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import open_engine, open_folder
 from sapwood.cli.inputs import claim_stdin, input_files
 from sapwood.cli.methods import (
+    METHODS,
     SEED,
     Settings,
     describe_methods,
@@ -168,6 +169,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     jobs: opt.Jobs = 0,
     engine: opt.Engine = None,
     scheduler: opt.Scheduler = None,
+    on_disk: opt.OnDisk = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn a grammar from a treebank and write it to a model file.
@@ -182,6 +184,10 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         "--patience": patience, "--checkpoint": checkpoint,
     }  # fmt: skip
     refuse_what_does_not_apply(method, given)
+    if on_disk is not None and not METHODS[method].is_additive:
+        users = ", ".join(name for name, known in METHODS.items() if known.is_additive)
+        msg = f"it does not apply to --method {method}; it applies to {users}"
+        raise typer.BadParameter(msg, param_hint="--on-disk")
     sources = [*treebanks, *([dev] if dev else [])]
     claim_stdin(*sources)
     others = [checkpoint] if checkpoint else []
@@ -192,11 +198,15 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
     from sapwood.corpus.transform import Transform
 
-    with open_engine(engine, scheduler, jobs) as where:
+    with (
+        open_folder(on_disk) as folder,
+        open_engine(engine, scheduler, jobs, spill=folder) as where,
+    ):
         run = Run(
             treebanks=treebanks,
             out=out,
             force=force,
+            folder=folder,
             dev=dev,
             method=method,
             transform=Transform(binarise, horizontal, vertical, tag_parents, heads),

@@ -17,6 +17,7 @@ from sapwood.report import budget_report, score_on, training_report
 from sapwood.report.meter import Meter
 
 if TYPE_CHECKING:
+    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.transform import Transform
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
@@ -62,6 +63,7 @@ class Run:
     settings: Settings
     reading: Reading
     force: bool = False
+    folder: Path | None = None  # for trees that are not kept in memory
 
     def report(self) -> dict[str, Any]:
         """Do it all; what `--json` prints."""
@@ -100,13 +102,17 @@ class Run:
                 notes.append(count(len(gold), "sentence"))
         return report
 
-    def _read(self, phases: Phases) -> tuple[Treebank, list[Tree]]:
+    def _read(self, phases: Phases) -> tuple[Treebank | StoredTreebank, list[Tree]]:
         from sapwood.corpus.overlap import doubt_dev_trees, doubt_training_trees
 
         with phases.phase("reading") as notes:
             # Dev first: a mistake in its name should show before the long part.
             gold = self.reading.clean_trees(self.dev) if self.dev else []
-            bank = self.reading.bank(self.treebanks, self.transform)
+            bank = (
+                self.reading.bank(self.treebanks, self.transform)
+                if self.folder is None
+                else self.reading.stored_bank(self.treebanks, self.folder, self.transform)
+            )
             notes += [count(bank.n_trees, "tree"), count(bank.n_tokens, "word")]
         self.reading.tell()
         warn(doubt_training_trees(bank, self.treebanks))
