@@ -22,9 +22,9 @@ import numpy as np
 from numba import njit
 
 import sapwood as sw
-from sapwood.inference.charts import TAG_SHARE
+from sapwood.inference.charts import TAG_SHARE, plain_inside, plain_outside, tag_weights
 from sapwood.inference.parser import BEAM, THRESHOLD
-from sapwood.models.score import coarse_inside, coarse_outside, tag_weights
+from sapwood.inference.prepared import PreparedGrammar, prepare
 
 PHASES = ("tag lookup", "inside", "outside", "forest")
 LONGEST = 10_000
@@ -191,20 +191,20 @@ class Sentence:
 
 
 def chart_once(
-    grammar: sw.LatentGrammar, words: list[str], beam: float, out: Sentence
+    prepared: PreparedGrammar, words: list[str], beam: float, out: Sentence
 ) -> tuple[Any, ...]:
-    """Chart a sentence as `parse_forest` does, with the thread's CPU seconds of each phase."""
+    """Chart a sentence as `plain_forest` does, with the thread's CPU seconds of each phase."""
     from sapwood.kernels import forest
 
     times = [thread_time()]
-    tags = tag_weights(grammar, words, TAG_SHARE)
+    tags = tag_weights(prepared, words, TAG_SHARE)
     times.append(thread_time())
-    chart = coarse_inside(grammar, tags, beam)
+    chart = plain_inside(prepared.plain, tags, beam)
     times.append(thread_time())
-    alpha, tag_alpha = coarse_outside(grammar, tags, chart)
+    alpha, tag_alpha = plain_outside(prepared.plain, tags, chart)
     times.append(thread_time())
     forest.build(
-        grammar.pair_table, grammar.n_symbols, len(words), chart.beta * alpha,
+        prepared.plain.pairs, prepared.grammar.n_symbols, len(words), chart.beta * alpha,
         tags.start, tags.tag, tags.weight * tag_alpha, THRESHOLD,
     )  # fmt: skip
     times.append(thread_time())
@@ -217,12 +217,13 @@ def measure(
     grammar: sw.LatentGrammar, sentences: list[list[str]], beam: float, repeats: int
 ) -> list[Sentence]:
     """Time all sentences several times, and count their work once."""
-    rules = grammar.coarse_rules
-    chart_once(grammar, sentences[0], beam, Sentence(0))  # compiled before it is timed
+    prepared = prepare(grammar)
+    rules = prepared.plain.rules
+    chart_once(prepared, sentences[0], beam, Sentence(0))  # compiled before it is timed
     measured = [Sentence(len(words)) for words in sentences]
     for turn in range(repeats):
         for words, out in zip(sentences, measured, strict=True):
-            tags, chart, alpha = chart_once(grammar, words, beam, out)
+            tags, chart, alpha = chart_once(prepared, words, beam, out)
             if turn == 0:
                 out.inside = count_inside(rules, tags, chart)
                 out.outside = count_outside(rules, tags, chart, alpha)

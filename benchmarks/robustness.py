@@ -46,6 +46,7 @@ def check(words: list[str], result: sw.inference.parser.Parse) -> None:
 def parse_long(corpus: str, n: int, limit_mb: float) -> None:
     """Print, in a process of its own, what one sentence of n words takes."""
     from sapwood.inference.parser import chart_megabytes
+    from sapwood.inference.prepared import prepare
 
     model = train(corpus)
     trees = machine.gold_trees(corpus, "dev", 100)
@@ -58,7 +59,7 @@ def parse_long(corpus: str, n: int, limit_mb: float) -> None:
         result = parser.parse(words)
     check(words, result)
     how = "charted" if result.kind == "parsed" else f"{result.kind} tree"
-    expected = chart_megabytes(model, n)
+    expected = chart_megabytes(prepare(model), n)
     print(f"{n}\t{how}\t{clock.cpu:.1f}\t{expected:.0f}\t{machine.peak_mb() - before:.0f}")
 
 

@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.words import UNKNOWN
+from sapwood.inference.charts import ParseForest, pruned_forests
+from sapwood.inference.posteriors import posteriors
+from sapwood.inference.prepared import prepare
 from sapwood.models.coarse import project
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
 from sapwood.models.lexicon import Lexicon
@@ -248,3 +251,14 @@ def sentences(toy: Toy, *, least: int = 2, most: int = 6) -> st.SearchStrategy[l
     """Sentences of known and unknown words."""
     words = [word for word in toy.words if word != UNKNOWN]
     return st.lists(st.sampled_from([*words, "unheard-of"]), min_size=least, max_size=most)
+
+
+def parse_forest(
+    grammar: LatentGrammar, words: list[str], threshold: float, beam: float = 0.0
+) -> ParseForest | None:
+    """Posteriors of a sentence of two or more words; None when the grammar has no parse for it."""
+    prepared = prepare(grammar)
+    found = (
+        posteriors(prepared, left) for left in pruned_forests(prepared, words, threshold, beam)
+    )
+    return next((parsed for parsed in found if parsed is not None), None)

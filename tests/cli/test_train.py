@@ -285,7 +285,7 @@ def test_best_is_that_of_the_library(
     learner = sw.EnsembleLPCFG(plan=short_plan, n_states=3, seed=5, plain=sw.PCFG(lexicon=lexicon))
     ours, found = learner.fit(bank, list(bank.trees())).model_, sw.load(out)
     assert found.weights.tolist() == ours.weights.tolist()
-    for one, other in zip(found.members, ours.members, strict=True):
+    for one, other in zip(found.grammars, ours.grammars, strict=True):
         np.testing.assert_allclose(one.rule_weights, other.rule_weights, rtol=1e-6)
         assert one.n_states.max() <= 3
     assert found.record["dev_f1"] == ours.record["dev_f1"]

@@ -18,8 +18,10 @@ from sapwood.estimators import crf
 from sapwood.estimators.training_data import TrainingData
 from sapwood.execute import Threads
 from sapwood.inference import charts
-from sapwood.inference.charts import PrunedChart, pruned_charts, right_chart
+from sapwood.inference.charts import ParseForest, pruned_forests, right_forest
+from sapwood.inference.prepared import SpanFeatures, prepare
 from sapwood.kernels import span_features as kernel
+from sapwood.kernels.forest import Forest
 from sapwood.models import files
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
@@ -69,7 +71,7 @@ def nodes_of(bank: Treebank, tree: int) -> slice:
     return slice(int(bank.offsets[tree]), int(bank.offsets[tree + 1]))
 
 
-def marked(chart: PrunedChart, items: Array, edges: Array) -> tuple[list[tuple[int, ...]], ...]:
+def marked(chart: ParseForest, items: Array, edges: Array) -> tuple[list[tuple[int, ...]], ...]:
     """The marked items as (a, i, j) and edges as (r, i, k, j), sorted."""
     forest, x, e = chart.forest, items == 1, edges == 1
     assert set(np.unique(items)) | set(np.unique(edges)) <= {0.0, 1.0}
@@ -92,9 +94,9 @@ def right_parts(bank: Treebank, tree: int) -> tuple[list[tuple[int, ...]], ...]:
     return sorted(spans), sorted(rules)
 
 
-def assert_marked(model: LatentGrammar, bank: Treebank, tree: int, threshold: float) -> PrunedChart:
+def assert_marked(model: LatentGrammar, bank: Treebank, tree: int, threshold: float) -> ParseForest:
     words, nodes = bank.words(tree), nodes_of(bank, tree)
-    chart, items, edges = right_chart(model, words, bank, nodes, threshold)
+    chart, items, edges = right_forest(prepare(model), words, bank, nodes, threshold)
     assert marked(chart, items, edges) == right_parts(bank, tree)
     assert (items.sum(), edges.sum()) == (2 * len(words) - 1, len(words) - 1)
     roots = chart.forest.symbol[chart.roots]
@@ -120,7 +122,7 @@ def test_a_right_tree_that_pruning_would_drop_is_kept() -> None:
         words = train().words(tree)
         if len(words) == 1:
             continue
-        pruned = next(pruned_charts(plain, words, 0.3, 0.3), None)
+        pruned = next(pruned_forests(prepare(plain), words, 0.3, 0.3), None)
         kept = set()
         if pruned is not None:
             forest = pruned.forest
@@ -174,11 +176,11 @@ def test_a_mutant_that_forgets_the_children_is_noticed(monkeypatch: pytest.Monke
 # -- features in training and parsing ---------------------------------------------------------
 
 
-def features_by_place(model: FeatureGrammar, chart: PrunedChart) -> dict[tuple[int, ...], Array]:
+def features_by_place(
+    model: FeatureGrammar, forest: Forest, words: list[str]
+) -> dict[tuple[int, ...], Array]:
     """Features of items and edges by where they stand."""
-    forest, seen = chart.forest, model.word_properties(chart.words)
-    items = kernel.item_features(forest.symbol, forest.start, forest.end, seen, model.mask)
-    edges = kernel.edge_features(forest, seen, model.mask)
+    items, edges = SpanFeatures(model).of(forest, words)
     spans = zip(forest.symbol.tolist(), forest.start.tolist(), forest.end.tolist(), strict=True)
     head, left = forest.head, forest.left
     places = zip(
@@ -193,11 +195,11 @@ def test_features_are_the_same_in_training_and_parsing(fitted: sw.SpanCRF) -> No
     long = [tree for tree in range(200) if len(bank.words(tree)) > 3]
     for tree in long[::13]:
         words = bank.words(tree)
-        example = crf._example(model, bank, tree)
-        chart = next(pruned_charts(model, words, 1e-3, 1e-3), None)
+        example = crf._example(prepare(model), bank, tree)
+        chart = next(pruned_forests(prepare(model), words, 1e-3, 1e-3), None)
         assert example is not None
         assert chart is not None
-        then, now = features_by_place(model, example.chart), features_by_place(model, chart)
+        then, now = (features_by_place(model, x.forest, words) for x in (example, chart))
         shared = then.keys() & now.keys()
         assert len(shared) >= 0.9 * len(now)
         assert all(np.array_equal(then[place], now[place]) for place in shared)
@@ -219,7 +221,7 @@ def test_the_likelihood_rises_from_pass_to_pass(fitted: sw.SpanCRF) -> None:
 def test_the_steps_are_those_of_the_gradient() -> None:
     """One step at a small rate raises the likelihood of its own sentence by what it promises."""
     model = crf._untrained(prepared())
-    example = crf._example(model, train(), 0)
+    example = crf._example(prepare(model), train(), 0)
     assert example is not None
     n = len(model.feature_weights)
     w, rate = np.random.default_rng(0).normal(size=n) * 0.1, 1e-7
@@ -240,7 +242,7 @@ def test_weights_are_averaged_over_the_last_half() -> None:
     """Of one pass there is nothing to average; of two the mean is not the last."""
     bank, size = train()[:100], 1 << 18
     model = crf._untrained(sw.PCFG().prepare(bank, Threads()))
-    made = [crf._example(model, bank, tree) for tree in range(bank.n_trees)]
+    made = [crf._example(prepare(model), bank, tree) for tree in range(bank.n_trees)]
     examples = [example for example in made if example is not None]
     learner = sw.SpanCRF(passes=4)
     learner.info_ = crf.CRFInfo()
@@ -290,11 +292,12 @@ def test_a_part_of_a_treebank_is_a_treebank(short: Treebank) -> None:
     """A part shares the symbols of the whole, but rules and words are counted in the part only."""
     fresh = Treebank.from_trees(list(short.trees()), short.inventory.transform)
     part, alone = (sw.SpanCRF(passes=2).fit(bank) for bank in (short, fresh))
-    assert len(part.model_.rules) == len(alone.model_.rules)
+    assert len(part.model_.grammar.rules) == len(alone.model_.grammar.rules)
     assert part.info_.log_likelihoods[0] == pytest.approx(alone.info_.log_likelihoods[0], rel=0.01)
     counts = {True: 0, False: 0}
     seen = [word for tree in short.trees() for word in tree.words()]
-    for word, known in zip(part.model_.lexicon.words, part.model_.is_familiar, strict=True):
+    words = part.model_.grammar.lexicon.words
+    for word, known in zip(words, part.model_.is_familiar, strict=True):
         assert bool(known) == (seen.count(word) >= crf.FAMILIAR)
         counts[bool(known)] += 1
     assert min(counts.values()) > 10
@@ -324,7 +327,8 @@ def test_fitting_something_else_is_explained() -> None:
 
 
 def test_the_plain_grammar_is_that_of_its_estimator(short: Treebank) -> None:
-    model = sw.SpanCRF(passes=1, plain=sw.PCFG(binarise="right", horizontal=0)).fit(short).model_
+    learner = sw.SpanCRF(passes=1, plain=sw.PCFG(binarise="right", horizontal=0))
+    model = learner.fit(short).model_.grammar
     ours = sw.PCFG(binarise="right", horizontal=0).fit(short).model_
     assert model.transform == ours.transform
     assert np.array_equal(model.rule_weights, ours.rule_weights)
@@ -374,7 +378,7 @@ def test_posteriors_are_those_of_all_trees_of_the_chart(fitted: sw.SpanCRF) -> N
     """The tree's own items have posteriors that sum to more than those of any other tree."""
     parse = sw.Parser(fitted.model_, decoder="goodman").parse(SENTENCE)
     assert parse._forest is not None
-    parsed = parse._forest.parsed
+    parsed = parse._forest
     assert parsed.items.sum() == pytest.approx(2 * len(SENTENCE) - 1)
     assert parsed.edges.sum() == pytest.approx(len(SENTENCE) - 1)
     assert parsed.items[parsed.roots].sum() == pytest.approx(1)

@@ -13,7 +13,7 @@ from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators import dev_set
 from sapwood.estimators.dev_set import DevSet
-from sapwood.inference.charts import PrunedChart
+from sapwood.inference.charts import ParseForest
 from sapwood.models.latent_grammar import LatentGrammar
 
 ONE_WORD = "(INTJ (UH oh))"
@@ -80,7 +80,7 @@ def test_which_sentences_have_charts(plain: LatentGrammar, gold: list[sw.Tree]) 
     dev = DevSet(gold, plain)
     assert dev.charts[:2] == [None, None]  # one word, and no parse
     for chart, tree in zip(dev.charts[2:], gold[2:], strict=True):
-        assert isinstance(chart, PrunedChart) == (len(tree.words()) > 1)
+        assert isinstance(chart, ParseForest) == (len(tree.words()) > 1)
 
 
 def test_a_model_that_finds_nothing_in_a_pruned_chart_looks_again(
@@ -120,13 +120,13 @@ def test_charts_are_made_once(
     train: Treebank, plain: LatentGrammar, gold: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    right = dev_set.pruned_charts
+    right = dev_set.pruned_forests
 
     def counted(*args: object, **kwargs: object) -> object:
         calls.append(1)
         return right(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(dev_set, "pruned_charts", counted)
+    monkeypatch.setattr(dev_set, "pruned_forests", counted)
     em = sw.EMLPCFG(2, iterations=4).fit(train, gold)
     assert len(em.info_.dev_f1) == 5
     assert len(calls) == sum(len(tree.words()) > 1 for tree in gold)

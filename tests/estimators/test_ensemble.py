@@ -77,7 +77,7 @@ def test_without_dev_trees_all_are_members_of_equal_weight(all_four: sw.Ensemble
     assert all_four.info_.f1 is None
     methods = [member.record["method"] for member in model.members]
     assert methods == ["spectral", "cluster", "cluster", "crf"]
-    assert [m.transform.binarise for m in model.members] == ["head", "head", "right", "head"]
+    assert [g.transform.binarise for g in model.grammars] == ["head", "head", "right", "head"]
     assert isinstance(model.members[3], FeatureGrammar)
     assert model.groups == ((0, 1, 3), (2,))
 
@@ -125,7 +125,7 @@ def test_f1_is_that_of_a_parser(
     loaded = sw.load(tmp_path / "m")
     assert chosen.info_.f1 == f1(chosen.model_, dev) == f1(loaded, dev)
     assert loaded.record["dev_f1"] == chosen.info_.f1
-    for one, other in zip(loaded.members, chosen.model_.members, strict=True):
+    for one, other in zip(loaded.grammars, chosen.model_.grammars, strict=True):
         assert one.rule_weights.tobytes() == other.rule_weights.tobytes()
     for member in chosen.model_.members:
         assert member.record["dev_f1"] == pytest.approx(f1(member, dev), abs=1e-3)
@@ -357,8 +357,8 @@ def test_what_is_the_same_depends_on_how_trees_are_made_binary(bank: Treebank) -
 def test_settings_of_the_plain_grammar_reach_all_members(bank: Treebank) -> None:
     plain = sw.PCFG(vertical=2, lexicon=None)
     model = sw.EnsembleLPCFG(plan=PLAN_OF_FOUR[1:], plain=plain).fit(bank[:60]).model_
-    assert {member.transform.vertical for member in model.members} == {2}
-    assert [m.transform.binarise for m in model.members] == ["head", "right", "head"]
+    assert {grammar.transform.vertical for grammar in model.grammars} == {2}
+    assert [g.transform.binarise for g in model.grammars] == ["head", "right", "head"]
     assert plain.binarise is None  # what was given is not changed
 
 
@@ -406,7 +406,7 @@ def test_the_same_again(chosen: sw.EnsembleLPCFG, bank: Treebank, dev: list[sw.T
     assert again.model_.weights.tolist() == chosen.model_.weights.tolist()
     for one, other in zip(chosen.info_.trials, again.info_.trials, strict=True):
         assert asdict(one) | {"seconds": 0} == asdict(other) | {"seconds": 0}
-    for a, b in zip(chosen.model_.members, again.model_.members, strict=True):
+    for a, b in zip(chosen.model_.grammars, again.model_.grammars, strict=True):
         assert a.rule_weights.tobytes() == b.rule_weights.tobytes()
 
 

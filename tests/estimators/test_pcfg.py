@@ -19,6 +19,7 @@ from sapwood.corpus.words import UNKNOWN
 from sapwood.errors import SapwoodError
 from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.pcfg import PCFG
+from sapwood.inference.prepared import prepare
 from sapwood.models.from_text import bundled_grammar
 from sapwood.models.invariants import state_sums
 from sapwood.models.latent_grammar import LatentGrammar
@@ -229,7 +230,7 @@ def tags_of(model: LatentGrammar, word: str, *, is_first: bool = False) -> dict[
     """P(tag | word) under the tags' frequencies in the treebank."""
     lexicon = model.lexicon
     entries = lexicon.entries(lexicon.row(word, is_first=is_first))
-    joint = model.entry_share[entries]
+    joint = prepare(model).plain.entry_share[entries]
     tags = [str(model.tags[t]) for t in lexicon.entry_tag[entries]]
     return dict(zip(tags, joint.tolist(), strict=True))
 

@@ -38,6 +38,7 @@ from sapwood.corpus.text import split_words
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.decoders import DECODERS
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.from_text import grammar_from_text
 from sapwood.resume import Part
 
@@ -240,8 +241,9 @@ def use(model: sw.LatentGrammar | sw.Ensemble, decoder: str = "f1") -> None:
             model.log_prob(words)
     with contextlib.suppress(SapwoodError):
         model.log_probs(seeds.bank()[:3])
-    with contextlib.suppress(SapwoodError):
-        model.sample(2, seed=0)
+    if not isinstance(model, FeatureGrammar):
+        with contextlib.suppress(SapwoodError):
+            model.sample(2, seed=0)
 
 
 def run(*arguments: object, expects: tuple[int, ...] = (0, 1, 2)) -> int:

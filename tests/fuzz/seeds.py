@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
@@ -63,12 +62,10 @@ def grammars() -> dict[str, LatentGrammar | sw.Ensemble]:
 
 def _feature_grammar(plain: LatentGrammar) -> FeatureGrammar:
     """What `SpanCRF` learns, with a table of 64 weights instead of four million."""
-    given = {field.name: getattr(plain, field.name) for field in fields(plain)}
     rng = np.random.default_rng(0)
     weights = rng.normal(size=64).astype(np.float32)
-    return FeatureGrammar(
-        **given, feature_weights=weights, is_familiar=np.ones(len(plain.lexicon.words), bool)
-    )
+    familiar = np.ones(len(plain.lexicon.words), bool)
+    return FeatureGrammar(plain, weights, familiar, {"method": "crf"})
 
 
 @cache

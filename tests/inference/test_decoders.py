@@ -25,6 +25,7 @@ from sapwood.inference.charts import ParseForest
 from sapwood.inference.decoders import DECODERS, Gains, best_tree, goodman_gains, max_rule_gains
 from sapwood.inference.k_best import k_best_trees
 from sapwood.inference.parser import Parser
+from sapwood.inference.prepared import prepare
 from sapwood.kernels.forest import Forest
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.latent_grammar import LatentGrammar
@@ -211,7 +212,9 @@ def forest_of_two(items: list[float]) -> ParseForest:
     columns = (symbol, start, end, head, left, right, rule)
     forest = Forest(*(np.array(column, dtype=np.uint32) for column in columns))
     roots = np.array([5])
-    return ParseForest(forest, np.array(items), np.zeros(4), np.zeros(6, np.int64), roots, 0.0)
+    prepared, words = prepare(random_toy(np.random.default_rng(0)).grammar()), ["w0"] * 3
+    scale = np.zeros(6, np.int64)
+    return ParseForest(prepared, words, forest, np.array(items), np.zeros(4), scale, roots, 0.0)
 
 
 def test_goodman_counts_negative_posteriors_as_0() -> None:
@@ -226,8 +229,10 @@ def test_what_being_the_root_adds_decides_between_roots() -> None:
     """Two words, and two phrases over both of them."""
     columns = ((2, 2, 0, 1), (0, 1, 0, 0), (1, 2, 2, 2), (2, 3), (0, 0), (1, 1), (0, 1))
     forest = Forest(*(np.array(column, dtype=np.uint32) for column in columns))
-    none, roots = np.zeros(3, np.int64), np.array([2, 3])
-    parsed = ParseForest(forest, np.zeros(4), np.zeros(2), none, roots, 0.0)
+    parsed = forest_of_two([0.0] * 6)._replace(
+        forest=forest, items=np.zeros(4), edges=np.zeros(2),
+        scale=np.zeros(3, np.int64), roots=np.array([2, 3]),
+    )  # fmt: skip
     for gain, symbol in ((-1.0, 0), (1.0, 1)):
         gains = Gains(np.array([0.0, 0.0, 0.5, 0.5]), np.zeros(2), np.array([0.0, gain]))
         found = best_tree(parsed, gains)
@@ -248,7 +253,7 @@ def test_goodman_adds_up_posteriors() -> None:
 
 
 def test_max_rule_takes_absolute_posteriors_with_a_floor() -> None:
-    parsed = replace(forest_of_two([-0.5, 0.5, 0.0, 1, 1, -0.25]), edges=np.array([-0.5, 0, 1, 1]))
+    parsed = forest_of_two([-0.5, 0.5, 0.0, 1, 1, -0.25])._replace(edges=np.array([-0.5, 0, 1, 1]))
     gains = max_rule_gains(parsed)
     half, floor = np.log(0.5), np.log(1e-12)
     np.testing.assert_allclose(gains.items, [half, half, floor, 0, 0, 0], atol=1e-15)

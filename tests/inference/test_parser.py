@@ -23,6 +23,7 @@ from sapwood.errors import SapwoodError
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser, chart_megabytes
 from sapwood.inference.pieces import PRICE, _best_cut
+from sapwood.inference.prepared import prepare
 from sapwood.kernels.coarse import chart_room
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
@@ -95,7 +96,7 @@ def test_a_sentence_of_300_words_takes_bounded_time_and_memory(latent: LatentGra
     assert parse.tree.words() == words
     assert time.perf_counter() - started < 20  # 0.3 s on one core of 2024
     # The charts themselves, forests and vectors of about the same size, and some room.
-    assert _peak_megabytes() - before < 2 * chart_megabytes(latent, 300) + 100
+    assert _peak_megabytes() - before < 2 * chart_megabytes(prepare(latent), 300) + 100
 
 
 def _peak_megabytes() -> float:
@@ -195,20 +196,24 @@ def test_the_cut_into_pieces_is_the_best_of_all() -> None:
 
 def test_the_memory_of_charts_is_what_they_hold(latent: LatentGrammar) -> None:
     """Inside and outside charts, their product, and the lists of phrases; 8 and 4 bytes each."""
-    rules, n = latent.coarse_rules, 40
+    prepared, n = prepare(latent), 40
     cells = n * (n + 1) // 2 * latent.n_phrases
-    held = 2 * 8 * chart_room(rules, n) + 8 * cells + 4 * cells
-    np.testing.assert_allclose(chart_megabytes(latent, n), held / 1e6, rtol=1e-12)
+    held = 2 * 8 * chart_room(prepared.plain.rules, n) + 8 * cells + 4 * cells
+    np.testing.assert_allclose(chart_megabytes(prepared, n), held / 1e6, rtol=1e-12)
 
 
 def test_a_chart_beyond_the_memory_limit_gives_a_flat_tree(latent: LatentGrammar) -> None:
     words = ["the", "dog", "sleeps", "."]
-    parser = Parser(latent, memory_limit_mb=chart_megabytes(latent, 3))
+    parser = Parser(latent, memory_limit_mb=chart_megabytes(prepare(latent), 3))
     parse = parser.parse(words)
     assert (parse.is_fallback, parse.kind) == (True, "flat")
     assert str(parse.tree) == "(TOP (S (DT the) (NN dog) (VBZ sleeps) (. .)))"
     assert (parser.stats.fallbacks, parser.stats.joined, parser.stats.too_long) == (1, 0, 1)
-    assert not Parser(latent, memory_limit_mb=chart_megabytes(latent, 4)).parse(words).is_fallback
+    assert (
+        not Parser(latent, memory_limit_mb=chart_megabytes(prepare(latent), 4))
+        .parse(words)
+        .is_fallback
+    )
     assert not parser.parse(words[:1]).is_fallback or parser.stats.too_long == 1
 
 
@@ -387,7 +392,7 @@ def test_the_tags_of_a_word_sum_to_1_also_where_posteriors_are_negative() -> Non
         tags = [m for m in parse.marginals if m.label.startswith("T")]
         sums = [sum(m.probability for m in tags if m.start == i) for i in range(len(WORDS))]
         assert sums == pytest.approx([1.0] * len(WORDS), abs=1e-12)
-        n_negative += parse._forest.parsed.n_negative if parse._forest else 0
+        n_negative += parse._forest.n_negative if parse._forest else 0
     assert n_negative > 0
 
 

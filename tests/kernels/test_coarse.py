@@ -16,15 +16,16 @@ from numba import config
 from tests.toys import EXTREME, Toy, exact_log, plain_toys, random_toy, sentences
 
 from sapwood.corpus.words import UNKNOWN
-from sapwood.kernels import coarse
-from sapwood.models.score import (
-    _rooms,
-    coarse_inside,
-    coarse_outside,
-    sentence_log_weight,
+from sapwood.inference.charts import (
+    _scratch,
+    plain_inside,
+    plain_outside,
     sentence_weight,
     tag_weights,
 )
+from sapwood.inference.prepared import prepare
+from sapwood.inference.scores import sentence_log_weight
+from sapwood.kernels import coarse
 from sapwood.reference import charts
 from sapwood.reference import enumerate as listing
 
@@ -38,22 +39,22 @@ LONG = 30 if config.DISABLE_JIT else 150
 def poison_rooms() -> None:
     """Fill the scratch space with nan: whatever is read before it is written shows."""
     for name in ("inside", "outside"):
-        _rooms.get(name, 1000)[:] = np.nan
+        _scratch.get(name, 1000)[:] = np.nan
 
 
 class Charted:
     """Posteriors of one sentence through the kernels' public functions."""
 
     def __init__(self, toy: Toy, words: list[str]) -> None:
-        grammar = toy.grammar()
-        self.tags = tag_weights(grammar, words)
+        prepared = prepare(toy.grammar())
+        self.tags = tag_weights(prepared, words)
         self.n, self.n_phrases = len(words), toy.n_phrases
-        self.root = grammar.coarse.root[: toy.n_phrases]
+        self.root = prepared.plain.root
         poison_rooms()
-        self.chart = coarse_inside(grammar, self.tags)
+        self.chart = plain_inside(prepared.plain, self.tags)
         self.total = coarse.partition(self.chart, self.root)
         self.log_weight = sentence_weight(self.chart.scale, self.n, self.total).log
-        alpha, tag_alpha = coarse_outside(grammar, self.tags, self.chart)
+        alpha, tag_alpha = plain_outside(prepared.plain, self.tags, self.chart)
         self.phrases, self.tag_posteriors = self.chart.beta * alpha, self.tags.weight * tag_alpha
 
     def posteriors(self) -> dict[tuple[int, int, int], float]:
@@ -266,12 +267,13 @@ def test_the_beam_leaves_the_whole_sentence_alone() -> None:
     toy = Toy(2, [1, 1, 1], {1: np.ones(1)}, {}, {"w0": {2: np.ones(1)}})
     weights = {(0, 2, 2): 1.0, (1, 2, 2): 1e-6, (0, 0, 2): 1.0, (1, 0, 2): 1e-6}
     toy.rules = {rule: np.full((1, 1, 1), w) for rule, w in weights.items()}
-    grammar, root = toy.grammar(), toy.grammar().coarse.root[:2]
-    assert grammar.visits[1] > 0.0
+    prepared = prepare(toy.grammar())
+    plain = prepared.plain
+    assert plain.visits[1] > 0.0
     for n in (2, 3, 4):
-        tags = tag_weights(grammar, ["w0"] * n)
-        chart = coarse_inside(grammar, tags, 0.1)
-        found = sentence_weight(chart.scale, n, coarse.partition(chart, root)).log
+        tags = tag_weights(prepared, ["w0"] * n)
+        chart = plain_inside(plain, tags, 0.1)
+        found = sentence_weight(chart.scale, n, coarse.partition(chart, plain.root)).log
         np.testing.assert_allclose(found, log(1e-6), rtol=1e-12)
 
 
@@ -280,11 +282,11 @@ def test_the_beam_drops_what_is_rare_over_a_narrower_span() -> None:
     toy = Toy(2, [1, 1, 1], {0: np.ones(1)}, {}, {"w0": {2: np.ones(1)}})
     weights = {(0, 2, 2): 1.0, (1, 2, 2): 1e-3, (0, 0, 2): 0.5, (0, 1, 2): 0.25}
     toy.rules = {rule: np.full((1, 1, 1), w) for rule, w in weights.items()}
-    grammar = toy.grammar()
-    tags = tag_weights(grammar, ["w0"] * 3)
-    share = 1e-3 * grammar.visits[1] / grammar.visits[0]
+    prepared = prepare(toy.grammar())
+    tags, plain = tag_weights(prepared, ["w0"] * 3), prepared.plain
+    share = 1e-3 * plain.visits[1] / plain.visits[0]
     for beam, is_kept in ((0.0, True), (share / 2, True), (share * 2, False)):
-        chart = coarse_inside(grammar, tags, beam)
+        chart = plain_inside(plain, tags, beam)
         assert (chart.beta[coarse.cell_of(0, 2, 3), 1] > 0) == is_kept
 
 
@@ -319,10 +321,11 @@ def test_a_word_without_tags_has_no_parse() -> None:
 def test_one_word_is_weighed_by_its_tag_at_the_root() -> None:
     toy = Toy(1, [1, 1, 1], {1: np.array([0.25]), 2: np.array([0.5])}, {}, {})
     toy.words = {"w0": {1: np.array([0.5]), 2: np.array([0.125])}}
+    prepared = prepare(toy.grammar())
     np.testing.assert_allclose(
-        sentence_log_weight(toy.grammar(), ["w0"]).log, log(0.25 * 0.5 + 0.5 * 0.125), rtol=1e-15
+        sentence_log_weight(prepared, ["w0"]).log, log(0.25 * 0.5 + 0.5 * 0.125), rtol=1e-15
     )
-    assert sentence_log_weight(toy.grammar(), ["unheard-of"]) == (-inf, 0)
+    assert sentence_log_weight(prepared, ["unheard-of"]) == (-inf, 0)
 
 
 def test_unequal_tags_keep_the_one_that_parses() -> None:

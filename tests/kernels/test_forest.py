@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.toys import Toy, random_toy
+from tests.toys import Toy, parse_forest, random_toy
 
-from sapwood.inference.charts import ParseForest, parse_forest
+from sapwood.inference.charts import ParseForest
 from sapwood.kernels.forest import NONE, best_derivations, follow
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import config
-from tests.toys import Toy, factored_toy, random_bases, random_toy
+from tests.toys import Toy, factored_toy, parse_forest, random_bases, random_toy
 
-from sapwood.inference.charts import parse_forest
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import charts
 from sapwood.reference import enumerate as listing

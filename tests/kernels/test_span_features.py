@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.toys import Toy, plain_toys, random_toy, sentences
+from tests.toys import Toy, parse_forest, plain_toys, random_toy, sentences
 
-from sapwood.inference.charts import ParseForest, parse_forest
+from sapwood.inference.charts import ParseForest
 from sapwood.kernels import span_features as kernel
 from sapwood.kernels.forest import Forest
 from sapwood.reference import enumerate as listing

@@ -10,15 +10,26 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.toys import EXTREME, ORDINARY, Toy, exact_log, plain_toys, random_toy, sentences, tree_of
+from tests.toys import (
+    EXTREME,
+    ORDINARY,
+    Toy,
+    exact_log,
+    parse_forest,
+    plain_toys,
+    random_toy,
+    sentences,
+    tree_of,
+)
 
-from sapwood.inference.charts import parse_forest
+from sapwood.inference.charts import tag_weights
 from sapwood.inference.decoders import goodman_gains, max_rule_gains, viterbi_tree
 from sapwood.inference.k_best import k_best_derivations, k_best_trees
 from sapwood.inference.parser import Parser
+from sapwood.inference.posteriors import leaf_vectors
+from sapwood.inference.prepared import prepare
 from sapwood.kernels.coarse import cell_of
 from sapwood.kernels.viterbi import best_states, best_weights
-from sapwood.models.score import leaf_vectors, tag_weights
 from sapwood.reference import charts
 from sapwood.reference import enumerate as listing
 
@@ -50,14 +61,18 @@ def test_plain_viterbi_finds_the_best_derivation(case: tuple[Toy, list[str]]) ->
 def test_plain_viterbi_weights_of_any_size(case: tuple[Toy, list[str]]) -> None:
     toy, words = case
     _, rules, emissions = toy.exactly(words)
-    grammar = toy.grammar()
-    delta, scale = best_weights(grammar.coarse_rules, tag_weights(grammar, words))
+    prepared = prepare(toy.grammar())
+    delta, scale = best_weights(prepared.plain.rules, tag_weights(prepared, words))
     exact = charts.viterbi(rules, emissions)
     n = len(words)
     values = {(a, n): (value, exact.get((a, 0, n), [0])[0]) for a, value in enumerate(delta[n - 1])}
     largest = max((value for _, value in values.values()), default=0)
     # One span shares one power of two: weights far below its largest may be lost.
     assume(all(v == 0 or v > largest * 10**-280 for v in (v for (v,) in exact.values())))
+    # So do the tags of a word, and a tree multiplies those of four words at most.
+    for row in emissions:
+        weights = [v for (v,) in row.values() if v]
+        assume(not weights or min(weights) > max(weights) * 10**-70)
     for value, expected in values.values():
         found = log(value) + float(scale[n - 1]) * log(2.0) if value else -np.inf
         np.testing.assert_allclose(found, exact_log(expected), rtol=1e-12, atol=1e-11)
@@ -71,8 +86,8 @@ def test_weights_around_the_least_normal_number(exponent: int) -> None:
     for n in (2, 3, 5):
         parse = Parser(toy.grammar(), decoder="viterbi").parse(["w0"] * n)
         np.testing.assert_allclose(parse.log_prob, (exponent - (n - 2)) * log(2.0), rtol=1e-14)
-        grammar = toy.grammar()
-        delta, scale = best_weights(grammar.coarse_rules, tag_weights(grammar, ["w0"] * n))
+        prepared = prepare(toy.grammar())
+        delta, scale = best_weights(prepared.plain.rules, tag_weights(prepared, ["w0"] * n))
         assert log(delta[n - 1, 0]) + scale[n - 1] * log(2.0) == pytest.approx(parse.log_prob)
 
 
@@ -82,8 +97,8 @@ def test_best_weight_of_every_span(n: int) -> None:
         toy, words = random_toy(np.random.default_rng(seed)), [f"w{x % 3}" for x in range(n)]
         for rule in toy.rules:  # let pairs of phrases win, so that every split matters
             toy.rules[rule] *= 9.0 if max(rule[1:]) < toy.n_phrases else 1.0
-        grammar = toy.grammar()
-        delta, scale = best_weights(grammar.coarse_rules, tag_weights(grammar, words))
+        prepared = prepare(toy.grammar())
+        delta, scale = best_weights(prepared.plain.rules, tag_weights(prepared, words))
         _, rules, emissions = toy.floats(words)
         for (a, i, j), (expected,) in charts.viterbi(rules, emissions).items():
             if j - i > 1:
@@ -142,7 +157,7 @@ def test_best_derivation_of_every_item_and_state(seed: int) -> None:
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
     forest, scale = parsed.forest, parsed.scale
-    start, delta = leaf_vectors(grammar, words, forest, scale)
+    start, delta = leaf_vectors(parsed)
     choice, tensor_start = np.zeros(len(delta), np.uint32), grammar.tensor_start.astype(np.uint64)
     best_states(forest, len(words), scale, start, tensor_start, grammar.rule_weights, delta, choice)
     _, rules, emissions = toy.floats(words)
@@ -160,7 +175,7 @@ def test_the_latent_tree_has_the_weight_of_the_best_derivation(seed: int) -> Non
     grammar = toy.grammar(is_probabilistic=True)
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
-    found = viterbi_tree(grammar, words, parsed)
+    found = viterbi_tree(parsed)
     assert found is not None
     nodes = found.nodes
     root, rules, emissions = toy.floats(words)
@@ -183,7 +198,7 @@ def test_viterbi_needs_no_forest_of_a_plain_grammar() -> None:
     words = ["w0", "w1", "w2", "w0"]
     parsed = parse_forest(toy.grammar(), words, 0.5)
     assert parsed is not None
-    best = viterbi_tree(toy.grammar(), words, parsed)
+    best = viterbi_tree(parsed)
     assert best is not None
     weighted = listing.weighted_trees(*toy.floats(words))
     by_spans = {spans_of(tree): weight for tree, weight in weighted}
@@ -281,8 +296,7 @@ def test_no_tree_is_listed_twice_for_its_states(seed: int) -> None:
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
     trees = Counter(
-        (nodes[-1][0], frozenset(places(nodes)))
-        for _, nodes in k_best_derivations(grammar, words, parsed)
+        (nodes[-1][0], frozenset(places(nodes))) for _, nodes in k_best_derivations(parsed)
     )
     assert len(trees) > 5
     assert all(n <= toy.n_states[symbol] for (symbol, _), n in trees.items())

@@ -18,8 +18,9 @@ from tests.toys import Toy, exact_log, random_bases, random_toy, tree_of
 
 import sapwood as sw
 from sapwood.errors import SapwoodError
+from sapwood.inference.scores import log_mean
 from sapwood.models import files
-from sapwood.models.ensemble import Ensemble, _log_mean, shares_chart
+from sapwood.models.ensemble import Ensemble, shares_chart
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
 
@@ -96,7 +97,7 @@ def test_means_of_tiny_numbers_do_not_underflow(logs: list[float], data: st.Data
     raw = data.draw(st.lists(st.integers(1, 9), min_size=len(logs), max_size=len(logs)))
     weights = np.array(raw) / sum(raw)
     column = np.array(logs)[:, None]
-    mean, sign = _log_mean(column, np.isfinite(column).astype(float), weights)
+    mean, sign = log_mean(column, np.isfinite(column).astype(float), weights)
     found = float(mean[0])
     assert sign[0] == (max(logs) > -inf)
     top = max(logs)
@@ -359,8 +360,8 @@ def test_rebased_members_come_back_too(seed: int, tmp_path_factory: pytest.TempP
 
 def test_a_mean_that_overflows_has_no_sign() -> None:
     with np.errstate(invalid="ignore"):
-        mean, sign = _log_mean(np.array([[np.inf]]), np.array([[1.0]]), np.ones(1))
-        nothing, none = _log_mean(np.array([[np.nan]]), np.array([[1.0]]), np.ones(1))
+        mean, sign = log_mean(np.array([[np.inf]]), np.array([[1.0]]), np.ones(1))
+        nothing, none = log_mean(np.array([[np.nan]]), np.array([[1.0]]), np.ones(1))
     assert (mean[0], sign[0]) == (np.inf, 1.0)
     assert np.isnan(nothing[0])
     assert none[0] == 0.0

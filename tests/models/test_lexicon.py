@@ -9,8 +9,9 @@ from tests.toys import Toy
 import sapwood as sw
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
+from sapwood.inference.charts import tag_weights
+from sapwood.inference.prepared import prepare
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.score import tag_weights
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +95,11 @@ def test_rare_tags_are_left_out_unless_they_are_right() -> None:
     words = {"w0": {1: np.array([0.5]), 2: np.array([1e-6])}, "w1": {2: np.array([0.25])}}
     grammar = Toy(1, [1, 1, 1], {0: np.ones(1)}, rules, words).grammar()
     sentence = ["w0", "w1", "w0"]
-    some = tag_weights(grammar, sentence, 1e-3)
+    some = tag_weights(prepare(grammar), sentence, 1e-3)
     assert (some.start.tolist(), some.tag.tolist()) == ([0, 1, 2, 3], [0, 1, 0])
-    right = tag_weights(grammar, sentence, 1e-3, np.array([1, 1, 0]))
+    right = tag_weights(prepare(grammar), sentence, 1e-3, np.array([1, 1, 0]))
     assert (right.start.tolist(), right.tag.tolist()) == ([0, 2, 3, 4], [0, 1, 1, 0])
-    every = tag_weights(grammar, sentence)
+    every = tag_weights(prepare(grammar), sentence)
     assert (every.start.tolist(), every.tag.tolist()) == ([0, 2, 3, 5], [0, 1, 1, 0, 1])
     np.testing.assert_allclose(
         every.weight * 2.0 ** every.scale[[0, 0, 1, 2, 2]], [0.5, 1e-6, 0.25, 0.5, 1e-6]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from tests.decompose.exact_spectral import FullMoments, ObservableForm, observable_form
-from tests.toys import Toy
+from tests.toys import Toy, parse_forest
 
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.treebank import Inventory, Treebank
@@ -30,7 +30,6 @@ from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.features.nodes import Column, NodeTable
-from sapwood.inference.charts import parse_forest
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
 

@@ -30,12 +30,11 @@ def load_model(name: str) -> Model:
     if Path(name).is_dir():
         msg = f"{name}: a folder, expected a model file"
         raise ModelFormatError(msg, hint="name the file in it that `sapwood train` wrote")
-    from sapwood.models.ensemble import Ensemble
+    from sapwood.models.ensemble import Model
     from sapwood.models.files import load
-    from sapwood.models.latent_grammar import LatentGrammar
 
     model = load(Path(name).expanduser())
-    if not isinstance(model, (LatentGrammar, Ensemble)):
+    if not isinstance(model, Model):
         msg = f"{name}: holds a {type(model).__name__}, expected a grammar or an ensemble"
         raise ModelFormatError(msg, hint="name a file that `sapwood train` wrote")
     return model

@@ -67,10 +67,10 @@ class Text:
             tokenise_lines,
         )
         from sapwood.corpus.tokenize import PennTokenizer
-        from sapwood.models.ensemble import Ensemble
+        from sapwood.models.ensemble import grammars_of
 
         # the members of an ensemble share a vocabulary
-        known = (model.first if isinstance(model, Ensemble) else model).lexicon.words
+        known = grammars_of(model)[0].lexicon.words
         if self.trees is None:
             lines = refuse_other_kinds(lines, file, source_name(file))
         if self.tokenizer:

@@ -11,9 +11,9 @@ instead (L2) cost accuracy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +25,13 @@ from sapwood.estimators.parameters import ANYTHING, between, parameter, whole
 from sapwood.estimators.pcfg import PCFG, Trainable
 from sapwood.estimators.shared_parameters import OnPlainGrammar
 from sapwood.estimators.training_data import TrainingData
-from sapwood.inference.charts import right_chart
+from sapwood.inference.charts import right_forest
+from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.feature_grammar import FeatureGrammar
-from sapwood.models.latent_grammar import LatentGrammar
 
 if TYPE_CHECKING:
-    from sapwood.inference.charts import PrunedChart
+    from sapwood.kernels.forest import Forest
 
 FloatArray = npt.NDArray[np.float64]
 TABLE_BITS = 22  # four million weights: at 2^20 collisions already cost accuracy
@@ -98,7 +98,7 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
             "crf", iterations=self.info_.iterations, seed=self.seed,
             log_likelihood=self.info_.log_likelihoods[-1],
         )  # fmt: skip
-        self.model_ = _with_weights(model, weights, record)
+        self.model_ = replace(model, feature_weights=weights.astype(np.float32), record=record)
         return self
 
     def _learnt(self, examples: list[_Example], size: int) -> FloatArray:
@@ -120,9 +120,10 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
 
 
 class _Example(NamedTuple):
-    """A training sentence: its chart, its features, and which items and edges are right."""
+    """A training sentence: its forest, its features, and which items and edges are right."""
 
-    chart: PrunedChart
+    forest: Forest
+    roots: npt.NDArray[np.int64]
     item_features: npt.NDArray[np.uint32]
     edge_features: npt.NDArray[np.uint32]
     right_items: FloatArray
@@ -130,47 +131,39 @@ class _Example(NamedTuple):
 
 
 def _examples(data: TrainingData, model: FeatureGrammar) -> list[_Example]:
-    _ = (model.coarse_rules, model.pair_table, model.entry_share)  # before threads start
     shards = data.engine.gather(data.shards)
     few = (part for shard in shards for part in shard.shards(-(-shard.n_trees // FEW_TREES)))
     return list(chain.from_iterable(data.engine.stream(_examples_of, few, model, ahead=2)))
 
 
 def _examples_of(bank: Treebank, model: FeatureGrammar) -> list[_Example]:
-    made = (undisturbed(_example, model, bank, tree) for tree in range(bank.n_trees))
+    prepared = prepare(model)
+    made = (undisturbed(_example, prepared, bank, tree) for tree in range(bank.n_trees))
     return [example for example in made if example is not None]
 
 
-def _example(model: FeatureGrammar, bank: Treebank, tree: int) -> _Example | None:
+def _example(prepared: PreparedGrammar, bank: Treebank, tree: int) -> _Example | None:
     """None for one-word sentences, and where a rare tag of a word is not in the lexicon."""
-    from sapwood.kernels import span_features
-
     words = bank.words(tree)
     if len(words) == 1:
         return None
     nodes = slice(int(bank.offsets[tree]), int(bank.offsets[tree + 1]))
-    chart, items, edges = right_chart(model, words, bank, nodes, PRUNING)
+    parsed, items, edges = right_forest(prepared, words, bank, nodes, PRUNING)
     if items.sum() != nodes.stop - nodes.start:
         return None
-    forest, seen = chart.forest, model.word_properties(words)
-    return _Example(
-        chart,
-        span_features.item_features(forest.symbol, forest.start, forest.end, seen, model.mask),
-        span_features.edge_features(forest, seen, model.mask),
-        items,
-        edges,
-    )
+    assert prepared.features is not None
+    features = prepared.features.of(parsed.forest, words)
+    return _Example(parsed.forest, parsed.roots, *features, items, edges)
 
 
 def _step(example: _Example, weights: FloatArray, squares: FloatArray, rate: float) -> float:
     """One gradient step; the log-likelihood of the right tree before it."""
     from sapwood.kernels import span_features as kernel
 
-    chart = example.chart
     item_score = kernel.scores(example.item_features, weights)
     edge_score = kernel.scores(example.edge_features, weights)
     total, items, edges = kernel.log_linear_posteriors(
-        chart.forest, chart.roots, item_score, edge_score
+        example.forest, example.roots, item_score, edge_score
     )
     right = item_score @ example.right_items + edge_score @ example.right_edges
     kernel.adagrad(example.item_features, example.right_items - items, weights, squares, rate)
@@ -182,23 +175,4 @@ def _untrained(data: TrainingData) -> FeatureGrammar:
     plain, count = data.grammar, data.counts.words(data.inventory)
     seen = {data.inventory.words[x] for x in np.flatnonzero(count >= FAMILIAR).tolist()}
     familiar = np.array([word in seen for word in plain.lexicon.words], np.bool_)
-    return _with(plain, np.zeros(1 << TABLE_BITS, np.float32), familiar, dict(plain.record))
-
-
-def _with_weights(
-    model: FeatureGrammar, weights: FloatArray, record: dict[str, Any]
-) -> FeatureGrammar:
-    return _with(model, weights.astype(np.float32), model.is_familiar, record)
-
-
-def _with(
-    plain: LatentGrammar,
-    weights: npt.NDArray[np.float32],
-    familiar: npt.NDArray[np.bool_],
-    record: dict[str, Any],
-) -> FeatureGrammar:
-    return FeatureGrammar(
-        plain.phrases, plain.tags, plain.n_states, plain.root, plain.rules, plain.rule_weights,
-        plain.lexicon, plain.coarse, plain.transform, record=record,
-        feature_weights=weights, is_familiar=familiar,
-    )  # fmt: skip
+    return FeatureGrammar(plain, np.zeros(1 << TABLE_BITS, np.float32), familiar)

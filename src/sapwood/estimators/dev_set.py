@@ -12,14 +12,15 @@ from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.evaluate.bracketing import bracketing
 from sapwood.execute import ordered_map
-from sapwood.inference.charts import PrunedChart, pruned_charts
+from sapwood.inference.charts import ParseForest, pruned_forests
 from sapwood.inference.parser import BEAM, THRESHOLD, Parser
+from sapwood.inference.prepared import prepare
 from sapwood.kernels.signals import undisturbed
 
 if TYPE_CHECKING:
     from sapwood.evaluate.scores import BracketingReport
     from sapwood.execute import Engine
-    from sapwood.models.ensemble import Model
+    from sapwood.models.ensemble import Member, Model
     from sapwood.models.latent_grammar import LatentGrammar
 
 
@@ -32,15 +33,15 @@ def cleaned(gold: Sequence[Tree]) -> list[Tree]:
     return trees
 
 
-def pruned_by(grammar: LatentGrammar, trees: Sequence[Tree], jobs: int) -> list[PrunedChart | None]:
+def pruned_by(member: Member, trees: Sequence[Tree], jobs: int) -> list[ParseForest | None]:
     """Charts of the trees' sentences; None for one word, and where nothing is found."""
-    _ = (grammar.coarse_rules, grammar.pair_table, grammar.entry_share)  # before threads start
+    prepared = prepare(member)
 
-    def chart(tree: Tree) -> PrunedChart | None:
+    def chart(tree: Tree) -> ParseForest | None:
         words = tree.words()
         if len(words) == 1:
             return None
-        return next(pruned_charts(grammar, words, THRESHOLD, BEAM), None)
+        return next(pruned_forests(prepared, words, THRESHOLD, BEAM), None)
 
     return list(ordered_map(chart, trees, jobs=jobs))
 
@@ -67,7 +68,7 @@ class DevSet:
         """The trees that a model gives the sentences."""
         parser = Parser(model)
 
-        def tree(pair: tuple[Tree, PrunedChart | None]) -> Tree:
+        def tree(pair: tuple[Tree, ParseForest | None]) -> Tree:
             gold, chart = pair
             if chart is None:
                 return parser.parse(gold.words()).tree

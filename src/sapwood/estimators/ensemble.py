@@ -29,9 +29,8 @@ from sapwood.estimators.parameters import ANYTHING, parameter
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.shared_parameters import OnPlainGrammar, WithinBudget
 from sapwood.estimators.training_data import TrainingData
-from sapwood.models.ensemble import Ensemble
+from sapwood.models.ensemble import Ensemble, Member, grammar_of
 from sapwood.models.feature_grammar import FeatureGrammar
-from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
 N_WARM = 20  # trees that are learnt and parsed before the clock of a budget starts
@@ -210,7 +209,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
         began = perf_counter()
-        member: LatentGrammar | None = None
+        member: Member | None = None
         with self._timed("training"):
             try:
                 watch = mix.watch(candidate) if mix.members else None
@@ -230,11 +229,11 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         candidate: Candidate,
         prepared: _Prepared,
         on_iteration: Callable[..., None] | None = None,
-    ) -> LatentGrammar:
+    ) -> Member:
         estimator = self._estimator(candidate)
         if on_iteration and "on_iteration" in estimator.get_params():
             estimator.set_params(on_iteration=on_iteration)
-        model: LatentGrammar = estimator.fit(prepared.by(estimator, candidate.way)).model_
+        model: Member = estimator.fit(prepared.by(estimator, candidate.way)).model_
         return model
 
     def _estimator(self, candidate: Candidate) -> Any:
@@ -289,11 +288,11 @@ class _Mix:
         self.dev = dev
         self.jobs = jobs
         self.clock = clock
-        self.members: list[LatentGrammar] = []
+        self.members: list[Member] = []
         self.ways: set[tuple[str | None, int | None]] = set()  # in which their trees are binary
         self.panel: Panel | None = None
 
-    def add(self, member: LatentGrammar, trial: Trial) -> None:
+    def add(self, member: Member, trial: Trial) -> None:
         """Grade a grammar on the dev trees, if there are any."""
         member = _as_written(member)
         if self.dev is None:
@@ -307,7 +306,7 @@ class _Mix:
         trial.mix_f1 = round(panel.f1([1.0] * (n + 1)), 3)
         self.members.append(replace(member, record=dict(member.record) | {"dev_f1": trial.f1}))
 
-    def _affordable(self, member: LatentGrammar) -> int:
+    def _affordable(self, member: Member) -> int:
         """How many dev sentences choose: fewer where their charts would take a good part of it."""
         if self.dev is None or np.isinf(self.clock.budget):
             return MOST_DEV
@@ -355,8 +354,8 @@ class _Mix:
         """What writing some members will take."""
         members = [self.members[k] for k in places]
         features = (m.feature_weights for m in members if isinstance(m, FeatureGrammar))
-        sizes = [len(m.rule_weights) for m in members] + [len(weights) for weights in features]
-        return SECONDS_A_NUMBER * sum(sizes)
+        sizes = [len(grammar_of(member).rule_weights) for member in members]
+        return SECONDS_A_NUMBER * (sum(sizes) + sum(len(weights) for weights in features))
 
     def watch(self, candidate: Candidate) -> Callable[..., None]:
         """A function that stops a training when one more iteration leaves too little time."""
@@ -428,11 +427,11 @@ class _Mix:
         return tuned if gain > TUNED_GAIN else equal
 
 
-def _as_written(member: LatentGrammar) -> LatentGrammar:
+def _as_written(member: Member) -> Member:
     """A grammar with its tensors in single precision, as a file of an ensemble has them.
 
     What is graded is then what will be loaded.
     """
-    if member.is_plain:
+    if isinstance(member, FeatureGrammar) or member.is_plain:
         return member
     return replace(member, rule_weights=member.rule_weights.astype(np.float32).astype(np.float64))

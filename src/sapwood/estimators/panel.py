@@ -32,12 +32,15 @@ from sapwood.inference.brackets import (
     label_table,
     sharpened,
 )
-from sapwood.inference.charts import PrunedChart, posteriors
+from sapwood.inference.charts import ParseForest
 from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains
 from sapwood.inference.parser import Parser
-from sapwood.models.ensemble import shares_chart
+from sapwood.inference.posteriors import posteriors
+from sapwood.inference.prepared import prepare
+from sapwood.models.ensemble import grammar_of, shares_chart
 
 if TYPE_CHECKING:
+    from sapwood.models.ensemble import Member
     from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
@@ -63,7 +66,7 @@ class _Sentence:
 
     gold: Tree
     words: list[str]
-    chart: PrunedChart | None
+    chart: ParseForest | None
     rows: ItemLabels | None
     posteriors: list[FloatArray] = field(default_factory=list)
     scores: dict[tuple[tuple[int, ...], ...], SentenceScore] = field(default_factory=dict)
@@ -73,7 +76,7 @@ class _Charts(NamedTuple):
     """Charts that all members of a group share, and how long they took."""
 
     owner: LatentGrammar
-    charts: list[PrunedChart | None]
+    charts: list[ParseForest | None]
     seconds: float
 
 
@@ -90,7 +93,7 @@ class Panel:
         Threads; 0 means all cores.
     """
 
-    def __init__(self, gold: Sequence[Tree], first: LatentGrammar, jobs: int = 1) -> None:
+    def __init__(self, gold: Sequence[Tree], first: Member, jobs: int = 1) -> None:
         self.gold = cleaned(gold)
         self.jobs = jobs
         self.first = first
@@ -101,7 +104,7 @@ class Panel:
         self._member_seconds: list[tuple[int, float]] = []  # group and seconds
         table = self._table(first)
 
-        def sentence(tree: Tree, chart: PrunedChart | None) -> _Sentence:
+        def sentence(tree: Tree, chart: ParseForest | None) -> _Sentence:
             words = tree.words()
             rows = item_labels(chart.forest, len(words), table) if chart else None
             return _Sentence(tree, words, chart, rows)
@@ -109,14 +112,16 @@ class Panel:
         charts = self._groups[self._group_of(first)].charts
         self.sentences = [sentence(tree, c) for tree, c in zip(self.gold, charts, strict=True)]
 
-    def _table(self, grammar: LatentGrammar) -> LabelTable:
+    def _table(self, member: Member) -> LabelTable:
+        grammar = grammar_of(member)
         for symbol in grammar.symbols:
             for name in symbol.chain:
                 self.numbers.setdefault(name, len(self.numbers))
         return label_table(grammar.symbols, grammar.n_phrases, self.numbers)
 
-    def _group_of(self, grammar: LatentGrammar) -> int:
-        """Place of the charts pruned by a grammar's plain grammar; a group shares them."""
+    def _group_of(self, member: Member) -> int:
+        """Place of the charts pruned by a member's plain grammar; a group shares them."""
+        grammar = grammar_of(member)
         for place, group in enumerate(self._groups):
             if shares_chart(group.owner, grammar):
                 return place
@@ -137,14 +142,15 @@ class Panel:
         charts = float(np.mean([group.seconds for group in self._groups]))
         return posteriors if has_charts else posteriors + charts
 
-    def add(self, member: LatentGrammar) -> None:
+    def add(self, member: Member) -> None:
         """Note a member's posteriors of all brackets."""
         place, table = self._group_of(member), self._table(member)
         charts, began = self._groups[place].charts, perf_counter()
+        prepared = prepare(member)
 
-        def look(pair: tuple[_Sentence, PrunedChart | None]) -> FloatArray:
+        def look(pair: tuple[_Sentence, ParseForest | None]) -> FloatArray:
             sentence, chart = pair
-            parsed = posteriors(member, chart) if chart is not None else None
+            parsed = posteriors(prepared, chart) if chart is not None else None
             if sentence.rows is None:
                 return np.empty(0)
             if parsed is None or chart is None:
@@ -244,7 +250,7 @@ class Panel:
 
     def _tree(self, sentence: _Sentence, nodes: Nodes) -> Tree:
         spelled = [(a, b, c, sentence.words[i] if b < 0 else None) for a, b, c, i in nodes]
-        return restore(self.first.symbols, spelled)
+        return restore(grammar_of(self.first).symbols, spelled)
 
 
 def _best_nodes(sentence: _Sentence, share: FloatArray, sharpness: float) -> Nodes | None:

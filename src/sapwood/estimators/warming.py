@@ -20,9 +20,9 @@ from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser
 from sapwood.kernels.border import all_kernels
+from sapwood.models.ensemble import Member
 from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.from_text import grammar_from_text
-from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.uniform_trees import UniformTreeModel
 
 WORDS = ["the", "dog", "sees", "a", "cat"]
@@ -70,7 +70,7 @@ def warm_up() -> None:
         UniformTreeModel(family, ("a", "b"), tables).expect(rows, ones)
 
 
-def _use(model: LatentGrammar) -> None:
+def _use(model: Member) -> None:
     for decoder in DECODERS:
         if decoder == "viterbi" and isinstance(model, FeatureGrammar):  # it has no derivations
             continue

@@ -74,6 +74,9 @@ class ItemLabels(NamedTuple):
     is_tag: npt.NDArray[np.bool_]
 
 
+NO_LABELS = ItemLabels(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+
+
 def item_labels(forest: Forest, n: int, table: LabelTable) -> ItemLabels:
     """The labels of the items of a forest over n words."""
     symbol = forest.symbol.astype(np.int64)
@@ -96,6 +99,9 @@ class Brackets(NamedTuple):
             return np.zeros(len(code))
         at = np.minimum(np.searchsorted(self.code, code), len(self.code) - 1)
         return np.where(self.code[at] == code, self.p[at], 0.0)
+
+
+NO_BRACKETS = Brackets(np.empty(0, np.int64), np.empty(0))
 
 
 def brackets_of(rows: ItemLabels, items: FloatArray) -> Brackets:

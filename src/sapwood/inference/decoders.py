@@ -18,15 +18,14 @@ import numpy.typing as npt
 
 from sapwood.arrays import cell
 from sapwood.errors import SapwoodError
-from sapwood.models.feature_grammar import FeatureGrammar
-from sapwood.models.score import leaf_vectors, sentence_weight, tag_weights
+from sapwood.inference.charts import ParseForest, sentence_weight, tag_weights
+from sapwood.inference.posteriors import leaf_vectors
 
 if TYPE_CHECKING:
     from sapwood.inference.brackets import ItemLabels
-    from sapwood.inference.charts import ParseForest, PrunedChart
-    from sapwood.inference.mixture import MixedForest
+    from sapwood.inference.prepared import PreparedGrammar
+    from sapwood.kernels.coarse import Tags
     from sapwood.kernels.forest import Forest
-    from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
 Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, start), children first
@@ -46,10 +45,10 @@ class Gains(NamedTuple):
     roots: FloatArray
 
 
-def f1_gains(mixed: MixedForest) -> Gains:
+def f1_gains(parsed: ParseForest) -> Gains:
     """What each item adds to expected F1; edges and roots add nothing."""
-    parsed, rows = mixed.parsed, mixed.rows
-    items = bracket_gains(rows, mixed.brackets.of(rows.code), len(parsed.items))
+    rows = parsed.labels
+    items = bracket_gains(rows, parsed.brackets.of(rows.code), len(parsed.items))
     return Gains(items, np.zeros(len(parsed.edges)), np.zeros(len(parsed.roots)))
 
 
@@ -73,14 +72,12 @@ def max_rule_gains(parsed: ParseForest) -> Gains:
     return Gains(np.where(is_leaf, items, 0.0), edges, items[parsed.roots])
 
 
-def derivation_gains(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> Gains:
+def derivation_gains(parsed: ParseForest) -> Gains:
     """Log-probability of a derivation of a plain grammar."""
-    forest = parsed.forest
-    _, weight = leaf_vectors(
-        grammar, words, forest, parsed.scale
-    )  # one state, so one number an item
+    forest, grammar = parsed.forest, parsed.grammar
+    _, weight = leaf_vectors(parsed)  # one state, so one number an item
     is_leaf = forest.end - forest.start == 1
-    n, i = len(words), forest.start.astype(np.int64)
+    n, i = len(parsed.words), forest.start.astype(np.int64)
     with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
         items = np.where(
             is_leaf, np.log(weight) + parsed.scale[cell(i, i + 1, n)] * np.log(2.0), 0.0
@@ -90,6 +87,14 @@ def derivation_gains(grammar: LatentGrammar, words: list[str], parsed: ParseFore
     return Gains(items, edges, roots)
 
 
+GAINS = {
+    "f1": f1_gains,
+    "goodman": goodman_gains,
+    "max-rule": max_rule_gains,
+    "viterbi": derivation_gains,  # of plain grammars only
+}
+
+
 class Decoded(NamedTuple):
     """A tree of a forest as nodes, and the decoder's score of it."""
 
@@ -97,7 +102,7 @@ class Decoded(NamedTuple):
     nodes: Nodes
 
 
-def best_tree(parsed: ParseForest | PrunedChart, gains: Gains) -> Decoded | None:
+def best_tree(parsed: ParseForest, gains: Gains) -> Decoded | None:
     """The tree of highest total gain; None when pruning left no whole tree."""
     from sapwood.kernels.forest import best_derivations, follow
 
@@ -126,52 +131,58 @@ def nodes_of(
 # -- Viterbi ----------------------------------------------------------------------------------
 
 
-def viterbi_tree(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> Decoded | None:
+def viterbi_tree(parsed: ParseForest) -> Decoded | None:
     """The best single derivation, exact over the full chart for a plain grammar.
 
     For a latent grammar, the best tree together with its hidden states, over the pruned forest. The
     score is the log-probability of the derivation.
     """
-    if isinstance(grammar, FeatureGrammar):
+    grammar = parsed.grammar
+    if parsed.prepared.features is not None:
         msg = "the viterbi decoder follows derivations of a grammar, and this model scores spans"
         raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
     if not grammar.is_probabilistic and not grammar.is_plain:
         msg = "the viterbi decoder needs probabilities, and this model holds weights of either sign"
         raise SapwoodError(msg, hint="use the decoder goodman or max-rule")
     if not grammar.is_plain:
-        return _viterbi_latent(grammar, words, parsed)
-    if len(words) == 1:
-        return best_tree(parsed, derivation_gains(grammar, words, parsed))
-    return _viterbi_plain(grammar, words)
+        return _viterbi_latent(parsed)
+    if len(parsed.words) == 1:
+        return best_tree(parsed, derivation_gains(parsed))
+    return _viterbi_plain(parsed.prepared, parsed.words)
 
 
-def _viterbi_plain(grammar: LatentGrammar, words: list[str]) -> Decoded | None:
+def _viterbi_plain(prepared: PreparedGrammar, words: list[str]) -> Decoded | None:
     from sapwood.kernels import viterbi
 
-    tags = tag_weights(grammar, words)
-    delta, scale = viterbi.best_weights(grammar.coarse_rules, tags)
+    tags = tag_weights(prepared, words)
+    delta, scale = viterbi.best_weights(prepared.plain.rules, tags)
     n = len(words)
-    totals = grammar.coarse.root[: grammar.n_phrases] * delta[n - 1]
+    totals = prepared.plain.root * delta[n - 1]
     root = int(np.argmax(totals)) if len(totals) else 0
     if not len(totals) or totals[root] <= 0:
         return None
-    order = np.argsort(grammar.rules[:, 0], kind="stable")
-    start = np.searchsorted(grammar.rules[order, 0], np.arange(grammar.n_phrases + 1))
-    columns = viterbi.trace(
-        delta,
-        scale,
-        tags,
-        root,
-        0,
-        n,
-        start,
-        order,
-        grammar.rules,
-        grammar.coarse.rules,
-        grammar.n_phrases,
-    )
-    nodes = list(zip(*(column.tolist() for column in columns), strict=True))
+    nodes = trace(prepared, tags, delta, scale, root, 0, n)
     return Decoded(sentence_weight(scale, n, float(totals[root])).log, nodes)
+
+
+def trace(
+    prepared: PreparedGrammar,
+    tags: Tags,
+    delta: FloatArray,
+    scale: npt.NDArray[np.int64],
+    symbol: int,
+    i: int,
+    j: int,
+) -> Nodes:
+    """The best derivation of a symbol over a span, from the plain grammar's Viterbi chart."""
+    from sapwood.kernels import viterbi
+
+    grammar = prepared.grammar
+    columns = viterbi.trace(
+        delta, scale, tags, symbol, i, j, *prepared.plain.by_parent, grammar.rules,
+        grammar.coarse.rules, grammar.n_phrases,
+    )  # fmt: skip
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 class BestStates(NamedTuple):
@@ -183,29 +194,28 @@ class BestStates(NamedTuple):
     arguments: Any  # of the kernels
 
 
-def best_states(grammar: LatentGrammar, words: list[str], parsed: ParseForest) -> BestStates:
+def best_states(parsed: ParseForest) -> BestStates:
     """Run Viterbi over all items and states of a latent grammar's forest."""
     from sapwood.kernels import viterbi
 
-    forest = parsed.forest
-    start, delta = leaf_vectors(grammar, words, forest, parsed.scale)
+    forest, grammar = parsed.forest, parsed.grammar
+    start, delta = leaf_vectors(parsed)
     choice = np.zeros(len(delta), np.uint32)
     tensor_start = grammar.tensor_start.astype(np.uint64)
     arguments = (
-        forest, len(words), parsed.scale, start, tensor_start, grammar.rule_weights, delta, choice,
+        forest, len(parsed.words), parsed.scale, start, tensor_start, grammar.rule_weights,
+        delta, choice,
     )  # fmt: skip
     viterbi.best_states(*arguments)
     return BestStates(start, delta, choice, arguments)
 
 
-def _viterbi_latent(
-    grammar: LatentGrammar, words: list[str], parsed: ParseForest
-) -> Decoded | None:
+def _viterbi_latent(parsed: ParseForest) -> Decoded | None:
     from sapwood.kernels import viterbi
     from sapwood.kernels.forest import follow
 
-    forest = parsed.forest
-    start, delta, _, arguments = best_states(grammar, words, parsed)
+    forest, grammar = parsed.forest, parsed.grammar
+    start, delta, _, arguments = best_states(parsed)
     best, root, state = 0.0, -1, 0
     for item in parsed.roots:
         values = (
@@ -218,5 +228,5 @@ def _viterbi_latent(
     if root < 0:
         return None
     used = viterbi.follow_states(*(*arguments, root, state))
-    score = sentence_weight(parsed.scale, len(words), best).log
+    score = sentence_weight(parsed.scale, len(parsed.words), best).log
     return Decoded(score, nodes_of(forest, *follow(forest, used, root)))

@@ -22,7 +22,6 @@ from sapwood.inference.decoders import Decoded, Gains, Nodes, best_states
 if TYPE_CHECKING:
     from sapwood.inference.charts import ParseForest
     from sapwood.kernels.forest import Forest
-    from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -46,17 +45,15 @@ def k_best_trees(parsed: ParseForest, gains: Gains) -> Iterator[Decoded]:
     return lazy.from_roots(list(roots))
 
 
-def k_best_derivations(
-    grammar: LatentGrammar, words: list[str], parsed: ParseForest
-) -> Iterator[Decoded]:
+def k_best_derivations(parsed: ParseForest) -> Iterator[Decoded]:
     """Trees of a latent grammar's forest from the best down, each with its best hidden states.
 
     A tree's score is the log-probability of its likeliest derivation, states included: what the
     Viterbi decoder maximises. Each pair of item and state lists its trees once, whatever the states
     below, so that the many derivations of one tree do not stand between it and the next.
     """
-    forest, n = parsed.forest, len(words)
-    start, delta, *_ = best_states(grammar, words, parsed)
+    forest, grammar, n = parsed.forest, parsed.grammar, len(parsed.words)
+    start, delta, *_ = best_states(parsed)
     begin, m = start.astype(np.int64), grammar.n_states[forest.symbol]
     item_of = np.repeat(np.arange(len(forest.symbol)), m)
     i, j = forest.start.astype(np.int64), forest.end.astype(np.int64)

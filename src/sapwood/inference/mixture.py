@@ -7,15 +7,12 @@ prunes it once more, so that the larger ones see little more than what is worth 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.inference.brackets import (
-    Brackets,
-    ItemLabels,
     LabelTable,
     brackets_of,
     item_labels,
@@ -23,18 +20,13 @@ from sapwood.inference.brackets import (
     mixed,
     sharpened,
 )
-from sapwood.inference.charts import (
-    ParseForest,
-    PrunedChart,
-    one_word_forest,
-    posteriors,
-    pruned_charts,
-)
+from sapwood.inference.charts import ParseForest, one_word_forest, pruned_forests
+from sapwood.inference.posteriors import posteriors
+from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.models.ensemble import Ensemble
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
-    from sapwood.models.latent_grammar import LatentGrammar
 
 FloatArray = npt.NDArray[np.float64]
 FLOOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
@@ -54,27 +46,6 @@ class Pruning(NamedTuple):
     threshold: float
     beam: float
     middle: float
-
-
-class MixedForest(NamedTuple):
-    """The forest of the first group that has a parse, and the brackets of all groups.
-
-    Attributes
-    ----------
-    parsed
-        The forest with the posteriors of its group.
-    rows
-        Labels of its items.
-    brackets
-        Brackets of all groups with the mean of their posteriors.
-    grammar
-        Whose symbols the items are made of.
-    """
-
-    parsed: ParseForest
-    rows: ItemLabels
-    brackets: Brackets
-    grammar: LatentGrammar
 
 
 class Mixer:
@@ -98,17 +69,19 @@ class Mixer:
         # Whoever has no weight is not asked, but for the first, whose symbols trees are made of.
         self.groups = [group for k, group in enumerate(groups) if group.weight > 0 or k == 0]
 
-    def prepare(self) -> None:
-        """Arrange the rules of all groups, before threads start."""
-        for group in self.groups:
-            grammar = group.members[0]
-            _ = (grammar.coarse_rules, grammar.pair_table, grammar.entry_share)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mixer, (self.ensemble,)  # whose tables are made again where they are needed
 
-    def forest(self, words: list[str], pruning: Pruning) -> MixedForest | None:
+    @property
+    def first(self) -> PreparedGrammar:
+        """One whose symbols the ensemble's trees are made of."""
+        return self.groups[0].members[0]
+
+    def forest(self, words: list[str], pruning: Pruning) -> ParseForest | None:
         """Posteriors of a sentence of two or more words; None when no group finds a parse."""
         return self.join(words, [group.parse(words, pruning) for group in self.groups])
 
-    def join(self, words: list[str], found: Sequence[ParseForest | None]) -> MixedForest | None:
+    def join(self, words: list[str], found: Sequence[ParseForest | None]) -> ParseForest | None:
         """The forest of the first group that has one, with brackets averaged over all that do."""
         pairs = [
             (group, parsed)
@@ -127,8 +100,7 @@ class Mixer:
         if len(parts) > 1:
             joint = mixed(parts, [group.weight / total for group, _ in pairs])
         sharp = joint._replace(p=sharpened(joint.p, self.ensemble.sharpness))
-        leader, parsed = pairs[0]
-        return MixedForest(parsed, tables[0], sharp, leader.members[0])
+        return pairs[0][1]._replace(labels=tables[0], brackets=sharp)
 
 
 class _Group:
@@ -136,19 +108,20 @@ class _Group:
 
     def __init__(self, ensemble: Ensemble, places: Sequence[int], numbers: dict[str, int]) -> None:
         heard = [k for k in places if ensemble.weights[k] > 0] or places[:1]
-        by_size = sorted(heard, key=lambda k: int(ensemble.members[k].n_states.sum()))
-        self.members = [ensemble.members[k] for k in by_size]
+        by_size = sorted(heard, key=lambda k: int(ensemble.grammars[k].n_states.sum()))
+        first = prepare(ensemble.members[by_size[0]])
+        others = [prepare(ensemble.members[k], like=first) for k in by_size[1:]]
+        self.members = [first, *others]
         self.weights = ensemble.weights[by_size]
         self.weight = float(self.weights.sum())
         self.combine = ensemble.combine
-        one = self.members[0]
+        one = first.grammar
         self.table: LabelTable = label_table(one.symbols, one.n_phrases, numbers)
 
     def parse(self, words: list[str], pruning: Pruning) -> ParseForest | None:
         """Posteriors of the group; None when no member has a parse."""
-        charts = pruned_charts(self.members[0], words, pruning.threshold, pruning.beam)
-        for chart in charts:
-            parsed = self.over(chart, pruning.middle)
+        for left in pruned_forests(self.members[0], words, pruning.threshold, pruning.beam):
+            parsed = self.over(left, pruning.middle)
             if parsed is not None:
                 return parsed
         return None
@@ -165,16 +138,15 @@ class _Group:
         is_same = all(np.array_equal(part.forest.symbol, first) for part in parts)
         return combined(parts, weights, "mean") if len(parts) > 1 and is_same else parts[0]
 
-    def over(self, chart: PrunedChart, middle: float) -> ParseForest | None:
-        """Posteriors of the group over a chart that is there already."""
+    def over(self, left: ParseForest, middle: float) -> ParseForest | None:
+        """Posteriors of the group over what the plain grammar has left."""
         parts, weights = [], []
         for k, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):
-            part = posteriors(member, chart)
+            part = posteriors(member, left)
             if part is None:
                 continue
             if k == 0 and len(self.members) > 1 and middle > 0.0:
-                chart, kept_items, kept_edges = _narrowed(chart, part, middle)
-                part = _part_of(part, chart, kept_items, kept_edges)
+                left, part = _narrow(part, middle, left, part)
             parts.append(part)
             weights.append(float(weight))
         if not parts or len(self.members) == 1:
@@ -182,12 +154,10 @@ class _Group:
         return combined(parts, weights, self.combine)
 
 
-def _narrowed(
-    chart: PrunedChart, parsed: ParseForest, least: float
-) -> tuple[PrunedChart, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """The chart without items below a posterior, and which of its items and edges are left."""
-    forest = parsed.forest
-    items = np.abs(parsed.items) >= least
+def _narrow(by: ParseForest, least: float, *forests: ParseForest) -> list[ParseForest]:
+    """Forests over the same items without those below a posterior under one of them."""
+    forest = by.forest
+    items = np.abs(by.items) >= least
     edges = items[forest.head] & items[forest.left] & items[forest.right]
     number = (np.cumsum(items) - 1).astype(np.uint32)
     kept = forest._replace(
@@ -195,24 +165,14 @@ def _narrowed(
         head=number[forest.head[edges]], left=number[forest.left[edges]],
         right=number[forest.right[edges]], rule=forest.rule[edges],
     )  # fmt: skip
-    roots = number[chart.roots[items[chart.roots]]].astype(np.int64)
-    plain_edges = chart.edges[edges] if len(chart.edges) else chart.edges
-    smaller = replace(
-        chart, forest=kept, items=chart.items[items], edges=plain_edges, roots=roots
-    )  # fmt: skip
-    return smaller, items, edges
-
-
-def _part_of(
-    parsed: ParseForest,
-    chart: PrunedChart,
-    items: npt.NDArray[np.bool_],
-    edges: npt.NDArray[np.bool_],
-) -> ParseForest:
-    return replace(
-        parsed, forest=chart.forest, roots=chart.roots, items=parsed.items[items],
-        edges=parsed.edges[edges],
-    )  # fmt: skip
+    roots = number[by.roots[items[by.roots]]].astype(np.int64)
+    return [
+        one._replace(
+            forest=kept, roots=roots, items=one.items[items],
+            edges=one.edges[edges] if len(one.edges) else one.edges,
+        )
+        for one in forests
+    ]  # fmt: skip
 
 
 def combined(parts: Sequence[ParseForest], weights: Sequence[float], combine: str) -> ParseForest:
@@ -226,8 +186,8 @@ def combined(parts: Sequence[ParseForest], weights: Sequence[float], combine: st
     if combine == "product":
         items, edges = np.exp(items), np.exp(edges)
     logs = np.array([part.log_prob for part in parts])
-    return replace(
-        parts[0], items=items, edges=edges,
+    return parts[0]._replace(
+        items=items, edges=edges,
         log_prob=float(np.log(share @ np.exp(logs - logs.max())) + logs.max()),
         n_negative=sum(part.n_negative for part in parts),
     )  # fmt: skip

@@ -23,30 +23,27 @@ from sapwood.corpus.words import as_sentence
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import Engine, Threads, as_engine
 from sapwood.inference.brackets import decoded, tag_shares
-from sapwood.inference.charts import ParseForest, PrunedChart
+from sapwood.inference.charts import SMALLEST, ParseForest
 from sapwood.inference.decoders import (
     DECODERS,
+    GAINS,
     Decoded,
-    Gains,
     Nodes,
     best_tree,
-    derivation_gains,
-    f1_gains,
-    goodman_gains,
-    max_rule_gains,
     viterbi_tree,
 )
 from sapwood.inference.far_parses import pack_without, unpack_with
 from sapwood.inference.k_best import k_best_derivations, k_best_trees
-from sapwood.inference.mixture import MixedForest, Mixer, Pruning
+from sapwood.inference.mixture import Mixer, Pruning
 from sapwood.inference.pieces import join_pieces, root_label
+from sapwood.inference.scores import signed_log_probs
 from sapwood.kernels.signals import undisturbed
-from sapwood.models.ensemble import Ensemble
+from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.score import SMALLEST, SignedLog
+from sapwood.models.tree_model import SignedLog
 
 if TYPE_CHECKING:
-    from sapwood.models.ensemble import Model
+    from sapwood.inference.prepared import PreparedGrammar
 
 FloatArray = npt.NDArray[np.float64]
 BEAM = 1e-3  # as for the threshold: dev F1 stays the same, and the chart is filled twice as fast
@@ -137,7 +134,7 @@ class Parse:
     kind: str
     _mixer: Mixer = field(repr=False)
     _decoder: str = field(repr=False)
-    _forest: MixedForest | None = field(repr=False)
+    _forest: ParseForest | None = field(repr=False)
     _score: float = field(repr=False)
 
     def __repr__(self) -> str:
@@ -220,9 +217,8 @@ class Parse:
         if forest is None:
             return iter(())
         if self._decoder == "viterbi" and not forest.grammar.is_plain:
-            return k_best_derivations(forest.grammar, self.words, forest.parsed)
-        gains = _gains(forest.grammar, self._decoder, self.words, forest)
-        return k_best_trees(forest.parsed, gains)
+            return k_best_derivations(forest)
+        return k_best_trees(forest, GAINS[self._decoder](forest))
 
     @property
     def _grammar(self) -> LatentGrammar:
@@ -231,7 +227,7 @@ class Parse:
     def _signed_log_probs(self, trees: Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
         # Packed, since only loose trees are cleaned: a word that looks like a trace stays.
         model = self._mixer.ensemble
-        return model.signed_log_probs(Treebank.from_trees(trees, model.transform))
+        return signed_log_probs(model, Treebank.from_trees(trees, model.transform))
 
 
 class Parser:
@@ -325,7 +321,7 @@ class Parser:
             result = undisturbed(self._by_chart, words)
         else:
             result = self._by_chart(words)
-        negative = result._forest.parsed.n_negative if result._forest else 0
+        negative = result._forest.n_negative if result._forest else 0
         self.stats.add(result.kind, too_long=too_long, negative_items=negative)
         return result
 
@@ -357,7 +353,6 @@ class Parser:
         self, sentences: Iterable[Sequence[str]], *, jobs: Engine | int | None = 1
     ) -> Iterator[Parse]:
         """Parse a stream in order, with bounded memory: on so many threads, or on an engine."""
-        self._prepare()
         items, engine = as_items(sentences, "sentences"), as_engine(jobs)
         if isinstance(engine, Threads):
             return engine.stream(self.parse, items)
@@ -378,21 +373,17 @@ class Parser:
         alone.stats = ParserStats()
         return alone
 
-    def _prepare(self) -> None:
-        """Arrange the rules before threads start, so that it happens once."""
-        self._mixer.prepare()
-
     def _megabytes(self, n: int) -> float:
         """Memory of the largest chart of a sentence; groups are charted one after the other."""
         return max(chart_megabytes(group.members[0], n) for group in self._mixer.groups)
 
-    def parse_pruned(self, charts: Sequence[PrunedChart]) -> Parse:
+    def parse_pruned(self, forests: Sequence[ParseForest]) -> Parse:
         """Parse a sentence whose charts, one for each group of members, were pruned before.
 
         Where nothing is found in them, the sentence is charted anew.
         """
-        words, groups = charts[0].words, self._mixer.groups
-        found = [group.over(chart, 0.0) for group, chart in zip(groups, charts, strict=True)]
+        words, groups = forests[0].words, self._mixer.groups
+        found = [group.over(left, 0.0) for group, left in zip(groups, forests, strict=True)]
         return self._decoded(words, self._mixer.join(words, found)) or self.parse(words)
 
     def _by_chart(self, words: list[str]) -> Parse:
@@ -403,20 +394,19 @@ class Parser:
                 return result
         return self._joined(words)
 
-    def _decoded(self, words: list[str], forest: MixedForest | None) -> Parse | None:
+    def _decoded(self, words: list[str], parsed: ParseForest | None) -> Parse | None:
         """The decoder's tree; None without a forest, or when pruning left no whole tree."""
-        if forest is None:
+        if parsed is None:
             return None
-        grammar, parsed = forest.grammar, forest.parsed
         if self.decoder == "viterbi":
-            best = viterbi_tree(grammar, words, parsed)
+            best = viterbi_tree(parsed)
         else:
-            best = best_tree(parsed, _gains(grammar, self.decoder, words, forest))
+            best = best_tree(parsed, GAINS[self.decoder](parsed))
         if best is None:
             return None
-        tree = restore_words(grammar, words, best.nodes)
+        tree = restore_words(parsed.grammar, words, best.nodes)
         return Parse(
-            words, tree, parsed.log_prob, "parsed", self._mixer, self.decoder, forest, best.score
+            words, tree, parsed.log_prob, "parsed", self._mixer, self.decoder, parsed, best.score
         )
 
     def _one_word(self, words: list[str]) -> Parse:
@@ -430,7 +420,7 @@ class Parser:
 
     def _joined(self, words: list[str]) -> Parse:
         """The best pieces side by side, for a sentence without a parse."""
-        tree = join_pieces(self._first, words)
+        tree = join_pieces(self._mixer.first, words)
         return Parse(words, tree, -inf, "joined", self._mixer, self.decoder, None, 0.0)
 
     def _flat(self, words: list[str]) -> Parse:
@@ -446,7 +436,7 @@ class Parser:
         entries = lexicon.entries(lexicon.row(word, is_first=is_first))
         if entries.start == entries.stop:
             return self._first.tags[0].chain[-1]
-        best = entries.start + int(self._first.entry_share[entries].argmax())
+        best = entries.start + int(self._mixer.first.plain.entry_share[entries].argmax())
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
 
 
@@ -456,7 +446,7 @@ def _parse_far(words: Sequence[str], parser: Parser) -> tuple[bytes, ParserStats
 
 
 def _check_model(model: object) -> None:
-    if not isinstance(model, (LatentGrammar, Ensemble)):
+    if not isinstance(model, Model):
         msg = f"a parser needs a model, not {describe(model)}"
         hint = "give estimator.fit(treebank).model_, or sapwood.load(path)"
         raise SapwoodTypeError(msg, hint=hint)
@@ -474,24 +464,14 @@ def _heaviest_groups(ensemble: Ensemble) -> Ensemble:
     return replace(ensemble, members=tuple(members), weights=weights / weights.sum())
 
 
-def chart_megabytes(model: LatentGrammar, n: int) -> float:
+def chart_megabytes(prepared: PreparedGrammar, n: int) -> float:
     """Memory of the charts of an n-word sentence: it grows with the square of the length."""
-    rules = model.coarse_rules
+    rules, n_phrases = prepared.plain.rules, prepared.grammar.n_phrases
     slots = len(rules.left_of) + len(rules.right_of)
     cells = n * (n + 1) // 2
     # inside, outside, posterior and list of phrases by cell; inside and outside by start and end
-    numbers = 3 * cells * model.n_phrases + 2 * (n + 1) * (n + 1) * slots
-    return (8 * numbers + 4 * cells * model.n_phrases) / 1e6
-
-
-def _gains(model: LatentGrammar, decoder: str, words: list[str], forest: MixedForest) -> Gains:
-    if decoder == "f1":
-        return f1_gains(forest)
-    if decoder == "goodman":
-        return goodman_gains(forest.parsed)
-    if decoder == "viterbi":
-        return derivation_gains(model, words, forest.parsed)
-    return max_rule_gains(forest.parsed)
+    numbers = 3 * cells * n_phrases + 2 * (n + 1) * (n + 1) * slots
+    return (8 * numbers + 4 * cells * n_phrases) / 1e6
 
 
 def restore_words(model: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:

@@ -23,9 +23,11 @@ import numpy.typing as npt
 from sapwood.corpus.clean import ROOT
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
-from sapwood.models.score import SMALLEST, tag_weights
+from sapwood.inference.charts import SMALLEST, tag_weights
+from sapwood.inference.decoders import trace
 
 if TYPE_CHECKING:
+    from sapwood.inference.prepared import PreparedGrammar
     from sapwood.kernels.coarse import Tags
     from sapwood.models.latent_grammar import LatentGrammar
 
@@ -42,12 +44,12 @@ class _Spans(NamedTuple):
     symbol: npt.NDArray[np.int64]
 
 
-def join_pieces(grammar: LatentGrammar, words: list[str]) -> Tree:
+def join_pieces(prepared: PreparedGrammar, words: list[str]) -> Tree:
     """The best pieces of a sentence under one root: `(TOP (S piece piece))`, or `(TOP piece)`."""
-    pieces = [piece for tree in _pieces(grammar, words) for piece in tree.children]
+    pieces = [piece for tree in _pieces(prepared, words) for piece in tree.children]
     if len(pieces) == 1:
         return Tree._trusted(ROOT, tuple(pieces))
-    return Tree._trusted(ROOT, (Tree._trusted(root_label(grammar), tuple(pieces)),))
+    return Tree._trusted(ROOT, (Tree._trusted(root_label(prepared.grammar), tuple(pieces)),))
 
 
 def root_label(grammar: LatentGrammar) -> str:
@@ -56,33 +58,28 @@ def root_label(grammar: LatentGrammar) -> str:
     return grammar.phrases[int(roots.argmax())].chain[-1] if len(roots) else "X"
 
 
-def _pieces(grammar: LatentGrammar, words: list[str]) -> list[Tree]:
-    from sapwood.kernels import viterbi
+def _pieces(prepared: PreparedGrammar, words: list[str]) -> list[Tree]:
+    from sapwood.kernels.viterbi import best_weights
 
-    tags = tag_weights(grammar, words)
-    delta, scale = viterbi.best_weights(grammar.coarse_rules, tags)
-    spans = _best_spans(grammar, tags, delta, scale)
-    order = np.argsort(grammar.rules[:, 0], kind="stable")
-    start = np.searchsorted(grammar.rules[order, 0], np.arange(grammar.n_phrases + 1))
+    tags = tag_weights(prepared, words)
+    delta, scale = best_weights(prepared.plain.rules, tags)
+    spans = _best_spans(prepared, tags, delta, scale)
     out = []
     for i, j in _best_cut(spans.weight):
-        columns = viterbi.trace(
-            delta, scale, tags, int(spans.symbol[i, j]), i, j,
-            start, order, grammar.rules, grammar.coarse.rules, grammar.n_phrases,
-        )  # fmt: skip
-        rows = zip(*(column.tolist() for column in columns), strict=True)
+        rows = trace(prepared, tags, delta, scale, int(spans.symbol[i, j]), i, j)
         nodes = [(a, b, c, words[place] if b < 0 else None) for a, b, c, place in rows]
-        out.append(restore(grammar.symbols, nodes))
+        out.append(restore(prepared.grammar.symbols, nodes))
     return out
 
 
 def _best_spans(
-    grammar: LatentGrammar, tags: Tags, delta: FloatArray, scale: npt.NDArray[np.int64]
+    prepared: PreparedGrammar, tags: Tags, delta: FloatArray, scale: npt.NDArray[np.int64]
 ) -> _Spans:
+    grammar, visits = prepared.grammar, prepared.plain.visits
     n, n_phrases = len(tags.scale), grammar.n_phrases
     spans = _Spans(np.full((n, n + 1), -np.inf), np.full((n, n + 1), n_phrases))
     with np.errstate(divide="ignore"):  # weight 0 is log-weight -inf
-        visits = np.maximum(grammar.visits, SMALLEST)  # what no tree has is still better than none
+        visits = np.maximum(visits, SMALLEST)  # what no tree has is still better than none
         log_prior = np.log(visits / visits.sum())
         log_tag = np.log(tags.weight) + log_prior[n_phrases + tags.tag.astype(np.int64)]
         log_delta = np.log(delta) + log_prior[:n_phrases]

@@ -64,7 +64,10 @@ class StateVectors:
     """Vectors over the states of any label of a latent grammar."""
 
     def __init__(self, model: LatentGrammar) -> None:
+        from sapwood.inference.prepared import prepare
+
         self.model = model
+        self.visits = prepare(model).plain.visits
         self.names = [str(symbol) for symbol in model.symbols]
         self.triples: list[tuple[int, int, int]] = [tuple(r) for r in model.rules.tolist()]
 
@@ -100,8 +103,8 @@ class StateVectors:
     def places(self, a: int) -> Iterator[Place]:
         """Where a label stands: the root, and rules above it with its own place in brackets."""
         model, names = self.model, self.names
-        visits = model.visits / (model.visits[a] or 1.0)
-        root = float(model.coarse.root[a] / (model.visits[a] or 1.0))
+        visits = self.visits / (self.visits[a] or 1.0)
+        root = float(model.coarse.root[a] / (self.visits[a] or 1.0))
         if root:
             yield Place(ROOT_CONTEXT, root, -1, LEFT)
         for r, (parent, b, c) in enumerate(self.triples):
@@ -183,14 +186,14 @@ class StateVectors:
     def _to_visits(self, a: int, vector: FloatArray) -> FloatArray:
         """Scale to one . out = V(a), which holds exactly and keeps the iteration from drifting."""
         total = float(vector @ self.one[a])
-        return vector * (self.model.visits[a] / total) if total > 0 else vector
+        return vector * (self.visits[a] / total) if total > 0 else vector
 
     def _change(self, old: list[FloatArray], new: list[FloatArray]) -> float:
         """Relative change of the vectors, averaged over the nodes of a random tree."""
         norms = np.array([np.linalg.norm(v) for v in new])
         steps = np.array([np.linalg.norm(v - w) for v, w in zip(new, old, strict=True)])
         relative = np.minimum(steps / np.where(norms > 0, norms, 1.0), 1.0)
-        visits = self.model.visits
+        visits = self.visits
         return float(relative @ visits / visits.sum()) if visits.sum() > 0 else 0.0
 
     # -- one tensor, whole or in factors, on two vectors --------------------------------------

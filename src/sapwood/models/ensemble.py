@@ -18,16 +18,15 @@ import numpy.typing as npt
 
 from sapwood.arguments import as_count, describe
 from sapwood.corpus.transform import Symbol, Transform
-from sapwood.corpus.tree import Tree, is_tree
-from sapwood.corpus.words import as_sentence
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.models import headers
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.kinds import FileContents, SavedModel, read_model
 from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.models.score import SignedLog
+    from sapwood.corpus.tree import Tree
 
 FloatArray = npt.NDArray[np.float64]
 COMBINATIONS = ("mean", "product")
@@ -40,7 +39,7 @@ _SHARED_WORDS = ("phrases", "tags", "words", "classes", "style", "transform")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ensemble(SavedModel):
+class Ensemble(TreeModel, SavedModel):
     """Latent grammars with weights.
 
     Attributes
@@ -58,7 +57,7 @@ class Ensemble(SavedModel):
         How the ensemble was made.
     """
 
-    members: tuple[LatentGrammar, ...]
+    members: tuple[Member, ...]
     weights: FloatArray
     combine: str = "mean"
     sharpness: float = 1.0
@@ -68,9 +67,7 @@ class Ensemble(SavedModel):
         _check(self)
 
     @classmethod
-    def of(
-        cls, members: Sequence[LatentGrammar], weights: Sequence[float] | None = None
-    ) -> Ensemble:
+    def of(cls, members: Sequence[Member], weights: Sequence[float] | None = None) -> Ensemble:
         """An ensemble of grammars, equal in weight unless weights are given.
 
         Examples
@@ -95,10 +92,15 @@ class Ensemble(SavedModel):
         )
         return f"<Ensemble of {len(self.members)}: {members}>"
 
+    @cached_property
+    def grammars(self) -> tuple[LatentGrammar, ...]:
+        """The members, or the plain grammars behind them."""
+        return tuple(grammar_of(member) for member in self.members)
+
     @property
     def first(self) -> LatentGrammar:
         """The grammar whose symbols and chart the ensemble's trees are made of."""
-        return self.members[0]
+        return self.grammars[0]
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -113,15 +115,15 @@ class Ensemble(SavedModel):
     @property
     def is_probabilistic(self) -> bool:
         """Whether all members hold probabilities."""
-        return all(member.is_probabilistic for member in self.members)
+        return has_probabilities(self)
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Members that share a chart, as places in `members`; the first one's group first."""
         groups: list[list[int]] = []
-        for place, member in enumerate(self.members):
+        for place, grammar in enumerate(self.grammars):
             for group in groups:
-                if shares_chart(self.members[group[0]], member):
+                if shares_chart(self.grammars[group[0]], grammar):
                     group.append(place)
                     break
             else:
@@ -131,48 +133,28 @@ class Ensemble(SavedModel):
     @cached_property
     def labels(self) -> dict[str, int]:
         """Numbers of all labels and tags of all members."""
-        chains = (symbol.chain for member in self.members for symbol in member.symbols)
+        chains = (symbol.chain for grammar in self.grammars for symbol in grammar.symbols)
         return {name: n for n, name in enumerate(dict.fromkeys(x for c in chains for x in c))}
 
-    # -- probabilities, samples, files --------------------------------------------------------
-
-    def log_prob(self, item: Tree | Sequence[str]) -> float:
-        """Log of the weighted mean of the members' weights of a tree or of a sentence."""
-        return self.signed_log_prob(item).log
-
-    def signed_log_prob(self, item: Tree | Sequence[str]) -> SignedLog:
-        """As `log_prob`, with the sign of the mean: -1 happens with spectral members only."""
-        from sapwood.models.score import SignedLog
-
-        item = item if is_tree(item) else as_sentence(item)
-        found = [member.signed_log_prob(item) for member in self.members]
-        logs, signs = np.array(found).T
-        mean, sign = _log_mean(logs[:, None], signs[:, None], self.weights)
-        return SignedLog(float(mean[0]), int(sign[0]))
-
-    def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
-        """Log-probabilities of many trees at once, shape [n_trees]."""
-        return self.signed_log_probs(trees)[0]
-
-    def signed_log_probs(self, trees: Treebank | Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
-        """As `log_probs`, with the signs of the means."""
-        found = [member.signed_log_probs(trees) for member in self.members]
-        logs, signs = (np.array(part) for part in zip(*found, strict=True))
-        return _log_mean(logs, signs, self.weights)
+    # -- samples, files ------------------------------------------------------------------------
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
         """Draw trees, each from a member picked by its weight."""
-        if not self.is_probabilistic:
-            wrong = next(m for m in self.members if not m.is_probabilistic)
-            msg = f"a member ({wrong.record.get('method', 'unnamed')}) holds weights of either sign"
-            raise SapwoodError(msg, hint="sample from an ensemble of em, cluster or pivot models")
+        for member in self.members:
+            what = "knows trees only given their sentences"
+            if isinstance(member, LatentGrammar):
+                what = "" if member.is_probabilistic else "holds weights of either sign"
+            if what:
+                msg = f"a member ({member.record.get('method', 'unnamed')}) {what}"
+                hint = "sample from an ensemble of em, cluster or pivot models"
+                raise SapwoodError(msg, hint=hint)
         rng = np.random.default_rng(seed)
         picked = rng.choice(
             len(self.members), size=as_count(n, "the number of trees"), p=self.weights
         )
         drawn = [
-            iter(member.sample(int((picked == k).sum()), seed=rng))
-            for k, member in enumerate(self.members)
+            iter(grammar.sample(int((picked == k).sum()), seed=rng))
+            for k, grammar in enumerate(self.grammars)
         ]
         return [next(drawn[k]) for k in picked]
 
@@ -192,7 +174,7 @@ class Ensemble(SavedModel):
                 shared = _SHARED & contents[like].arrays.keys()
                 own = {k: v for k, v in own.items() if k not in shared}
                 said = {k: v for k, v in said.items() if k not in _SHARED_WORDS}
-            if not member.is_plain:
+            if not grammar_of(member).is_plain:
                 own["rule_weights"] = own["rule_weights"].astype(np.float32)
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
             members.append({"kind": type(member).__name__, "like": like} | said)
@@ -228,12 +210,32 @@ def _arrays_of(arrays: Mapping[str, npt.NDArray[Any]], place: object) -> dict[st
     return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
-Model = LatentGrammar | Ensemble
+Member = LatentGrammar | FeatureGrammar
+Model = Member | Ensemble
 
 
-def members_of(model: Model) -> tuple[LatentGrammar, ...]:
-    """The grammars of an ensemble, or the one that a grammar is."""
+def grammar_of(member: Member) -> LatentGrammar:
+    """The grammar that a member is, or the plain one behind it."""
+    return member.grammar if isinstance(member, FeatureGrammar) else member
+
+
+def members_of(model: Model) -> tuple[Member, ...]:
+    """The members of an ensemble, or the one that a model is."""
     return model.members if isinstance(model, Ensemble) else (model,)
+
+
+def grammars_of(model: TreeModel) -> tuple[LatentGrammar, ...]:
+    """The grammars of all members, or the one that a model is or has."""
+    assert isinstance(model, Model)
+    return model.grammars if isinstance(model, Ensemble) else (grammar_of(model),)
+
+
+def has_probabilities(model: Model) -> bool:
+    """Whether weights of trees and sentences are probabilities; those of spectral models are not.
+
+    A `FeatureGrammar` has those of its plain grammar.
+    """
+    return all(grammar.is_probabilistic for grammar in grammars_of(model))
 
 
 def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
@@ -259,20 +261,8 @@ def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
     )
 
 
-def _log_mean(
-    logs: FloatArray, signs: FloatArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Log and sign of sum over k of weights[k] signs[k] exp(logs[k]); -inf and 0 where all are."""
-    top = logs.max(axis=0)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    mean = weights @ (signs * np.exp(logs - safe))
-    with np.errstate(divide="ignore"):
-        # what overflows is not a number, and has no sign
-        return np.log(np.abs(mean)) + safe, np.sign(np.nan_to_num(mean))
-
-
 def _check_member(member: object) -> None:
-    if not isinstance(member, LatentGrammar):
+    if not isinstance(member, Member):
         msg = f"members of an ensemble are grammars, not {describe(member)}"
         raise SapwoodTypeError(msg, hint="give what estimators hold as model_")
 

@@ -13,7 +13,7 @@ model holds the same arrays up to an invertible change of basis per symbol, so t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -22,19 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import starts_of
-from sapwood.corpus.transform import Symbol, Transform, root_chain
-from sapwood.corpus.tree import Tree, as_tree, is_tree
-from sapwood.corpus.words import as_sentence
+from sapwood.corpus.transform import Symbol, Transform
 from sapwood.models import headers
 from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.lexicon import Lexicon
+from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.kernels.coarse import CoarseRules
-    from sapwood.kernels.forest import PairTable
-    from sapwood.kernels.trees import TreeGrammar
-    from sapwood.models.score import SignedLog
+    from sapwood.corpus.tree import Tree
 
 FloatArray = npt.NDArray[np.float64]
 SUM_TOLERANCE = 1e-6  # probabilities are estimated from counts: a larger gap is a broken model
@@ -57,7 +52,7 @@ class CoarseWeights:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LatentGrammar(SavedModel):
+class LatentGrammar(TreeModel, SavedModel):
     """A grammar with hidden states in tensor form; see the notation of this module.
 
     Attributes
@@ -165,109 +160,7 @@ class LatentGrammar(SavedModel):
         """c_1[a] of one symbol, shape [m(a)]."""
         return self.root[self.state_start[symbol] : self.state_start[symbol + 1]]
 
-    # -- prepared for the kernels, made once --------------------------------------------------
-
-    @cached_property
-    def tensors(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], FloatArray]:
-        """Starts, ranks and weights of the rules' tensors, for the kernels of latent grammars."""
-        starts, ranks = self.tensor_start[:-1].astype(np.uint64), self.rule_rank.astype(np.uint64)
-        return starts, ranks, self.rule_weights
-
-    @cached_property
-    def chains(self) -> dict[tuple[str, ...], int]:
-        """Numbers of all that symbols restore to, inside a tree or on top of it."""
-        found = [chain for s in self.symbols for chain in (s.chain, root_chain(s))]
-        return {chain: number for number, chain in enumerate(dict.fromkeys(found))}
-
-    @cached_property
-    def tree_grammar(self) -> TreeGrammar:
-        """The grammar arranged for summing over the derivations of trees."""
-        from sapwood.models.score import tree_grammar
-
-        return tree_grammar(self)
-
-    @cached_property
-    def coarse_rules(self) -> CoarseRules:
-        """The plain grammar's rules arranged for the full-chart kernels."""
-        from sapwood.models.rule_index import coarse_rules
-
-        return coarse_rules(self.rules, self.coarse.rules, self.n_phrases, len(self.tags))
-
-    @cached_property
-    def pair_table(self) -> PairTable:
-        """The rules arranged by their children, for building forests."""
-        from sapwood.models.rule_index import pair_table
-
-        return pair_table(self.rules, self.coarse.rules > 0, self.n_symbols)
-
-    @cached_property
-    def visits(self) -> FloatArray:
-        """How often each symbol occurs in a random tree of the plain grammar, up to a factor."""
-        from sapwood.models.coarse import expected_visits
-
-        return expected_visits(self.coarse.root, self.rules, self.coarse.rules)
-
-    @cached_property
-    def entry_share(self) -> FloatArray:
-        """How probable each entry's tag is for its word, relative to the word's best tag."""
-        joint = (
-            self.coarse.lexical * self.visits[self.n_phrases + self.lexicon.entry_tag.astype(int)]
-        )
-        rows = np.repeat(np.arange(self.lexicon.n_rows), np.diff(self.lexicon.row_start))
-        best = np.zeros(self.lexicon.n_rows)
-        np.maximum.at(best, rows, joint)
-        return np.asarray(joint / np.maximum(best, 5e-324)[rows])
-
-    def __getstate__(self) -> dict[str, Any]:
-        fields = type(
-            self
-        ).__dataclass_fields__  # what is prepared is made again where it is needed
-        return {key: value for key, value in self.__dict__.items() if key in fields}
-
-    # -- probabilities, samples, files --------------------------------------------------------
-
-    def log_prob(self, item: Tree | Sequence[str]) -> float:
-        """Log-probability of a tree (with its words), or of a sentence (summed over its trees).
-
-        Sums over hidden states and over all derivations: whatever binary tree of this grammar
-        restores to the tree counts. The weights of a spectral model are no probabilities; this is
-        the log of their absolute value, and `signed_log_prob` tells the sign too. A sentence of a
-        latent grammar is summed over the whole chart; `Parser.parse` is faster and prunes.
-
-        Parameters
-        ----------
-        item
-            A `Tree`, cleaned or not, or a list of words.
-        """
-        return self.signed_log_prob(item).log
-
-    def signed_log_prob(self, item: Tree | Sequence[str]) -> SignedLog:
-        """As `log_prob`, with the sign of the weight: -1 happens with spectral models only.
-
-        Examples
-        --------
-        >>> import sapwood as sw
-        >>> model = sw.PCFG().fit(sw.bundled_treebank("dev")).model_
-        >>> weight = model.signed_log_prob("the dog sleeps .".split())
-        >>> weight.sign, weight.log == model.log_prob("the dog sleeps .".split())
-        (1, True)
-        """
-        from sapwood.models.score import SignedLog, sentence_log_weight, tree_log_weights
-
-        if is_tree(item):
-            logs, signs = tree_log_weights(self, [as_tree(item)])
-            return SignedLog(float(logs[0]), int(signs[0]))
-        return sentence_log_weight(self, as_sentence(item))
-
-    def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
-        """Log-probabilities of many trees at once, shape [n_trees]; see `log_prob`."""
-        return self.signed_log_probs(trees)[0]
-
-    def signed_log_probs(self, trees: Treebank | Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
-        """As `log_probs`, with the signs of the weights: 1, -1, or 0 for a log of -inf."""
-        from sapwood.models.score import tree_log_weights
-
-        return tree_log_weights(self, trees)
+    # -- samples, files ------------------------------------------------------------------------
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
         """Draw trees from a probabilistic grammar."""

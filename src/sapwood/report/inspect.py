@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from sapwood.inference.state_vectors import Item, StateVectors
-    from sapwood.models.ensemble import Ensemble, Model
-    from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.models.ensemble import Ensemble, Member, Model
 
 
 def inspect_model(
@@ -118,8 +117,8 @@ def _place(name: str | None) -> str:
 # -- ensembles ------------------------------------------------------------------------------------
 
 
-def member_of(model: Model, number: int | None, name: str | None = None) -> LatentGrammar | None:
-    """The grammar to look into; None for a whole ensemble."""
+def member_of(model: Model, number: int | None, name: str | None = None) -> Member | None:
+    """The member to look into; None for a whole ensemble."""
     from sapwood.models.ensemble import Ensemble
 
     if not isinstance(model, Ensemble):
@@ -148,9 +147,9 @@ def telling_member(model: Model, *, spectrum: bool = False) -> int | None:
         return None
 
     def rank(k: int) -> tuple[bool, bool, float]:
-        member = model.members[k]
-        has_states = bool((member.n_states > 1).any())
-        is_telling = bool(member.record.get("spectrum")) if spectrum else member.is_probabilistic
+        grammar = model.grammars[k]
+        has_states = bool((grammar.n_states > 1).any())
+        is_telling = bool(grammar.record.get("spectrum")) if spectrum else grammar.is_probabilistic
         return is_telling and has_states, has_states, float(model.weights[k])
 
     return 1 + max(range(len(model.members)), key=rank)
@@ -163,14 +162,14 @@ def _ensemble(model: Ensemble) -> dict[str, Any]:
         {
             "member": k + 1,
             "method": member.record.get("method"),
-            "probabilistic": member.is_probabilistic,
-            "states": {"total": int(member.n_states.sum()), "most": int(member.n_states.max())},
+            "probabilistic": grammar.is_probabilistic,
+            "states": {"total": int(grammar.n_states.sum()), "most": int(grammar.n_states.max())},
             "weight": float(model.weights[k]),
             "chart": chart[k],
-            "transform": member.transform.as_dict(),
+            "transform": grammar.transform.as_dict(),
             "dev_f1": member.record.get("dev_f1"),
         }
-        for k, member in enumerate(model.members)
+        for k, (member, grammar) in enumerate(zip(model.members, model.grammars, strict=True))
     ]
     return {
         "method": model.record.get("method"),
@@ -188,15 +187,21 @@ def _ensemble(model: Ensemble) -> dict[str, Any]:
 class _View:
     """Readable facts about a grammar, with lists of `top` rules, words or tags."""
 
-    def __init__(self, model: LatentGrammar, top: int = 10) -> None:
-        self.model = model
+    def __init__(self, member: Member, top: int = 10) -> None:
+        from sapwood.models.ensemble import grammar_of
+
+        self.model = grammar_of(member)
+        self.record = member.record
         self.top = top
-        self.names = [str(symbol) for symbol in model.symbols]
+        self.names = [str(symbol) for symbol in self.model.symbols]
 
     @cached_property
     def share(self) -> npt.NDArray[np.float64]:
         """Share of each symbol among the nodes of a random tree, shape [n_symbols]."""
-        share: npt.NDArray[np.float64] = self.model.visits / self.model.visits.sum()
+        from sapwood.inference.prepared import prepare
+
+        visits = prepare(self.model).plain.visits
+        share: npt.NDArray[np.float64] = visits / visits.sum()
         return share
 
     @cached_property
@@ -211,7 +216,7 @@ class _View:
         model = self.model
         parts = (model.root, model.rule_weights, model.lexicon.weights)
         return {
-            "method": model.record.get("method"),
+            "method": self.record.get("method"),
             "probabilistic": model.is_probabilistic,
             "sizes": {
                 "phrases": model.n_phrases,
@@ -228,7 +233,7 @@ class _View:
             },
             "transform": model.transform.as_dict(),
             "signatures": model.lexicon.style,
-            "record": dict(model.record),
+            "record": dict(self.record),
         }
 
     def symbols(self) -> list[dict[str, Any]]:
@@ -277,7 +282,7 @@ class _View:
             "states": int(self.model.n_states[a]),
             "share": float(self.share[a]),
         }
-        pivots = self.model.record.get("pivots", {}).get(self.names[a])
+        pivots = self.record.get("pivots", {}).get(self.names[a])
         if pivots and found["states"] > 1:
             found["pivots"] = [pivot_of(name, is_phrase=is_phrase) for name in pivots]
         return found
@@ -305,7 +310,7 @@ class _View:
         """What lies furthest to either side of each axis of a spectral label's basis."""
         from sapwood.inference.state_vectors import pulls
 
-        values = self.model.record.get("spectrum", {}).get(self.names[a], [])
+        values = self.record.get("spectrum", {}).get(self.names[a], [])
         out = []
         for d in range(int(self.model.n_states[a])):
             sides: dict[str, Any] = {"positive": {}, "negative": {}}

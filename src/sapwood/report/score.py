@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
     from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
-    from sapwood.models.score import SignedLog
+    from sapwood.models.tree_model import SignedLog
 
 CHUNK = 1000  # trees scored at once: enough to keep the arrays full, few enough to hold
 
 
 def score_trees(model: Model, trees: Iterable[Tree]) -> Iterator[tuple[SignedLog, int]]:
     """Log-probability and number of words of each tree, as they come."""
-    from sapwood.models.score import SignedLog
+    from sapwood.models.tree_model import SignedLog
 
     rest = iter(trees)
     while chunk := list(islice(rest, CHUNK)):
@@ -33,15 +33,12 @@ def score_sentences(
 ) -> Iterator[tuple[SignedLog, int]]:
     """Log-probability and length of each sentence, as they come; an empty one has neither."""
     from sapwood.execute import as_engine
-    from sapwood.models.ensemble import Ensemble
 
-    for grammar in model.members if isinstance(model, Ensemble) else (model,):
-        _ = (grammar.coarse_rules, grammar.pair_table)  # arranged once, before threads start
     return as_engine(jobs).stream(_score_sentence, sentences, model)
 
 
 def _score_sentence(words: list[str], model: Model) -> tuple[SignedLog, int]:
-    from sapwood.models.score import SignedLog
+    from sapwood.models.tree_model import SignedLog
 
     return (model.signed_log_prob(words) if words else SignedLog(math.nan, 0)), len(words)
 

@@ -46,14 +46,14 @@ def training_report(
     >>> report["trees"], report["most_states"], report["iterations"]
     (300, 1, 0)
     """
-    from sapwood.models.ensemble import members_of
+    from sapwood.models.ensemble import grammars_of, members_of
 
-    members = members_of(learner.model_)
-    first = members[0]
+    members, grammars = members_of(learner.model_), grammars_of(learner.model_)
+    first = grammars[0]
     return {
         "method": method,
         "states": states,
-        "most_states": max(int(member.n_states.max()) for member in members),
+        "most_states": max(int(grammar.n_states.max()) for grammar in grammars),
         "members": len(members),
         "iterations": sum(int(member.record.get("iterations", 0)) for member in members),
         "trees": bank.n_trees,

@@ -178,7 +178,9 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         wipe()
     for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds):
         echo(line)
-    if not (layout.is_bare or parser.model.is_probabilistic):
+    from sapwood.models.ensemble import has_probabilities
+
+    if not (layout.is_bare or has_probabilities(parser.model)):
         echo(
             "this model holds weights, not probabilities: log-probabilities are of absolute weights"
         )

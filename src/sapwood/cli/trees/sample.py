@@ -6,6 +6,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.inputs import load_model
+from sapwood.errors import SapwoodError
 
 CHUNK = 1000  # trees drawn before they are written: a large draw starts at once
 
@@ -27,10 +28,16 @@ def sample(
     """Draw trees from a model, one a line.
 
     The same seed and N draw the same trees; an ensemble draws each from a member picked by its
-    weight. Unknown words are not drawn. Not for spectral models, nor for ensembles with one, which
-    hold weights and no probabilities.
+    weight. Unknown words are not drawn. Not for spectral models, which hold weights and no
+    probabilities, nor for crf, which knows trees only given their sentences, nor for ensembles
+    with one.
     """
     loaded = load_model(model)
+    from sapwood.models.feature_grammar import FeatureGrammar
+
+    if isinstance(loaded, FeatureGrammar):
+        msg = f"{model}: knows trees only given their sentences, so none can be drawn from it"
+        raise SapwoodError(msg, hint="train with --method pcfg, em, pivot or cluster to sample")
     import numpy as np
 
     rng = np.random.default_rng(seed)

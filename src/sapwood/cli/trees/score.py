@@ -20,7 +20,7 @@ from sapwood.report import ScoreReport, score_sentences, score_trees, to_json
 if TYPE_CHECKING:
     from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
-    from sapwood.models.score import SignedLog
+    from sapwood.models.tree_model import SignedLog
 
 SIGNS = {1: "+", -1: "-", 0: "0"}
 
@@ -68,6 +68,7 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.corpus.clean import clean
     from sapwood.corpus.files import peek_line
     from sapwood.corpus.formats import recognise
+    from sapwood.models.ensemble import has_probabilities
 
     text = Text(trees, raw, tokenizer)
     loaded = load_model(model)
@@ -75,7 +76,7 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     first, lines = peek_line(read_lines(file, encoding))
     if trees is None:
         trees = bool(format or recognise(first)) and not (raw or tokenizer)
-    report = ScoreReport("trees" if trees else "sentences", loaded.is_probabilistic)
+    report = ScoreReport("trees" if trees else "sentences", has_probabilities(loaded))
     if trees:
         found = reading.trees_of(lines, file)
         whole = (clean(tree, keep_functions=keep_functions) or tree for tree in found)

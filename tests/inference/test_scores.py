@@ -20,7 +20,7 @@ from sapwood.corpus.transform import Symbol, Transform, restore
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.score import SignedLog
+from sapwood.models.tree_model import SignedLog
 from sapwood.reference import enumerate as listing
 from sapwood.reference.enumerate import Node
 

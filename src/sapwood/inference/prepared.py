@@ -1,0 +1,241 @@
+"""`PreparedGrammar`: a grammar with all that is arranged for the kernels, once, and then only read.
+
+It is complete when it is made, so that any number of threads can use it. The tables live as long
+as their grammar; whoever prepares the same grammar again gets the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.transform import Symbol, root_chain
+from sapwood.corpus.tree import escape
+from sapwood.corpus.words import signatures
+from sapwood.inference.rule_index import coarse_rules, pair_table
+from sapwood.models.coarse import expected_visits
+from sapwood.models.ensemble import Ensemble, grammar_of, grammars_of
+from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.latent_grammar import LatentGrammar
+
+if TYPE_CHECKING:
+    from sapwood.kernels.coarse import CoarseRules
+    from sapwood.kernels.forest import Forest, PairTable
+    from sapwood.kernels.trees import TreeGrammar
+    from sapwood.models.ensemble import Member
+    from sapwood.models.tree_model import TreeModel
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Features = npt.NDArray[np.uint32]
+Chains = Mapping[tuple[str, ...], int]
+Tensors = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], FloatArray]
+_OF_CLASS = 1 << 40  # rows of classes are numbered from here, apart from those of words
+_BORDER = tuple(range(1 << 41, (1 << 41) + 6))  # what is before and behind a sentence: no word
+MOST_SEEN = 100_000  # words whose properties are remembered
+
+
+class PlainTables(NamedTuple):
+    """The plain grammar that prunes, arranged; grammars that prune alike share it.
+
+    Attributes
+    ----------
+    root : [n_phrases]
+        Root weights of the phrases.
+    rules
+        Rules for the full-chart kernels.
+    pairs
+        Rules by their children, for building forests.
+    by_parent
+        Where the rules of each phrase start, and the rules in this order.
+    visits : [n_symbols]
+        How often each symbol occurs in a random tree, up to a factor.
+    entry_share : [n_entries]
+        How probable each entry's tag is for its word, relative to the word's best tag.
+    """
+
+    root: FloatArray
+    rules: CoarseRules
+    pairs: PairTable
+    by_parent: tuple[IntArray, IntArray]
+    visits: FloatArray
+    entry_share: FloatArray
+
+
+class PreparedGrammar(NamedTuple):
+    """A grammar and its tables.
+
+    Attributes
+    ----------
+    member
+        What was prepared, and all that a pickle of it holds.
+    grammar
+        The grammar that it is, or the plain one behind it.
+    plain
+        The plain grammar behind it.
+    tensors
+        Starts, ranks and weights of the rules' tensors, for the kernels of latent grammars.
+    chains
+        Numbers of all that symbols restore to, inside a tree or on top of it.
+    trees
+        The grammar arranged for summing over the derivations of trees.
+    features
+        What scores the spans of a `FeatureGrammar`; None for others.
+    """
+
+    member: Member
+    grammar: LatentGrammar
+    plain: PlainTables
+    tensors: Tensors
+    chains: Chains
+    trees: TreeGrammar
+    features: SpanFeatures | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return prepare, (self.member,)
+
+
+# Without the grammars themselves, which would keep each other alive.
+_Tables = tuple[PlainTables, Tensors, Chains, "TreeGrammar"]
+_kept: WeakKeyDictionary[LatentGrammar, _Tables] = WeakKeyDictionary()
+_features: WeakKeyDictionary[FeatureGrammar, SpanFeatures] = WeakKeyDictionary()
+_keeping = Lock()
+
+
+def prepare(member: Member, like: PreparedGrammar | None = None) -> PreparedGrammar:
+    """A grammar with its tables, made now unless they are there.
+
+    Parameters
+    ----------
+    like
+        A grammar that prunes alike (`shares_chart`), whose tables can be shared.
+    """
+    grammar, features = grammar_of(member), None
+    with _keeping:
+        tables = _kept.get(grammar)
+        if tables is None:
+            plain = _plain_tables(grammar) if like is None else like.plain
+            tables = _kept[grammar] = (plain, *_own_tables(grammar))
+        if isinstance(member, FeatureGrammar):
+            features = _features.get(member) or _features.setdefault(member, SpanFeatures(member))
+    return PreparedGrammar(member, grammar, *tables, features)
+
+
+def prepare_grammars(model: TreeModel) -> list[PreparedGrammar]:
+    """The grammars of all members of an ensemble, or the one that a model is or has."""
+    if not isinstance(model, Ensemble):
+        return [prepare(grammar) for grammar in grammars_of(model)]
+    prepared: dict[int, PreparedGrammar] = {}
+    for group in model.groups:
+        for place in group:
+            like = prepared.get(group[0])
+            prepared[place] = prepare(model.grammars[place], like)
+    return [prepared[place] for place in range(len(prepared))]
+
+
+def _plain_tables(g: LatentGrammar) -> PlainTables:
+    order = np.argsort(g.rules[:, 0], kind="stable")
+    start = np.searchsorted(g.rules[order, 0], np.arange(g.n_phrases + 1))
+    visits = expected_visits(g.coarse.root, g.rules, g.coarse.rules)
+    return PlainTables(
+        g.coarse.root[: g.n_phrases],
+        coarse_rules(g.rules, g.coarse.rules, g.n_phrases, len(g.tags)),
+        pair_table(g.rules, g.coarse.rules > 0, g.n_symbols),
+        (start, order),
+        visits,
+        _entry_share(g, visits),
+    )
+
+
+def _entry_share(g: LatentGrammar, visits: FloatArray) -> FloatArray:
+    lexicon = g.lexicon
+    joint = g.coarse.lexical * visits[g.n_phrases + lexicon.entry_tag.astype(int)]
+    rows = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start))
+    best = np.zeros(lexicon.n_rows)
+    np.maximum.at(best, rows, joint)
+    return np.asarray(joint / np.maximum(best, 5e-324)[rows])
+
+
+def _own_tables(g: LatentGrammar) -> tuple[Tensors, Chains, TreeGrammar]:
+    from sapwood.kernels.trees import TreeGrammar
+
+    found = [chain for s in g.symbols for chain in (s.chain, root_chain(s))]
+    chains = {chain: number for number, chain in enumerate(dict.fromkeys(found))}
+    lexicon = g.lexicon
+    trees = TreeGrammar(
+        g.n_phrases, *chain_numbers(chains, g.symbols),
+        lexicon.row_start.astype(np.int64), lexicon.entry_tag.astype(np.int64),
+        lexicon.weight_start, lexicon.weights,
+        g.n_states, g.tensor_start, g.rule_rank, g.rule_weights, g.state_start, g.root,
+    )  # fmt: skip
+    starts, ranks = g.tensor_start[:-1].astype(np.uint64), g.rule_rank.astype(np.uint64)
+    return (starts, ranks, g.rule_weights), chains, trees
+
+
+def chain_numbers(chains: Chains, symbols: Sequence[Symbol]) -> tuple[IntArray, IntArray]:
+    """What each symbol restores to, as a node inside a tree and as its root."""
+    from sapwood.kernels.trees import HIDDEN, UNKNOWN
+
+    inner = [HIDDEN if s.is_intermediate else chains.get(s.chain, UNKNOWN) for s in symbols]
+    root = [chains.get(root_chain(s), UNKNOWN) for s in symbols]
+    return np.array(inner, np.int64), np.array(root, np.int64)
+
+
+class SpanFeatures:
+    """What the features of a `FeatureGrammar` see of words, and their weights.
+
+    Attributes
+    ----------
+    weights
+        The table of weights.
+    mask
+        Its size less 1.
+    """
+
+    def __init__(self, model: FeatureGrammar) -> None:
+        self.weights = model.feature_weights
+        self.mask = np.uint64(len(model.feature_weights) - 1)
+        self._lexicon = model.grammar.lexicon
+        words = self._lexicon.words
+        self._familiar = {words[row]: row for row in np.flatnonzero(model.is_familiar).tolist()}
+        self._seen: dict[tuple[str, bool], tuple[int, ...]] = {}
+
+    def of(self, forest: Forest, words: list[str]) -> tuple[Features, Features]:
+        """The features of all items and of all edges, as places in the table."""
+        from sapwood.kernels import span_features as kernel
+
+        seen = self.word_properties(words)
+        items = kernel.item_features(forest.symbol, forest.start, forest.end, seen, self.mask)
+        return items, kernel.edge_features(forest, seen, self.mask)
+
+    def word_properties(self, words: list[str]) -> npt.NDArray[np.uint64]:
+        """What features see of each word, shape [n + 2, N_PROPERTIES]; borders included."""
+        rows = [self._properties(word, place == 0) for place, word in enumerate(words)]
+        return np.array([_BORDER, *rows, _BORDER], np.uint64)
+
+    def _properties(self, word: str, is_first: bool) -> tuple[int, ...]:
+        key = (word, is_first)
+        found = self._seen.get(key)
+        if found is None:
+            if len(self._seen) >= MOST_SEEN:  # a long stream of text never ends to bring new words
+                self._seen.clear()
+            found = self._seen[key] = self._looked_up(escape(word), is_first)
+        return found
+
+    def _looked_up(self, word: str, is_first: bool) -> tuple[int, ...]:
+        chain = signatures(word, is_first=is_first, style=self._lexicon.style)
+        lower = word.lower()
+        row = self._familiar.get(word)
+        if row is None and is_first:
+            row = self._familiar.get(word[:1].lower() + word[1:])
+        if row is None:
+            row = _OF_CLASS + self._lexicon.class_row(chain)
+        case = chain[-2]  # its capitals, digits or signs
+        texts = (f"{lower[-3:]} {case}", lower[-2:], case, lower, lower[:2])
+        return (row, *(crc32(text.encode()) for text in texts))

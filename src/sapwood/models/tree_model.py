@@ -1,0 +1,79 @@
+"""`TreeModel`: what all models of trees can be asked, whatever answers.
+
+This module is the one door from models up to inference: models are arrays and files, and how
+probable something is under them takes charts. Nothing else in this room may look up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+    from sapwood.corpus.treebank import Treebank
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class SignedLog(NamedTuple):
+    """A number as `sign * exp(log)`: the sign is 1, -1, or 0 for zero, whose log is -inf."""
+
+    log: float
+    sign: int
+
+    @classmethod
+    def of(cls, value: float, power: int = 0) -> SignedLog:
+        """The number `value * 2**power`."""
+        if value == 0.0:
+            return cls(-np.inf, 0)
+        return cls(log(abs(value)) + power * log(2.0), 1 if value > 0 else -1)
+
+
+class TreeModel:
+    """A model that gives trees and sentences a weight."""
+
+    def log_prob(self, item: Tree | Sequence[str]) -> float:
+        """Log-probability of a tree (with its words), or of a sentence (summed over its trees).
+
+        Sums over hidden states and over all derivations: whatever binary tree of this grammar
+        restores to the tree counts. The weights of a spectral model are no probabilities; this is
+        the log of their absolute value, and `signed_log_prob` tells the sign too. A sentence of a
+        latent grammar is summed over the whole chart; `Parser.parse` is faster and prunes. Of an
+        ensemble, the log of the weighted mean of its members' weights.
+
+        Parameters
+        ----------
+        item
+            A `Tree`, cleaned or not, or a list of words.
+        """
+        return self.signed_log_prob(item).log
+
+    def signed_log_prob(self, item: Tree | Sequence[str]) -> SignedLog:
+        """As `log_prob`, with the sign of the weight: -1 happens with spectral models only.
+
+        Examples
+        --------
+        >>> import sapwood as sw
+        >>> model = sw.PCFG().fit(sw.bundled_treebank("dev")).model_
+        >>> weight = model.signed_log_prob("the dog sleeps .".split())
+        >>> weight.sign, weight.log == model.log_prob("the dog sleeps .".split())
+        (1, True)
+        """
+        from sapwood.inference.scores import signed_log_prob
+
+        return signed_log_prob(self, item)
+
+    def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
+        """Log-probabilities of many trees at once, shape [n_trees]; see `log_prob`."""
+        return self.signed_log_probs(trees)[0]
+
+    def signed_log_probs(self, trees: Treebank | Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
+        """As `log_probs`, with the signs of the weights: 1, -1, or 0 for a log of -inf."""
+        from sapwood.inference.scores import signed_log_probs
+
+        return signed_log_probs(self, trees)
