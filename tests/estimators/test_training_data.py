@@ -14,13 +14,13 @@ from sapwood.errors import SapwoodError
 from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.training_data import TrainingData
 from sapwood.execute import Threads
+from sapwood.models.ensemble import Member
 from sapwood.moments.tree_counts import TreeCounts
 
 ESTIMATORS: tuple[Any, ...] = (
     sw.PCFG(), sw.SpectralLPCFG(3), sw.EMLPCFG(2, iterations=2), sw.ClusterLPCFG(2, iterations=1),
     sw.PivotLPCFG(2, iterations=1), sw.SpanCRF(passes=1),
 )  # fmt: skip
-ARRAYS = ("n_states", "root", "rules", "rule_weights")
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,11 @@ def data(bank: Treebank) -> TrainingData:
     return sw.PCFG().prepare(bank, Threads())
 
 
-def is_same(one: sw.LatentGrammar, other: sw.LatentGrammar) -> bool:
+def is_same(one: Member, other: Member) -> bool:
     """Equal to the last bit."""
-    pairs = [(getattr(one, name), getattr(other, name)) for name in ARRAYS]
-    pairs += [(one.lexicon.weights, other.lexicon.weights)]
-    return one.record == other.record and all(np.array_equal(a, b) for a, b in pairs)
+    (ours, header), (theirs, other_header) = one.to_file(), other.to_file()
+    is_equal = all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    return header == other_header and ours.keys() == theirs.keys() and is_equal
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)

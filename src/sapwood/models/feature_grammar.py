@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.corpus.transform import Transform
 from sapwood.errors import SapwoodError
 from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.latent_grammar import LatentGrammar
@@ -63,6 +64,11 @@ class FeatureGrammar(TreeModel, SavedModel):
         method = self.record.get("method", "of unknown origin")
         n = len(self.feature_weights)
         return f"<FeatureGrammar ({method}): {n:,} weights of features over {self.grammar!r}>"
+
+    @property
+    def transform(self) -> Transform:
+        """How treebank trees become trees of the plain grammar."""
+        return self.grammar.transform
 
     def to_file(self) -> FileContents:
         """The plain grammar, the table of weights, and which words are features."""
