@@ -14,6 +14,8 @@ from tests.conftest import Learn, Result, Run
 
 import sapwood as sw
 from sapwood.corpus.bundled import sample_path
+from sapwood.estimators import ensemble as ensemble_module
+from sapwood.estimators.candidates import Candidate
 from sapwood.estimators.warming import warm_up
 from sapwood.models.latent_grammar import LatentGrammar
 
@@ -102,6 +104,14 @@ def ensemble(learn: Learn, tmp_path_factory: pytest.TempPathFactory) -> Path:
     record = {"method": "best", "dev_f1": 93.5, "trees": 300, "trials": [{"name": "em"}]}
     replace(sw.Ensemble.of(members, [3, 2, 1]), record=record).save(path)
     return path
+
+
+@pytest.fixture
+def short_plan(monkeypatch: pytest.MonkeyPatch) -> tuple[Candidate, ...]:
+    """Three candidates for `best`: all of them take long."""
+    plan = (Candidate("spectral", 4), Candidate("cluster", 3, "right"), Candidate("crf"))
+    monkeypatch.setattr(ensemble_module, "PLAN", plan)
+    return plan
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_the_quick_methods_are_compared_unless_told(cli, trees: Path) -> None:
     assert [row["method"] for row in rows] == ["pcfg", "spectral"]
 
 
-def test_every_method_can_be_compared(cli, dev: Path) -> None:
+def test_every_method_can_be_compared(cli, dev: Path, short_plan: Any) -> None:
     methods = ",".join(METHODS)
     small = ("--states", "2", "--limit", "20")
     rows = json.loads(cli("compare", dev, dev, "--methods", methods, *small, "--json").out)
