@@ -2,6 +2,7 @@
 
     python tools/walk.py                        files, switches between files and between rooms
     python tools/walk.py --steps "one EM step"  every step of one story, in order
+    python tools/walk.py --into "one EM step"   how many calls lead from other files into each file
     python tools/walk.py --source OTHER/src     the sources of another checkout
     python tools/walk.py --json                 a report for machines on stdout
 
@@ -24,6 +25,7 @@ import os
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -178,6 +180,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How far a reader walks to follow three stories.")
     parser.add_argument("--source", type=Path, default=ROOT / "src", metavar="FOLDER")
     parser.add_argument("--steps", choices=STORIES, help="print every step of one story")
+    parser.add_argument("--into", choices=STORIES, help="print where the switches of one lead")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     package = arguments.source.resolve() / "sapwood"
@@ -186,11 +189,14 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.path.insert(0, str(package.parent))
     warnings.simplefilter("ignore")  # small treebanks have few pivots; nobody reads a report here
-    stories = [arguments.steps] if arguments.steps else list(STORIES)
+    one = arguments.steps or arguments.into
+    stories = [one] if one else list(STORIES)
     with tempfile.TemporaryDirectory() as folder:
         calls = {story: record(story, package, Path(folder)) for story in stories}
     if arguments.steps:
         print_steps(calls[arguments.steps])
+    elif arguments.into:
+        print_goals(calls[arguments.into])
     else:
         print_figures({story: figures(made) for story, made in calls.items()}, arguments.json)
 
@@ -200,6 +206,13 @@ def print_steps(calls: list[Call]) -> None:
     for caller, callee in calls:
         mark = "  " if caller.file == callee.file else "->"
         print(f"{caller.file}:{caller.function}  {mark}  {callee.file}:{callee.function}")
+
+
+def print_goals(calls: list[Call]) -> None:
+    """One line for each file that others lead to, most often first."""
+    goals = Counter(callee.file for caller, callee in calls if caller.file != callee.file)
+    for file, n in goals.most_common():
+        print(f"{n:5}  {file}")
 
 
 def print_figures(table: dict[str, dict[str, int]], as_json: bool) -> None:
