@@ -23,7 +23,7 @@ from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.inference.charts import ParseForest
 from sapwood.inference.decoders import DECODERS, Gains, best_tree, goodman_gains, max_rule_gains
-from sapwood.inference.k_best import k_best_trees
+from sapwood.inference.next_best import next_trees
 from sapwood.inference.parser import Parser
 from sapwood.inference.prepared import prepare
 from sapwood.kernels.forest import Forest
@@ -221,7 +221,7 @@ def test_goodman_counts_negative_posteriors_as_0() -> None:
     parsed = forest_of_two([1.0, 1.0, 1.0, -0.3, -0.2, 1.0])
     gains = goodman_gains(parsed)
     assert gains.items.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
-    found = [score for score, _ in k_best_trees(parsed, gains)]
+    found = [score for score, _ in next_trees(parsed, gains)]
     assert found == [4.0, 4.0]
 
 
@@ -243,7 +243,7 @@ def test_what_being_the_root_adds_decides_between_roots() -> None:
 
 def test_goodman_adds_up_posteriors() -> None:
     parsed = forest_of_two([1.0, 1.0, 1.0, 0.3, 0.7, 1.0])
-    found = list(k_best_trees(parsed, goodman_gains(parsed)))
+    found = list(next_trees(parsed, goodman_gains(parsed)))
     assert [score for score, _ in found] == pytest.approx([4.7, 4.3])
     best = best_tree(parsed, goodman_gains(parsed))
     assert best is not None

@@ -24,7 +24,7 @@ from tests.toys import (
 
 from sapwood.inference.charts import tag_weights
 from sapwood.inference.decoders import goodman_gains, max_rule_gains, viterbi_tree
-from sapwood.inference.k_best import k_best_derivations, k_best_trees
+from sapwood.inference.next_best import next_derivations, next_trees
 from sapwood.inference.parser import Parser
 from sapwood.inference.posteriors import leaf_vectors
 from sapwood.inference.prepared import prepare
@@ -221,7 +221,7 @@ def test_k_best_lists_all_trees_in_order(seed: int, decoder: str, n_states: int)
     assert parsed is not None
     gains = goodman_gains(parsed) if decoder == "goodman" else max_rule_gains(parsed)
     score = listing.goodman_score if decoder == "goodman" else listing.max_rule_score
-    found = list(islice(k_best_trees(parsed, gains), len(weighted) + 1))
+    found = list(islice(next_trees(parsed, gains), len(weighted) + 1))
     expected = {spans_of(tree): score(tree, weighted) for tree, _ in weighted}
     assert len(found) == len(weighted)
     scores = [value for value, _ in found]
@@ -290,16 +290,16 @@ def test_k_best_after_viterbi_lists_latent_trees_by_their_best_derivation(seed: 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_tree_is_listed_twice_for_its_states(seed: int) -> None:
-    """A root in each of its states is a vertex of its own; below it, a tree is listed once."""
+    """Items in each of their states are nodes of their own, roots too."""
     toy, words = unequal_toy(seed), ["w0", "w1", "w2", "w0"]
     grammar = toy.grammar(is_probabilistic=True)
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
     trees = Counter(
-        (nodes[-1][0], frozenset(places(nodes))) for _, nodes in k_best_derivations(parsed)
+        (nodes[-1][0], frozenset(places(nodes))) for _, nodes in next_derivations(parsed)
     )
     assert len(trees) > 5
-    assert all(n <= toy.n_states[symbol] for (symbol, _), n in trees.items())
+    assert set(trees.values()) == {1}
 
 
 @pytest.mark.compiled

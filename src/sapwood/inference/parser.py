@@ -33,8 +33,8 @@ from sapwood.inference.decoders import (
     viterbi_tree,
 )
 from sapwood.inference.far_parses import pack_without, unpack_with
-from sapwood.inference.k_best import k_best_derivations, k_best_trees
 from sapwood.inference.mixture import Mixer, Pruning
+from sapwood.inference.next_best import next_derivations, next_trees
 from sapwood.inference.pieces import join_pieces, root_label
 from sapwood.inference.scores import signed_log_probs
 from sapwood.kernels.signals import undisturbed
@@ -217,8 +217,8 @@ class Parse:
         if forest is None:
             return iter(())
         if self._decoder == "viterbi" and not forest.grammar.is_plain:
-            return k_best_derivations(forest)
-        return k_best_trees(forest, GAINS[self._decoder](forest))
+            return next_derivations(forest)
+        return next_trees(forest, GAINS[self._decoder](forest))
 
     @property
     def _grammar(self) -> LatentGrammar:
