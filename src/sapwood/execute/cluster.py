@@ -4,8 +4,8 @@ Everything that travels is pickled here, and its bytes are counted: shards when 
 what tasks have in common once for all of them, totals on their way back. A shard is the result of
 a task that holds its bytes, so that Dask can make it again when the worker it lay on is lost.
 
-Neighbouring shards travel as one block of 2^k, which is one task of Dask where a shard each would
-cost it milliseconds a shard. The sum of a block is a branch of `tree_sum`, and the sum of these
+Every thread gets as many neighbouring shards, in blocks of 2^k that are one task each: tasks and
+the sums that they leave cost. The sum of a block is a branch of `tree_sum`, and the sum of these
 sums the rest of the tree: the bits are those of any other engine.
 """
 
@@ -15,23 +15,27 @@ import logging
 import pickle
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from traceback import format_exc
 from typing import Any, TypeVar
+from uuid import uuid4
 from weakref import finalize
 
 from sapwood import __version__
 from sapwood.arguments import describe
 from sapwood.errors import SapwoodError, SapwoodTypeError
-from sapwood.execute.engine import Engine, Placed, load_shard, tree_sum
+from sapwood.execute.engine import Engine, PickledShard, Placed, load_shard, tree_sum
 from sapwood.execute.parallel import Stream, ordered_map, resolve_jobs
 
 R = TypeVar("R")
 
-BLOCKS = 4  # of each thread: enough to even out their work, and few tasks
+BLOCK = 8  # shards in one at most: its task then costs little, and is little to do again
 BIG = 10_000  # bytes: what is larger is sent once and kept, not with every task
 CLOSING = 1.0  # seconds that a worker has to end; it may be in the middle of a task
 PATIENCE = 5.0  # seconds that a scheduler has to answer, and again to name a worker
@@ -61,6 +65,9 @@ class Cluster(Engine):
     jobs
         How many workers to start here; None and 0 mean one for each core. A cluster that runs
         already is used as it is.
+    spill
+        A folder that all workers reach, in which results for shards are kept instead of in their
+        memory; in a folder of its own that `close` removes.
 
     Examples
     --------
@@ -70,42 +77,51 @@ class Cluster(Engine):
     6
     """
 
-    def __init__(self, scheduler: str | None = None, jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        scheduler: str | None = None,
+        jobs: int | None = None,
+        *,
+        spill: str | Path | None = None,
+    ) -> None:
         _check_installed()
         self.traffic = Traffic()
-        self._kept: dict[int, tuple[bytes, Any]] = {}  # by identity: digest, and where it is
+        self._kept: dict[int, tuple[bytes, Any]] = {}  # by identity: as sent, and where
         if scheduler is None:
             self._local, self._client = _start(resolve_jobs(jobs))
         else:
             self._local, self._client = None, _reach(scheduler)
+        self._spill = None if spill is None else Path(mkdtemp(prefix="shards-", dir=spill))
         self.jobs = len(self._threads())
         self.jobs_here = min(self.jobs, resolve_jobs(None))
 
     def place(self, shards: Iterable[Any]) -> Placed:
         """Neighbours to the same worker, where their sums meet; shards on disk as they are."""
         shards, threads = list(shards), self._threads()
-        size = 1
-        while 2 * size * BLOCKS * len(threads) <= len(shards):
-            size *= 2
-        starts = range(0, len(shards), size)
-        blocks = []
-        for number, start in enumerate(starts):
-            packed = pack(shards[start : start + size])
-            self.traffic.placed += len(packed)
-            home = threads[number * len(threads) // len(starts)]
-            blocks.append(self._submit(pickle.loads, packed, home=home))
-        self._await(blocks, len(shards))
+        blocks, sizes = [], []
+        for number, home in enumerate(threads):
+            ends = (len(shards) * k // len(threads) for k in (number, number + 1))
+            for start, size in _branches(*ends):
+                packed = pack(shards[start : start + size])
+                self.traffic.placed += len(packed)
+                blocks.append(self._submit(pickle.loads, packed, home=home))
+                sizes.append(size)
+        placed = _Blocks(blocks, sizes)
+        self._await(placed)
         # Only now: Dask finds no other home for them while all workers are lost.
         homes = dict.fromkeys(block.key for block in blocks)
         self._client.sync(self._client.scheduler.set_restrictions, worker=homes)
-        return _Blocks(blocks, len(shards))
+        return placed
 
     def map(self, task: Callable[..., Any], placed: Placed, *common: Any) -> Placed:
         """Results on the workers where the shards are."""
-        call = self._share(task, *common)
-        blocks = self._compute(_lazy(_map_block, block, *call) for block in placed.items)
-        self._await(blocks, len(placed))
-        return _Blocks(blocks, len(placed))
+        shards, call = _Blocks.check(placed), self._share(task, *common)
+        blocks = self._compute(
+            _lazy(_map_block, self._spill, block, *call) for block in shards.items
+        )
+        results = _Blocks(blocks, shards.sizes)
+        self._await(results)
+        return results
 
     def gather(self, placed: Placed) -> Iterator[Any]:
         """Results block by block, two of them on their way at a time."""
@@ -113,15 +129,16 @@ class Cluster(Engine):
         def fetch(block: Any) -> Any:
             return self._receive(self._submit(_pack_block, block))
 
-        for block in ordered_map(fetch, placed.items, jobs=2, ahead=1):
+        for block in ordered_map(fetch, _Blocks.check(placed).items, jobs=2, ahead=1):
             yield from block
 
     def total(self, task: Callable[..., R], placed: Placed, *common: Any) -> R:
         """The sum, made on the workers: it alone comes back."""
-        call = self._share(task, *common)
-        parts = [_lazy(_sum_block, block, *call) for block in placed.items]
-        *blocks, packed = self._compute([*parts, _lazy(pack, tree_sum(parts))])
-        self._await(blocks, len(placed), is_kept=False)
+        shards, call = _Blocks.check(placed), self._share(task, *common)
+        parts = [_lazy(_sum_block, block, *call) for block in shards.items]
+        whole = tree_sum(parts, [size.bit_length() - 1 for size in shards.sizes])
+        *blocks, packed = self._compute([*parts, _lazy(pack, whole)])
+        self._await(_Blocks(blocks, shards.sizes), is_kept=False)
         total: R = self._receive(packed)
         return total
 
@@ -162,6 +179,8 @@ class Cluster(Engine):
         if self._local is not None:
             self._local.sync(_end_workers, self._local)
             self._local.close(timeout=PATIENCE)
+        if self._spill is not None:
+            rmtree(self._spill, ignore_errors=True)
 
     def _threads(self) -> list[str]:
         """The address of a worker for each thread there is, at least one."""
@@ -177,9 +196,8 @@ class Cluster(Engine):
         shared = []
         for item in items:
             packed = pack(item)
-            digest = blake2b(packed).digest()
             there, future = self._kept.get(id(item), (None, None))
-            if there == digest:
+            if there == packed:
                 shared.append(future)
                 continue
             self.traffic.common += len(packed)
@@ -190,7 +208,7 @@ class Cluster(Engine):
             with suppress(TypeError):  # a list or dict cannot be watched: it is sent again
                 if there is None:
                     finalize(item, self._kept.pop, id(item), None).atexit = False
-                self._kept[id(item)] = digest, shared[-1]
+                self._kept[id(item)] = packed, shared[-1]
         return shared
 
     def _submit(self, function: Callable[..., Any], *args: Any, home: str | None = None) -> Any:
@@ -203,17 +221,20 @@ class Cluster(Engine):
             futures: list[Any] = self._client.compute(list(tasks))
         return futures
 
-    def _await(self, blocks: list[Any], n_shards: int, *, is_kept: bool = True) -> None:
-        """Wait for the blocks of so many shards, and report as they come."""
+    def _await(self, placed: _Blocks, *, is_kept: bool = True) -> None:
+        """Wait for results for shards, and report as they come."""
         from distributed import as_completed
 
-        for n_done, block in enumerate(as_completed(blocks, loop=self._client.loop), 1):
+        size_of = {block.key: size for block, size in zip(placed.items, placed.sizes, strict=True)}
+        n_done = 0
+        for block in as_completed(placed.items, loop=self._client.loop):
             if block.status != "finished":
                 self._result(block)
             if not is_kept:
                 block.release()
+            n_done += size_of[block.key]
             if self.report is not None:
-                self.report(n_done * n_shards // len(blocks), n_shards)
+                self.report(n_done, len(placed))
 
     def _receive(self, future: Any) -> Any:
         packed = self._result(future)
@@ -236,14 +257,38 @@ class Cluster(Engine):
 
 
 class _Blocks(Placed):
-    """Futures of lists of shards."""
+    """Futures of lists of neighbouring shards."""
 
-    def __init__(self, blocks: list[Any], n_shards: int) -> None:
+    def __init__(self, blocks: list[Any], sizes: list[int]) -> None:
         super().__init__(blocks)
-        self.n_shards = n_shards
+        self.sizes = sizes
 
     def __len__(self) -> int:
-        return self.n_shards
+        return sum(self.sizes)
+
+    @classmethod
+    def check(cls, placed: Placed) -> _Blocks:
+        """The blocks themselves, refused where they lie with an engine of another kind."""
+        if isinstance(placed, cls):
+            return placed
+        msg = "these shards were placed by another engine"
+        raise SapwoodTypeError(msg, hint="place them with the engine that is to work on them")
+
+
+def _branches(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where the branches of a sum of pairs start that make up a range, and their sizes.
+
+    Examples
+    --------
+    >>> list(_branches(6, 21))
+    [(6, 2), (8, 8), (16, 4), (20, 1)]
+    """
+    while start < end:
+        size = min(start & -start or BLOCK, BLOCK)  # the largest power of two that divides it
+        while start + size > end:
+            size //= 2
+        yield start, size
+        start += size
 
 
 # -- on the workers -------------------------------------------------------------------------------
@@ -256,8 +301,12 @@ class _Packed:
     content: bytes
 
 
-def _map_block(block: list[Any], *call: Any) -> list[Any]:
-    return list(_results(block, call))
+def _map_block(spill: Path | None, block: list[Any], *call: Any) -> list[Any]:
+    results = _results(block, call)
+    if spill is None:
+        return list(results)
+    # A name of its own: the same block may be made twice at the same time.
+    return [PickledShard.write(result, spill / uuid4().hex) for result in results]
 
 
 def _sum_block(block: list[Any], *call: Any) -> Any:
@@ -326,8 +375,13 @@ def _start(n_workers: int) -> tuple[Any, Any]:
 
     # Else a worker that is lost twice may not be replaced again. Read whenever one is lost.
     config.set({"distributed.deploy.lost-worker-timeout": "1 day"})
+    quick = {
+        # Giving memory back to the system at once makes sums of large arrays a third slower.
+        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+        "distributed.worker.profile.enabled": False,
+    }
     try:
-        with _interrupts_for_us():
+        with _interrupts_for_us(), config.set(quick):
             cluster = LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,  # kernels run one by one, and so do sums
@@ -352,20 +406,33 @@ async def _end_workers(cluster: Any) -> None:
 
 def _reach(address: str) -> Any:
     """A client of the scheduler at an address, which has workers that know Sapwood."""
+    import asyncio
+
     from distributed import Client
 
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
+        with ThreadPoolExecutor(1) as apart:  # in this thread, a loop may be running
+            apart.submit(asyncio.run, _knock(address)).result()
     except Exception as error:  # also whatever is made of the words of another kind of server
         msg = f"no scheduler answers at {address}"
         hint = "start one with `dask scheduler`, and give the address that it prints"
         raise SapwoodError(msg, hint=hint) from error
+    client = Client(address, timeout=PATIENCE, set_as_default=False)
     try:
         _check_workers(client)
     except BaseException:
         client.close(timeout=PATIENCE)
         raise
     return client
+
+
+async def _knock(address: str) -> None:
+    """Connect and leave: a client that cannot connect waits long for itself when it is dropped."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    comm = await connect(address, PATIENCE, **Security().get_connection_args("client"))
+    await comm.close()
 
 
 def _check_workers(client: Any) -> None:

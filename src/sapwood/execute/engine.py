@@ -13,6 +13,7 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from shutil import rmtree
 from types import TracebackType
@@ -139,7 +140,9 @@ class Threads(Engine):
         def keep(numbered: tuple[int, Any]) -> Any:
             number, item = numbered
             result = task(load_shard(item), *common)
-            return result if folder is None else _Pickled.write(result, folder / f"{number:08d}")
+            return (
+                result if folder is None else PickledShard.write(result, folder / f"{number:08d}")
+            )
 
         return Placed(self._in_order(keep, list(enumerate(placed.items, first))))
 
@@ -172,18 +175,20 @@ class Threads(Engine):
             yield result
 
 
-class _Pickled:
-    """A result on disk; private to this process, and gone with it."""
+class PickledShard:
+    """A result for a shard on disk; private to its engine, and gone with it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
-    def write(cls, result: Any, path: Path) -> _Pickled:
+    def write(cls, result: Any, path: Path) -> PickledShard:
+        """Put a result there."""
         append_bytes(path, pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL))
         return cls(path)
 
     def load(self) -> Any:
+        """The result."""
         return pickle.loads(self.path.read_bytes())
 
 
@@ -192,17 +197,22 @@ def load_shard(item: Any) -> Any:
     return item.load() if isinstance(item, Stored) else item
 
 
-def tree_sum(parts: Iterable[R]) -> R:
+def tree_sum(parts: Iterable[R], levels: Iterable[int] = repeat(0)) -> R:
     """Sum in pairs, then in pairs of pairs: the shape depends on the number of parts alone.
+
+    Parameters
+    ----------
+    levels
+        A part of level k is such a sum of 2^k parts already, at the place of a multiple of 2^k.
 
     Examples
     --------
-    >>> tree_sum(["a", "b", "c", "d", "e"])
-    'abcde'
+    >>> tree_sum(["a", "b", "c", "d", "e"]), tree_sum(["ab", "cd", "e"], [1, 1, 0])
+    ('abcde', 'abcde')
     """
     waiting: list[tuple[int, Any]] = []  # sums of 2^level parts, levels falling
-    for part in parts:
-        level, total = 0, part
+    for part, rank in zip(parts, levels, strict=False):
+        level, total = rank, part
         while waiting and waiting[-1][0] == level:
             level, total = level + 1, waiting.pop()[1] + total
         waiting.append((level, total))
