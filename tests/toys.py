@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.tree import Tree
+from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.corpus.words import UNKNOWN
 from sapwood.inference.charts import ParseForest, pruned_forests
 from sapwood.inference.posteriors import posteriors
@@ -122,7 +123,7 @@ class Toy:
         vectors = [vector for row in rows for _, vector in row]
         tags = [tag - self.n_phrases for row in rows for tag, _ in row]
         return Lexicon(
-            tuple(words), (UNKNOWN,), "generic",
+            Vocabulary(tuple(words), (UNKNOWN,), "generic"),
             np.cumsum([0, *map(len, rows)]).astype(np.uint32), np.array(tags, dtype=np.uint32),
             _joined(vectors), np.cumsum([0, *map(len, vectors)]).astype(np.int64),
         )  # fmt: skip

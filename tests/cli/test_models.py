@@ -94,7 +94,7 @@ def test_score_tells_weights_from_probabilities(cli, tmp_path: Path) -> None:
     bank = sw.bundled_treebank("dev")
     model = sw.SpectralLPCFG(4).fit(bank).model_
     lexicon = model.lexicon
-    of_the = lexicon.entries(lexicon.row("the", is_first=False))
+    of_the = lexicon.entries(lexicon.vocabulary.row("the", is_first=False))
     place = slice(lexicon.weight_start[of_the.start], lexicon.weight_start[of_the.stop])
     weights = lexicon.weights.copy()
     weights[place] *= -1.0  # of trees with an odd number of them

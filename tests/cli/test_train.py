@@ -78,12 +78,12 @@ def test_options_reach_the_model(cli, dev: Path, tmp_path: Path) -> None:
     assert cli(*command, *options.split(), *more.split()).status == 0
     model = sw.load(out)
     assert model.transform == Transform("right", 2, 2, True, "generic")
-    assert model.lexicon.style == "generic"
+    assert model.lexicon.vocabulary.style == "generic"
     assert (model.record["seed"], model.record["rare_count"]) == (7, 2)
     lexicon = LexiconSettings(rare_count=2, style="generic")
     bank = sw.read_treebank(dev, model.transform)
     expected = sw.PCFG(lexicon=lexicon).fit(bank).model_.lexicon
-    assert model.lexicon.classes == expected.classes
+    assert model.lexicon.vocabulary.classes == expected.vocabulary.classes
     assert model.lexicon.weights.tolist() == expected.weights.tolist()
     assert expected.weights.tolist() != sw.PCFG().fit(bank).model_.lexicon.weights.tolist()
 

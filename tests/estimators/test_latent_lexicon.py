@@ -11,7 +11,6 @@ from tests.shards import rows_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.corpus.words import signatures
 from sapwood.estimators.latent_lexicon import latent_grammar
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.projection import project
@@ -61,8 +60,7 @@ class Rows:
     def behind(self, word: int, is_first: bool) -> int | None:
         if self.count[word] > RARE:
             return None
-        style = self.lexicon.style
-        return self.lexicon.class_row(signatures(self.words[word], is_first=is_first, style=style))
+        return self.lexicon.vocabulary.class_row(self.words[word], is_first=is_first)
 
 
 def shares(expected: dict[tuple[int, int], Any], rows: Rows, entries: Vectors) -> Vectors:

@@ -118,7 +118,7 @@ def is_plainer(name: str, other: str) -> bool:
 
 
 def weights_of(lexicon: Lexicon) -> Weights:
-    names = lexicon.words + lexicon.classes
+    names = lexicon.words + lexicon.vocabulary.classes
     return {
         (name, int(lexicon.entry_tag[e])): float(lexicon.weights[e])
         for row, name in enumerate(names)
@@ -144,7 +144,7 @@ def test_weights_are_those_of_the_formulas(bank: Treebank, settings: LexiconSett
     lexicon = PCFG(lexicon=settings).fit(bank).model_.lexicon
     style = "english" if settings.style == "auto" else settings.style
     twin = Twin(bank, settings, style)
-    assert lexicon.style == style
+    assert lexicon.vocabulary.style == style
     assert max(twin.word.values()) > 100  # some word is frequent
     assert min(twin.word.values()) == 1  # and some were seen once
     assert any("-" in name for name in twin.classes)
@@ -159,7 +159,7 @@ def test_unknown_words_are_expected_as_often_as_words_seen_once() -> None:
     trees = [Tree.parse(text) for text in ("(X (A cat) (A dog))", "(X (A emu) (A emu))")]
     settings = LexiconSettings(style="generic", class_count=100)
     lexicon = PCFG(lexicon=settings).fit(Treebank.from_trees(trees)).model_.lexicon
-    assert lexicon.classes == (UNKNOWN,)
+    assert lexicon.vocabulary.classes == (UNKNOWN,)
     # soft counts 1, 1, 2 and 2 + 0.1; 4 T(a) = 12 of them behind 4 tokens
     q = {"cat": 1 / 6.1, "dog": 1 / 6.1, "emu": 2 / 6.1, UNKNOWN: 2.1 / 6.1}
     n = {"cat": 1, "dog": 1, "emu": 2, UNKNOWN: 0}

@@ -63,7 +63,7 @@ def same(one: LatentGrammar, other: LatentGrammar) -> bool:
     return (
         (one.phrases, one.tags, one.transform) == (other.phrases, other.tags, other.transform)
         and one.lexicon.words == other.lexicon.words
-        and one.lexicon.classes == other.lexicon.classes
+        and one.lexicon.vocabulary.classes == other.lexicon.vocabulary.classes
         and all(getattr(one, a).tobytes() == getattr(other, a).tobytes() for a in arrays)
         and all(
             getattr(one.lexicon, a).tobytes() == getattr(other.lexicon, a).tobytes()
@@ -229,7 +229,7 @@ def test_every_symbol_is_a_distribution(settings_: LexiconSettings, dev: Treeban
 def tags_of(model: LatentGrammar, word: str, *, is_first: bool = False) -> dict[str, float]:
     """P(tag | word) under the tags' frequencies in the treebank."""
     lexicon = model.lexicon
-    entries = lexicon.entries(lexicon.row(word, is_first=is_first))
+    entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=is_first))
     joint = prepare(model).plain.entry_share[entries]
     tags = [str(model.tags[t]) for t in lexicon.entry_tag[entries]]
     return dict(zip(tags, joint.tolist(), strict=True))
@@ -241,8 +241,8 @@ def test_unknown_words_take_the_tags_of_rare_words_like_them() -> None:
         lines.append(f"(S (NN {stem}er) (VBG {stem}ing))")
         lines += ["(S (DT the) (NN man))"] * 3
     model = PCFG().fit(bank_of("\n".join(lines))).model_
-    assert UNKNOWN in model.lexicon.classes
-    assert "<unk-lower-ing>" in model.lexicon.classes
+    assert UNKNOWN in model.lexicon.vocabulary.classes
+    assert "<unk-lower-ing>" in model.lexicon.vocabulary.classes
     unknown = tags_of(model, "zorbing")
     assert max(unknown, key=unknown.__getitem__) == "VBG"
     assert max(tags_of(model, "zorber").items(), key=lambda pair: pair[1])[0] == "NN"
@@ -268,10 +268,15 @@ def _tagged(tree: Tree) -> list[tuple[str, str]]:
 def test_capitals_at_the_start_are_forgiven(model: LatentGrammar) -> None:
     lexicon = model.lexicon
     assert "the" in lexicon.words
-    assert lexicon.row("The", is_first=True) == lexicon.words.index("the") or "The" in lexicon.words
-    assert lexicon.row("(", is_first=False) == lexicon.row("-LRB-", is_first=False)
+    assert (
+        lexicon.vocabulary.row("The", is_first=True) == lexicon.words.index("the")
+        or "The" in lexicon.words
+    )
+    assert lexicon.vocabulary.row("(", is_first=False) == lexicon.vocabulary.row(
+        "-LRB-", is_first=False
+    )
     for word in ("Zyx", "zyx", "ZYX", "1990", "%"):
-        assert lexicon.row(word, is_first=False) >= len(lexicon.words)
+        assert lexicon.vocabulary.row(word, is_first=False) >= len(lexicon.words)
 
 
 # -- against the truth ------------------------------------------------------------------------

@@ -251,8 +251,12 @@ def test_decoded_trees_have_a_probability(method: str) -> None:
 def test_a_class_of_unknown_words_is_a_word_of_its_own() -> None:
     """Where a tag has nothing else, its name is drawn; it must then mean that class."""
     lexicon = sw.PCFG().fit(sw.bundled_treebank("dev")).model_.lexicon
-    for row, name in enumerate(lexicon.classes, len(lexicon.words)):
-        assert lexicon.row(name, is_first=False) == lexicon.row(name, is_first=True) == row
+    for row, name in enumerate(lexicon.vocabulary.classes, len(lexicon.words)):
+        assert (
+            lexicon.vocabulary.row(name, is_first=False)
+            == lexicon.vocabulary.row(name, is_first=True)
+            == row
+        )
 
 
 def test_words_that_read_as_traces_are_not_drawn() -> None:

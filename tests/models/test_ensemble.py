@@ -144,16 +144,19 @@ def test_groups_share_symbols_and_plain_grammar(
     assert Ensemble.of([a]).groups == ((0,),)
 
 
+def with_vocabulary(g: LatentGrammar, **change: Any) -> LatentGrammar:
+    vocabulary = replace(g.lexicon.vocabulary, **change)
+    return replace(g, lexicon=replace(g.lexicon, vocabulary=vocabulary))
+
+
 CHANGES: dict[str, Callable[[LatentGrammar], LatentGrammar]] = {
     "plain rules": lambda g: replace(g, coarse=replace(g.coarse, rules=g.coarse.rules * 0.5)),
     "plain roots": lambda g: replace(g, coarse=replace(g.coarse, root=g.coarse.root * 0.5)),
     "plain words": lambda g: replace(g, coarse=replace(g.coarse, lexical=g.coarse.lexical * 0.5)),
-    "words": lambda g: replace(
-        g, lexicon=replace(g.lexicon, words=(*g.lexicon.words[:-1], "another"))
-    ),
+    "words": lambda g: with_vocabulary(g, words=(*g.lexicon.words[:-1], "another")),
     "symbols": lambda g: replace(g, phrases=g.phrases[::-1]),
     "transform": lambda g: replace(g, transform=replace(g.transform, binarise="left")),
-    "signatures": lambda g: replace(g, lexicon=replace(g.lexicon, style="english")),
+    "signatures": lambda g: with_vocabulary(g, style="english"),
 }
 
 

@@ -103,7 +103,7 @@ def test_what_tells_words_apart(pair: tuple[str, str], plain: LatentGrammar) -> 
     """Nothing is familiar here, so that words are their classes; English endings."""
     nothing = np.zeros(len(plain.lexicon.words), np.bool_)
     model = with_features(plain, np.zeros(2, np.float32), nothing)
-    assert model.grammar.lexicon.style == "english"
+    assert model.grammar.lexicon.vocabulary.style == "english"
     one, other = columns(model, ["x", *pair])[2:4]
     assert set(np.flatnonzero(one != other).tolist()) == CHANGES[pair]
 

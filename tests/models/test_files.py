@@ -54,7 +54,10 @@ def assert_same(one: LatentGrammar, other: LatentGrammar) -> None:
         assert a.dtype == b.dtype
         assert a.tobytes() == b.tobytes()
     assert (one.phrases, one.tags, one.transform) == (other.phrases, other.tags, other.transform)
-    assert (one.lexicon.words, one.lexicon.classes) == (other.lexicon.words, other.lexicon.classes)
+    assert (one.lexicon.words, one.lexicon.vocabulary.classes) == (
+        other.lexicon.words,
+        other.lexicon.vocabulary.classes,
+    )
     assert one.is_probabilistic == other.is_probabilistic
     assert dict(one.record) == dict(other.record)
 

@@ -123,7 +123,10 @@ BROKEN: dict[str, tuple[Callable[[LatentGrammar], LatentGrammar], str]] = {
         lambda g: replace(g, rule_weights=g.rule_weights * 0.5),
         r"P0 in state 0 sum to 0.5",
     ),
-    "rows": (_lexicon(words=lambda x: x.words[:-1]), "rows do not fit its words"),
+    "rows": (
+        _lexicon(vocabulary=lambda x: replace(x.vocabulary, words=x.words[:-1])),
+        "rows do not fit its words",
+    ),
     "overlap": (_lexicon(row_start=lambda x: _array(x.row_start, 1, 99)), "rows overlap"),
     "unknown tag": (_lexicon(entry_tag=lambda x: _array(x.entry_tag, 0, 9)), "unknown tag"),
     "vectors": (_lexicon(weight_start=lambda x: x.weight_start[:-1]), "vectors do not fit"),
@@ -132,7 +135,10 @@ BROKEN: dict[str, tuple[Callable[[LatentGrammar], LatentGrammar], str]] = {
         _lexicon(entry_tag=lambda x: x.entry_tag[::-1].copy()),
         "rising order|do not fit",
     ),
-    "no unknown": (_lexicon(classes=lambda _: ("<other>",)), f"no class {UNKNOWN}"),
+    "no unknown": (
+        _lexicon(vocabulary=lambda x: replace(x.vocabulary, classes=("<other>",))),
+        f"no class {UNKNOWN}",
+    ),
     "emission sum": (_lexicon(weights=lambda x: x.weights * 2), "sum to 2, not 1"),
     "coarse root": (_coarse(root=lambda x: x.root[:-1]), "expected 4 coarse root weights, found 3"),
     "coarse rules": (_coarse(rules=lambda x: -x.rules), "coarse rules weight is negative"),
@@ -200,7 +206,7 @@ def every_tree(model: LatentGrammar, words: list[list[str]]) -> dict[Tree, float
 
 def emission(model: LatentGrammar, word: str, is_first: bool) -> dict[int, np.ndarray]:
     lexicon = model.lexicon
-    entries = lexicon.entries(lexicon.row(word, is_first=is_first))
+    entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=is_first))
     return {
         model.n_phrases + int(lexicon.entry_tag[e]): lexicon.weights[
             lexicon.weight_start[e] : lexicon.weight_start[e + 1]

@@ -1,4 +1,4 @@
-"""Which row of a lexicon a word belongs to, and that scores ask for the right one."""
+"""Entries of a lexicon, and that scores ask for the right row of a word."""
 
 from __future__ import annotations
 
@@ -17,16 +17,6 @@ from sapwood.models.latent_grammar import LatentGrammar
 @pytest.fixture(scope="module")
 def model(plain: LatentGrammar) -> LatentGrammar:
     return plain
-
-
-def test_a_capital_at_the_start_is_that_of_the_sentence(model: LatentGrammar) -> None:
-    lexicon = model.lexicon
-    the = lexicon.words.index("the")
-    assert "The" not in lexicon.words
-    assert lexicon.row("the", is_first=True) == lexicon.row("the", is_first=False) == the
-    assert lexicon.row("The", is_first=True) == the
-    assert lexicon.row("The", is_first=False) >= len(lexicon.words)
-    assert lexicon.rows(["The", "The"]).tolist() == [the, lexicon.row("The", is_first=False)]
 
 
 def test_tree_scores_know_which_word_comes_first(model: LatentGrammar) -> None:
@@ -51,25 +41,6 @@ def test_one_word_sentences_start_with_their_word() -> None:
     assert model.log_prob(["OH"]) != model.log_prob(["oh"])
     upper, lower = (model.log_prob(Tree.parse(f"(INTJ (UH {word}))")) for word in ("Oh", "oh"))
     assert upper == lower
-
-
-def test_only_the_first_letter_is_forgiven(model: LatentGrammar) -> None:
-    lexicon = model.lexicon
-    for word in ("THE", "tHe"):
-        assert lexicon.row(word, is_first=True) >= len(lexicon.words)
-
-
-def test_brackets_are_found_in_either_spelling() -> None:
-    bank = Treebank.from_trees([Tree.parse("(S (-LRB- -LRB-) (NN dog) (-RRB- -RRB-))")])
-    lexicon = sw.PCFG().fit(bank).model_.lexicon
-    for bracket, name in (("(", "-LRB-"), (")", "-RRB-")):
-        assert lexicon.row(bracket, is_first=False) == lexicon.words.index(name)
-
-
-def test_the_name_of_a_class_is_its_own(model: LatentGrammar) -> None:
-    lexicon = model.lexicon
-    for place, name in enumerate(lexicon.classes):
-        assert lexicon.row(name, is_first=False) == len(lexicon.words) + place
 
 
 def test_entries_are_found_by_row_and_tag(model: LatentGrammar) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.corpus.words import signatures
 from sapwood.estimators.pcfg import PCFG
 from sapwood.models.lexicon import Lexicon
 from sapwood.moments.word_classes import WordClasses
@@ -30,10 +29,7 @@ def test_words_seen_once_stand_for_their_class_in_features(
     classes, words = WordClasses.of(count, bank.inventory, lexicon), bank.inventory.words
     assert {1, 2, 3} <= set(count.tolist())
     for word, name in enumerate(words):
-        chains = [
-            lexicon.class_row(signatures(name, is_first=first, style=lexicon.style))
-            for first in (False, True)
-        ]
+        chains = [lexicon.vocabulary.class_row(name, is_first=first) for first in (False, True)]
         assert classes.own_row[word] == lexicon.words.index(name)
         expected = chains[0] if count[word] == 1 else classes.own_row[word]
         assert classes.row_of_word[word] == expected

@@ -94,7 +94,7 @@ def _state_shares(
 
     class_row = classes.class_of_word[0]
     of_class = shares(class_row[word], prior[entry_tag])
-    entry_row = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start))
+    entry_row = lexicon.entry_row
     own_class = np.full(lexicon.n_rows, -1)  # the class behind each rare word's row
     rare = (classes.own_row >= 0) & (class_row >= 0)
     own_class[classes.own_row[rare]] = class_row[rare]

@@ -30,6 +30,7 @@ from scipy.sparse import coo_array, csr_array
 
 from sapwood.corpus.heads import uses_penn_tags
 from sapwood.corpus.treebank import Inventory
+from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.corpus.words import UNKNOWN, signatures
 from sapwood.models.lexicon import Lexicon
 from sapwood.moments.tree_counts import TreeCounts
@@ -258,9 +259,7 @@ def _pack(table: _LexicalTable, classes: _Classes, weights: csr_array) -> Lexico
     weights = weights[np.concatenate([seen, np.arange(len(table.words), weights.shape[0])])]
     weights.sort_indices()
     return Lexicon(
-        words=tuple(table.words[x] for x in seen.tolist()),
-        classes=tuple(classes.names),
-        style=table.style,
+        Vocabulary(tuple(table.words[x] for x in seen.tolist()), tuple(classes.names), table.style),
         row_start=weights.indptr.astype(np.uint32),
         entry_tag=weights.indices.astype(np.uint32),
         weights=weights.data.astype(np.float64),

@@ -147,7 +147,7 @@ def tag_weights(
     from sapwood.kernels.coarse import Tags
 
     lexicon = prepared.grammar.lexicon
-    rows = lexicon.rows(words)
+    rows = lexicon.vocabulary.rows(words)
     first, end = (lexicon.row_start[rows + side].astype(np.int64) for side in (0, 1))
     entry = ranges(first, end)
     position = np.repeat(np.arange(len(words)), end - first)
@@ -323,7 +323,7 @@ def one_word_forest(prepared: PreparedGrammar, word: str) -> ParseForest | None:
 def one_word_weights(grammar: LatentGrammar, word: str) -> tuple[IntArray, FloatArray]:
     """Tags (as symbol numbers) that can be a whole sentence, and their weights."""
     lexicon = grammar.lexicon
-    entries = lexicon.entries(lexicon.row(word, is_first=True))
+    entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=True))
     symbols = grammar.n_phrases + lexicon.entry_tag[entries].astype(np.int64)
     weights = np.array(
         [

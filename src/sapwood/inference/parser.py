@@ -433,7 +433,7 @@ class Parser:
 
     def _likeliest_tag(self, word: str, is_first: bool) -> str:
         lexicon = self._first.lexicon
-        entries = lexicon.entries(lexicon.row(word, is_first=is_first))
+        entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=is_first))
         if entries.start == entries.stop:
             return self._first.tags[0].chain[-1]
         best = entries.start + int(self._mixer.first.plain.entry_share[entries].argmax())

@@ -76,7 +76,7 @@ def leaf_vectors(left: ParseForest) -> tuple[Starts, FloatArray]:
     n_leaves = int(np.searchsorted(forest.end - forest.start, 1, side="right"))
     i, tag = forest.start[:n_leaves].astype(np.int64), forest.symbol[:n_leaves].astype(np.int64)
     lexicon = grammar.lexicon
-    entry = lexicon.find_entries(lexicon.rows(words)[i], tag - grammar.n_phrases)
+    entry = lexicon.find_entries(lexicon.vocabulary.rows(words)[i], tag - grammar.n_phrases)
     place = np.repeat(lexicon.weight_start[entry] - start[:n_leaves], sizes[:n_leaves])
     down = -left.scale[cell(i, i + 1, len(words))]
     vectors = np.zeros(int(start[-1]))

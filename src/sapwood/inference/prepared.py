@@ -156,10 +156,9 @@ def _plain_tables(g: LatentGrammar) -> PlainTables:
 def _entry_share(g: LatentGrammar, visits: FloatArray) -> FloatArray:
     lexicon = g.lexicon
     joint = g.coarse.lexical * visits[g.n_phrases + lexicon.entry_tag.astype(int)]
-    rows = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start))
     best = np.zeros(lexicon.n_rows)
-    np.maximum.at(best, rows, joint)
-    return np.asarray(joint / np.maximum(best, 5e-324)[rows])
+    np.maximum.at(best, lexicon.entry_row, joint)
+    return np.asarray(joint / np.maximum(best, 5e-324)[lexicon.entry_row])
 
 
 def _own_tables(g: LatentGrammar) -> tuple[Tensors, Chains, TreeGrammar]:
@@ -201,8 +200,8 @@ class SpanFeatures:
     def __init__(self, model: FeatureGrammar) -> None:
         self.weights = model.feature_weights
         self.mask = np.uint64(len(model.feature_weights) - 1)
-        self._lexicon = model.grammar.lexicon
-        words = self._lexicon.words
+        self._vocabulary = model.grammar.lexicon.vocabulary
+        words = self._vocabulary.words
         self._familiar = {words[row]: row for row in np.flatnonzero(model.is_familiar).tolist()}
         self._seen: dict[tuple[str, bool], tuple[int, ...]] = {}
 
@@ -229,13 +228,13 @@ class SpanFeatures:
         return found
 
     def _looked_up(self, word: str, is_first: bool) -> tuple[int, ...]:
-        chain = signatures(word, is_first=is_first, style=self._lexicon.style)
+        chain = signatures(word, is_first=is_first, style=self._vocabulary.style)
         lower = word.lower()
         row = self._familiar.get(word)
         if row is None and is_first:
             row = self._familiar.get(word[:1].lower() + word[1:])
         if row is None:
-            row = _OF_CLASS + self._lexicon.class_row(chain)
+            row = _OF_CLASS + self._vocabulary.class_row(word, is_first=is_first)
         case = chain[-2]  # its capitals, digits or signs
         texts = (f"{lower[-3:]} {case}", lower[-2:], case, lower, lower[:2])
         return (row, *(crc32(text.encode()) for text in texts))

@@ -12,6 +12,7 @@ from sapwood.corpus.clean import clean
 from sapwood.corpus.penn import as_trees
 from sapwood.corpus.tree import Tree, as_tree, is_tree
 from sapwood.corpus.treebank import Treebank
+from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.corpus.words import as_sentence
 from sapwood.inference.charts import (
     SMALLEST,
@@ -28,7 +29,6 @@ from sapwood.models.tree_model import SignedLog, TreeModel
 
 if TYPE_CHECKING:
     from sapwood.kernels.trees import Trees
-    from sapwood.models.lexicon import Lexicon
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -121,19 +121,20 @@ def _rows_of(prepared: PreparedGrammar, bank: Treebank) -> Trees:
     from sapwood.kernels.trees import Trees
 
     inner, root = chain_numbers(prepared.chains, bank.inventory.symbols)
+    words = _word_rows(prepared.grammar.lexicon.vocabulary, bank)
     return Trees(
         bank.offsets, bank.left, bank.right, inner[bank.label],
-        root[bank.label[bank.offsets[1:] - 1]], _lexicon_rows(prepared.grammar.lexicon, bank),
+        root[bank.label[bank.offsets[1:] - 1]], words,
     )  # fmt: skip
 
 
-def _lexicon_rows(lexicon: Lexicon, bank: Treebank) -> IntArray:
-    """The lexicon's row of each leaf; the first word of a sentence is looked up as such."""
+def _word_rows(known: Vocabulary, bank: Treebank) -> IntArray:
+    """The row of each leaf's word; the first word of a sentence is looked up as such."""
     words = bank.inventory.words
     leaf = np.flatnonzero(bank.word >= 0)
     code = bank.word[leaf].astype(np.int64) * 2 + (bank.start[leaf] == 0)
     distinct, inverse = np.unique(code, return_inverse=True)
-    rows = [lexicon.row(words[code // 2], is_first=bool(code % 2)) for code in distinct.tolist()]
+    rows = [known.row(words[code // 2], is_first=bool(code % 2)) for code in distinct.tolist()]
     out = np.zeros(len(bank.word), np.int64)
     out[leaf] = np.array(rows, np.int64)[inverse]
     return out

@@ -93,8 +93,7 @@ class StateVectors:
     def words(self, a: int) -> Iterator[Item]:
         """The words, and classes of unknown words, of a tag."""
         lexicon = self.model.lexicon
-        names = lexicon.words + lexicon.classes
-        rows = np.repeat(np.arange(lexicon.n_rows), np.diff(lexicon.row_start))
+        names, rows = lexicon.vocabulary, lexicon.entry_row
         for entry in (lexicon.entry_tag == a - self.model.n_phrases).nonzero()[0].tolist():
             start, stop = lexicon.weight_start[entry : entry + 2]
             p = float(self.model.coarse.lexical[entry])

@@ -240,9 +240,10 @@ def has_probabilities(model: Model) -> bool:
 
 def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
     """Whether two grammars prune alike: same transform, symbols, rules, words, plain grammar."""
-    if one.transform != other.transform or one.lexicon.style != other.lexicon.style:
+    if one.transform != other.transform:
         return False
-    if one.coarse is other.coarse and one.lexicon.words is other.lexicon.words:
+    words, other_words = one.lexicon.vocabulary, other.lexicon.vocabulary
+    if one.coarse is other.coarse and words is other_words:
         return True
     arrays = (
         (one.rules, other.rules),
@@ -255,8 +256,7 @@ def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
     return (
         one.phrases == other.phrases
         and one.tags == other.tags
-        and one.lexicon.words == other.lexicon.words
-        and one.lexicon.classes == other.lexicon.classes
+        and words == other_words
         and all(np.array_equal(a, b) for a, b in arrays)
     )
 

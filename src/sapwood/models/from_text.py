@@ -9,6 +9,7 @@ import numpy as np
 from sapwood.arrays import starts_of
 from sapwood.corpus.bundled import GrammarText, grammar_text, parse_grammar
 from sapwood.corpus.transform import Symbol, Transform
+from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.corpus.words import UNKNOWN
 from sapwood.models.coarse import project
 from sapwood.models.latent_grammar import LatentGrammar
@@ -98,7 +99,7 @@ class _Builder:
         entries = [(name, tag) for name, tags in rows.items() for tag in sorted(tags)]
         sizes = [len(rows[name]) for name in rows]
         return Lexicon(
-            words, (UNKNOWN,), "english",
+            Vocabulary(words, (UNKNOWN,), "english"),
             row_start=starts_of(sizes).astype(np.uint32),
             entry_tag=np.array([tag - self.n_phrases for _, tag in entries], dtype=np.uint32),
             weights=np.concatenate([vectors[entry] for entry in entries]),

@@ -121,7 +121,7 @@ def _check_lexicon(g: LatentGrammar) -> None:
     rows = np.repeat(np.arange(lexicon.n_rows), row_sizes)
     keys = rows * len(g.tags) + lexicon.entry_tag
     _require((np.diff(keys) > 0).all(), "the tags of a word are not in rising order")
-    _require(UNKNOWN in lexicon.classes, f"the lexicon has no class {UNKNOWN}")
+    _require(UNKNOWN in lexicon.vocabulary.classes, f"the lexicon has no class {UNKNOWN}")
 
 
 def _rises(starts: Array, end: int) -> bool:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from sapwood.arrays import starts_of
 from sapwood.corpus.transform import Symbol, Transform
+from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.models import headers
 from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.lexicon import Lexicon
@@ -189,8 +190,8 @@ class LatentGrammar(TreeModel, SavedModel):
             "phrases": [list(symbol) for symbol in self.phrases],
             "tags": [list(symbol) for symbol in self.tags],
             "words": list(lexicon.words),
-            "classes": list(lexicon.classes),
-            "style": lexicon.style,
+            "classes": list(lexicon.vocabulary.classes),
+            "style": lexicon.vocabulary.style,
             "transform": self.transform.as_dict(),
             "is_probabilistic": self.is_probabilistic,
             "record": dict(self.record),
@@ -203,10 +204,13 @@ class LatentGrammar(TreeModel, SavedModel):
         arrays, said = contents
         phrases, tags = (headers.read_symbols(said[kind], kind) for kind in ("phrases", "tags"))
         n_states, entry_tag = arrays["n_states"], arrays["lexicon_entry_tag"]
-        lexicon = Lexicon(
+        vocabulary = Vocabulary(
             headers.read_names(said["words"], "words"),
             headers.read_names(said["classes"], "classes"),
             headers.read_style(said["style"]),
+        )
+        lexicon = Lexicon(
+            vocabulary,
             arrays["lexicon_row_start"],
             entry_tag,
             arrays["lexicon_weights"],

@@ -9,30 +9,25 @@ Notation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.tree import escape
-from sapwood.corpus.words import UNKNOWN, signatures
-
-FloatArray = npt.NDArray[np.float64]
+from sapwood.arrays import FloatArray, IntArray
+from sapwood.corpus.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lexicon:
-    """Rows of weighted tags for known words, then for classes of unknown words.
+    """Weighted tags for every row of a vocabulary: its words, and its classes of unknown words.
 
     Attributes
     ----------
-    words, classes
-        The rows in order; the plainest class `<unk>` is always there.
-    style
-        How unknown words are classed, see `sapwood.corpus.words.signatures`.
+    vocabulary
+        What the rows stand for.
     row_start
         Shape [n_rows + 1]; where the entries of a row start.
     entry_tag
@@ -43,52 +38,38 @@ class Lexicon:
         Shape [n_entries + 1]; where the vector of an entry starts.
     """
 
-    words: tuple[str, ...]
-    classes: tuple[str, ...]
-    style: str
+    vocabulary: Vocabulary
     row_start: npt.NDArray[np.uint32]
     entry_tag: npt.NDArray[np.uint32]
     weights: FloatArray
     weight_start: npt.NDArray[np.int64] = field(repr=False)
 
     def __repr__(self) -> str:
-        return f"<Lexicon: {len(self.words):,} words, {len(self.classes):,} classes of others>"
+        return f"<Lexicon: {self.vocabulary!r}, {len(self.entry_tag):,} tags of these>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that are known."""
+        return self.vocabulary.words
 
     @property
     def n_rows(self) -> int:
         """Words and classes together."""
-        return len(self.words) + len(self.classes)
+        return len(self.vocabulary)
 
     @cached_property
-    def _rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.words + self.classes)}
+    def entry_row(self) -> IntArray:
+        """The row of each entry, shape [n_entries]."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.row_start))
 
     @cached_property
-    def _entry_keys(self) -> tuple[npt.NDArray[np.int64], int]:
+    def _entry_keys(self) -> tuple[IntArray, int]:
         """A number for row and tag of each entry, rising; and the number of tags."""
         n_tags = int(self.entry_tag.max()) + 1
-        entry_row = np.repeat(np.arange(self.n_rows), np.diff(self.row_start))
-        return entry_row * n_tags + self.entry_tag, n_tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-
-    def row(self, word: str, *, is_first: bool) -> int:
-        """The row of a word: its own, else, at the start of a sentence, that of its small-letter
-        form, else that of the most telling class that is known. The name of a class is its own.
-        """  # noqa: D205
-        rows = self._rows
-        known = rows.get(escape(word))
-        if known is None and is_first and word[:1].isupper():
-            known = rows.get(word[:1].lower() + word[1:])
-        if known is not None:
-            return known
-        return self.class_row(signatures(word, is_first=is_first, style=self.style))
-
-    def class_row(self, chain: Sequence[str]) -> int:
-        """The row of the most telling class of a chain of signatures that is known."""
-        rows = self._rows
-        return next((rows[name] for name in chain if name in rows), rows[UNKNOWN])
+        return self.entry_row * n_tags + self.entry_tag, n_tags
 
     def find_entries(
         self, rows: npt.NDArray[np.int64], tags: npt.NDArray[np.int64]
@@ -99,13 +80,6 @@ class Lexicon:
         place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         hit = (keys[place] == wanted) & (rows >= 0) & (tags >= 0) & (tags < n_tags)
         return np.where(hit, place, -1)
-
-    def rows(self, words: list[str]) -> npt.NDArray[np.int64]:
-        """The rows of a sentence."""
-        return np.array(
-            [self.row(word, is_first=place == 0) for place, word in enumerate(words)],
-            dtype=np.int64,
-        )
 
     def entries(self, row: int) -> slice:
         """The entries of a row."""

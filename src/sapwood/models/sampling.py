@@ -49,8 +49,7 @@ class _Sampler:
         self.root = np.cumsum(grammar.root)
         self.rules_of = group_rows(grammar.rules[:, 0], grammar.n_symbols)
         self.entries_of = group_rows(grammar.lexicon.entry_tag, len(grammar.tags))
-        entry_row = np.repeat(np.arange(grammar.lexicon.n_rows), np.diff(grammar.lexicon.row_start))
-        self.row_of = entry_row
+        self.row_of = grammar.lexicon.entry_row
         self.expansions = lru_cache(maxsize=None)(self._expansions)
         self.emissions = lru_cache(maxsize=None)(self._emissions)
 
@@ -116,13 +115,7 @@ class _Sampler:
     def _word(self, a: int, h: int) -> str:
         cumulative, rows = self.emissions(a, h)
         place = self._place(cumulative, a, h)
-        lexicon = self.grammar.lexicon
-        row = int(rows[place])
-        return (
-            lexicon.words[row]
-            if row < len(lexicon.words)
-            else lexicon.classes[row - len(lexicon.words)]
-        )
+        return self.grammar.lexicon.vocabulary[int(rows[place])]
 
     def _emissions(self, a: int, h: int) -> tuple[Any, Any]:
         lexicon = self.grammar.lexicon

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.treebank import Inventory, Treebank
-from sapwood.corpus.words import signatures
 from sapwood.models.lexicon import Lexicon
 
 FloatArray = npt.NDArray[np.float64]
@@ -43,8 +42,8 @@ class WordClasses(NamedTuple):
         classes = np.full((2, len(words)), -1)
         for word in np.flatnonzero((count > 0) & (count <= RARE)).tolist():
             for is_first in (0, 1):
-                chain = signatures(words[word], is_first=bool(is_first), style=lexicon.style)
-                classes[is_first, word] = lexicon.class_row(chain)
+                row = lexicon.vocabulary.class_row(words[word], is_first=bool(is_first))
+                classes[is_first, word] = row
         once = (count <= 1) & (classes[0] >= 0)
         return cls(np.where(once, classes[0], own), own, classes)
 

@@ -223,7 +223,7 @@ class _View:
                 "tags": len(model.tags),
                 "rules": len(model.rules),
                 "words": len(model.lexicon.words),
-                "unknown_classes": len(model.lexicon.classes),
+                "unknown_classes": len(model.lexicon.vocabulary.classes),
                 "parameters": sum(len(part) for part in parts),
             },
             "states": {
@@ -232,7 +232,7 @@ class _View:
                 "most": int(model.n_states.max()),
             },
             "transform": model.transform.as_dict(),
-            "signatures": model.lexicon.style,
+            "signatures": model.lexicon.vocabulary.style,
             "record": dict(self.record),
         }
 
@@ -244,7 +244,7 @@ class _View:
         """Classes of unknown words with their likeliest tags."""
         model, lexicon = self.model, self.model.lexicon
         out = []
-        for place, name in enumerate(lexicon.classes):
+        for place, name in enumerate(lexicon.vocabulary.classes):
             entries = lexicon.entries(len(lexicon.words) + place)
             tags = model.n_phrases + lexicon.entry_tag[entries].astype(int)
             weight = model.coarse.lexical[entries] * self.share[tags]
