@@ -16,14 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import ranges, starts_of
+from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
 from sapwood.corpus.transform import Symbol
 
 if TYPE_CHECKING:
     from sapwood.kernels.forest import Forest
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 class LabelTable(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import cell, ranges
+from sapwood.arrays import FloatArray, IntArray, cell, ranges
 from sapwood.inference.brackets import NO_BRACKETS, NO_LABELS, Brackets, ItemLabels
 from sapwood.models.tree_model import SignedLog
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sapwood.kernels.forest import Forest
     from sapwood.models.latent_grammar import LatentGrammar
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 KEPT_NUMBERS = 16_000_000  # 128 MB a buffer; longer sentences get memory of their own
 SMALLEST = 5e-324  # the least positive number: keeps every item of positive posterior
 # Tags a thousand times rarer than a word's best one change no dev score and double the time.

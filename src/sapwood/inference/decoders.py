@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import cell
+from sapwood.arrays import FloatArray, cell
 from sapwood.errors import SapwoodError
 from sapwood.inference.charts import ParseForest, sentence_weight, tag_weights
 from sapwood.inference.posteriors import leaf_vectors
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sapwood.kernels.coarse import Tags
     from sapwood.kernels.forest import Forest
 
-FloatArray = npt.NDArray[np.float64]
 Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, start), children first
 DECODERS = ("f1", "goodman", "max-rule", "viterbi")
 # F1 = 2 correct / (gold + given) is largest for the tree that maximises correct - (F1 / 2) given:

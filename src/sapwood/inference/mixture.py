@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sapwood.inference.brackets import (
     LabelTable,
@@ -28,7 +27,6 @@ from sapwood.models.ensemble import Ensemble
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
 
-FloatArray = npt.NDArray[np.float64]
 FLOOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
 
 

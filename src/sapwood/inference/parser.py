@@ -11,9 +11,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sapwood.arguments import as_count, as_items, describe
+from sapwood.arrays import FloatArray
 from sapwood.corpus.clean import ROOT
 from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.transform import restore
@@ -45,7 +45,6 @@ from sapwood.models.tree_model import SignedLog
 if TYPE_CHECKING:
     from sapwood.inference.prepared import PreparedGrammar
 
-FloatArray = npt.NDArray[np.float64]
 BEAM = 1e-3  # as for the threshold: dev F1 stays the same, and the chart is filled twice as fast
 THRESHOLD = 1e-3  # dev F1 is flat from 1e-5 to 1e-3 and falls behind that
 MIDDLE = 1e-4  # what the smallest member of an ensemble finds less probable, the others skip

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.corpus.clean import ROOT
 from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from sapwood.kernels.coarse import Tags
     from sapwood.models.latent_grammar import LatentGrammar
 
-FloatArray = npt.NDArray[np.float64]
 # Chosen on trees of train parts that grammars of a hundred to a thousand trees have no parse for.
 PRICE = 4.0
 NO_TAG = -1e6  # log-weight of a word that no tag has: it is a piece of its own

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import cell, starts_of
+from sapwood.arrays import FloatArray, cell, starts_of
 from sapwood.inference.charts import ParseForest, root_items, sentence_weight
 
 if TYPE_CHECKING:
     from sapwood.inference.prepared import PreparedGrammar, SpanFeatures
 
-FloatArray = npt.NDArray[np.float64]
 Starts = npt.NDArray[np.uint64]
 
 

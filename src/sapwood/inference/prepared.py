@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.transform import Symbol, root_chain
 from sapwood.corpus.tree import escape
 from sapwood.corpus.words import signatures
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from sapwood.models.ensemble import Member
     from sapwood.models.tree_model import TreeModel
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Features = npt.NDArray[np.uint32]
 Chains = Mapping[tuple[str, ...], int]
 Tensors = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], FloatArray]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.clean import clean
 from sapwood.corpus.penn import as_trees
 from sapwood.corpus.tree import Tree, as_tree, is_tree
@@ -30,8 +30,6 @@ from sapwood.models.tree_model import SignedLog, TreeModel
 if TYPE_CHECKING:
     from sapwood.kernels.trees import Trees
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 AT_ONCE = 1000  # trees that a kernel is given
 
 

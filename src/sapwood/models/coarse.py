@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import starts_of
+from sapwood.arrays import FloatArray, starts_of
 from sapwood.models.latent_grammar import CoarseWeights
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Symbol
     from sapwood.models.lexicon import Lexicon
 
-FloatArray = npt.NDArray[np.float64]
 LARGEST = 1e300  # so that sums of visits stay finite
 N_STEPS = 200  # expected visits converge geometrically; deeper derivations carry no weight
 

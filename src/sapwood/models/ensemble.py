@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arguments import as_count, describe
+from sapwood.arrays import FloatArray
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.models import headers
@@ -28,7 +29,6 @@ from sapwood.models.tree_model import TreeModel
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
 
-FloatArray = npt.NDArray[np.float64]
 COMBINATIONS = ("mean", "product")
 # what members that share a chart have in common, in files
 _SHARED = {

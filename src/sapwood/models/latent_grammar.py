@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import starts_of
+from sapwood.arrays import FloatArray, starts_of
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.models import headers
@@ -32,7 +32,6 @@ from sapwood.models.tree_model import TreeModel
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
 
-FloatArray = npt.NDArray[np.float64]
 SUM_TOLERANCE = 1e-6  # probabilities are estimated from counts: a larger gap is a broken model
 
 

@@ -11,13 +11,11 @@ from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from sapwood.arrays import FloatArray
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class SignedLog(NamedTuple):
