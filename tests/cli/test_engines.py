@@ -62,6 +62,16 @@ def test_train(cli, there, tmp_path, method) -> None:
     assert "    dask: 2 threads  placed " in results[1].err
 
 
+def test_train_on_disk(cli, there, tmp_path) -> None:
+    models, folder = [tmp_path / "here", tmp_path / "there"], tmp_path / "shards"
+    folder.mkdir()
+    options = [sample_path("dev"), "--method", "spectral", "--states", "2"]
+    assert cli("train", *options, "-o", models[0]).status == 0
+    assert cli("train", *options, "-o", models[1], *there, "--on-disk", folder).status == 0
+    assert models[0].read_bytes() == models[1].read_bytes()
+    assert list(folder.iterdir()) == []
+
+
 def test_compare(cli, there) -> None:
     train, dev = sample_path("dev"), sample_path("test")
     options = ["--methods", "pcfg,spectral", "--states", "2", "--limit", "20", "--json"]

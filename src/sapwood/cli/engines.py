@@ -25,8 +25,8 @@ def open_engine(
 ) -> Iterator[Engine]:
     """What `--engine`, `--scheduler` and `--jobs` ask for; closed at the end.
 
-    Threads keep what shards become in `spill`, where it is given. Shards that are done are shown
-    on a terminal. At the end, stderr tells what a cluster was sent.
+    What shards become is kept in `spill`, where it is given. Shards that are done are shown on a
+    terminal. At the end, stderr tells what a cluster was sent.
     """
     if name == "threads" and scheduler:
         msg = "a scheduler is for --engine dask"
@@ -35,7 +35,7 @@ def open_engine(
 
     if name == "dask" or scheduler:
         with transient("starting workers ..." if scheduler is None else f"{scheduler} ..."):
-            engine: Engine = Cluster(scheduler, jobs)
+            engine: Engine = Cluster(scheduler, jobs, spill=spill)
     else:
         engine = Threads(jobs, spill=spill)
     with engine:

@@ -141,8 +141,8 @@ OnDisk = Annotated[
         "--on-disk",
         metavar="FOLDER",
         help="Keep trees, and what is made of them, in files in this folder while training: for "
-        "treebanks larger than memory. Models are the same. Not for best and crf, which hold "
-        "charts of all sentences.",
+        "treebanks larger than memory. Models are the same. Workers of Dask must reach the folder. "
+        "Not for best and crf, which hold charts of all sentences.",
         show_default=False,
     ),
 ]

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
 from traceback import format_exc
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -32,6 +31,7 @@ from sapwood.arguments import describe
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute.engine import Engine, PickledShard, Placed, load_shard, tree_sum
 from sapwood.execute.parallel import Stream, ordered_map, resolve_jobs
+from sapwood.outputs import working_folder
 
 R = TypeVar("R")
 
@@ -91,7 +91,7 @@ class Cluster(Engine):
             self._local, self._client = _start(resolve_jobs(jobs))
         else:
             self._local, self._client = None, _reach(scheduler)
-        self._spill = None if spill is None else Path(mkdtemp(prefix="shards-", dir=spill))
+        self._spill = None if spill is None else working_folder(Path(spill), "shards-")
         self.jobs = len(self._threads())
         self.jobs_here = min(self.jobs, resolve_jobs(None))
 
