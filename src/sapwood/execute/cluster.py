@@ -177,8 +177,9 @@ class Cluster(Engine):
         self._kept.clear()
         self._client.close(timeout=PATIENCE)
         if self._local is not None:
-            self._local.sync(_end_workers, self._local)
-            self._local.close(timeout=PATIENCE)
+            with suppress(TimeoutError):  # at the latest, workers end with this process
+                self._local.sync(_end_workers, self._local, callback_timeout=PATIENCE)
+                self._local.close(timeout=PATIENCE)
         if self._spill is not None:
             rmtree(self._spill, ignore_errors=True)
 
