@@ -38,6 +38,7 @@ PLAN = (
     ("spectral.py", ("--corpus", "ptb", "--states", "8,16"), ()),
     ("em.py", ("--states", "8,16"), ("--table",)),
     ("larger_than_memory.py", ("--corpus", "ptb", "--copies", "1", "2"), ()),
+    ("engine.py", ("--copies", "4", "--parts", "files", "kills"), ()),
     ("pivot_gap.py", ("--states", "8", "--part", "dev"), ("--variants", "--em")),
     ("ensembles.py", ("--minutes", "1"), ()),
     ("identify.py", (), ("--long", "--wide", "--floats")),
