@@ -7,7 +7,7 @@ as their grammar; whoever prepares the same grammar again gets the same ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 from zlib import crc32
@@ -104,7 +104,7 @@ class PreparedGrammar(NamedTuple):
 _Tables = tuple[PlainTables, Tensors, Chains, "TreeGrammar"]
 _kept: WeakKeyDictionary[LatentGrammar, _Tables] = WeakKeyDictionary()
 _features: WeakKeyDictionary[FeatureGrammar, SpanFeatures] = WeakKeyDictionary()
-_keeping = Lock()
+_keeping = RLock()
 
 
 def prepare(member: Member, like: PreparedGrammar | None = None) -> PreparedGrammar:
