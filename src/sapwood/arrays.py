@@ -20,7 +20,10 @@ def starts_of(sizes: npt.ArrayLike) -> IntArray:
     >>> starts_of([2, 0, 3])
     array([0, 2, 2, 5])
     """
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    sizes = np.asarray(sizes, np.int64)
+    starts = np.zeros(len(sizes) + 1, np.int64)  # joined from parts, it would take twice as long
+    sizes.cumsum(out=starts[1:])
+    return starts
 
 
 def ranges(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> IntArray:

@@ -21,7 +21,8 @@ Starts = npt.NDArray[np.uint64]
 
 def posteriors(prepared: PreparedGrammar, left: ParseForest) -> ParseForest | None:
     """Posteriors of a model over what its plain grammar has left; None for no parse."""
-    left = left._replace(prepared=prepared)
+    if left.prepared is not prepared:
+        left = left._replace(prepared=prepared)
     if prepared.features is not None:
         return _by_features(prepared.features, left)
     return left if prepared.grammar.is_plain else _by_vectors(left)
