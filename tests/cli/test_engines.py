@@ -33,6 +33,7 @@ def test_parse(cli, there, sentences, layout) -> None:
     assert far.out == here.out
     # all but the seconds: sentences, fallbacks and empty lines are counted there and told here
     told = here.err.splitlines()[0].split("  ")[:4]
+    assert told[:2] == ["28 sentences", "7 empty lines"]
     assert told == far.err.splitlines()[1].split("  ")[:4]
     assert far.err.startswith("    dask: 2 threads  sent to all ")
 
