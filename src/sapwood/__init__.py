@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sapwood import evaluate as evaluate
     from sapwood import identify as identify
+    from sapwood.corpus.arcs.bank import ArcBank as ArcBank
+    from sapwood.corpus.arcs.bank import Arcs as Arcs
+    from sapwood.corpus.arcs.reader import read_arcs as read_arcs
+    from sapwood.corpus.arcs.reader import write_arcs as write_arcs
     from sapwood.corpus.clean import clean as clean
     from sapwood.corpus.penn import read_trees as read_trees
     from sapwood.corpus.penn import write_trees as write_trees
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ArcBank": "sapwood.corpus.arcs.bank",
+    "Arcs": "sapwood.corpus.arcs.bank",
     "Candidate": "sapwood.estimators.candidates",
     "ClusterLPCFG": "sapwood.estimators.cluster",
     "CorpusError": "sapwood.errors",
@@ -73,8 +79,10 @@ _HOMES = {
     "evaluate": "",
     "identify": "",
     "load": "sapwood.models.files",
+    "read_arcs": "sapwood.corpus.arcs.reader",
     "read_treebank": "sapwood.corpus.treebank",
     "read_trees": "sapwood.corpus.penn",
+    "write_arcs": "sapwood.corpus.arcs.reader",
     "write_trees": "sapwood.corpus.penn",
 }
 

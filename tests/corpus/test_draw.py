@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpus.draw import MAX_WORDS, _pixels, draw_svg, draw_text
+from sapwood.corpus.draw import MAX_WORDS, draw_svg, draw_text, pixels
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.wrap import wrap
 from sapwood.errors import SapwoodError
@@ -118,7 +118,7 @@ def boxes(svg: str) -> list[tuple[float, float, float, float]]:
     """The rectangle that each label is expected to fill."""
     found = []
     for text in ET.fromstring(svg).iter(f"{SVG}text"):
-        half = _pixels(text.text or "", text.attrib["class"]) / 2
+        half = pixels(text.text or "", text.attrib["class"]) / 2
         x, y = float(text.attrib["x"]), float(text.attrib["y"])
         found.append((x - half, y - 13, x + half, y + 4))
     return found

@@ -32,11 +32,11 @@ _ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 _ANSI = {"phrase": "\x1b[1;36m", "tag": "\x1b[32m", "line": "\x1b[2m"}
 _ANSI_END = "\x1b[0m"
 
-_FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
-_FONT_SIZE = 15
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
+FONT_SIZE = 15
 _LEVEL = 48  # pixels from one level to the next
 _GAP = 18  # pixels between neighbours
-_MARGIN = 16
+MARGIN = 16
 # The background comes along, so that a drawing is readable on any page, light or dark.
 _DARK = (
     "@media (prefers-color-scheme: dark) {"
@@ -80,7 +80,7 @@ def draw_text(tree: Tree, *, colour: bool = False, width: int | None = TEXT_WIDT
      │     │     │
     dogs  bark  now
     """
-    rows = _layouts(tree, lambda text, kind: _columns(text), 2, width)
+    rows = _layouts(tree, lambda text, kind: text_columns(text), 2, width)
     return "\n\n".join(_draw_row(items, colour=colour) for items in rows)
 
 
@@ -110,7 +110,7 @@ def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
     SapwoodError
         When the tree is too large for any drawing.
     """
-    rows = _layouts(tree, _pixels, _GAP, None if width is None else width - 2 * _MARGIN)
+    rows = _layouts(tree, pixels, _GAP, None if width is None else width - 2 * MARGIN)
     lines: list[str] = []
     labels: list[str] = []
     down = 0  # pixels above the row
@@ -118,9 +118,9 @@ def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
         floor = down + items[0].height * _LEVEL
         lines += [_branches(item, [items[k] for k in item.kids], floor) for item in items]
         labels += [_label(item, floor) for item in items]
-        down = floor + _FONT_SIZE + 2 * _MARGIN
-    across = max(items[0].extent for items in rows) + 2 * _MARGIN
-    sentence = escape(_printable(" ".join(tree.words())))
+        down = floor + FONT_SIZE + 2 * MARGIN
+    across = max(items[0].extent for items in rows) + 2 * MARGIN
+    sentence = escape(printable(" ".join(tree.words())))
     return "\n".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-tree" role="img"'
@@ -130,7 +130,7 @@ def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
             f'<rect class="paper" width="{across}" height="{down}" rx="8" fill="#ffffff"/>',
             f'<path class="line" d="{" ".join(filter(None, lines))}" fill="none" stroke="#9aa1ad"'
             ' stroke-width="1.5" stroke-linejoin="round"/>',
-            f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" text-anchor="middle">',
+            f'<g font-family="{FONT}" font-size="{FONT_SIZE}" text-anchor="middle">',
             *labels,
             "</g>",
             "</svg>",
@@ -197,12 +197,12 @@ def _items(tree: Tree) -> list[_Item]:
         if parent >= 0:
             items[parent].kids.append(len(items))
         if isinstance(node, str):
-            items.append(_Item(_printable(node), "word"))
+            items.append(_Item(printable(node), "word"))
             continue
         kind = "tag" if node.is_preterminal else "phrase"
         kids: tuple[Tree | str, ...] = node.children
         stack.extend((child, len(items)) for child in reversed(kids))
-        items.append(_Item(_printable(node.label) or _NO_LABEL, kind))
+        items.append(_Item(printable(node.label) or _NO_LABEL, kind))
     return items
 
 
@@ -226,7 +226,7 @@ def _arrange(item: _Item, kids: list[_Item], gap: int) -> None:
     item.extent = max(right + overhang, item.first + item.size)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Replace what would break a line, command a terminal or be forbidden in XML."""
     if text.isprintable():
         return text
@@ -246,7 +246,7 @@ class _Piece:
     kind: str
 
 
-def _columns(text: str) -> int:
+def text_columns(text: str) -> int:
     """Terminal columns: East Asian wide characters take two, combining ones none."""
     if text.isascii():
         return max(1, len(text))
@@ -288,17 +288,17 @@ def _row(pieces: list[_Piece], *, colour: bool) -> str:
         mark = _ANSI.get(piece.kind) if colour else None
         text = f"{mark}{piece.text}{_ANSI_END}" if mark else piece.text
         parts.append(" " * (piece.at - column) + text)
-        column = piece.at + _columns(piece.text)
+        column = piece.at + text_columns(piece.text)
     return "".join(parts)
 
 
 # -- SVG ------------------------------------------------------------------------------------------
 
 
-def _pixels(text: str, kind: str) -> int:
+def pixels(text: str, kind: str) -> int:
     """Width of a text, rather too wide than too narrow: the reader's font is not known."""
     bold = 1.08 if kind == "phrase" else 1.0
-    return max(8, round(_FONT_SIZE * bold * sum(_em(char) for char in text)))
+    return max(8, round(FONT_SIZE * bold * sum(_em(char) for char in text)))
 
 
 @lru_cache(maxsize=4096)
@@ -315,24 +315,24 @@ def _em(char: str) -> float:
 def _branches(item: _Item, kids: list[_Item], floor: int) -> str:
     """Path data: down from the item, along to each child, down to it."""
     start = _baseline(item, floor) + 5
-    middle = start + (_LEVEL - _FONT_SIZE - 8) // 2
-    x = item.centre + _MARGIN
+    middle = start + (_LEVEL - FONT_SIZE - 8) // 2
+    x = item.centre + MARGIN
     parts = [f"M{x} {start}V{middle}"] if len(kids) > 1 else []
     for kid in kids:
-        end = _baseline(kid, floor) - _FONT_SIZE - 1
-        along = f"M{x} {middle}H{kid.centre + _MARGIN}" if len(kids) > 1 else f"M{x} {start}"
+        end = _baseline(kid, floor) - FONT_SIZE - 1
+        along = f"M{x} {middle}H{kid.centre + MARGIN}" if len(kids) > 1 else f"M{x} {start}"
         parts.append(f"{along}V{end}")
     return "".join(parts)
 
 
 def _baseline(item: _Item, floor: int) -> int:
     """Where the text of an item stands, over words that stand `floor` below the first label."""
-    return _MARGIN + _FONT_SIZE - 2 + floor - item.height * _LEVEL
+    return MARGIN + FONT_SIZE - 2 + floor - item.height * _LEVEL
 
 
 def _label(item: _Item, floor: int) -> str:
     weight = ' font-weight="600"' if item.kind == "phrase" else ""
     return (
-        f'<text class="{item.kind}" x="{item.centre + _MARGIN}" y="{_baseline(item, floor)}"'
+        f'<text class="{item.kind}" x="{item.centre + MARGIN}" y="{_baseline(item, floor)}"'
         f' fill="{_LIGHT[item.kind]}"{weight}>{escape(item.text)}</text>'
     )

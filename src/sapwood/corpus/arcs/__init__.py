@@ -1,0 +1,1 @@
+"""Dependency trees: reading, lifting, drawing, packing; and made from phrase-structure trees."""
