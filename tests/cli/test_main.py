@@ -14,7 +14,8 @@ import sapwood as sw
 COMMANDS = (
     ["demo"], ["train"], ["parse"], ["evaluate"], ["compare"], ["score"], ["inspect"], ["sample"],
     ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
-    ["data", "list"], ["data", "fetch"],
+    ["data", "list"], ["data", "fetch"], ["depend"], ["depend", "evaluate"],
+    ["depend", "convert"], ["depend", "draw"],
 )  # fmt: skip
 HELP_SECONDS = 0.5
 
@@ -28,7 +29,9 @@ def test_every_command_has_help(cli, command: list[str], flag: str) -> None:
     assert result.err == ""
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c != ["data"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c not in (["data"], ["depend"])], ids=" ".join
+)
 def test_help_shows_examples(cli, command: list[str]) -> None:
     help_text = cli(*command, "--help").out
     assert "Example" in help_text

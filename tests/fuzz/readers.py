@@ -31,6 +31,7 @@ from tests.fuzz.tensor_files import spoil_file
 import sapwood as sw
 from sapwood.cli.main import app
 from sapwood.corpus import convert, fetch, registry
+from sapwood.corpus.arcs.projective import LIFTED, lift_arcs, lower_arcs
 from sapwood.corpus.penn import read_trees
 from sapwood.corpus.recognise import kind_of
 from sapwood.corpus.sentences import read_sentences
@@ -312,6 +313,31 @@ def read_words(data: bytes, folder: Path) -> None:
         assert all(split_words(word) == [word] for word in words), words
 
 
+def read_dependencies(data: bytes, folder: Path) -> None:
+    """Read CoNLL-U, strictly or not: what was read comes back, is lifted and lowered, and drawn."""
+    skipped: list[CorpusError] | None = [] if len(data) % 2 else None
+    bank = sw.read_arcs(put(data, folder, "input.conllu"), skipped=skipped)
+    for arcs in bank[:3]:
+        assert sw.Arcs.parse(str(arcs)) == arcs
+        heads, relations = lift_arcs(
+            arcs.heads, [name.replace(LIFTED, "") for name in arcs.relations]
+        )
+        assert lower_arcs(heads, relations)[0] == list(arcs.heads)
+        _ = (arcs.draw(), arcs.to_svg(), arcs.to_latex())
+
+
+def evaluate_dependencies(data: bytes, folder: Path) -> int:
+    """Compare two files of arcs."""
+    gold, _, predicted = data.partition(CUT)
+    paths = put(gold, folder, "gold.conllu"), put(predicted, folder, "predicted.conllu")
+    return run("depend", "evaluate", *paths, "--json")
+
+
+def convert_dependencies(data: bytes, folder: Path) -> int:
+    """Make arcs of trees or of arcs, whichever it is, and lift them."""
+    return run("depend", "convert", put(data, folder, "input"), *(["--lift"] * (len(data) % 2)))
+
+
 def recognise(data: bytes, folder: Path) -> None:
     """What a text holds."""
     lines = data.decode("utf-8", "replace").split("\n")
@@ -437,13 +463,14 @@ TEXT = short(spoilt("the dog sleeps .\na cat sees it\n\nKim\n", made_up=sentence
 RAW_TEXT = short(spoilt(seeds.RAW, made_up=sentences), 120)
 TEXT_OR_TREES = short(spoilt(seeds.TREES, "the dog\n", made_up=sentences))
 SHORT_TEXT = spoilt("the dog sleeps\na cat sees\nthe dog\n" * 9, made_up=sentences)
+ARCS = spoilt(seeds.ARCS)
 PARSED = spoilt(seeds.JSON_LINES)
 TABLES = paired(spoilt(seeds.REGISTRY), spoilt(seeds.FILES))
 COMPRESS = {".gz": partial(gzip.compress, mtime=0), ".xz": lzma.compress, ".bz2": bz2.compress}
 
 
 def _readers() -> Iterator[Reader]:
-    yield Reader("brackets", TREES, read_brackets, 310)
+    yield Reader("brackets", TREES, read_brackets, 230)
     for ending, compress in COMPRESS.items():
         read = partial(read_brackets, ending=ending)
         yield Reader(f"brackets{ending}", packed(compress, TREES), read, 10)
@@ -453,6 +480,9 @@ def _readers() -> Iterator[Reader]:
     yield Reader("sentences.raw", RAW_TEXT, parse_raw, 10)
     yield Reader("tokenizer", RAW_TEXT, tokenise, 40)
     yield Reader("words", spoilt(seeds.CONLLU, seeds.TREES), read_words, 40)
+    yield Reader("arcs", spoilt(seeds.CONLLU, seeds.ARCS), read_dependencies, 60)
+    yield Reader("arcs.evaluate", paired(ARCS, ARCS), evaluate_dependencies, 10)
+    yield Reader("arcs.convert", spoilt(seeds.ARCS, seeds.TREES), convert_dependencies, 10)
     yield Reader("kind", spoilt(seeds.CONLLU, seeds.TREES, seeds.JSON_LINES), recognise, 20)
     yield Reader("stats", TREES, count_trees, 10)
     yield Reader("split", TREES, split_trees, 10)

@@ -135,6 +135,20 @@ CONLLU = """\
 3\tsleeps\tsleep\tVERB\tVBZ\t_\t0\troot\t_\tSpaceAfter=No
 
 """
+ARCS = """\
+# sent_id = 1
+1\tI\tI\tPRON\tPRP\tCase=Nom\t5\tnsubj\t5:nsubj\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVBP\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t2\tadvmod\t_\t_
+3.1\tso\tso\tADV\tRB\t_\t_\t_\t4:x\t_
+4\tsleep\tsleep\tVERB\tVB\t_\t0\troot\t_\tSpaceAfter=No
+5\tnow\tnow\tADV\tRB\t_\t4\tadvmod\t_\t_
+
+1\tdogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_
+2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_
+
+"""
 ORIGINALS = {"dp": DEPENDENCIES, "conllu": CONLLU, "tagged": TAGGED}
 NOTATIONS = {name: text for name, (text, _) in EXAMPLES.items()} | {"joined": "(NP (CD 1 000))\n"}
 XML_IN = NOTATIONS["tigerxml"].replace("UTF-8", "ENCODING")

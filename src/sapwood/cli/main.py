@@ -15,6 +15,7 @@ import typer
 
 from sapwood import __version__
 from sapwood.cli import doctor
+from sapwood.cli.arcs import main as depend
 from sapwood.cli.compiling import announce_compiling, notice
 from sapwood.cli.console import (
     FAILED,
@@ -97,6 +98,7 @@ _COMMANDS = (
 )
 for _run, _epilog, _summary in _COMMANDS:
     app.command(epilog=_epilog, short_help=_summary)(_run)
+app.add_typer(depend.app, name="depend", short_help="Dependency trees: convert, draw, score.")
 app.add_typer(data.app, name="data", short_help="List and fetch open treebanks; convert your own.")
 
 

@@ -54,7 +54,7 @@ class Reading:
         """A treebank; without any tree, the error says in which files, and why if all were bad."""
         from sapwood.corpus.treebank import read_treebank
 
-        with self._explain(sources):
+        with self.explain(sources):
             return read_treebank(sources, transform, **self.options())
 
     def stored_bank(
@@ -63,11 +63,12 @@ class Reading:
         """The same in files of a folder."""
         from sapwood.corpus.stored import StoredTreebank
 
-        with self._explain(sources):
+        with self.explain(sources):
             return StoredTreebank.read(sources, folder, transform, **self.options())
 
     @contextmanager
-    def _explain(self, sources: list[str]) -> Iterator[None]:
+    def explain(self, sources: list[str]) -> Iterator[None]:
+        """Name the files in an error about all of them, and why each tree was bad."""
         try:
             yield
         except CorpusError as error:

@@ -42,7 +42,7 @@ _PENN: dict[str, tuple[str, str]] = {
 _PENN_TABLE = {label: (side, tuple(wanted.split())) for label, (side, wanted) in _PENN.items()}
 _NOMINAL = frozenset({"NP", "NX", "NML", "WHNP"})
 _NOUN_TAGS = frozenset({"NN", "NNP", "NNPS", "NNS", "NX", "POS", "JJR"})
-_PUNCTUATION = frozenset({",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH"})
+PUNCTUATION = frozenset({",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH"})
 _PENN_MARKS = frozenset({"NN", "NNP", "NNS", "IN", "DT", "VBD", "VBZ", "VB", "JJ", "CC"})
 
 
@@ -81,7 +81,7 @@ def _search(children: Sequence[str], side: str, wanted: tuple[str, ...]) -> int:
         for index in order:
             if children[index] == label:
                 return index
-    return next((i for i in order if children[i] not in _PUNCTUATION), order[0])
+    return next((i for i in order if children[i] not in PUNCTUATION), order[0])
 
 
 def _nominal_head(children: Sequence[str]) -> int:
@@ -99,14 +99,14 @@ def _nominal_head(children: Sequence[str]) -> int:
         for index in order:
             if children[index] in wanted:
                 return index
-    return next((i for i in backwards if children[i] not in _PUNCTUATION), last)
+    return next((i for i in backwards if children[i] not in PUNCTUATION), last)
 
 
 def _before_coordination(children: Sequence[str], head: int) -> int:
     """In `X CC X` the head is the first conjunct."""
     if head >= 2 and children[head - 1] in {"CC", "CONJP"}:
         before = head - 2
-        while before > 0 and children[before] in _PUNCTUATION:
+        while before > 0 and children[before] in PUNCTUATION:
             before -= 1
         return before
     return head

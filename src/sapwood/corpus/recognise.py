@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from sapwood.corpus.formats import export, tigerxml
 from sapwood.corpus.tokenize import PennTokenizer
@@ -15,6 +16,7 @@ from sapwood.corpus.tokenize import PennTokenizer
 SENTENCES, TREES, CONLLU, JSON = "sentences", "trees", "conllu", "json"
 
 N_CHARACTERS = 100_000  # that are looked at: a tree that is cut off there is one still
+N_LINES = 100  # that are looked at for CoNLL-U: comments may come first
 _BLANKS = " \t\r\n\f\v"  # only these separate words in trees; re.ASCII says the same of \s
 _COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b")
 _ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of them a number
@@ -52,6 +54,22 @@ def kind_of(lines: Sequence[str]) -> str | None:
     if _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text)):
         return TREES
     return JSON if _is_json(last) else SENTENCES
+
+
+def peek_conllu(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
+    r"""Whether lines are CoNLL-U, by the first that tells; and all lines from the start.
+
+    Examples
+    --------
+    >>> peek_conllu(iter(["# text = Dogs bark.\n", "1\tDogs\tdog\tNOUN\n"]))[0]
+    True
+    """
+    head: list[str] = []
+    for line in lines:
+        head.append(line)
+        if kind_of([line]) or len(head) == N_LINES:
+            break
+    return bool(head) and kind_of(head[-1:]) == CONLLU, chain(head, lines)
 
 
 def _is_json(line: str) -> bool:

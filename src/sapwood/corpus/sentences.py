@@ -9,12 +9,11 @@ from itertools import chain
 from sapwood.corpus.clean import clean
 from sapwood.corpus.files import MAX_CHARACTERS, Source, lines_of, open_text, source_name
 from sapwood.corpus.formats import read_lines, treebank_files
-from sapwood.corpus.recognise import CONLLU, kind_of
+from sapwood.corpus.recognise import peek_conllu
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
 
 _UNCOUNTED = re.compile(r"\d+[-.]\d+")  # a token of several words, an empty node
-N_PEEKED = 100  # lines that are looked at for what a file holds: comments may come first
 
 
 def read_sentences(
@@ -50,17 +49,11 @@ def read_sentences(
     for source in treebank_files(sources, encoding, left_out, also=(".conllu",)):
         name = source_name(source)
         with open_text(source, encoding) as file:
-            head: list[str] = []
-            lines = lines_of(file, name)
-            for line in lines:
-                head.append(line)
-                if kind_of([line]) or len(head) == N_PEEKED:
-                    break
-            whole = chain(head, lines)
-            if format is None and head and kind_of(head[-1:]) == CONLLU:
-                yield from _conllu_words(whole, name)
+            is_conllu, lines = peek_conllu(lines_of(file, name))
+            if is_conllu and format is None:
+                yield from _conllu_words(lines, name)
             else:
-                yield from map(_words, read_lines(whole, name, format, skipped=skipped))
+                yield from map(_words, read_lines(lines, name, format, skipped=skipped))
 
 
 def _words(tree: Tree) -> list[str]:

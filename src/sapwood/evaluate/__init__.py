@@ -1,7 +1,8 @@
-"""Scores of predicted trees."""
+"""Scores of predicted trees and arcs."""
 
 from __future__ import annotations
 
+from sapwood.evaluate.attachment import AttachmentScores, attachment, compare_attachment
 from sapwood.evaluate.bracketing import bracketing
 from sapwood.evaluate.diagnosis import BracketError
 from sapwood.evaluate.errors import ErrorReport, diagnose
@@ -9,14 +10,17 @@ from sapwood.evaluate.reliability import Reliability, calibration, graded
 from sapwood.evaluate.scores import BracketingReport, SentenceScore, Totals
 
 __all__ = [
+    "AttachmentScores",
     "BracketError",
     "BracketingReport",
     "ErrorReport",
     "Reliability",
     "SentenceScore",
     "Totals",
+    "attachment",
     "bracketing",
     "calibration",
+    "compare_attachment",
     "diagnose",
     "graded",
 ]

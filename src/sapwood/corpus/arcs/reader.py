@@ -237,16 +237,15 @@ class _Order:
 
 
 def _read_heads(heads: list[str], places: list[int]) -> list[int]:
-    try:
-        numbers = list(map(int, heads))
-    except ValueError:
-        numbers = []
-    if not numbers or not all(head.isdecimal() for head in heads):  # int() reads " 1", "1_0" too
-        at = next(at for at, head in enumerate(heads) if not (head.isascii() and head.isdecimal()))
+    # int() reads " 1", "1_0" and the digits of other scripts too, and refuses them by the thousand
+    is_number = [head.isdecimal() and head.isascii() and len(head) < 9 for head in heads]
+    if not all(is_number):
+        at = is_number.index(False)
         found = "no head" if heads[at] == NOTHING else f"the head {heads[at]!r}"
         msg = f"word {at + 1} has {found}, expected a number"
         hint = "column 7 is the place of the head; sentences without are for `depend parse`"
         raise CorpusError(msg, line=places[at], hint=hint)
+    numbers = list(map(int, heads))
     if (problem := heads_problem(numbers)) is not None:
         raise CorpusError(problem.message, line=places[problem.place - 1], hint=problem.hint)
     return numbers

@@ -1,0 +1,1 @@
+"""Commands about dependency trees: `sapwood depend ...`, a file for each."""

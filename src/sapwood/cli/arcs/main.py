@@ -1,0 +1,22 @@
+"""`sapwood depend`: puts the commands about dependency trees together."""
+
+from __future__ import annotations
+
+import typer
+
+from sapwood.cli.arcs import convert, draw, evaluate
+
+app = typer.Typer(
+    help="Dependency trees: convert, draw and score them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+# command: the line that --help shows for it
+_COMMANDS = (
+    (evaluate.evaluate, evaluate.EPILOG, "Score predicted arcs: UAS, LAS, complete trees, tags."),
+    (convert.convert, convert.EPILOG, "Make arcs of phrase-structure trees; lift or lower arcs."),
+    (draw.draw, draw.EPILOG, "Draw sentences as text, SVG or LaTeX."),
+)
+for _run, _epilog, _summary in _COMMANDS:
+    app.command(epilog=_epilog, short_help=_summary)(_run)
