@@ -94,7 +94,7 @@ def _run_steps(first, last, low, high):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_inside(rules, tags, chart):  # noqa: PLR0912 - the kernel's loops in one place
-    """Work of `coarse.inside`: its loops again, with the runs as they were at each span."""
+    """Work of `coarse.fill`: its loops again, with the runs as they were at each span."""
     n = chart.n
     counts = np.zeros(N_COUNTS, np.int64)
     n_left, n_right = len(rules.left_of), len(rules.right_of)
@@ -194,7 +194,7 @@ def chart_once(
     prepared: PreparedGrammar, words: list[str], beam: float, out: Sentence
 ) -> tuple[Any, ...]:
     """Chart a sentence as `plain_forest` does, with the thread's CPU seconds of each phase."""
-    from sapwood.kernels import forest
+    from sapwood.kernels.forest import prune
 
     times = [thread_time()]
     tags = tag_weights(prepared, words, TAG_SHARE)
@@ -203,10 +203,7 @@ def chart_once(
     times.append(thread_time())
     alpha, tag_alpha = plain_outside(prepared.plain, tags, chart)
     times.append(thread_time())
-    forest.build(
-        prepared.plain.pairs, prepared.grammar.n_symbols, len(words), chart.beta * alpha,
-        tags.start, tags.tag, tags.weight * tag_alpha, THRESHOLD,
-    )  # fmt: skip
+    prune(prepared.plain.pairs, tags, chart.beta * alpha, tags.weight * tag_alpha, THRESHOLD)
     times.append(thread_time())
     for phase, taken in zip(PHASES, np.diff(times), strict=True):
         out.seconds[phase].append(float(taken))

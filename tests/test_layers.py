@@ -173,7 +173,7 @@ def test_doors_are_opened_inside_functions() -> None:
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("sapwood.models.lexicon", "from sapwood.inference.scores import signed_log_prob"),
+        ("sapwood.models.latent_grammar", "from sapwood.inference.scores import signed_log_prob"),
         ("sapwood.models.tree_model", "from sapwood.inference.charts import plain_inside"),
         ("sapwood.models.tree_model", "from sapwood.estimators.em import EMLPCFG"),
     ],

@@ -18,12 +18,10 @@ from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.corpus.words import UNKNOWN
-from sapwood.inference.charts import ParseForest, pruned_forests
-from sapwood.inference.posteriors import posteriors
+from sapwood.inference.charts import ParseForest, posteriors, pruned_forests
 from sapwood.inference.prepared import prepare
 from sapwood.models.coarse import project
-from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
 from sapwood.reference.enumerate import Node
 
 ORDINARY = (1.0, 0.5, 0.25, 0.1, 0.9, 3.0, 1e-3, 0.0)

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.inference.parser import Parser as Parser
     from sapwood.models.ensemble import Ensemble as Ensemble
-    from sapwood.models.files import load as load
     from sapwood.models.from_text import bundled_grammar as bundled_grammar
+    from sapwood.models.kinds import load as load
     from sapwood.models.latent_grammar import LatentGrammar as LatentGrammar
 
 __version__ = "0.1.0"
@@ -78,7 +78,7 @@ _HOMES = {
     "clean": "sapwood.corpus.clean",
     "evaluate": "",
     "identify": "",
-    "load": "sapwood.models.files",
+    "load": "sapwood.models.kinds",
     "read_arcs": "sapwood.corpus.arcs.reader",
     "read_treebank": "sapwood.corpus.treebank",
     "read_trees": "sapwood.corpus.penn",

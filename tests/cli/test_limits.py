@@ -30,7 +30,7 @@ import numpy, scipy.sparse, safetensors.numpy
 from sapwood.cli.main import app
 from sapwood.corpus.penn import read_trees
 import sapwood.corpus.treebank, sapwood.estimators.pcfg, sapwood.estimators.unmix_pcfg_ie
-import sapwood.evaluate.bracketing, sapwood.inference.parser, sapwood.models.files
+import sapwood.evaluate.bracketing, sapwood.inference.parser, sapwood.models.kinds
 
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + {ROOM}

@@ -104,17 +104,17 @@ def test_a_flipped_bit_is_noticed(kind: str, saved: Path) -> None:
 @every_kind
 def test_nothing_is_missed_that_is_taken_away(kind: str, saved: Path) -> None:
     """Under a right checksum: each array, and each word of the header."""
-    from sapwood.models import files
+    from sapwood.models import kinds
 
-    arrays, header = files.read_tensors(saved)
+    arrays, header = kinds.read_tensors(saved)
     arrays = {name: array.copy() for name, array in arrays.items()}
     wholes: list[tuple[dict[str, Any], str]] = [(arrays, name) for name in arrays]
     wholes += [(header["model"], name) for name in header["model"] if name not in USUAL]
     for whole, name in wholes:
         less = {key: value for key, value in whole.items() if key != name}
         left, said = (less, header["model"]) if whole is arrays else (arrays, less)
-        signed = header | {"model": said, "sha256": files.digest_of(left, said)}
-        files.write_atomically(saved, left, signed)
+        signed = header | {"model": said, "sha256": kinds.digest_of(left, said)}
+        kinds.write_atomically(saved, left, signed)
         assert_refused(saved, "model")
 
 

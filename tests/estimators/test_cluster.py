@@ -20,8 +20,7 @@ from sapwood.estimators.projection import project
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.execute import Threads
 from sapwood.features.nodes import NodeTable
-from sapwood.models.invariants import state_sums
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_grammar import LatentGrammar, state_sums
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.models.sampling import sample_trees
 from sapwood.moments.clusters import NodeSample, hard_counts, points

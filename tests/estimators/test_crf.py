@@ -22,8 +22,8 @@ from sapwood.inference.charts import ParseForest, pruned_forests, right_forest
 from sapwood.inference.prepared import SpanFeatures, prepare
 from sapwood.kernels import span_features as kernel
 from sapwood.kernels.forest import Forest
-from sapwood.models import files
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models import kinds
+from sapwood.models.ensemble import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
 
 Array = np.ndarray
@@ -353,10 +353,10 @@ def test_it_parses_the_same_from_its_file(fitted: sw.SpanCRF, tmp_path: Path) ->
     for tree in dev()[:40]:
         one, other = (sw.Parser(m).parse(tree.words()) for m in (fitted.model_, again))
         assert (one.tree, one.marginals) == (other.tree, other.marginals)
-    tensors, header = files._read(path)
+    tensors, header = kinds._read(path)
     tensors["feature_weights"] = tensors["feature_weights"][:-1]
-    header["sha256"] = files.digest_of(tensors, header["model"])
-    files.write_atomically(path, tensors, header)
+    header["sha256"] = kinds.digest_of(tensors, header["model"])
+    kinds.write_atomically(path, tensors, header)
     with pytest.raises(ModelFormatError, match=r"not a valid model: .* expected a power of two"):
         sw.load(path)
 

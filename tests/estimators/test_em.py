@@ -27,9 +27,8 @@ from sapwood.estimators.states import SPLIT_NOISE, copy_states, matsuzaki, split
 from sapwood.estimators.training_data import TrainingData
 from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.execute import Threads
-from sapwood.models import files
-from sapwood.models.invariants import state_sums
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models import kinds
+from sapwood.models.latent_grammar import LatentGrammar, state_sums
 from sapwood.models.latent_parameters import LatentParameters
 from sapwood.models.sampling import sample_trees
 from sapwood.moments.expected_counts import ExpectedCounts
@@ -811,12 +810,12 @@ def test_no_kernel_sees_what_was_not_checked(wrong: str, tmp_path: Path, few: Tr
     """Checkpoints made by hand, with a right checksum: compiled code would read beyond its ends."""
     path = tmp_path / "em"
     EMLPCFG(2, iterations=2, checkpoint=path).fit(few)
-    tensors, header = files.read_tensors(path)
+    tensors, header = kinds.read_tensors(path)
     state = header["state"] | WRONG_STATES.get(wrong, {})
     tensors |= WRONG_ARRAYS[wrong](tensors) if wrong in WRONG_ARRAYS else {}
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    digest = files.digest_of(tensors, state)
-    files.write_atomically(path, tensors, header | {"state": state, "sha256": digest})
+    digest = kinds.digest_of(tensors, state)
+    kinds.write_atomically(path, tensors, header | {"state": state, "sha256": digest})
     with pytest.raises(SapwoodError, match="not an EM checkpoint that can be used") as caught:
         EMLPCFG(2, iterations=2, checkpoint=path).fit(few)
     assert caught.value.hint == "remove the file to start again"

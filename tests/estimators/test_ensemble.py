@@ -22,7 +22,7 @@ from sapwood.estimators.training_data import TrainingData
 from sapwood.estimators.training_trees import TrainingTrees
 from sapwood.execute import Threads
 from sapwood.inference.parser import MIDDLE
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.ensemble import FeatureGrammar
 
 PLAN_OF_FOUR = (
     Candidate("spectral", 4),

@@ -19,7 +19,7 @@ from sapwood.estimators.states import matsuzaki
 from sapwood.estimators.training_data import TrainingData
 from sapwood.estimators.training_trees import TrainingTrees
 from sapwood.execute import Threads
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import Lexicon
 
 RARE = 2  # words seen so often or less teach their classes
 STRENGTH = 5.0  # pseudo-tokens of the class behind a word's states

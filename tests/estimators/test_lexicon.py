@@ -12,7 +12,7 @@ from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.words import UNKNOWN, signatures
 from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.pcfg import PCFG
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import Lexicon
 
 Weights = dict[tuple[str, int], float]  # of row and tag
 

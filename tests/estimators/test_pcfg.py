@@ -21,8 +21,7 @@ from sapwood.estimators.lexicon import LexiconSettings
 from sapwood.estimators.pcfg import PCFG
 from sapwood.inference.prepared import prepare
 from sapwood.models.from_text import bundled_grammar
-from sapwood.models.invariants import state_sums
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_grammar import LatentGrammar, state_sums
 from sapwood.moments.tree_counts import TreeCounts
 
 BY_HAND = """

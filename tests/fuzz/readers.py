@@ -39,7 +39,7 @@ from sapwood.corpus.text import split_words
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.decoders import DECODERS
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.ensemble import FeatureGrammar
 from sapwood.models.from_text import grammar_from_text
 from sapwood.resume import Part
 

@@ -15,7 +15,7 @@ import numpy as np
 from tests.notations import EXAMPLES
 
 import sapwood as sw
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.ensemble import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.uniform_trees import UniformTreeModel
 

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors.numpy import load, save
 from tests.fuzz.mutate import dump_json, spoil_array, spoil_bytes, spoil_json
 
-from sapwood.models import files
+from sapwood.models import kinds
 
 Tensors = dict[str, np.ndarray]
 WEIGHTS = (0.0, 1.0, 0.5, 1e-5, 1e-200, 5e-324, 1e30, 1e200, 1e308, -1.0, -1e-9, -1e200)
@@ -83,7 +83,7 @@ def _pack(tensors: Tensors, header: dict[str, Any]) -> bytes:
     """A file with the right checksum, as far as there is anything to sign."""
     part = _signed_part(header)
     if part:
-        header["sha256"] = files.digest_of(tensors, header[part])
+        header["sha256"] = kinds.digest_of(tensors, header[part])
     text = dump_json(header).encode("utf-8", "replace").decode()  # without lone surrogates
     return save(tensors, metadata={"sapwood": text})
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.corpus.transform import Symbol
-from sapwood.inference.brackets import (
-    Brackets,
+from sapwood.inference.charts import Brackets
+from sapwood.inference.mixture import (
     brackets_of,
     decoded,
     item_labels,

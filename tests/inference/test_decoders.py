@@ -22,8 +22,14 @@ from sapwood.corpus.transform import Symbol, restore
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.inference.charts import ParseForest
-from sapwood.inference.decoders import DECODERS, Gains, best_tree, goodman_gains, max_rule_gains
-from sapwood.inference.next_best import next_trees
+from sapwood.inference.decoders import (
+    DECODERS,
+    Gains,
+    best_tree,
+    goodman_gains,
+    max_rule_gains,
+    next_trees,
+)
 from sapwood.inference.parser import Parser
 from sapwood.inference.prepared import prepare
 from sapwood.kernels.forest import Forest
@@ -214,7 +220,17 @@ def forest_of_two(items: list[float]) -> ParseForest:
     roots = np.array([5])
     prepared, words = prepare(random_toy(np.random.default_rng(0)).grammar()), ["w0"] * 3
     scale = np.zeros(6, np.int64)
-    return ParseForest(prepared, words, forest, np.array(items), np.zeros(4), scale, roots, 0.0)
+    return ParseForest(
+        prepared,
+        words,
+        forest,
+        np.zeros(3, np.int64),
+        np.array(items),
+        np.zeros(4),
+        scale,
+        roots,
+        0.0,
+    )
 
 
 def test_goodman_counts_negative_posteriors_as_0() -> None:

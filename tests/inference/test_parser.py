@@ -20,11 +20,10 @@ from sapwood.corpus.transform import Symbol
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.inference.decoders import DECODERS
+from sapwood.inference.charts import chart_room
+from sapwood.inference.decoders import DECODERS, PRICE, _best_cut
 from sapwood.inference.parser import Parser, chart_megabytes
-from sapwood.inference.pieces import PRICE, _best_cut
 from sapwood.inference.prepared import prepare
-from sapwood.kernels.coarse import chart_room
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
 
@@ -198,7 +197,7 @@ def test_the_memory_of_charts_is_what_they_hold(latent: LatentGrammar) -> None:
     """Inside and outside charts, their product, and the lists of phrases; 8 and 4 bytes each."""
     prepared, n = prepare(latent), 40
     cells = n * (n + 1) // 2 * latent.n_phrases
-    held = 2 * 8 * chart_room(prepared.plain.rules, n) + 8 * cells + 4 * cells
+    held = 2 * 8 * chart_room(prepared.plain, n) + 8 * cells + 4 * cells
     np.testing.assert_allclose(chart_megabytes(prepared, n), held / 1e6, rtol=1e-12)
 
 

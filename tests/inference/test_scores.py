@@ -19,8 +19,8 @@ from sapwood.corpus.clean import clean
 from sapwood.corpus.transform import Symbol, Transform, restore
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
+from sapwood.inference.charts import sentence_log
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.tree_model import SignedLog
 from sapwood.reference import enumerate as listing
 from sapwood.reference.enumerate import Node
 
@@ -107,7 +107,8 @@ def test_weights_of_either_sign_are_summed_with_their_signs() -> None:
     expected = [exact_log(abs(weight)) for weight in exact.values()]
     np.testing.assert_allclose(logs, expected, rtol=0, atol=1e-8)
     sentence = sum(exact.values())
-    assert grammar.signed_log_prob(words).sign == (1 if sentence > 0 else -1)
+    assert sentence < 0
+    assert grammar.signed_log_prob(words).sign == -1
 
 
 def test_how_a_treebank_was_made_binary_changes_no_weight() -> None:
@@ -271,9 +272,10 @@ def test_words_that_read_as_traces_are_not_drawn() -> None:
 # -- signs ------------------------------------------------------------------------------------
 
 
-def test_a_signed_log_is_a_number() -> None:
-    assert SignedLog.of(-2.0, power=3) == (log(2.0) + 3 * log(2.0), -1)
-    assert SignedLog.of(0.0) == (-inf, 0)
+def test_the_weight_of_a_sentence_has_a_power_of_two() -> None:
+    scale = np.array([0, 0, 3, 0, 0, 0])  # the span of all three words is the third cell
+    assert sentence_log(scale, 3, -2.0) == log(2.0) + 3 * log(2.0)
+    assert sentence_log(scale, 3, 0.0) == -inf
 
 
 def test_an_ensemble_adds_weights_with_their_signs() -> None:

@@ -20,7 +20,7 @@ from sapwood.inference.charts import (
     _scratch,
     plain_inside,
     plain_outside,
-    sentence_weight,
+    sentence_log,
     tag_weights,
 )
 from sapwood.inference.prepared import prepare
@@ -53,7 +53,7 @@ class Charted:
         poison_rooms()
         self.chart = plain_inside(prepared.plain, self.tags)
         self.total = coarse.partition(self.chart, self.root)
-        self.log_weight = sentence_weight(self.chart.scale, self.n, self.total).log
+        self.log_weight = sentence_log(self.chart.scale, self.n, self.total)
         alpha, tag_alpha = plain_outside(prepared.plain, self.tags, self.chart)
         self.phrases, self.tag_posteriors = self.chart.beta * alpha, self.tags.weight * tag_alpha
 
@@ -273,7 +273,7 @@ def test_the_beam_leaves_the_whole_sentence_alone() -> None:
     for n in (2, 3, 4):
         tags = tag_weights(prepared, ["w0"] * n)
         chart = plain_inside(plain, tags, 0.1)
-        found = sentence_weight(chart.scale, n, coarse.partition(chart, plain.root)).log
+        found = sentence_log(chart.scale, n, coarse.partition(chart, plain.root))
         np.testing.assert_allclose(found, log(1e-6), rtol=1e-12)
 
 

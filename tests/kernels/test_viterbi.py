@@ -22,11 +22,15 @@ from tests.toys import (
     tree_of,
 )
 
-from sapwood.inference.charts import tag_weights
-from sapwood.inference.decoders import goodman_gains, max_rule_gains, viterbi_tree
-from sapwood.inference.next_best import next_derivations, next_trees
+from sapwood.inference.charts import leaf_vectors, tag_weights
+from sapwood.inference.decoders import (
+    goodman_gains,
+    max_rule_gains,
+    next_derivations,
+    next_trees,
+    viterbi_tree,
+)
 from sapwood.inference.parser import Parser
-from sapwood.inference.posteriors import leaf_vectors
 from sapwood.inference.prepared import prepare
 from sapwood.kernels.coarse import cell_of
 from sapwood.kernels.viterbi import best_states, best_weights

@@ -159,7 +159,7 @@ def lines_gone_on_with(err: str, steps: list[tuple[str, str]]) -> int:
 
 def n_iterations(path: Path) -> int:
     """EM iterations that a checkpoint holds."""
-    from sapwood.models.files import read_tensors
+    from sapwood.models.kinds import read_tensors
 
     return len(read_tensors(path)[1]["state"]["info"]["log_likelihoods"])
 

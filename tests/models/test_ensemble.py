@@ -19,7 +19,7 @@ from tests.toys import Toy, exact_log, random_bases, random_toy, tree_of
 import sapwood as sw
 from sapwood.errors import SapwoodError
 from sapwood.inference.scores import log_mean
-from sapwood.models import files
+from sapwood.models import kinds
 from sapwood.models.ensemble import Ensemble, shares_chart
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
@@ -286,7 +286,7 @@ def test_members_of_one_treebank_are_stored_with_what_they_share_once(
     alone = sum((tmp_path / f"{place}.sapwood").stat().st_size for place in range(len(family)))
     path = tmp_path / "ensemble.sapwood"
     Ensemble.of(family).save(path)
-    tensors, header = files._read(path)
+    tensors, header = kinds._read(path)
     shared = [k for k in tensors if k.endswith(".rules") or k.endswith(".lexicon_row_start")]
     assert sorted(shared) == ["0.lexicon_row_start", "0.rules"]
     assert [("words" in member) for member in header["model"]["members"]] == [True, False, False]
@@ -329,20 +329,20 @@ def test_a_broken_ensemble_is_refused(change: str, saved: Path) -> None:
 @pytest.mark.parametrize("name", ["weights", "0.rules", "1.rule_weights", "2.n_states"])
 def test_missing_or_misshapen_tensors_are_refused(name: str, saved: Path) -> None:
     for changed in (None, np.empty(0), np.full(7, -1.0)):
-        tensors, header = files._read(saved)
+        tensors, header = kinds._read(saved)
         spoilt = {key: array for key, array in tensors.items() if key != name}
         spoilt |= {} if changed is None else {name: changed}
-        header["sha256"] = files.digest_of(spoilt, header["model"])
+        header["sha256"] = kinds.digest_of(spoilt, header["model"])
         path = saved.with_name("spoilt.sapwood")
-        files.write_atomically(path, spoilt, header)
+        kinds.write_atomically(path, spoilt, header)
         assert_refused(path, "not a valid model")
 
 
 def test_weights_that_do_not_sum_to_one_are_refused(saved: Path) -> None:
-    tensors, header = files._read(saved)
+    tensors, header = kinds._read(saved)
     tensors["weights"] = tensors["weights"] * 2
-    header["sha256"] = files.digest_of(tensors, header["model"])
-    files.write_atomically(saved, tensors, header)
+    header["sha256"] = kinds.digest_of(tensors, header["model"])
+    kinds.write_atomically(saved, tensors, header)
     assert_refused(saved, "sum to 1")
 
 

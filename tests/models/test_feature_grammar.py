@@ -17,9 +17,8 @@ import sapwood as sw
 from sapwood.errors import SapwoodError
 from sapwood.inference.prepared import SpanFeatures
 from sapwood.kernels import span_features as kernel
-from sapwood.models import files
-from sapwood.models.ensemble import grammar_of
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models import kinds
+from sapwood.models.ensemble import FeatureGrammar, grammar_of
 from sapwood.models.latent_grammar import LatentGrammar
 
 Array = np.ndarray
@@ -240,10 +239,10 @@ def test_it_comes_back_as_a_member_of_an_ensemble(
 
 def spoilt(path: Path, change: Callable[[dict[str, Array]], object]) -> None:
     """A file whose tensors were changed by somebody who knows how to sign it."""
-    tensors, header = files._read(path)
+    tensors, header = kinds._read(path)
     change(tensors)
-    header["sha256"] = files.digest_of(tensors, header["model"])
-    files.write_atomically(path, tensors, header)
+    header["sha256"] = kinds.digest_of(tensors, header["model"])
+    kinds.write_atomically(path, tensors, header)
 
 
 SPOILT: dict[str, Callable[[dict[str, Array]], object]] = {

@@ -21,7 +21,7 @@ from tests.toys import factored_toy, random_toy
 import sapwood as sw
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.estimators import em_checkpoint
-from sapwood.models import files
+from sapwood.models import kinds
 from sapwood.models.from_text import grammar_from_text
 from sapwood.models.latent_grammar import LatentGrammar
 
@@ -142,7 +142,7 @@ def test_a_saved_file_replaces_the_old_one(plain: LatentGrammar, saved: Path) ->
 
 
 def test_nothing_in_a_model_file_can_run_code() -> None:
-    assert "pickle" not in inspect.getsource(files).replace("Never pickle.", "")
+    assert "pickle" not in inspect.getsource(kinds).replace("Never pickle.", "")
 
 
 # -- files that are not models ----------------------------------------------------------------
@@ -225,10 +225,10 @@ def test_a_header_nested_without_end_is_refused(tmp_path: Path) -> None:
 
 
 def test_states_that_no_file_could_hold_are_refused(saved: Path) -> None:
-    tensors, header = files._read(saved)
+    tensors, header = kinds._read(saved)
     tensors["n_states"] = tensors["n_states"] + (1 << 40)
-    header["sha256"] = files.digest_of(tensors, header["model"])
-    files.write_atomically(saved, tensors, header)
+    header["sha256"] = kinds.digest_of(tensors, header["model"])
+    kinds.write_atomically(saved, tensors, header)
     assert_refused(saved, "states, more than")
 
 
@@ -250,11 +250,11 @@ def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 def resigned(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change the model and make the checksum right again, as a careless tool might."""
-    tensors, _ = files._read(path)
+    tensors, _ = kinds._read(path)
 
     def both(ours: dict[str, Any]) -> None:
         change(ours["model"])
-        ours["sha256"] = files.digest_of(tensors, ours["model"])
+        ours["sha256"] = kinds.digest_of(tensors, ours["model"])
 
     rewritten(path, both)
 
@@ -266,7 +266,7 @@ def test_the_rewriting_itself_harms_nothing(latent: LatentGrammar, saved: Path) 
 
 
 def test_a_newer_format_asks_for_an_upgrade(saved: Path) -> None:
-    rewritten(saved, lambda header: header.update(format=files.FORMAT + 1))
+    rewritten(saved, lambda header: header.update(format=kinds.FORMAT + 1))
     with pytest.raises(ModelFormatError, match="model format 2; this version") as caught:
         sw.load(saved)
     assert "upgrade" in str(caught.value.hint)
@@ -284,7 +284,7 @@ def test_another_kind_of_model_is_refused(saved: Path) -> None:
 
 def test_without_its_checksum_only_weights_may_change(saved: Path) -> None:
     """Places and structure are checked whatever is asked for: kernels trust them."""
-    tensors, header = files._read(saved)
+    tensors, header = kinds._read(saved)
     for name, change, is_taken in (
         ("root", lambda array: array * 0.5, True),
         ("root", lambda array: array * np.nan, False),
@@ -292,7 +292,7 @@ def test_without_its_checksum_only_weights_may_change(saved: Path) -> None:
         ("lexicon_entry_tag", lambda array: array + np.uint32(1000), False),
         ("lexicon_row_start", lambda array: array[::-1], False),
     ):
-        files.write_atomically(saved, tensors | {name: change(tensors[name])}, header)
+        kinds.write_atomically(saved, tensors | {name: change(tensors[name])}, header)
         assert_refused(saved, "do not match its checksum")
         if is_taken:
             assert sw.load(saved, verify=False).root.sum() == pytest.approx(
@@ -306,10 +306,10 @@ def test_without_its_checksum_only_weights_may_change(saved: Path) -> None:
 def test_a_flag_is_0_or_1(tmp_path: Path) -> None:
     """NumPy counts flags by adding their bytes."""
     path = tmp_path / "flags.sapwood"
-    files.write_atomically(path, {"flags": np.array([0, 1, 0, 1], bool)}, {"kind": "a test"})
+    kinds.write_atomically(path, {"flags": np.array([0, 1, 0, 1], bool)}, {"kind": "a test"})
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([200]))
-    flags = files.read_tensors(path)[0]["flags"]
+    flags = kinds.read_tensors(path)[0]["flags"]
     assert flags.view(np.uint8).tolist() == [0, 1, 0, 1]
 
 
@@ -372,13 +372,13 @@ def test_missing_or_misshapen_tensors_are_refused(name: str, saved: Path) -> Non
         lambda array: array[:0],
         lambda array: array.astype("f4")[None],
     ):
-        tensors, header = files._read(saved)
+        tensors, header = kinds._read(saved)
         changed = spoil(tensors[name])
         spoilt = {key: array for key, array in tensors.items() if key != name}
         spoilt |= {} if changed is None else {name: np.ascontiguousarray(changed)}
-        header["sha256"] = files.digest_of(spoilt, header["model"])
+        header["sha256"] = kinds.digest_of(spoilt, header["model"])
         path = saved.with_name("spoilt.sapwood")
-        files.write_atomically(path, spoilt, header)
+        kinds.write_atomically(path, spoilt, header)
         assert_refused(path, "not a valid model")
 
 
@@ -390,35 +390,35 @@ OTHER_TYPES = {
 
 
 def refused_with(saved: Path, name: str, array: np.ndarray, message: str) -> None:
-    tensors, header = files._read(saved)
+    tensors, header = kinds._read(saved)
     tensors[name] = np.ascontiguousarray(array)
-    header["sha256"] = files.digest_of(tensors, header["model"])
-    files.write_atomically(saved, tensors, header)
+    header["sha256"] = kinds.digest_of(tensors, header["model"])
+    kinds.write_atomically(saved, tensors, header)
     assert_refused(saved, message)
 
 
 @pytest.mark.parametrize("name", OTHER_TYPES)
 def test_numbers_of_another_type_are_refused(name: str, saved: Path) -> None:
     """Kernels are compiled for one type, and trust unsigned numbers not to be negative."""
-    tensors, _ = files._read(saved)
+    tensors, _ = kinds._read(saved)
     refused_with(saved, name, tensors[name].astype(OTHER_TYPES[name]), "is of type")
 
 
 @pytest.mark.parametrize("name", OTHER_TYPES)
 def test_numbers_in_another_shape_are_refused(name: str, saved: Path) -> None:
-    tensors, _ = files._read(saved)
+    tensors, _ = kinds._read(saved)
     refused_with(saved, name, tensors[name].reshape(*tensors[name].shape, 1), "axes, not")
 
 
 def test_a_negative_tag_is_refused(saved: Path) -> None:
-    tags = files._read(saved)[0]["lexicon_entry_tag"].astype(np.int64)
+    tags = kinds._read(saved)[0]["lexicon_entry_tag"].astype(np.int64)
     tags[0] -= 1 << 20
     refused_with(saved, "lexicon_entry_tag", tags, "not a valid model")
 
 
 def test_ranks_that_overflow_are_refused(saved: Path) -> None:
     """k = 2^62 factors of 4 numbers take 2^64 of them, which is 0 in 64 bits."""
-    rules = files._read(saved)[0]["rules"]
+    rules = kinds._read(saved)[0]["rules"]
     refused_with(saved, "rule_rank", np.full(len(rules), 1 << 62), "higher rank")
 
 
@@ -426,13 +426,13 @@ def test_states_that_overflow_are_refused(tmp_path: Path) -> None:
     """2^22 states in three places make 2^66 numbers, which is 4 in 64 bits."""
     saved = tmp_path / "model.sapwood"
     grammar_from_text("root S 1\nS -> A A 1\nA : a").save(saved)
-    tensors, header = files._read(saved)
+    tensors, header = kinds._read(saved)
     tensors["n_states"] = np.full_like(tensors["n_states"], 1 << 22)
     for name, size in (("root", 2 << 22), ("rule_weights", 4), ("lexicon_weights", 2 << 22)):
         tensors[name] = np.zeros(size)
     header["model"]["is_probabilistic"] = False
-    header["sha256"] = files.digest_of(tensors, header["model"])
-    files.write_atomically(saved, tensors, header)
+    header["sha256"] = kinds.digest_of(tensors, header["model"])
+    kinds.write_atomically(saved, tensors, header)
     assert_refused(saved, "not a valid model")
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sapwood as sw
-from sapwood.models import files, kinds
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models import kinds
+from sapwood.models.ensemble import FeatureGrammar
 from sapwood.models.kinds import HOMES, FileContents, SavedModel, class_of
 from sapwood.models.latent_grammar import LatentGrammar
 
@@ -62,7 +62,7 @@ def test_saved_again_only_names_of_kinds_change(name: str, tmp_path: Path) -> No
     path = tmp_path / "again.sapwood"
     sw.load(KEPT / f"{name}.sapwood").save(path)
     (old, old_header), (new, header) = (
-        files.read_tensors(file) for file in (KEPT / f"{name}.sapwood", path)
+        kinds.read_tensors(file) for file in (KEPT / f"{name}.sapwood", path)
     )
     assert header["kind"] == CLASSES[name].__name__
     assert old.keys() == new.keys()

@@ -22,8 +22,7 @@ from sapwood.inference.parser import Parser
 from sapwood.inference.prepared import prepare
 from sapwood.models import sampling
 from sapwood.models.from_text import bundled_grammar, grammar_from_text
-from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
 from sapwood.reference import enumerate as listing
 
 FINITE = """

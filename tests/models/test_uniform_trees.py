@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sapwood as sw
 from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models import files
+from sapwood.models import kinds
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts
 from sapwood.moments.uniform_counts import UniformCounts
@@ -209,7 +209,7 @@ def test_a_damaged_file_is_refused(damage: str, tmp_path: Path) -> None:
     path = tmp_path / "model.sapwood"
     header: dict[str, Any] = {"family": "pcfg-ie", "vocabulary": ["a", "b"]}
     DAMAGE[damage](tables, header)
-    said = {"format": 1, "kind": "UniformTreeModel", "sha256": files.digest_of(tables, header)}
-    files.write_atomically(path, tables, said | {"model": header})
+    said = {"format": 1, "kind": "UniformTreeModel", "sha256": kinds.digest_of(tables, header)}
+    kinds.write_atomically(path, tables, said | {"model": header})
     with pytest.raises(ModelFormatError, match="not a valid model"):
         sw.load(path)

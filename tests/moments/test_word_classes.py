@@ -8,7 +8,7 @@ import pytest
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.pcfg import PCFG
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import Lexicon
 from sapwood.moments.word_classes import WordClasses
 
 

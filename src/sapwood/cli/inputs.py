@@ -31,7 +31,7 @@ def load_model(name: str) -> Model:
         msg = f"{name}: a folder, expected a model file"
         raise ModelFormatError(msg, hint="name the file in it that `sapwood train` wrote")
     from sapwood.models.ensemble import Model
-    from sapwood.models.files import load
+    from sapwood.models.kinds import load
 
     model = load(Path(name).expanduser())
     if not isinstance(model, Model):

@@ -28,7 +28,7 @@ from sapwood.estimators.training_data import TrainingData
 from sapwood.inference.charts import right_forest
 from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.kernels.signals import undisturbed
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.ensemble import FeatureGrammar
 
 if TYPE_CHECKING:
     from sapwood.kernels.forest import Forest

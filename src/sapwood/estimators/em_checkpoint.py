@@ -77,7 +77,7 @@ class Progress:
 
 def save(path: Path, progress: Progress, settings: dict[str, Any]) -> None:
     """Write a checkpoint, whole or not at all."""
-    from sapwood.models.files import digest_of, write_atomically
+    from sapwood.models.kinds import digest_of, write_atomically
 
     tensors = {name: getattr(progress.parameters, name) for name in _ARRAYS}
     tensors["origin"] = progress.origin
@@ -123,7 +123,7 @@ def resume(
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arrays and the rest, as they were written."""
-    from sapwood.models.files import digest_of, read_tensors
+    from sapwood.models.kinds import digest_of, read_tensors
 
     try:
         tensors, header = read_tensors(path)

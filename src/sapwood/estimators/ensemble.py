@@ -29,8 +29,7 @@ from sapwood.estimators.parameters import ANYTHING, parameter
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.shared_parameters import OnPlainGrammar, WithinBudget
 from sapwood.estimators.training_data import TrainingData
-from sapwood.models.ensemble import Ensemble, Member, grammar_of
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.ensemble import Ensemble, FeatureGrammar, Member, grammar_of
 
 FloatArray = npt.NDArray[np.float64]
 N_WARM = 20  # trees that are learnt and parsed before the clock of a budget starts

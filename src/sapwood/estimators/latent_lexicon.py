@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from sapwood.arrays import starts_of
 from sapwood.estimators.training_data import TrainingData
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_grammar import LatentGrammar, Lexicon
 from sapwood.models.latent_parameters import LatentParameters
-from sapwood.models.lexicon import Lexicon
 from sapwood.moments.expected_counts import ExpectedCounts
 
 FloatArray = npt.NDArray[np.float64]

@@ -32,7 +32,7 @@ from sapwood.corpus.heads import uses_penn_tags
 from sapwood.corpus.treebank import Inventory
 from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.corpus.words import UNKNOWN, signatures
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import Lexicon
 from sapwood.moments.tree_counts import TreeCounts
 
 FloatArray = npt.NDArray[np.float64]

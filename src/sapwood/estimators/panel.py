@@ -24,18 +24,10 @@ from sapwood.estimators.dev_set import cleaned, pruned_by
 from sapwood.evaluate.bracketing import add_up, bracketing
 from sapwood.evaluate.scores import SentenceScore
 from sapwood.execute import ordered_map
-from sapwood.inference.brackets import (
-    ItemLabels,
-    LabelTable,
-    brackets_of,
-    item_labels,
-    label_table,
-    sharpened,
-)
-from sapwood.inference.charts import ParseForest
+from sapwood.inference.charts import ItemLabels, ParseForest, posteriors
 from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains
+from sapwood.inference.mixture import LabelTable, brackets_of, item_labels, label_table, sharpened
 from sapwood.inference.parser import Parser
-from sapwood.inference.posteriors import posteriors
 from sapwood.inference.prepared import prepare
 from sapwood.models.ensemble import grammar_of, shares_chart
 

@@ -31,8 +31,7 @@ from sapwood.estimators.pcfg import PCFG, Trainable
 from sapwood.estimators.projection import FeatureSettings, Templates, project
 from sapwood.estimators.shared_parameters import OnPlainGrammar, WithStates
 from sapwood.estimators.training_data import TrainingData
-from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import LatentGrammar, Lexicon
 from sapwood.moments.projected_sums import ProjectedSums, RuleLayout
 
 FloatArray = npt.NDArray[np.float64]

@@ -20,8 +20,7 @@ from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser
 from sapwood.kernels.border import all_kernels
-from sapwood.models.ensemble import Member
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.ensemble import FeatureGrammar, Member
 from sapwood.models.from_text import grammar_from_text
 from sapwood.models.uniform_trees import UniformTreeModel
 

@@ -1,25 +1,25 @@
-"""From a sentence to the forest that the plain grammar leaves of its chart.
+"""From a sentence to its forest, with the posteriors of a model (SPECTRAL, Figure 5).
 
 The plain grammar fills the full chart, inside and outside; labelled spans below a posterior are
-dropped. What else there is of a model runs over what is left, see `sapwood.inference.posteriors`.
+dropped. A latent grammar then runs its vectors over what is left, a `FeatureGrammar` the scores of
+its spans.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, IntArray, cell, ranges
-from sapwood.inference.brackets import NO_BRACKETS, NO_LABELS, Brackets, ItemLabels
-from sapwood.models.tree_model import SignedLog
+from sapwood.arrays import FloatArray, IntArray, cell, ranges, starts_of
 
 if TYPE_CHECKING:
     from sapwood.corpus.treebank import Treebank
-    from sapwood.inference.prepared import PlainTables, PreparedGrammar
+    from sapwood.inference.prepared import PlainTables, PreparedGrammar, SpanFeatures
     from sapwood.kernels.coarse import Chart, Tags
     from sapwood.kernels.forest import Forest
     from sapwood.models.latent_grammar import LatentGrammar
@@ -33,6 +33,44 @@ LAST_THRESHOLD = 1e-10
 RIGHT = 2.0  # marks the items of a given tree: no posterior is so large
 
 
+class ItemLabels(NamedTuple):
+    """All labels of all items of a forest.
+
+    Attributes
+    ----------
+    item
+        The item of each row.
+    code
+        The bracket.
+    is_tag
+        Whether it is the tag of a word.
+    """
+
+    item: IntArray
+    code: IntArray
+    is_tag: npt.NDArray[np.bool_]
+
+
+NO_LABELS = ItemLabels(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+
+
+class Brackets(NamedTuple):
+    """Brackets and tags with their posteriors; codes rise, with 2 label + (1 for a tag)."""
+
+    code: IntArray
+    p: FloatArray
+
+    def of(self, code: IntArray) -> FloatArray:
+        """Posteriors of given brackets; 0 for those that are not there."""
+        if not len(self.code):
+            return np.zeros(len(code))
+        at = np.minimum(np.searchsorted(self.code, code), len(self.code) - 1)
+        return np.where(self.code[at] == code, self.p[at], 0.0)
+
+
+NO_BRACKETS = Brackets(np.empty(0, np.int64), np.empty(0))
+
+
 class ParseForest(NamedTuple):
     """A sentence's forest, with what a model says of its items and edges.
 
@@ -44,6 +82,8 @@ class ParseForest(NamedTuple):
         The sentence.
     forest
         Items and edges, see `sapwood.kernels.forest`.
+    entries : [n_leaves]
+        The lexicon's entry of each tag; tags stand first among the items.
     items : [n_items]
         Posterior of each labelled span.
     edges : [n_edges]
@@ -56,14 +96,15 @@ class ParseForest(NamedTuple):
         Log-probability of the sentence.
     n_negative
         Items whose posterior came out negative (spectral models only).
-    labels, brackets
-        Labels of the items, and posteriors of brackets by all who looked at the sentence; empty
-        until they are brought together.
+    labels, label_p, brackets
+        Labels of the items, their posteriors, and those of all brackets, by all who looked at the
+        sentence; empty until they are brought together.
     """
 
     prepared: PreparedGrammar
     words: list[str]
     forest: Forest
+    entries: IntArray
     items: FloatArray
     edges: FloatArray
     scale: IntArray
@@ -71,12 +112,8 @@ class ParseForest(NamedTuple):
     log_prob: float
     n_negative: int = 0
     labels: ItemLabels = NO_LABELS
+    label_p: FloatArray = NO_BRACKETS.p
     brackets: Brackets = NO_BRACKETS
-
-    @property
-    def grammar(self) -> LatentGrammar:
-        """Whose symbols the items are made of."""
-        return self.prepared.grammar
 
 
 # -- the plain grammar's charts ---------------------------------------------------------------
@@ -107,24 +144,30 @@ def plain_inside(plain: PlainTables, tags: Tags, beam: float = 0.0) -> Chart:
     Parameters
     ----------
     beam
-        See `sapwood.kernels.coarse.inside`; 0 gives the full chart.
+        See `sapwood.kernels.coarse.fill`; 0 gives the full chart.
     """
-    from sapwood.kernels import coarse
+    from sapwood.kernels.coarse import Chart, Runs, fill
 
     n, n_phrases = len(tags.scale), len(plain.root)
-    room = _scratch.get("inside", coarse.chart_room(plain.rules, n))
+    room = _scratch.get("inside", chart_room(plain, n))
     active = _scratch.get("active", n * (n + 1) * n_phrases // 4 + 1).view(np.uint32)
-    chart: Chart = coarse.inside(plain.rules, tags, room, active, plain.visits[:n_phrases], beam)
-    return chart
+    columns = fill(plain.rules, tags, room, active, plain.visits[:n_phrases], beam)
+    return Chart(*columns[:-2], *(Runs(*runs) for runs in columns[-2:]))
 
 
 def plain_outside(plain: PlainTables, tags: Tags, chart: Chart) -> tuple[FloatArray, FloatArray]:
     """Outside weights of phrases and of tags, likewise; times the inside weights, posteriors."""
-    from sapwood.kernels import coarse
+    from sapwood.kernels.coarse import outside
 
-    room = _scratch.get("outside", coarse.chart_room(plain.rules, chart.n))
-    alpha, tag_alpha = coarse.outside(plain.rules, tags, chart, plain.root, room)
+    room = _scratch.get("outside", chart_room(plain, chart.n))
+    alpha, tag_alpha = outside(plain.rules, tags, chart, plain.root, room)
     return alpha, tag_alpha
+
+
+def chart_room(plain: PlainTables, n: int) -> int:
+    """How many numbers the charts of an n-word sentence need in either direction."""
+    slots = len(plain.rules.left_of) + len(plain.rules.right_of)
+    return n * (n + 1) // 2 * len(plain.root) + (n + 1) * (n + 1) * slots
 
 
 def tag_weights(
@@ -160,12 +203,13 @@ def tag_weights(
     _, scale = np.frexp(peak)
     scale = scale.astype(np.int64)
     start = np.searchsorted(position, np.arange(len(words) + 1)).astype(np.uint32)
-    return Tags(start, lexicon.entry_tag[entry], np.ldexp(weight, -scale[position]), scale)
+    weight = np.ldexp(weight, -scale[position])
+    return Tags(start, lexicon.entry_tag[entry], weight, scale, entry)
 
 
-def sentence_weight(scale: IntArray, n: int, total: float) -> SignedLog:
-    """Undo the scaling of the weight of a sentence of n words."""
-    return SignedLog.of(total, power=int(scale[cell(0, n, n)]))
+def sentence_log(scale: IntArray, n: int, total: float) -> float:
+    """Log of the absolute weight of a sentence of n words, its power of two included."""
+    return log(abs(total)) + int(scale[n - 1]) * log(2.0) if total else -inf
 
 
 # -- forests ----------------------------------------------------------------------------------
@@ -200,58 +244,32 @@ def plain_forest(
     prepared: PreparedGrammar, words: list[str], tags: Tags, threshold: float, beam: float = 0.0
 ) -> ParseForest | None:
     """What the plain grammar leaves, with its posteriors; None when it finds no parse."""
-    from sapwood.kernels import coarse
+    from sapwood.kernels import forest as kernel
+    from sapwood.kernels.coarse import partition
 
     plain, n = prepared.plain, len(words)
     chart = plain_inside(plain, tags, beam)
-    total = coarse.partition(chart, plain.root)
+    total = partition(chart, plain.root)
     if not total > 0.0:
         return None
     alpha, tag_alpha = plain_outside(plain, tags, chart)
     tag_posterior = tags.weight * tag_alpha
-    forest, items = _build(prepared, tags, chart.beta * alpha, tag_posterior, threshold)
+    kept = tag_posterior >= threshold
+    *columns, items = kernel.prune(plain.pairs, tags, chart.beta * alpha, tag_posterior, threshold)
+    forest = kernel.Forest(*columns)
     roots = root_items(forest, n)
     roots = roots[prepared.grammar.coarse.root[forest.symbol[roots]] > 0]
     edges = np.empty(0)
     if prepared.grammar.is_plain:
-        kept = tag_posterior >= threshold
-        edges = _plain_edges(prepared.grammar, forest, chart, tags, alpha, kept)
-    log_prob = sentence_weight(chart.scale, n, total).log
-    return ParseForest(prepared, words, forest, items, edges, chart.scale, roots, log_prob)
-
-
-def _build(
-    prepared: PreparedGrammar,
-    tags: Tags,
-    posterior: FloatArray,
-    tag_posterior: FloatArray,
-    threshold: float,
-) -> tuple[Forest, FloatArray]:
-    from sapwood.kernels import forest
-
-    return forest.build(
-        prepared.plain.pairs, prepared.grammar.n_symbols, len(tags.scale), posterior,
-        tags.start, tags.tag, tag_posterior, threshold,
-    )  # fmt: skip
-
-
-def _plain_edges(
-    grammar: LatentGrammar,
-    forest: Forest,
-    chart: Chart,
-    tags: Tags,
-    alpha: FloatArray,
-    kept: npt.NDArray[np.bool_],
-) -> FloatArray:
-    from sapwood.kernels.forest import edge_posteriors
-
-    leaf_weight = np.zeros(len(forest.symbol))
-    leaf_weight[: int(kept.sum())] = tags.weight[kept]  # tags stand first, in the same order
-    return np.asarray(
-        edge_posteriors(
-            forest, chart.beta, chart.scale, alpha, leaf_weight, tags.scale, chart.n,
-            grammar.coarse.rules,
-        )
+        leaf_weight = np.zeros(len(items))
+        leaf_weight[: int(kept.sum())] = tags.weight[kept]  # tags stand first, in the same order
+        edges = kernel.edge_posteriors(
+            forest, chart.beta, chart.scale, alpha, leaf_weight, tags.scale, n,
+            prepared.grammar.coarse.rules,
+        )  # fmt: skip
+    return ParseForest(
+        prepared, words, forest, tags.entry[kept], items, edges, chart.scale, roots,
+        sentence_log(chart.scale, n, total),
     )  # fmt: skip
 
 
@@ -275,6 +293,8 @@ def right_forest(
     -------
     The forest, and which of its items and of its edges are right: 1 or 0.
     """
+    from sapwood.kernels.forest import Forest, prune
+
     n, n_phrases = len(words), prepared.grammar.n_phrases
     label, start, end = (x[nodes].astype(np.int64) for x in (bank.label, bank.start, bank.end))
     is_phrase = label < n_phrases
@@ -288,22 +308,22 @@ def right_forest(
     first = tags.start.astype(np.int64)
     position = np.repeat(np.arange(n), first[1:] - first[:-1])
     tag_posterior[tags.tag == tag_of[position]] = RIGHT
-    forest, items = _build(prepared, tags, posterior, tag_posterior, threshold)
-    right, roots = items == RIGHT, root_items(forest, n)
-    parsed = ParseForest(prepared, words, forest, items, np.empty(0), chart.scale, roots, 0.0)
-    return parsed, right.astype(float), _right_edges(forest, right).astype(float)
-
-
-def _right_edges(forest: Forest, right: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Edges of the right tree: spans of a tree that tile another one of it are its children."""
-    return np.asarray(right[forest.head] & right[forest.left] & right[forest.right])
+    *columns, items = prune(prepared.plain.pairs, tags, posterior, tag_posterior, threshold)
+    forest, right = Forest(*columns), items == RIGHT
+    parsed = ParseForest(
+        prepared, words, forest, tags.entry[tag_posterior >= threshold], items, np.empty(0),
+        chart.scale, root_items(forest, n), 0.0,
+    )  # fmt: skip
+    # spans of a tree that tile another one of it are its children
+    edges = right[forest.head] & right[forest.left] & right[forest.right]
+    return parsed, right.astype(float), edges.astype(float)
 
 
 def one_word_forest(prepared: PreparedGrammar, word: str) -> ParseForest | None:
     """The tags that can be a whole sentence; None when the word has none."""
     from sapwood.kernels.forest import Forest
 
-    symbols, weights = one_word_weights(prepared.grammar, word)
+    symbols, weights, entries = one_word_weights(prepared.grammar, word)
     total = float(weights.sum())
     kept = weights != 0
     if total == 0.0:
@@ -313,21 +333,107 @@ def one_word_forest(prepared: PreparedGrammar, word: str) -> ParseForest | None:
     forest = Forest(symbols[kept].astype(np.uint32), zeros, zeros + 1, none, none, none, none)
     items = weights[kept] / total
     return ParseForest(
-        prepared, [word], forest, items, np.empty(0), np.zeros(1, np.int64), np.arange(n_items),
-        float(np.log(abs(total))), int((items < 0).sum()),
+        prepared, [word], forest, entries[kept], items, np.empty(0), np.zeros(1, np.int64),
+        np.arange(n_items), float(np.log(abs(total))), int((items < 0).sum()),
     )  # fmt: skip
 
 
-def one_word_weights(grammar: LatentGrammar, word: str) -> tuple[IntArray, FloatArray]:
-    """Tags (as symbol numbers) that can be a whole sentence, and their weights."""
-    lexicon = grammar.lexicon
-    entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=True))
+def one_word_weights(grammar: LatentGrammar, word: str) -> tuple[IntArray, FloatArray, IntArray]:
+    """Tags (as symbol numbers) that can be a whole sentence, their weights, and their entries."""
+    lexicon, state_start = grammar.lexicon, grammar.state_start
+    row = lexicon.vocabulary.row(word, is_first=True)
+    entries = np.arange(lexicon.row_start[row], lexicon.row_start[row + 1], dtype=np.int64)
     symbols = grammar.n_phrases + lexicon.entry_tag[entries].astype(np.int64)
     weights = np.array(
         [
-            grammar.root_vector(int(a))
+            grammar.root[state_start[a] : state_start[a + 1]]
             @ lexicon.weights[lexicon.weight_start[e] : lexicon.weight_start[e + 1]]
-            for a, e in zip(symbols, range(entries.start, entries.stop), strict=True)
+            for a, e in zip(symbols.tolist(), entries.tolist(), strict=True)
         ]
     )
-    return symbols, weights
+    return symbols, weights, entries
+
+
+# -- what a model says of a forest ----------------------------------------------------------------
+
+
+Starts = npt.NDArray[np.uint64]
+
+
+def posteriors(prepared: PreparedGrammar, left: ParseForest) -> ParseForest | None:
+    """Posteriors of a model over what its plain grammar has left; None for no parse."""
+    if left.prepared is not prepared:
+        left = left._replace(prepared=prepared)
+    if prepared.features is not None:
+        return _by_features(prepared.features, left)
+    return left if prepared.grammar.is_plain else _by_vectors(left)
+
+
+def _by_features(features: SpanFeatures, left: ParseForest) -> ParseForest | None:
+    from sapwood.kernels.span_features import log_linear_posteriors, scores
+
+    of_items, of_edges = features.of(left.forest, left.words)
+    total, items, edges = log_linear_posteriors(
+        left.forest, left.roots, scores(of_items, features.weights),
+        scores(of_edges, features.weights),
+    )  # fmt: skip
+    return None if total == -np.inf else left._replace(items=items, edges=edges)
+
+
+def _by_vectors(left: ParseForest) -> ParseForest | None:
+    from sapwood.kernels.latent import outside
+
+    forest, n, grammar = left.forest, len(left.words), left.prepared.grammar
+    start, beta, total = inside_vectors(left)
+    if total == 0.0 or not np.isfinite(total):
+        return None
+    alpha = np.zeros_like(beta)
+    for place, at in _root_places(left, start, left.roots):
+        alpha[place] = grammar.root[at] / total
+    largest = int(grammar.n_states.max())
+    edges = outside(forest, n, left.scale, start, *left.prepared.tensors, beta, alpha, largest)
+    items = np.add.reduceat(alpha * beta, start[:-1].astype(np.int64))
+    if not (np.isfinite(items).all() and np.isfinite(edges).all()):
+        return None  # weights beyond all bounds: nothing can be said about what is in the tree
+    log_prob, n_negative = sentence_log(left.scale, n, total), int((items < 0).sum())
+    return left._replace(items=items, edges=edges, log_prob=log_prob, n_negative=n_negative)
+
+
+def inside_vectors(left: ParseForest) -> tuple[Starts, FloatArray, float]:
+    """Inside vectors of a forest: where each item's starts, the vectors, the sentence's weight."""
+    from sapwood.kernels.latent import inside
+
+    forest, n, grammar = left.forest, len(left.words), left.prepared.grammar
+    start, beta = leaf_vectors(left)
+    largest = int(grammar.n_states.max())
+    inside(forest, n, left.scale, start, *left.prepared.tensors, beta, largest)
+    total = 0.0
+    for place, at in _root_places(left, start, root_items(forest, n)):
+        total += float(grammar.root[at] @ beta[place])
+    return start, beta, total
+
+
+def _root_places(
+    left: ParseForest, start: Starts, items: IntArray
+) -> Iterator[tuple[slice, slice]]:
+    """Where the vectors of some items lie among those of all, and in the root of the grammar."""
+    state_start = left.prepared.grammar.state_start
+    for item, symbol in zip(items.tolist(), left.forest.symbol[items].tolist(), strict=True):
+        place = slice(int(start[item]), int(start[item + 1]))
+        yield place, slice(int(state_start[symbol]), int(state_start[symbol + 1]))
+
+
+def leaf_vectors(left: ParseForest) -> tuple[Starts, FloatArray]:
+    """Vectors of all items of a forest, with only those of the tags filled in.
+
+    Each is the emission vector of its tag and word, divided by the power of two of its span.
+    """
+    forest, grammar, n_leaves = left.forest, left.prepared.grammar, len(left.entries)
+    sizes = grammar.n_states[forest.symbol]
+    start = starts_of(sizes)
+    vectors, stop = np.zeros(int(start[-1])), int(start[n_leaves])
+    i, m = forest.start[:n_leaves].astype(np.int64), sizes[:n_leaves]
+    place = np.repeat(grammar.lexicon.weight_start[left.entries] - start[:n_leaves], m)
+    down = np.repeat(-left.scale[cell(i, i + 1, len(left.words))], m)
+    vectors[:stop] = np.ldexp(grammar.lexicon.weights[place + np.arange(stop)], down)
+    return start.astype(np.uint64), vectors

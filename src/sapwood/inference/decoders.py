@@ -1,4 +1,4 @@
-"""Decoders: which tree of a forest to return.
+"""Decoders: which tree of a forest to return, and which comes next.
 
 The first three score items and edges and share one dynamic program:
 
@@ -6,26 +6,32 @@ The first three score items and edges and share one dynamic program:
     goodman    maximise the sum of constituent posteriors (Goodman 1996)
     max-rule   maximise the product of rule posteriors (Petrov and Klein 2007)
 
-Viterbi maximises the probability of one derivation and has charts of its own.
+Viterbi maximises the probability of one derivation and has charts of its own. A sentence without
+a parse gets its best pieces, side by side.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, cell
+from sapwood.arrays import FloatArray, IntArray, cell, group_rows
+from sapwood.corpus.clean import ROOT
+from sapwood.corpus.transform import restore
+from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
-from sapwood.inference.charts import ParseForest, sentence_weight, tag_weights
-from sapwood.inference.posteriors import leaf_vectors
+from sapwood.inference.charts import SMALLEST, ParseForest, leaf_vectors, sentence_log, tag_weights
+from sapwood.inference.k_best import Edges, k_best
 
 if TYPE_CHECKING:
-    from sapwood.inference.brackets import ItemLabels
+    from sapwood.inference.charts import ItemLabels
     from sapwood.inference.prepared import PreparedGrammar
     from sapwood.kernels.coarse import Tags
     from sapwood.kernels.forest import Forest
+    from sapwood.models.latent_grammar import LatentGrammar
 
 Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, start), children first
 DECODERS = ("f1", "goodman", "max-rule", "viterbi")
@@ -46,8 +52,7 @@ class Gains(NamedTuple):
 
 def f1_gains(parsed: ParseForest) -> Gains:
     """What each item adds to expected F1; edges and roots add nothing."""
-    rows = parsed.labels
-    items = bracket_gains(rows, parsed.brackets.of(rows.code), len(parsed.items))
+    items = bracket_gains(parsed.labels, parsed.label_p, len(parsed.items))
     return Gains(items, np.zeros(len(parsed.edges)), np.zeros(len(parsed.roots)))
 
 
@@ -73,7 +78,7 @@ def max_rule_gains(parsed: ParseForest) -> Gains:
 
 def derivation_gains(parsed: ParseForest) -> Gains:
     """Log-probability of a derivation of a plain grammar."""
-    forest, grammar = parsed.forest, parsed.grammar
+    forest, grammar = parsed.forest, parsed.prepared.grammar
     _, weight = leaf_vectors(parsed)  # one state, so one number an item
     is_leaf = forest.end - forest.start == 1
     n, i = len(parsed.words), forest.start.astype(np.int64)
@@ -99,6 +104,33 @@ class Decoded(NamedTuple):
 
     score: float
     nodes: Nodes
+
+
+def decode(parsed: ParseForest, decoder: str) -> tuple[Tree, Decoded] | None:
+    """The tree that a decoder likes best; None when pruning left no whole tree."""
+    if decoder == "viterbi":
+        best = viterbi_tree(parsed)
+    else:
+        best = best_tree(parsed, GAINS[decoder](parsed))
+    if best is None:
+        return None
+    return restore_words(parsed.prepared.grammar, parsed.words, best.nodes), best
+
+
+def next_best(parsed: ParseForest, decoder: str) -> Iterator[tuple[Tree, Decoded]]:
+    """The trees of a forest from the best down, as the decoder scores them."""
+    if decoder == "viterbi" and not parsed.prepared.grammar.is_plain:
+        found = next_derivations(parsed)
+    else:
+        found = next_trees(parsed, GAINS[decoder](parsed))
+    for one in found:
+        yield restore_words(parsed.prepared.grammar, parsed.words, one.nodes), one
+
+
+def restore_words(grammar: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:
+    """The tree over the words of a sentence that nodes stand for."""
+    spelled = [(a, b, c, words[i] if b < 0 else None) for a, b, c, i in nodes]
+    return restore(grammar.symbols, spelled)
 
 
 def best_tree(parsed: ParseForest, gains: Gains) -> Decoded | None:
@@ -136,7 +168,7 @@ def viterbi_tree(parsed: ParseForest) -> Decoded | None:
     For a latent grammar, the best tree together with its hidden states, over the pruned forest. The
     score is the log-probability of the derivation.
     """
-    grammar = parsed.grammar
+    grammar = parsed.prepared.grammar
     if parsed.prepared.features is not None:
         msg = "the viterbi decoder follows derivations of a grammar, and this model scores spans"
         raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
@@ -161,7 +193,7 @@ def _viterbi_plain(prepared: PreparedGrammar, words: list[str]) -> Decoded | Non
     if not len(totals) or totals[root] <= 0:
         return None
     nodes = trace(prepared, tags, delta, scale, root, 0, n)
-    return Decoded(sentence_weight(scale, n, float(totals[root])).log, nodes)
+    return Decoded(sentence_log(scale, n, float(totals[root])), nodes)
 
 
 def trace(
@@ -197,7 +229,7 @@ def best_states(parsed: ParseForest) -> BestStates:
     """Run Viterbi over all items and states of a latent grammar's forest."""
     from sapwood.kernels import viterbi
 
-    forest, grammar = parsed.forest, parsed.grammar
+    forest, grammar = parsed.forest, parsed.prepared.grammar
     start, delta = leaf_vectors(parsed)
     choice = np.zeros(len(delta), np.uint32)
     tensor_start = grammar.tensor_start.astype(np.uint64)
@@ -213,19 +245,214 @@ def _viterbi_latent(parsed: ParseForest) -> Decoded | None:
     from sapwood.kernels import viterbi
     from sapwood.kernels.forest import follow
 
-    forest, grammar = parsed.forest, parsed.grammar
+    forest, grammar = parsed.forest, parsed.prepared.grammar
     start, delta, _, arguments = best_states(parsed)
     best, root, state = 0.0, -1, 0
     for item in parsed.roots:
-        values = (
-            grammar.root_vector(int(forest.symbol[item]))
-            * delta[int(start[item]) : int(start[item + 1])]
-        )
+        weights = grammar.root_vector(int(forest.symbol[item]))
+        values = weights * delta[int(start[item]) : int(start[item + 1])]
         h = int(np.argmax(values))
         if values[h] > best:
             best, root, state = float(values[h]), int(item), h
     if root < 0:
         return None
     used = viterbi.follow_states(*(*arguments, root, state))
-    score = sentence_weight(parsed.scale, len(parsed.words), best).log
+    score = sentence_log(parsed.scale, len(parsed.words), best)
     return Decoded(score, nodes_of(forest, *follow(forest, used, root)))
+
+
+# -- the next best trees --------------------------------------------------------------------------
+
+
+def next_trees(parsed: ParseForest, gains: Gains) -> Iterator[Decoded]:
+    """Trees of a forest from the best down."""
+    from sapwood.kernels.forest import best_derivations
+
+    forest = parsed.forest
+    best, _ = best_derivations(forest, gains.items, gains.edges)
+    edges_of = group_rows(forest.head, len(best))
+
+    def incoming(item: int) -> Ways:
+        edges = edges_of[item]
+        tails = np.column_stack([forest.left[edges], forest.right[edges]])
+        return gains.items[item] + gains.edges[edges], tails, edges
+
+    roots = (gains.roots, parsed.roots[:, None], parsed.roots)
+    return _trees(forest, np.arange(len(best)), best, roots, incoming)
+
+
+def next_derivations(parsed: ParseForest) -> Iterator[Decoded]:
+    """Trees of a latent grammar's forest from the best down, each with its best hidden states.
+
+    A tree's score is the log-probability of its likeliest derivation, states included: what the
+    Viterbi decoder maximises. Each tree is listed once, whatever the states, so that the many
+    derivations of one tree do not stand between it and the next.
+    """
+    forest, grammar, n = parsed.forest, parsed.prepared.grammar, len(parsed.words)
+    start, delta, *_ = best_states(parsed)
+    begin, m = start.astype(np.int64), grammar.n_states[forest.symbol]
+    item_of = np.repeat(np.arange(len(m)), m)
+    i, j = forest.start.astype(np.int64), forest.end.astype(np.int64)
+    scale = parsed.scale[cell(i, j, n)]
+    with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
+        best = np.log(delta) + scale[item_of] * np.log(2.0)
+        log_root = np.log(grammar.root)
+    edges_of = group_rows(forest.head, len(m))
+
+    def by_states(edge: int, h: int) -> Ways:
+        children = [int(forest.left[edge]), int(forest.right[edge])]
+        with np.errstate(divide="ignore"):
+            gain = np.log(grammar.tensor(int(forest.rule[edge]))[h])
+        tails = np.indices(gain.shape).reshape(2, -1).T + begin[children]
+        return gain.ravel(), tails, np.full(gain.size, edge)
+
+    def incoming(node: int) -> Ways:
+        item = int(item_of[node])
+        parts = [by_states(edge, node - int(begin[item])) for edge in edges_of[item].tolist()]
+        weight, tails, edge = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return weight, tails, edge
+
+    nodes = np.concatenate([np.arange(begin[x], begin[x + 1]) for x in parsed.roots])
+    state = nodes - begin[item_of[nodes]] + grammar.state_start[forest.symbol[item_of[nodes]]]
+    roots = (log_root[state], nodes[:, None], item_of[nodes])
+    return _trees(forest, item_of, best, roots, incoming)
+
+
+# Weights, tails and names of the edges of a node, see `sapwood.inference.k_best.Edges`.
+Ways = tuple[FloatArray, IntArray, IntArray]
+
+
+def _trees(
+    forest: Forest,
+    item_of: IntArray,
+    best: FloatArray,
+    roots: Ways,
+    incoming: Callable[[int], Ways],
+) -> Iterator[Decoded]:
+    """The derivations of a node above all roots, as trees."""
+    top, is_leaf = len(item_of), forest.end - forest.start == 1
+    symbol, start = forest.symbol.tolist(), forest.start.tolist()
+
+    def edges(node: int) -> Edges:
+        if node < top and is_leaf[item_of[node]]:
+            return Edges([float(best[node])], [()], [int(item_of[node])])
+        return Edges.best_first(*(roots if node == top else incoming(node)), best)
+
+    for score, nodes in k_best(top, edges):
+        rows = [(int(item_of[node]), tails or (-1, -1)) for node, tails in nodes[:-1]]
+        yield Decoded(score, [(symbol[x], left, right, start[x]) for x, (left, right) in rows])
+
+
+# -- pieces of a sentence without a parse ---------------------------------------------------------
+
+
+# A sentence without a parse is cut into pieces, neighbouring labelled spans, so that
+#
+#     sum over pieces of  log delta[i, j, a] + log P(a) - PRICE
+#
+# is largest: delta is the likeliest derivation of the span under the plain grammar, and P(a) is how
+# common the symbol is, so that a piece is weighed as if drawn by itself. The price keeps pieces
+# few: without it, frequent tags win over the phrases that they are in; were few pieces all that
+# counts, odd phrases would win over common ones. Intermediate symbols are no pieces.
+#
+# Chosen on trees of train parts that grammars of a hundred to a thousand trees have no parse for.
+PRICE = 4.0
+NO_TAG = -1e6  # log-weight of a word that no tag has: it is a piece of its own
+
+
+class _Spans(NamedTuple):
+    """The best symbol of every span and its log-weight, shape [n, n + 1]; -inf for none."""
+
+    weight: FloatArray
+    symbol: npt.NDArray[np.int64]
+
+
+def join_pieces(prepared: PreparedGrammar, words: list[str]) -> Tree:
+    """The best pieces of a sentence under one root: `(TOP (S piece piece))`, or `(TOP piece)`."""
+    pieces = [piece for tree in _pieces(prepared, words) for piece in tree.children]
+    if len(pieces) == 1:
+        return Tree._trusted(ROOT, tuple(pieces))
+    return Tree._trusted(ROOT, (Tree._trusted(root_label(prepared.grammar), tuple(pieces)),))
+
+
+def root_label(grammar: LatentGrammar) -> str:
+    """The commonest label of a sentence of two or more words."""
+    roots = grammar.coarse.root[: grammar.n_phrases]
+    return grammar.phrases[int(roots.argmax())].chain[-1] if len(roots) else "X"
+
+
+def _pieces(prepared: PreparedGrammar, words: list[str]) -> list[Tree]:
+    from sapwood.kernels.viterbi import best_weights
+
+    tags = tag_weights(prepared, words)
+    delta, scale = best_weights(prepared.plain.rules, tags)
+    spans = _best_spans(prepared, tags, delta, scale)
+    out = []
+    for i, j in _best_cut(spans.weight):
+        nodes = trace(prepared, tags, delta, scale, int(spans.symbol[i, j]), i, j)
+        out.append(restore_words(prepared.grammar, words, nodes))
+    return out
+
+
+def _best_spans(
+    prepared: PreparedGrammar, tags: Tags, delta: FloatArray, scale: npt.NDArray[np.int64]
+) -> _Spans:
+    grammar, visits = prepared.grammar, prepared.plain.visits
+    n, n_phrases = len(tags.scale), grammar.n_phrases
+    spans = _Spans(np.full((n, n + 1), -np.inf), np.full((n, n + 1), n_phrases))
+    with np.errstate(divide="ignore"):  # weight 0 is log-weight -inf
+        visits = np.maximum(visits, SMALLEST)  # what no tree has is still better than none
+        log_prior = np.log(visits / visits.sum())
+        log_tag = np.log(tags.weight) + log_prior[n_phrases + tags.tag.astype(np.int64)]
+        log_delta = np.log(delta) + log_prior[:n_phrases]
+    if n_phrases:
+        log_delta[:, [symbol.context is not None for symbol in grammar.phrases]] = -np.inf
+        start, last = np.triu_indices(n)  # in the order of the cells
+        best = log_delta.argmax(axis=1)
+        spans.symbol[start, last + 1] = best
+        weight = log_delta[np.arange(len(best)), best] + scale * np.log(2.0)
+        spans.weight[start, last + 1] = weight
+    for i in range(n):  # no phrase covers a single word
+        place = _best_tag(grammar, tags, log_tag, i)
+        spans.weight[i, i + 1], spans.symbol[i, i + 1] = NO_TAG, n_phrases
+        if place is not None:
+            spans.weight[i, i + 1] = log_tag[place] + tags.scale[i] * np.log(2.0)
+            spans.symbol[i, i + 1] = n_phrases + int(tags.tag[place])
+    return spans
+
+
+def _best_tag(grammar: LatentGrammar, tags: Tags, log_tag: FloatArray, i: int) -> int | None:
+    """The place of a word's best tag; a word that is the whole sentence is rather a phrase.
+
+    A phrase over the tag that the word would have alone: no word changes its tag to become one.
+    """
+    places = np.arange(int(tags.start[i]), int(tags.start[i + 1]))
+    places = places[log_tag[places] > -np.inf]
+    if not len(places):
+        return None
+    best = int(places[log_tag[places].argmax()])
+    if len(tags.scale) > 1:
+        return best
+    chains = {place: grammar.tags[int(tags.tag[place])].chain for place in places.tolist()}
+    phrases = [
+        place for place, chain in chains.items() if len(chain) > 1 and chain[-1] == chains[best][-1]
+    ]
+    return max(phrases, key=lambda place: float(log_tag[place]), default=best)
+
+
+def _best_cut(weight: FloatArray) -> list[tuple[int, int]]:
+    """Neighbouring spans over the whole sentence, of the largest total less the price of each.
+
+    total[j] = max over i < j of  total[i] + weight[i, j] - PRICE
+    """
+    n = len(weight)
+    total, back = np.zeros(n + 1), np.zeros(n + 1, np.int64)
+    for j in range(1, n + 1):
+        values = total[:j] + weight[:j, j] - PRICE
+        back[j] = int(values.argmax())
+        total[j] = values[back[j]]
+    spans, j = [], n
+    while j > 0:
+        spans.append((int(back[j]), j))
+        j = int(back[j])
+    return spans[::-1]

@@ -1,30 +1,40 @@
 """Posteriors of several grammars over one sentence, from as few charts as possible.
 
 Members of a group share one chart. The member with the fewest states runs over it first and
-prunes it once more, so that the larger ones see little more than what is worth a thought.
+prunes it once more, so that the larger ones see little more than what is worth a thought. Groups
+meet in brackets: labels of the treebank over words, whatever symbols a grammar makes of them.
+
+Notation
+--------
+    code    (label * (n + 1) + start) * (n + 1) + end, a bracket as one number
+    p       posterior of a bracket: the sum of those of the items whose chain has the label
+
+A joint symbol (`S|VP`) stands for several brackets, an intermediate one (`@VP:>PP`) for none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from sapwood.inference.brackets import (
-    LabelTable,
-    brackets_of,
-    item_labels,
-    label_table,
-    mixed,
-    sharpened,
+from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
+from sapwood.corpus.transform import Symbol
+from sapwood.inference.charts import (
+    Brackets,
+    ItemLabels,
+    ParseForest,
+    one_word_forest,
+    posteriors,
+    pruned_forests,
 )
-from sapwood.inference.charts import ParseForest, one_word_forest, pruned_forests
-from sapwood.inference.posteriors import posteriors
-from sapwood.inference.prepared import PreparedGrammar, prepare
+from sapwood.inference.prepared import prepare
 from sapwood.models.ensemble import Ensemble
 
 if TYPE_CHECKING:
+    from sapwood.kernels.forest import Forest
     from sapwood.models.ensemble import Model
 
 FLOOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
@@ -61,19 +71,15 @@ class Mixer:
 
     def __init__(self, model: Model) -> None:
         self.ensemble = model if isinstance(model, Ensemble) else Ensemble.of([model])
-        numbers = self.ensemble.labels
-        self.labels = tuple(numbers)
+        chains = (symbol.chain for one in self.ensemble.grammars for symbol in one.symbols)
+        self.labels = tuple(dict.fromkeys(label for chain in chains for label in chain))
+        numbers = {label: number for number, label in enumerate(self.labels)}
         groups = [_Group(self.ensemble, places, numbers) for places in self.ensemble.groups]
         # Whoever has no weight is not asked, but for the first, whose symbols trees are made of.
         self.groups = [group for k, group in enumerate(groups) if group.weight > 0 or k == 0]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mixer, (self.ensemble,)  # whose tables are made again where they are needed
-
-    @property
-    def first(self) -> PreparedGrammar:
-        """One whose symbols the ensemble's trees are made of."""
-        return self.groups[0].members[0]
 
     def forest(self, words: list[str], pruning: Pruning) -> ParseForest | None:
         """Posteriors of a sentence of two or more words; None when no group finds a parse."""
@@ -98,7 +104,8 @@ class Mixer:
         if len(parts) > 1:
             joint = mixed(parts, [group.weight / total for group, _ in pairs])
         sharp = joint._replace(p=sharpened(joint.p, self.ensemble.sharpness))
-        return pairs[0][1]._replace(labels=tables[0], brackets=sharp)
+        label_p = sharp.of(tables[0].code)
+        return pairs[0][1]._replace(labels=tables[0], label_p=label_p, brackets=sharp)
 
 
 class _Group:
@@ -167,6 +174,7 @@ def _narrow(by: ParseForest, least: float, *forests: ParseForest) -> list[ParseF
     return [
         one._replace(
             forest=kept, roots=roots, items=one.items[items],
+            entries=one.entries[items[: len(one.entries)]],
             edges=one.edges[edges] if len(one.edges) else one.edges,
         )
         for one in forests
@@ -189,3 +197,88 @@ def combined(parts: Sequence[ParseForest], weights: Sequence[float], combine: st
         log_prob=float(np.log(share @ np.exp(logs - logs.max())) + logs.max()),
         n_negative=sum(part.n_negative for part in parts),
     )  # fmt: skip
+
+
+# -- brackets -----------------------------------------------------------------------------------
+
+
+class LabelTable(NamedTuple):
+    """The labels that each symbol stands for.
+
+    Attributes
+    ----------
+    start : [n_symbols + 1]
+        Where the labels of a symbol start.
+    label
+        Numbers of the labels, outermost first.
+    is_tag
+        Whether each is the tag of a word, which is no bracket.
+    """
+
+    start: IntArray
+    label: IntArray
+    is_tag: npt.NDArray[np.bool_]
+
+
+def label_table(
+    symbols: Sequence[Symbol], n_phrases: int, numbers: Mapping[str, int]
+) -> LabelTable:
+    """Look up the labels of all symbols of a grammar."""
+    chains = [symbol.chain if symbol.context is None else () for symbol in symbols]
+    start = starts_of([len(chain) for chain in chains])
+    label = np.array([numbers[name] for chain in chains for name in chain], dtype=np.int64)
+    is_tag = np.zeros(len(label), np.bool_)
+    is_tag[start[n_phrases + 1 :] - 1] = True  # the innermost label of a tag symbol
+    return LabelTable(start, label, is_tag)
+
+
+def item_labels(forest: Forest, n: int, table: LabelTable) -> ItemLabels:
+    """The labels of the items of a forest over n words."""
+    symbol = forest.symbol.astype(np.int64)
+    first, end = table.start[symbol], table.start[symbol + 1]
+    item, place = np.repeat(np.arange(len(symbol)), end - first), ranges(first, end)
+    label = table.label[place] * 2 + table.is_tag[place]  # a tag may be named like a phrase
+    code = (label * (n + 1) + forest.start[item]) * (n + 1) + forest.end[item]
+    return ItemLabels(item, code, table.is_tag[place])
+
+
+def brackets_of(rows: ItemLabels, items: FloatArray) -> Brackets:
+    """Sum the posteriors of items into those of brackets."""
+    code, place = np.unique(rows.code, return_inverse=True)
+    return Brackets(code, np.asarray(np.bincount(place, items[rows.item], len(code)), float))
+
+
+def mixed(parts: Sequence[Brackets], weights: Sequence[float]) -> Brackets:
+    """The weighted mean of several; a bracket that is missing somewhere has 0 there."""
+    code, place = np.unique(np.concatenate([part.code for part in parts]), return_inverse=True)
+    weighted = [part.p * w for part, w in zip(parts, weights, strict=True)]
+    return Brackets(
+        code, np.asarray(np.bincount(place, np.concatenate(weighted), len(code)), float)
+    )
+
+
+def sharpened(p: FloatArray, sharpness: float) -> FloatArray:
+    """Means of posteriors as probabilities: p^a / (p^a + (1 - p)^a)."""
+    if sharpness == 1.0:
+        return p
+    inner = np.clip(p, 0.0, 1.0)
+    yes, no = inner**sharpness, (1.0 - inner) ** sharpness
+    return np.asarray(yes / (yes + no))
+
+
+def tag_shares(p: FloatArray, start: IntArray, is_tag: npt.NDArray[np.bool_]) -> FloatArray:
+    """Posteriors with those of the tags of each word divided by their sum: a word has one tag.
+
+    Sums differ from 1 where posteriors were cut off, sharpened, or those of pruned tags are gone.
+    """
+    total = np.bincount(start[is_tag], p[is_tag])
+    shares = p.copy()
+    shares[is_tag] /= np.where(total > 0.0, total, 1.0)[start[is_tag]]
+    return shares
+
+
+def decoded(code: IntArray, n: int) -> tuple[IntArray, IntArray, IntArray, npt.NDArray[np.bool_]]:
+    """Label, start, end and whether it is a tag, of each code."""
+    rest, end = np.divmod(code, n + 1)
+    label, start = np.divmod(rest, n + 1)
+    return label // 2, start, end, label % 2 == 1

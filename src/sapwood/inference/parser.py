@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from io import BytesIO
 from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,30 +18,24 @@ from sapwood.arguments import as_count, as_items, describe
 from sapwood.arrays import FloatArray
 from sapwood.corpus.clean import ROOT
 from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
-from sapwood.corpus.transform import restore
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.words import as_sentence
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import Engine, Threads, as_engine
-from sapwood.inference.brackets import decoded, tag_shares
 from sapwood.inference.charts import SMALLEST, ParseForest
 from sapwood.inference.decoders import (
     DECODERS,
-    GAINS,
     Decoded,
     Nodes,
-    best_tree,
-    viterbi_tree,
+    decode,
+    join_pieces,
+    next_best,
+    root_label,
 )
-from sapwood.inference.far_parses import pack_without, unpack_with
-from sapwood.inference.mixture import Mixer, Pruning
-from sapwood.inference.next_best import next_derivations, next_trees
-from sapwood.inference.pieces import join_pieces, root_label
-from sapwood.inference.scores import signed_log_probs
+from sapwood.inference.mixture import Mixer, Pruning, decoded, tag_shares
+from sapwood.inference.scores import derivation_log_probs
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import Ensemble, Model
-from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.tree_model import SignedLog
 
 if TYPE_CHECKING:
@@ -133,8 +129,8 @@ class Parse:
     kind: str
     _mixer: Mixer = field(repr=False)
     _decoder: str = field(repr=False)
-    _forest: ParseForest | None = field(repr=False)
-    _score: float = field(repr=False)
+    _forest: ParseForest | None = field(default=None, repr=False)
+    _best: Decoded | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<{self.kind if self.is_fallback else 'Parse'}: {self.tree}>"
@@ -159,9 +155,9 @@ class Parse:
 
     @cached_property
     def _weight(self) -> SignedLog:
-        if self.is_fallback:
+        if self._best is None:
             return SignedLog(-inf, 0)
-        logs, signs = self._signed_log_probs([self.tree])
+        logs, signs = self._log_probs([self._best.nodes])
         return SignedLog(float(logs[0]), int(signs[0]))
 
     @cached_property
@@ -194,39 +190,28 @@ class Parse:
         k = as_count(k, "k")
         if k < 1:
             return []
-        out = {self.tree: self._score}
-        lowest, duplicates = self._score, 0
-        for score, nodes in self._next_best() if k > 1 else ():
-            tree = restore_words(self._grammar, self.words, nodes)
-            lowest = min(lowest, score)  # sums in another order differ in their last digit
+        if self._forest is None or self._best is None:
+            return [ScoredTree(self.tree, 0.0, -inf)]
+        out = {self.tree: self._best}
+        lowest, duplicates = self._best.score, 0
+        for tree, found in next_best(self._forest, self._decoder) if k > 1 else ():
+            lowest = min(lowest, found.score)  # sums in another order differ in their last digit
             if tree not in out:
-                out[tree] = lowest
+                out[tree] = found._replace(score=lowest)
             else:
                 duplicates += 1
             if len(out) >= k or duplicates > MAX_DUPLICATES:
                 break
-        logs = [-inf] if self.is_fallback else self._signed_log_probs(list(out))[0].tolist()
+        logs, _ = self._log_probs([found.nodes for found in out.values()])
         return [
-            ScoredTree(tree, score, log_prob)
-            for (tree, score), log_prob in zip(out.items(), logs, strict=True)
+            ScoredTree(tree, found.score, log_prob)
+            for (tree, found), log_prob in zip(out.items(), logs.tolist(), strict=True)
         ]
 
-    def _next_best(self) -> Iterator[Decoded]:
-        forest = self._forest
-        if forest is None:
-            return iter(())
-        if self._decoder == "viterbi" and not forest.grammar.is_plain:
-            return next_derivations(forest)
-        return next_trees(forest, GAINS[self._decoder](forest))
-
-    @property
-    def _grammar(self) -> LatentGrammar:
-        return self._forest.grammar if self._forest else self._mixer.ensemble.first
-
-    def _signed_log_probs(self, trees: Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
-        # Packed, since only loose trees are cleaned: a word that looks like a trace stays.
-        model = self._mixer.ensemble
-        return signed_log_probs(model, Treebank.from_trees(trees, model.transform))
+    def _log_probs(self, trees: Sequence[Nodes]) -> tuple[FloatArray, FloatArray]:
+        assert self._forest is not None
+        symbols = self._forest.prepared.grammar.symbols
+        return derivation_log_probs(self._mixer.ensemble, symbols, self.words, trees)
 
 
 class Parser:
@@ -283,7 +268,7 @@ class Parser:
         self.decoder = decoder
         self.memory_limit_mb = memory_limit_mb
         self._mixer = Mixer(model)
-        self._first = self._mixer.ensemble.first  # whose symbols the trees are made of
+        self._first = self._mixer.ensemble.grammars[0]  # whose symbols the trees are made of
         if decoder == "viterbi" and len(self._mixer.ensemble.members) > 1:
             msg = (
                 "the viterbi decoder follows one grammar, and this model is an ensemble of several"
@@ -395,17 +380,12 @@ class Parser:
 
     def _decoded(self, words: list[str], parsed: ParseForest | None) -> Parse | None:
         """The decoder's tree; None without a forest, or when pruning left no whole tree."""
-        if parsed is None:
+        found = None if parsed is None else decode(parsed, self.decoder)
+        if parsed is None or found is None:
             return None
-        if self.decoder == "viterbi":
-            best = viterbi_tree(parsed)
-        else:
-            best = best_tree(parsed, GAINS[self.decoder](parsed))
-        if best is None:
-            return None
-        tree = restore_words(parsed.grammar, words, best.nodes)
+        tree, best = found
         return Parse(
-            words, tree, parsed.log_prob, "parsed", self._mixer, self.decoder, parsed, best.score
+            words, tree, parsed.log_prob, "parsed", self._mixer, self.decoder, parsed, best
         )
 
     def _one_word(self, words: list[str]) -> Parse:
@@ -419,8 +399,8 @@ class Parser:
 
     def _joined(self, words: list[str]) -> Parse:
         """The best pieces side by side, for a sentence without a parse."""
-        tree = join_pieces(self._mixer.first, words)
-        return Parse(words, tree, -inf, "joined", self._mixer, self.decoder, None, 0.0)
+        tree = join_pieces(self._mixer.groups[0].members[0], words)
+        return Parse(words, tree, -inf, "joined", self._mixer, self.decoder)
 
     def _flat(self, words: list[str]) -> Parse:
         """The most probable tag of each word under one root, for a sentence too long to chart."""
@@ -428,14 +408,16 @@ class Parser:
             Tree(self._likeliest_tag(word, place == 0), word) for place, word in enumerate(words)
         ]
         tree = Tree(ROOT, [Tree(root_label(self._first), leaves)])
-        return Parse(words, tree, -inf, "flat", self._mixer, self.decoder, None, 0.0)
+        return Parse(words, tree, -inf, "flat", self._mixer, self.decoder)
 
     def _likeliest_tag(self, word: str, is_first: bool) -> str:
         lexicon = self._first.lexicon
         entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=is_first))
         if entries.start == entries.stop:
             return self._first.tags[0].chain[-1]
-        best = entries.start + int(self._mixer.first.plain.entry_share[entries].argmax())
+        best = entries.start + int(
+            self._mixer.groups[0].members[0].plain.entry_share[entries].argmax()
+        )
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
 
 
@@ -473,7 +455,42 @@ def chart_megabytes(prepared: PreparedGrammar, n: int) -> float:
     return (8 * numbers + 4 * cells * n_phrases) / 1e6
 
 
-def restore_words(model: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:
-    """The tree over the words of a sentence."""
-    spelled = [(a, b, c, words[i] if b < 0 else None) for a, b, c, i in nodes]
-    return restore(model.symbols, spelled)
+# -- parses that were made in another process -----------------------------------------------------
+
+
+def pack_without(item: object, shared: Sequence[object]) -> bytes:
+    """Pickle something, and of the shared objects in it only their places.
+
+    Examples
+    --------
+    >>> table, copy = list(range(1000)), list(range(1000))
+    >>> packed = pack_without(["row 7 of", table], [table])
+    >>> unpack_with(packed, [copy])[1] is copy
+    True
+    """
+    file = BytesIO()
+    _Pickler(file, shared).dump(item)
+    return file.getvalue()
+
+
+def unpack_with(packed: bytes, shared: Sequence[object]) -> Any:
+    """What was packed, with the shared objects of this side in their places."""
+    return _Unpickler(BytesIO(packed), shared).load()
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: BytesIO, shared: Sequence[object]) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.place = {id(item): place for place, item in enumerate(shared)}
+
+    def persistent_id(self, item: object) -> int | None:
+        return self.place.get(id(item))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BytesIO, shared: Sequence[object]) -> None:
+        super().__init__(file)
+        self.shared = shared
+
+    def persistent_load(self, place: int) -> object:
+        return self.shared[place]

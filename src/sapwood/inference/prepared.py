@@ -19,10 +19,8 @@ from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.transform import Symbol, root_chain
 from sapwood.corpus.tree import escape
 from sapwood.corpus.words import signatures
-from sapwood.inference.rule_index import coarse_rules, pair_table
 from sapwood.models.coarse import expected_visits
-from sapwood.models.ensemble import Ensemble, grammar_of, grammars_of
-from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.ensemble import Ensemble, FeatureGrammar, grammars_of
 from sapwood.models.latent_grammar import LatentGrammar
 
 if TYPE_CHECKING:
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from sapwood.models.tree_model import TreeModel
 
 Features = npt.NDArray[np.uint32]
+Integers = npt.NDArray[np.integer[Any]]
 Chains = Mapping[tuple[str, ...], int]
 Tensors = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], FloatArray]
 _OF_CLASS = 1 << 40  # rows of classes are numbered from here, apart from those of words
@@ -115,14 +114,17 @@ def prepare(member: Member, like: PreparedGrammar | None = None) -> PreparedGram
     like
         A grammar that prunes alike (`shares_chart`), whose tables can be shared.
     """
-    grammar, features = grammar_of(member), None
+    features = None
     with _keeping:
+        if isinstance(member, FeatureGrammar):
+            grammar = member.grammar
+            features = _features.get(member) or _features.setdefault(member, SpanFeatures(member))
+        else:
+            grammar = member
         tables = _kept.get(grammar)
         if tables is None:
             plain = _plain_tables(grammar) if like is None else like.plain
             tables = _kept[grammar] = (plain, *_own_tables(grammar))
-        if isinstance(member, FeatureGrammar):
-            features = _features.get(member) or _features.setdefault(member, SpanFeatures(member))
     return PreparedGrammar(member, grammar, *tables, features)
 
 
@@ -153,21 +155,20 @@ def _plain_tables(g: LatentGrammar) -> PlainTables:
 
 
 def _entry_share(g: LatentGrammar, visits: FloatArray) -> FloatArray:
-    lexicon = g.lexicon
-    joint = g.coarse.lexical * visits[g.n_phrases + lexicon.entry_tag.astype(int)]
-    best = np.zeros(lexicon.n_rows)
-    np.maximum.at(best, lexicon.entry_row, joint)
-    return np.asarray(joint / np.maximum(best, 5e-324)[lexicon.entry_row])
+    sizes = np.diff(g.lexicon.row_start)
+    row, best = np.repeat(np.arange(len(sizes)), sizes), np.zeros(len(sizes))
+    joint = g.coarse.lexical * visits[g.n_phrases + g.lexicon.entry_tag.astype(int)]
+    np.maximum.at(best, row, joint)
+    return np.asarray(joint / np.maximum(best, 5e-324)[row])
 
 
 def _own_tables(g: LatentGrammar) -> tuple[Tensors, Chains, TreeGrammar]:
     from sapwood.kernels.trees import TreeGrammar
 
-    found = [chain for s in g.symbols for chain in (s.chain, root_chain(s))]
-    chains = {chain: number for number, chain in enumerate(dict.fromkeys(found))}
+    chains, inner, root = number_chains(g.symbols)
     lexicon = g.lexicon
     trees = TreeGrammar(
-        g.n_phrases, *chain_numbers(chains, g.symbols),
+        g.n_phrases, inner, root,
         lexicon.row_start.astype(np.int64), lexicon.entry_tag.astype(np.int64),
         lexicon.weight_start, lexicon.weights,
         g.n_states, g.tensor_start, g.rule_rank, g.rule_weights, g.state_start, g.root,
@@ -176,13 +177,25 @@ def _own_tables(g: LatentGrammar) -> tuple[Tensors, Chains, TreeGrammar]:
     return (starts, ranks, g.rule_weights), chains, trees
 
 
-def chain_numbers(chains: Chains, symbols: Sequence[Symbol]) -> tuple[IntArray, IntArray]:
-    """What each symbol restores to, as a node inside a tree and as its root."""
+def number_chains(
+    symbols: Sequence[Symbol], known: Chains | None = None
+) -> tuple[Chains, IntArray, IntArray]:
+    """What each symbol restores to, as a node inside a tree and as its root.
+
+    Parameters
+    ----------
+    known
+        Numbers of chains; without them, all chains of these symbols are numbered.
+    """
     from sapwood.kernels.trees import HIDDEN, UNKNOWN
 
-    inner = [HIDDEN if s.is_intermediate else chains.get(s.chain, UNKNOWN) for s in symbols]
-    root = [chains.get(root_chain(s), UNKNOWN) for s in symbols]
-    return np.array(inner, np.int64), np.array(root, np.int64)
+    top = [root_chain(symbol) for symbol in symbols]
+    if known is None:
+        found = dict.fromkeys((*(symbol.chain for symbol in symbols), *top))
+        known = {chain: number for number, chain in enumerate(found)}
+    inner = [known.get(s.chain, UNKNOWN) if s.context is None else HIDDEN for s in symbols]
+    root = [known.get(chain, UNKNOWN) for chain in top]
+    return known, np.array(inner, np.int64), np.array(root, np.int64)
 
 
 class SpanFeatures:
@@ -237,3 +250,114 @@ class SpanFeatures:
         case = chain[-2]  # its capitals, digits or signs
         texts = (f"{lower[-3:]} {case}", lower[-2:], case, lower, lower[:2])
         return (row, *(crc32(text.encode()) for text in texts))
+
+
+# -- binary rules, grouped by their children, numbers unsigned ------------------------------------
+
+
+def coarse_rules(rules: Integers, weights: FloatArray, n_phrases: int, n_tags: int) -> CoarseRules:
+    """Arrange scalar rules for the full-chart kernels.
+
+    Parameters
+    ----------
+    rules : [n_rules, 3]
+        Symbols a, b, c; tags are numbered from n_phrases on.
+    weights : [n_rules]
+        One weight a rule; rules of weight 0 are left out.
+    """
+    from sapwood.kernels.coarse import CoarseRules
+
+    kept = weights != 0.0
+    (a, b, c), w = rules[kept].T.astype(np.int64), weights[kept]
+    tag_b, tag_c = b >= n_phrases, c >= n_phrases
+    t, u = b - n_phrases, c - n_phrases
+    tt = _by_pair(t, u, a, w, tag_b & tag_c, (n_tags, n_tags))
+    ta = _by_pair(t, c, a, w, tag_b & ~tag_c, (n_tags, n_phrases))
+    at = _by_pair(u, b, a, w, ~tag_b & tag_c, (n_tags, n_phrases))
+    aa = _phrase_pairs(a, b, c, w, ~tag_b & ~tag_c, n_phrases)
+    return CoarseRules(n_phrases, *tt, *ta, *at, *aa)
+
+
+def _by_pair(
+    first: IntArray,
+    second: IntArray,
+    a: IntArray,
+    w: FloatArray,
+    mask: npt.NDArray[np.bool_],
+    shape: tuple[int, int],
+) -> list[Any]:
+    """Pair numbers [shape], starts, parents and weights of the rules under a mask."""
+    keys = first[mask] * shape[1] + second[mask]
+    number, start, order = _group(keys, shape[0] * shape[1])
+    return [number.reshape(shape), start, _unsigned(a[mask][order]), w[mask][order]]
+
+
+def _phrase_pairs(
+    a: IntArray,
+    b: IntArray,
+    c: IntArray,
+    w: FloatArray,
+    mask: npt.NDArray[np.bool_],
+    n_phrases: int,
+) -> list[Any]:
+    left_of, left = np.unique(b[mask], return_inverse=True)
+    right_of, right = np.unique(c[mask], return_inverse=True)
+    keys, pair = np.unique(left * max(1, len(right_of)) + right, return_inverse=True)
+    order, start = _sorted_by(pair, len(keys))
+    _, first = _sorted_by(keys // max(1, len(right_of)), len(left_of))
+    pair_right = keys % max(1, len(right_of))
+    slots = [_unsigned(left_of), _unsigned(right_of)]
+    slots += [_slot_of(phrases, n_phrases) for phrases in (left_of, right_of)]
+    rules = [_unsigned(a[mask][order]), w[mask][order]]
+    return [*slots, first, _unsigned(pair_right), start, *rules]
+
+
+def _slot_of(phrases: IntArray, n_phrases: int) -> npt.NDArray[np.uint32]:
+    from sapwood.kernels.coarse import NO_SLOT
+
+    slot = np.full(n_phrases, NO_SLOT, np.uint32)
+    slot[phrases] = np.arange(len(phrases))
+    return slot
+
+
+def pair_table(rules: Integers, kept: npt.NDArray[np.bool_], n_symbols: int) -> PairTable:
+    """Arrange rules by their pair of children, for building forests.
+
+    Parameters
+    ----------
+    kept : [n_rules]
+        Rules of weight 0 must be left out: no decoder may use them.
+    """
+    from sapwood.kernels.forest import NONE, PairTable
+
+    number_of = np.flatnonzero(kept)
+    rules = rules[number_of]
+    lefts, left = np.unique(rules[:, 1], return_inverse=True)
+    rights, right = np.unique(rules[:, 2], return_inverse=True)
+    left_slot, right_slot = (np.full(n_symbols, NONE, np.uint32) for _ in range(2))
+    left_slot[lefts], right_slot[rights] = np.arange(len(lefts)), np.arange(len(rights))
+    number, start, order = _group(left * len(rights) + right, len(lefts) * len(rights))
+    pair = number.reshape(len(lefts), len(rights))
+    numbers, parents = _unsigned(number_of[order]), _unsigned(rules[order, 0])
+    return PairTable(left_slot, right_slot, pair, start, numbers, parents)
+
+
+def _group(keys: IntArray, n_keys: int) -> tuple[Any, Any, Any]:
+    """Number the distinct keys: (number + 1 of each key or 0, starts, order of the rows)."""
+    distinct, inverse = np.unique(keys, return_inverse=True)
+    order, start = _sorted_by(inverse, len(distinct))
+    number = np.zeros(n_keys, np.uint32)
+    number[distinct] = np.arange(1, len(distinct) + 1)
+    return number, start, order
+
+
+def _sorted_by(keys: IntArray, n_keys: int) -> tuple[Any, Any]:
+    """Order that groups equal keys, and where each group starts."""
+    start = np.zeros(n_keys + 1, np.uint32)
+    start[1:] = np.cumsum(np.bincount(keys, minlength=n_keys))
+    return np.argsort(keys, kind="stable"), start
+
+
+def _unsigned(column: IntArray) -> npt.NDArray[np.uint32]:
+    # Numba checks signed indices for wrap-around at every access: 2-3 times slower in the charts.
+    return np.ascontiguousarray(column, dtype=np.uint32)

@@ -76,6 +76,7 @@ class Tags(NamedTuple):
     tag: np.ndarray
     weight: np.ndarray
     scale: np.ndarray  # [n]
+    entry: np.ndarray  # which entries of the lexicon they are
 
 
 class Runs(NamedTuple):
@@ -103,12 +104,6 @@ class Chart(NamedTuple):
     scale_to: np.ndarray  # [n + 1, n + 1]: scale of [k, j) at [j, k]
     left: Runs
     right: Runs
-
-
-def chart_room(rules: CoarseRules, n: int) -> int:
-    """How many numbers the charts of an n-word sentence need in either direction."""
-    slots = len(rules.left_of) + len(rules.right_of)
-    return n * (n + 1) // 2 * rules.n_phrases + (n + 1) * (n + 1) * slots
 
 
 @part
@@ -349,23 +344,17 @@ def _extend_down(runs, post, slot, split, value):
     runs.first[post, slot] = split
 
 
-def inside(
-    rules: CoarseRules,
-    tags: Tags,
-    room: np.ndarray,
-    active: np.ndarray,
-    prior: np.ndarray,
-    beam: float,
-) -> Chart:
-    """Weight of every labelled span, summed over its derivations.
+@kernel(fastmath=_FAST)
+def fill(rules, tags, room, active, prior, beam):
+    """The parts of a `Chart`: weight of every labelled span, summed over its derivations.
 
         beta[i, j, a] = sum over k and a -> b c of  w(a -> b c) * beta[i, k, b] * beta[k, j, c]
 
     Parameters
     ----------
     room, active
-        Scratch space of at least `chart_room(rules, n)` numbers, and of n_cells * n_phrases
-        unsigned ones; the chart lies in it.
+        Scratch space that the chart will lie in: by cell, start and end, see `_three_orders`, and
+        n_cells * n_phrases unsigned numbers.
     prior : [n_phrases]
         How common each phrase is; only used with a beam.
     beam
@@ -374,13 +363,6 @@ def inside(
 
     Cost: O(n^2 R + n^3 P) time for R rules and P pairs of phrases, O(n^2 N) memory.
     """
-    *parts, left, right = fill(rules, tags, room, active, prior, beam)
-    return Chart(*parts, Runs(*left), Runs(*right))
-
-
-@kernel(fastmath=_FAST)
-def fill(rules, tags, room, active, prior, beam):
-    """The parts of the chart that `inside` returns."""
     n = len(tags.start) - 1
     chart = _empty_chart(n, rules, tags, room, active)
     out, found = np.zeros(rules.n_phrases), np.empty(rules.n_phrases, np.uint32)
@@ -558,9 +540,9 @@ def outside(rules, tags, chart, root, room):
 
     and mirrored. Returned so that `beta * alpha` is the posterior of each labelled span, and
     `tags.weight * tag_alpha` that of each tag; no power of two is left over. `room` is scratch
-    space as for `inside`, and not the same.
+    space as for `fill`, and not the same.
 
-    Cost: as `inside`, twice the multiplications in its last kind of rules.
+    Cost: as `fill`, twice the multiplications in its last kind of rules.
     """
     n = chart.n
     alpha, from_left, from_right = _three_orders(n, rules, room)

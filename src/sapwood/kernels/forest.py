@@ -92,33 +92,17 @@ def _grown(column, n_used):
     return bigger
 
 
-def build(
-    pairs: PairTable,
-    n_symbols: int,
-    n: int,
-    posterior: np.ndarray,
-    tag_start: np.ndarray,
-    tag: np.ndarray,
-    tag_posterior: np.ndarray,
-    threshold: float,
-) -> tuple[Forest, np.ndarray]:
+@kernel
+def prune(pairs, tags, posterior, tag_posterior, threshold):
     """Prune a chart to the items at or above a posterior and list every rule that joins them.
 
-    Returns the forest and the posterior of each item.
+    Returns the columns of a `Forest`, then the posterior of each item; tags stand first, in order.
 
     Cost: O(items + pairs of neighbouring items + edges).
     """
-    *columns, value = prune(
-        pairs, n_symbols, n, posterior, tag_start, tag, tag_posterior, threshold
-    )
-    return Forest(*columns), value
-
-
-@kernel
-def prune(pairs, n_symbols, n, posterior, tag_start, tag, tag_posterior, threshold):
-    """The columns of the forest that `build` returns, then the posteriors."""
+    n, n_symbols = len(tags.scale), len(pairs.left_slot)
     symbol, start, end, value, first, stop = _select_items(
-        n, posterior, tag_start, tag, tag_posterior, threshold
+        n, posterior, tags.start, tags.tag, tag_posterior, threshold
     )
     n_edges = 0
     head, left = np.empty(256, np.uint32), np.empty(256, np.uint32)

@@ -1,6 +1,6 @@
 """The single best derivation of a plain PCFG: max instead of sum in the full chart.
 
-Looks like `coarse.inside` on purpose; the helpers are repeated here because Numba's cache does not
+Looks like `coarse.fill` on purpose; the helpers are repeated here because Numba's cache does not
 see edits in other files; only the numbers of cells, which never change, are shared.
 """
 

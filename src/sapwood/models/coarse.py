@@ -12,7 +12,7 @@ from sapwood.models.latent_grammar import CoarseWeights
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Symbol
-    from sapwood.models.lexicon import Lexicon
+    from sapwood.models.latent_grammar import Lexicon
 
 LARGEST = 1e300  # so that sums of visits stay finite
 N_STEPS = 200  # expected visits converge geometrically; deeper derivations carry no weight

@@ -1,4 +1,4 @@
-"""`Ensemble`: several latent grammars that parse together.
+"""`Ensemble`: several grammars that parse together; `FeatureGrammar`: a member of its own kind.
 
 Each member gives every labelled span a posterior; the ensemble's is their weighted mean. Members
 with the same symbols, rules and plain grammar form a *group* and share one pruned chart. Groups may
@@ -20,14 +20,74 @@ from sapwood.arguments import as_count, describe
 from sapwood.arrays import FloatArray
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import SapwoodError, SapwoodTypeError
-from sapwood.models import headers
-from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.kinds import FileContents, SavedModel, read_model
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_grammar import LatentGrammar, read_record
 from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureGrammar(TreeModel, SavedModel):
+    """A plain grammar with weights of features; see `sapwood.kernels.span_features`.
+
+    Attributes
+    ----------
+    grammar
+        The plain grammar: symbols, rules, words, and the chart that it leaves.
+    feature_weights
+        The table of weights; its size is a power of two.
+    is_familiar : [n_words]
+        Words of the lexicon that are features themselves; the others stand for their class.
+    record
+        How the model was made.
+    """
+
+    grammar: LatentGrammar
+    feature_weights: npt.NDArray[np.float32]
+    is_familiar: npt.NDArray[np.bool_]
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.grammar.is_plain:
+            msg = "the grammar behind a model of features has hidden states, expected a plain one"
+            raise SapwoodError(msg)
+        weights = self.feature_weights
+        size = weights.size
+        if weights.shape != (size,) or size < 1 or size & (size - 1):
+            msg = f"the table of feature weights has {size} numbers, expected a power of two"
+            raise SapwoodError(msg)
+        if weights.dtype != np.float32 or not np.isfinite(weights).all():
+            msg = f"feature weights must be finite numbers of type float32, not {weights.dtype}"
+            raise SapwoodError(msg)
+        n_words = len(self.grammar.lexicon.vocabulary.words)
+        if self.is_familiar.shape != (n_words,):
+            msg = f"{len(self.is_familiar)} marks of words, expected {n_words}"
+            raise SapwoodError(msg)
+
+    def __repr__(self) -> str:
+        method = self.record.get("method", "of unknown origin")
+        n = len(self.feature_weights)
+        return f"<FeatureGrammar ({method}): {n:,} weights of features over {self.grammar!r}>"
+
+    @property
+    def transform(self) -> Transform:
+        """How treebank trees become trees of the plain grammar."""
+        return self.grammar.transform
+
+    def to_file(self) -> FileContents:
+        """The plain grammar, the table of weights, and which words are features."""
+        arrays, header = self.grammar.to_file()
+        own = {"feature_weights": self.feature_weights, "is_familiar": self.is_familiar}
+        return FileContents(arrays | own, header | {"record": dict(self.record)})
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The model of a file."""
+        grammar, arrays = LatentGrammar.from_file(contents), contents.arrays
+        return cls(grammar, arrays["feature_weights"], arrays["is_familiar"], grammar.record)
+
 
 COMBINATIONS = ("mean", "product")
 # what members that share a chart have in common, in files
@@ -55,6 +115,8 @@ class Ensemble(TreeModel, SavedModel):
         of several is too cautious. 1 leaves it as it is.
     record
         How the ensemble was made.
+    grammars
+        The members, or the plain grammars behind them; trees are made of the first one's symbols.
     """
 
     members: tuple[Member, ...]
@@ -62,9 +124,11 @@ class Ensemble(TreeModel, SavedModel):
     combine: str = "mean"
     sharpness: float = 1.0
     record: Mapping[str, Any] = field(default_factory=dict)
+    grammars: tuple[LatentGrammar, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         _check(self)
+        vars(self)["grammars"] = tuple(grammar_of(member) for member in self.members)
 
     @classmethod
     def of(cls, members: Sequence[Member], weights: Sequence[float] | None = None) -> Ensemble:
@@ -92,25 +156,15 @@ class Ensemble(TreeModel, SavedModel):
         )
         return f"<Ensemble of {len(self.members)}: {members}>"
 
-    @cached_property
-    def grammars(self) -> tuple[LatentGrammar, ...]:
-        """The members, or the plain grammars behind them."""
-        return tuple(grammar_of(member) for member in self.members)
-
-    @property
-    def first(self) -> LatentGrammar:
-        """The grammar whose symbols and chart the ensemble's trees are made of."""
-        return self.grammars[0]
-
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """Symbols of the first grammar."""
-        return self.first.symbols
+        return self.grammars[0].symbols
 
     @property
     def transform(self) -> Transform:
         """How treebank trees become trees of the first grammar."""
-        return self.first.transform
+        return self.grammars[0].transform
 
     @property
     def is_probabilistic(self) -> bool:
@@ -129,12 +183,6 @@ class Ensemble(TreeModel, SavedModel):
             else:
                 groups.append([place])
         return tuple(tuple(group) for group in groups)
-
-    @cached_property
-    def labels(self) -> dict[str, int]:
-        """Numbers of all labels and tags of all members."""
-        chains = (symbol.chain for grammar in self.grammars for symbol in grammar.symbols)
-        return {name: n for n, name in enumerate(dict.fromkeys(x for c in chains for x in c))}
 
     # -- samples, files ------------------------------------------------------------------------
 
@@ -200,7 +248,7 @@ class Ensemble(TreeModel, SavedModel):
             members.append(read_model(kind, FileContents(own, said)))
         return cls(
             tuple(members), arrays["weights"], header["combine"], header.get("sharpness", 1.0),
-            headers.read_record(header["record"]),
+            read_record(header["record"]),
         )  # fmt: skip
 
 

@@ -12,8 +12,7 @@ from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.corpus.words import UNKNOWN
 from sapwood.models.coarse import project
-from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import LatentGrammar, Lexicon
 
 UNKNOWN_SHARE = 1e-4  # of each tag and state: a hand-written grammar must read any word
 

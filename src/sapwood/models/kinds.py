@@ -1,10 +1,21 @@
-"""Kinds of model files: what a class gives to have one, and which class reads which kind.
+"""Kinds of model files, and how they are written and read: one safetensors file. Never pickle.
 
 A new kind of model is a `SavedModel` and a line in `HOMES`; nothing else knows the kinds there are.
+Everything but arrays is in the file's JSON header, whose metadata has one entry, `sapwood`:
+
+    format    version of this layout         kind      class of the model
+    sha256    of all tensors and of the rest  model     symbols, words, transform, training record
+
+A file is written under a temporary name and renamed, so a model on disk is always whole. Its arrays
+are mapped into memory, not copied: processes that load the same file share them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
 from abc import ABC, abstractmethod
 from importlib import import_module
 from pathlib import Path
@@ -13,12 +24,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.errors import ModelFormatError
+from sapwood.arguments import as_path
+from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.outputs import write_bytes
 
 # A kind is the name of a class, here with its module: loaded when a file of it is read.
 HOMES = {
     "Ensemble": "sapwood.models.ensemble",
-    "FeatureGrammar": "sapwood.models.feature_grammar",
+    "FeatureGrammar": "sapwood.models.ensemble",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "UniformTreeModel": "sapwood.models.uniform_trees",
 }
@@ -65,8 +78,6 @@ class SavedModel(ABC):
         force
             Whether a file may be replaced that is no model of Sapwood.
         """
-        from sapwood.models.files import save
-
         save(self, path, force=force)
 
 
@@ -96,3 +107,172 @@ def require_type(array: npt.NDArray[Any], name: str, kind: npt.DTypeLike, n_axes
     if array.ndim != n_axes:
         msg = f"{name} has {array.ndim} axes, not {n_axes}"
         raise ModelFormatError(msg)
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+FORMAT = 1
+Array = npt.NDArray[Any]
+_NUMBERS = re.compile(r"([FIU])(8|16|32|64)")  # how safetensors names them
+
+
+def save(model: SavedModel, path: str | Path, *, force: bool = False) -> None:
+    """Write a model, whole or not at all."""
+    arrays, said = model.to_file()
+    kind, digest = type(model).__name__, digest_of(arrays, said)
+    header = {"format": FORMAT, "kind": kind, "sha256": digest, "model": said}
+    write_atomically(as_path(path, "a model file"), arrays, header, force=force)
+
+
+def write_atomically(
+    path: Path, tensors: dict[str, Array], header: dict[str, Any], *, force: bool = False
+) -> None:
+    """Write a safetensors file, whole or not at all; only one of ours is replaced without force."""
+    from safetensors.numpy import save as serialise
+
+    whole = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    data = serialise(whole, metadata={"sapwood": json.dumps(header, ensure_ascii=False)})
+    write_bytes(path, data, force=force, is_model=True)
+
+
+def load(path: str | Path, *, verify: bool = True) -> Any:
+    """Read a model file of any kind, and check it.
+
+    The arrays stay in the file and are read from there: replace a file that is in use (`save` and
+    `mv` do), but do not write into it.
+
+    Parameters
+    ----------
+    verify
+        Whether the checksum is compared, which takes longest. The structure of the model, the range
+        of all numbers that are places, and that weights are finite are checked in any case.
+
+    Returns
+    -------
+    A model of the class that was saved: `LatentGrammar`, `Ensemble`, ...
+
+    Raises
+    ------
+    ModelFormatError
+        For a file that is truncated, foreign, newer than this version, or was changed.
+    """
+    name = str(path)
+    tensors, header = _read(as_path(path, "a model file"))
+    if header.get("format") != FORMAT:
+        found = header.get("format")
+        msg = f"{name}: model format {found!r}; this version of Sapwood reads format {FORMAT}"
+        raise ModelFormatError(msg, hint="upgrade Sapwood, or train the model again")
+    kind, said = header.get("kind"), header.get("model")
+    try:
+        class_of(kind)
+    except ModelFormatError as error:
+        msg = f"{name}: {error}"
+        raise ModelFormatError(msg, hint=error.hint) from error
+    if not isinstance(said, dict) or (verify and header.get("sha256") != digest_of(tensors, said)):
+        msg = f"{name}: its contents do not match its checksum: it was changed after it was saved"
+        raise ModelFormatError(msg, hint="copy it again from where it came, or train it again")
+    try:
+        return read_model(kind, FileContents(tensors, said))
+    except (LookupError, TypeError, ValueError, RecursionError, SapwoodError) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else error
+        msg = f"{name}: not a valid model: {what}"
+        raise ModelFormatError(msg, hint="train the model again") from error
+
+
+def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    hint = "a Sapwood model is a file written by `sapwood train` or model.save()"
+    try:
+        return read_tensors(path)
+    except FileNotFoundError as error:
+        msg = f"{path}: no such model file"
+        raise ModelFormatError(msg, hint=hint) from error
+    except (OSError, ValueError) as error:
+        msg = f"{path}: not a complete Sapwood model ({error})"
+        raise ModelFormatError(msg, hint=hint) from error
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arrays and header of a file of ours, a model or a checkpoint.
+
+    Raises
+    ------
+    OSError, ValueError
+        For a file that cannot be read, is not one of ours, or claims more than memory can hold.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    _refuse_oversize(path)
+    try:
+        with safe_open(path, framework="numpy") as file:  # which checks the places of all tensors
+            header = json.loads((file.metadata() or {}).get("sapwood", "null"))
+        if not isinstance(header, dict):
+            msg = "a safetensors file, but not of Sapwood"
+            raise ValueError(msg)
+        return _mapped(path), header
+    except (SafetensorError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        # all but the first: a header that two readers of JSON understand in two ways
+        raise ValueError(str(error)) from error
+    except MemoryError as error:
+        msg = f"its {path.stat().st_size:,} bytes do not fit into memory"
+        raise ValueError(msg) from error
+
+
+def _mapped(path: Path) -> dict[str, Array]:
+    """The tensors of a safetensors file that was checked: views of the file, as far as they can be.
+
+    Pages that somebody writes to are copied first: kernels are compiled for arrays of the ordinary
+    kind, which can be written to.
+    """
+    if os.name == "posix":
+        data = np.asarray(np.memmap(path, np.uint8, mode="c"))
+    else:  # where a file that is mapped cannot be replaced
+        data = np.fromfile(path, np.uint8)
+    start = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    places = json.loads(data[8:start].tobytes())
+    del places["__metadata__"]
+    tensors = {}
+    for name, place in places.items():
+        first, last = place["data_offsets"]
+        numbers = data[start:][first:last].view(_number_type(place["dtype"]))
+        if place["dtype"] == "BOOL":  # a byte that is neither 0 nor 1 is no flag of NumPy
+            numbers = numbers != 0
+        tensors[name] = np.require(numbers.reshape(place["shape"]), requirements="A")
+    return tensors
+
+
+def _number_type(name: str) -> str:
+    """What NumPy calls a type of safetensors; flags are read as bytes."""
+    if name == "BOOL":
+        return "u1"
+    found = _NUMBERS.fullmatch(name)
+    if found is None or name == "F8":
+        msg = f"numbers of type {name}, which NumPy does not have"
+        raise ValueError(msg)
+    return f"<{found[1].lower()}{int(found[2]) // 8}"
+
+
+def _refuse_oversize(path: Path) -> None:
+    """Refuse a file larger than the memory of this machine, before anything is allocated.
+
+    The numbers of a model are as large as its file; but a file with holes takes no room on disk,
+    whatever it claims to hold.
+    """
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return
+    size = path.stat().st_size
+    if size > memory:
+        msg = f"its {size:,} bytes do not fit into the {memory:,} bytes of memory of this machine"
+        raise ValueError(msg)
+
+
+def digest_of(tensors: dict[str, Array], model: dict[str, Any]) -> str:
+    """A checksum of arrays, with names and types, and of what is said about them."""
+    digest = hashlib.sha256(json.dumps(model, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

@@ -2,9 +2,10 @@
 
 Notation (SPECTRAL, section 6)
 ------------------------------
-    m(a)            n_states[a]           number of hidden states of symbol a; all 1 for a plain
-    PCFG C[a -> b c]     tensor(r)             [m(a), m(b), m(c)]
-    c_inf[a -> x]   lexicon               [m(a)] per entry (row x, tag a)
+    m(a)            n_states[a]           number of hidden states of symbol a; all 1: a plain PCFG
+    C[a -> b c]     tensor(r)             [m(a), m(b), m(c)]
+    x               row of the lexicon    a word, or a class of unknown words (a signature)
+    c_inf[a -> x]   entry of the lexicon  [m(a)], one tag a of row x
     c_1[a]          root_vector(a)        [m(a)]
 
 By Theorem 3 an ordinary L-PCFG is the special case in which these are probabilities; a spectral
@@ -13,24 +14,92 @@ model holds the same arrays up to an invertible change of basis per symbol, so t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, starts_of
+from sapwood.arguments import describe
+from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.models import headers
+from sapwood.corpus.words import STYLES, UNKNOWN
+from sapwood.errors import ModelFormatError
 from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.lexicon import Lexicon
 from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lexicon:
+    """Weighted tags for every row of a vocabulary: its words, and its classes of unknown words.
+
+    Attributes
+    ----------
+    vocabulary
+        What the rows stand for.
+    row_start
+        Shape [n_rows + 1]; where the entries of a row start.
+    entry_tag
+        Shape [n_entries]; tags counted from 0.
+    weights
+        Weight vectors of all entries, one after the other.
+    weight_start
+        Shape [n_entries + 1]; where the vector of an entry starts.
+    """
+
+    vocabulary: Vocabulary
+    row_start: npt.NDArray[np.uint32]
+    entry_tag: npt.NDArray[np.uint32]
+    weights: FloatArray
+    weight_start: npt.NDArray[np.int64] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Lexicon: {self.vocabulary!r}, {len(self.entry_tag):,} tags of these>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that are known."""
+        return self.vocabulary.words
+
+    @property
+    def n_rows(self) -> int:
+        """Words and classes together."""
+        return len(self.row_start) - 1
+
+    @cached_property
+    def entry_row(self) -> IntArray:
+        """The row of each entry, shape [n_entries]."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.row_start))
+
+    @cached_property
+    def _entry_keys(self) -> tuple[IntArray, int]:
+        """A number for row and tag of each entry, rising; and the number of tags."""
+        n_tags = int(self.entry_tag.max()) + 1
+        return self.entry_row * n_tags + self.entry_tag, n_tags
+
+    def find_entries(
+        self, rows: npt.NDArray[np.int64], tags: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Entries of pairs of row and tag; -1 where a row is negative or does not list the tag."""
+        keys, n_tags = self._entry_keys
+        wanted = rows * n_tags + tags
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        hit = (keys[place] == wanted) & (rows >= 0) & (tags >= 0) & (tags < n_tags)
+        return np.where(hit, place, -1)
+
+    def entries(self, row: int) -> slice:
+        """The entries of a row."""
+        return slice(int(self.row_start[row]), int(self.row_start[row + 1]))
+
 
 SUM_TOLERANCE = 1e-6  # probabilities are estimated from counts: a larger gap is a broken model
 
@@ -80,6 +149,14 @@ class LatentGrammar(TreeModel, SavedModel):
     rule_rank : [n_rules]
         0 for a whole tensor; k for a sum of k outer products, stored as factors [k, m(a)],
         [k, m(b)] and [k, m(c)], as rarely seen rules of spectral models are.
+    symbols, n_phrases, n_symbols
+        All symbols in the order of their numbers; how many are phrases, and how many there are.
+    state_start : [n_symbols + 1]
+        Where the states of each symbol start.
+    tensor_start : [n_rules + 1]
+        Where the tensor of each rule starts.
+    is_plain
+        Whether every symbol has a single state: a plain PCFG.
     """
 
     phrases: tuple[Symbol, ...]
@@ -93,14 +170,25 @@ class LatentGrammar(TreeModel, SavedModel):
     transform: Transform = field(default_factory=Transform)
     is_probabilistic: bool = True
     record: Mapping[str, Any] = field(default_factory=dict)
-    rule_rank: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    rule_rank: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    symbols: tuple[Symbol, ...] = field(init=False)
+    n_phrases: int = field(init=False)
+    n_symbols: int = field(init=False)
+    state_start: IntArray = field(init=False)
+    tensor_start: IntArray = field(init=False)
+    is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        symbols, own = self.phrases + self.tags, vars(self)
+        own.update(symbols=symbols, n_phrases=len(self.phrases), n_symbols=len(symbols))
         if not self.rule_rank.any():  # nothing factored, and perhaps nothing said
-            object.__setattr__(self, "rule_rank", np.zeros(len(self.rules), np.int64))
-        from sapwood.models.invariants import check_grammar
-
-        check_grammar(self)
+            own["rule_rank"] = np.zeros(len(self.rules), np.int64)
+        check_places(self)
+        m, k = self.n_states[self.rules], self.rule_rank
+        sizes = np.where(k == 0, m.prod(axis=1), k * m.sum(axis=1))
+        own.update(state_start=starts_of(self.n_states), tensor_start=starts_of(sizes))
+        own["is_plain"] = bool((self.n_states == 1).all())
+        check_weights(self)
 
     def __repr__(self) -> str:
         method = self.record.get("method", "of unknown origin")
@@ -108,41 +196,6 @@ class LatentGrammar(TreeModel, SavedModel):
             f"<{type(self).__name__} ({method}): {self.n_phrases:,} phrases, {len(self.tags):,} "
             f"tags, {len(self.rules):,} rules, {len(self.lexicon.words):,} words; "
             f"{self.n_states.max(initial=1)} hidden states at most>"
-        )
-
-    # -- sizes and parts ----------------------------------------------------------------------
-
-    @property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """All symbols in the order of their numbers."""
-        return self.phrases + self.tags
-
-    @property
-    def n_phrases(self) -> int:
-        """How many symbols are phrases; tags are numbered from here on."""
-        return len(self.phrases)
-
-    @property
-    def n_symbols(self) -> int:
-        """Phrases and tags together."""
-        return len(self.phrases) + len(self.tags)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every symbol has a single state: a plain PCFG."""
-        return bool((self.n_states == 1).all())
-
-    @cached_property
-    def state_start(self) -> npt.NDArray[np.int64]:
-        """Where the states of each symbol start, shape [n_symbols + 1]."""
-        return starts_of(self.n_states)
-
-    @cached_property
-    def tensor_start(self) -> npt.NDArray[np.int64]:
-        """Where the tensor of each rule starts, shape [n_rules + 1]."""
-        m = self.n_states[self.rules]
-        return starts_of(
-            np.where(self.rule_rank == 0, m.prod(axis=1), self.rule_rank * m.sum(axis=1))
         )
 
     def tensor(self, rule: int) -> FloatArray:
@@ -201,12 +254,12 @@ class LatentGrammar(TreeModel, SavedModel):
     def from_file(cls, contents: FileContents) -> Self:
         """The grammar of a file."""
         arrays, said = contents
-        phrases, tags = (headers.read_symbols(said[kind], kind) for kind in ("phrases", "tags"))
+        phrases, tags = (read_symbols(said[kind], kind) for kind in ("phrases", "tags"))
         n_states, entry_tag = arrays["n_states"], arrays["lexicon_entry_tag"]
         vocabulary = Vocabulary(
-            headers.read_names(said["words"], "words"),
-            headers.read_names(said["classes"], "classes"),
-            headers.read_style(said["style"]),
+            read_names(said["words"], "words"),
+            read_names(said["classes"], "classes"),
+            read_style(said["style"]),
         )
         lexicon = Lexicon(
             vocabulary,
@@ -222,7 +275,276 @@ class LatentGrammar(TreeModel, SavedModel):
         )
         return cls(
             phrases, tags, n_states, arrays["root"], arrays["rules"], arrays["rule_weights"],
-            lexicon, coarse, headers.read_transform(said["transform"]),
-            headers.read_flag(said["is_probabilistic"], "is_probabilistic"),
-            headers.read_record(said["record"]), arrays.get("rule_rank", np.empty(0, np.int64)),
+            lexicon, coarse, read_transform(said["transform"]),
+            read_flag(said["is_probabilistic"], "is_probabilistic"),
+            read_record(said["record"]), arrays.get("rule_rank", np.empty(0, np.int64)),
         )  # fmt: skip
+
+
+# -- what the header of a file may say ------------------------------------------------------------
+
+
+def read_symbols(value: Any, kind: str) -> tuple[Symbol, ...]:
+    """The symbols of a header: rows of chain, ancestors and context."""
+    symbols = []
+    for row in _a_list(value, kind):
+        if not isinstance(row, list) or len(row) != 3 or not row[0]:
+            msg = f"one of the {kind} is {describe(row)}, expected labels, ancestors and context"
+            raise ModelFormatError(msg)
+        chain, ancestors = (read_names(part, kind) for part in row[:2])
+        context = None if row[2] is None else read_names(row[2], kind)
+        symbols.append(Symbol(chain, ancestors, context))
+    return tuple(symbols)
+
+
+def read_names(value: Any, kind: str) -> tuple[str, ...]:
+    """A list of strings."""
+    names = _a_list(value, kind)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        msg = f"one of the {kind} is {describe(wrong[0])}, expected a string"
+        raise ModelFormatError(msg)
+    return tuple(names)
+
+
+def read_style(value: Any) -> str:
+    """How unknown words are classed."""
+    if value not in STYLES:
+        known = ", ".join(STYLES)
+        msg = f"the style of unknown words is {describe(value)}, expected one of {known}"
+        raise ModelFormatError(msg)
+    return str(value)
+
+
+def read_flag(value: Any, name: str) -> bool:
+    """Yes or no."""
+    if not isinstance(value, bool):
+        msg = f"{name} is {describe(value)}, expected true or false"
+        raise ModelFormatError(msg)
+    return value
+
+
+def read_transform(value: Any) -> Transform:
+    """How trees are made binary."""
+    if not isinstance(value, dict) or not value.keys() <= Transform.__dataclass_fields__.keys():
+        msg = f"the transform is {describe(value)}, expected settings"
+        raise ModelFormatError(msg)
+    read_flag(value.get("tag_parents", False), "tag_parents")
+    return Transform(**value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_table(value: Any, is_item: Callable[[Any], bool]) -> bool:
+    """Whether it is an object of lists of such items."""
+    return isinstance(value, dict) and all(
+        isinstance(row, list) and all(map(is_item, row)) for row in value.values()
+    )
+
+
+# what reports read out of a training record; everything else in it is shown as it is
+_RECORD: dict[str, Callable[[Any], bool]] = {
+    "method": lambda value: isinstance(value, str),
+    "iterations": lambda value: isinstance(value, int),
+    "dev_f1": lambda value: value is None or _is_number(value),
+    "pivots": lambda value: _is_table(value, lambda item: isinstance(item, str)),
+    "spectrum": lambda value: _is_table(value, _is_number),
+}
+
+
+def read_record(value: Any) -> dict[str, Any]:
+    """How a model was made."""
+    if not isinstance(value, dict):
+        msg = f"the training record is {describe(value)}, expected an object"
+        raise ModelFormatError(msg)
+    for name, is_right in _RECORD.items():
+        if name in value and not is_right(value[name]):
+            msg = f"the training record cannot have {describe(value[name])} as its {name}"
+            raise ModelFormatError(msg)
+    return value
+
+
+def _a_list(value: Any, kind: str) -> list[Any]:
+    if not isinstance(value, list):
+        msg = f"the {kind} are {describe(value)}, expected a list"
+        raise ModelFormatError(msg)
+    return value
+
+
+# -- what must hold of every grammar --------------------------------------------------------------
+
+
+Array = npt.NDArray[Any]
+MAX_STATES = 4096  # of a symbol; sizes of tensors then stay far below what 64 bits can count
+
+
+def check_places(grammar: LatentGrammar) -> None:
+    """Raise ModelFormatError with the first thing that is wrong about symbols and rules.
+
+    Kernels trust what passes here: they read wherever the numbers of a grammar send them.
+    """
+    _check_types(grammar)
+    _check_symbols(grammar)
+    _check_rules(grammar)
+
+
+def check_weights(grammar: LatentGrammar) -> None:
+    """The same of the lexicon and all weights."""
+    fits = grammar.root.shape == (grammar.state_start[-1],)
+    _require(fits, "the root vectors do not fit the states")
+    expected = int(grammar.tensor_start[-1])
+    _require(
+        grammar.rule_weights.shape == (expected,),
+        f"expected {expected} rule weights, found {grammar.rule_weights.size}",
+    )
+    _check_lexicon(grammar)
+    _check_numbers(grammar)
+    if grammar.is_probabilistic:
+        _check_probabilities(grammar)
+
+
+def _require(condition: bool | np.bool_, message: str) -> None:
+    if not condition:
+        raise ModelFormatError(
+            message, hint="the model is damaged or was built by hand: train it again"
+        )
+
+
+def _check_types(g: LatentGrammar) -> None:
+    """Types and axes; kernels are compiled for these, and unsigned numbers are never negative."""
+    lexicon, coarse = g.lexicon, g.coarse
+    for name, array, kind in (
+        ("n_states", g.n_states, np.int64),
+        ("rules", g.rules, np.int32),
+        ("rule_rank", g.rule_rank, np.int64),
+        ("root", g.root, np.float64),
+        ("rule_weights", g.rule_weights, np.float64),
+        ("lexicon row_start", lexicon.row_start, np.uint32),
+        ("lexicon entry_tag", lexicon.entry_tag, np.uint32),
+        ("lexicon weight_start", lexicon.weight_start, np.int64),
+        ("lexicon weights", lexicon.weights, np.float64),
+        ("coarse root", coarse.root, np.float64),
+        ("coarse rules", coarse.rules, np.float64),
+        ("coarse lexical", coarse.lexical, np.float64),
+    ):
+        _require(array.dtype == kind, f"{name} is of type {array.dtype}, not {np.dtype(kind)}")
+        n_axes = 2 if name == "rules" else 1
+        _require(array.ndim == n_axes, f"{name} has {array.ndim} axes, not {n_axes}")
+
+
+def _check_symbols(g: LatentGrammar) -> None:
+    _require(len(g.tags) > 0, "the grammar has no tags, so no word can be read")
+    for kind, symbols in (("phrase", g.phrases), ("tag", g.tags)):
+        _require(len(set(symbols)) == len(symbols), f"a {kind} symbol is listed twice")
+    is_tag = all(symbol.context is None for symbol in g.tags)
+    _require(is_tag, "an intermediate symbol stands among the tags")
+    _require(
+        g.n_states.shape == (g.n_symbols,),
+        f"n_states has {len(g.n_states)} entries for {g.n_symbols} symbols",
+    )
+    _require((g.n_states >= 1).all(), "a symbol has no state")
+    _require(
+        (g.n_states <= MAX_STATES).all(),
+        f"a symbol has {g.n_states.max():,} states, more than {MAX_STATES:,}",
+    )
+
+
+def _check_rules(g: LatentGrammar) -> None:
+    _require(g.rules.ndim == 2 and g.rules.shape[1:] == (3,), "rules must be rows of three symbols")
+    if len(g.rules):
+        _require(
+            g.rules.min() >= 0 and g.rules.max() < g.n_symbols, "a rule names an unknown symbol"
+        )
+        _require(g.rules[:, 0].max() < g.n_phrases, "a tag has a binary rule")
+        n_distinct = len(np.unique(g.rules, axis=0))
+        _require(n_distinct == len(g.rules), f"{len(g.rules) - n_distinct} rules are listed twice")
+    _require(g.rule_rank.shape == (len(g.rules),), "the ranks of the rules do not fit the rules")
+    _require((g.rule_rank >= 0).all(), "a rule has a negative rank")
+    fits = (g.rule_rank <= g.rule_weights.size).all()
+    _require(fits, "a rule has a higher rank than there are rule weights")
+    is_whole = not g.rule_rank.any()
+    _require(is_whole or not g.is_probabilistic, "a probabilistic grammar has a factored rule")
+
+
+def _check_lexicon(g: LatentGrammar) -> None:
+    lexicon = g.lexicon
+    n_rows = len(lexicon.words) + len(lexicon.vocabulary.classes)
+    fits = lexicon.row_start.shape == (n_rows + 1,)
+    _require(fits, "the lexicon's rows do not fit its words")
+    _require(_rises(lexicon.row_start, len(lexicon.entry_tag)), "the lexicon's rows overlap")
+    if len(lexicon.entry_tag):
+        _require(lexicon.entry_tag.max() < len(g.tags), "the lexicon names an unknown tag")
+    sizes = g.n_states[g.n_phrases + lexicon.entry_tag.astype(np.int64)]
+    fits = (
+        lexicon.weight_start.shape == (len(sizes) + 1,)
+        and (np.diff(lexicon.weight_start) == sizes).all()
+    )
+    _require(fits, "the lexicon's vectors do not fit the states of their tags")
+    _require(_rises(lexicon.weight_start, len(lexicon.weights)), "the lexicon's vectors overlap")
+    row_sizes: Array = np.diff(lexicon.row_start.astype(np.int64))
+    rows = np.repeat(np.arange(n_rows), row_sizes)
+    keys = rows * len(g.tags) + lexicon.entry_tag
+    _require((np.diff(keys) > 0).all(), "the tags of a word are not in rising order")
+    _require(UNKNOWN in lexicon.vocabulary.classes, f"the lexicon has no class {UNKNOWN}")
+
+
+def _rises(starts: Array, end: int) -> bool:
+    return bool(
+        starts[0] == 0 and starts[-1] == end and (np.diff(starts.astype(np.int64)) >= 0).all()
+    )
+
+
+def _check_numbers(g: LatentGrammar) -> None:
+    coarse = g.coarse
+    for name, array, size in (
+        ("root", coarse.root, g.n_symbols),
+        ("rules", coarse.rules, len(g.rules)),
+        ("lexical", coarse.lexical, len(g.lexicon.entry_tag)),
+    ):
+        _require(
+            array.shape == (size,), f"expected {size} coarse {name} weights, found {array.size}"
+        )
+        _require((array >= 0).all(), f"a coarse {name} weight is negative")
+        _require(np.isfinite(array).all(), f"a coarse {name} weight is not a finite number")
+    for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
+        _require(np.isfinite(array).all(), f"a {name} weight is not a finite number")
+
+
+def _check_probabilities(g: LatentGrammar) -> None:
+    """Root, rules and emissions must sum to 1 per symbol and state; an unused state to 0."""
+    for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
+        _require(
+            (array >= 0).all(),
+            f"a {name} probability is negative: {array.min() if array.size else 0:.3g}",
+        )
+    _require(
+        abs(g.root.sum() - 1) < SUM_TOLERANCE,
+        f"root probabilities sum to {g.root.sum():.6g}, not 1",
+    )
+    sums = state_sums(g)
+    off = np.flatnonzero((np.abs(sums - 1) > SUM_TOLERANCE) & (sums != 0))
+    if len(off):
+        symbol = int(np.searchsorted(g.state_start, off[0], side="right") - 1)
+        state = off[0] - g.state_start[symbol]
+        _require(
+            False,
+            f"probabilities of {g.symbols[symbol]} in state {state} sum to "
+            f"{sums[off[0]]:.6g}, not 1",
+        )
+
+
+def state_sums(g: LatentGrammar) -> npt.NDArray[np.float64]:
+    """Total weight of everything that each symbol and state can become, shape [sum of n_states]."""
+    sums = np.zeros(int(g.state_start[-1]))
+    if len(g.rules):
+        m = g.n_states[g.rules]
+        per_state = np.repeat(m[:, 1] * m[:, 2], m[:, 0])
+        a = g.rules[:, 0]
+        state = ranges(g.state_start[a], g.state_start[a + 1])
+        by_row = np.add.reduceat(g.rule_weights, np.cumsum(per_state) - per_state)
+        np.add.at(sums, state, by_row)
+    tag = g.n_phrases + g.lexicon.entry_tag.astype(np.int64)
+    np.add.at(sums, ranges(g.state_start[tag], g.state_start[tag + 1]), g.lexicon.weights)
+    return sums

@@ -7,10 +7,7 @@ probable something is under them takes charts. Nothing else in this room may loo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 if TYPE_CHECKING:
     from sapwood.arrays import FloatArray
@@ -23,13 +20,6 @@ class SignedLog(NamedTuple):
 
     log: float
     sign: int
-
-    @classmethod
-    def of(cls, value: float, power: int = 0) -> SignedLog:
-        """The number `value * 2**power`."""
-        if value == 0.0:
-            return cls(-np.inf, 0)
-        return cls(log(abs(value)) + power * log(2.0), 1 if value > 0 else -1)
 
 
 class TreeModel:

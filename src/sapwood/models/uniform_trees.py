@@ -24,8 +24,8 @@ import numpy as np
 from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models import headers
 from sapwood.models.kinds import FileContents, SavedModel, require_type
+from sapwood.models.latent_grammar import read_names
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, sample_words
 
 SUM_TOLERANCE = 1e-8
@@ -98,7 +98,7 @@ class UniformTreeModel(SavedModel):
             require_type(arrays[name], name, np.float64, 1 if name == "root" else 2)
         return cls(
             family,
-            headers.read_names(header["vocabulary"], "words"),
+            read_names(header["vocabulary"], "words"),
             {name: arrays[name] for name in TABLES[family]},
         )
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from sapwood.features.nodes import NodeTable
 from sapwood.features.space import FeatureSpace
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import Lexicon
 from sapwood.moments.feature_counts import NodeKeys
 from sapwood.moments.word_classes import WordClasses
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.treebank import Inventory, Treebank
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import Lexicon
 
 FloatArray = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]

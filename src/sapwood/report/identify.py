@@ -98,7 +98,7 @@ def identify_bounds(
         For a model without probabilities, which has neither xi nor gamma.
     """
     from sapwood.identify.bounds import BoundInputs, hidden_constants, sample_bounds
-    from sapwood.models.feature_grammar import FeatureGrammar
+    from sapwood.models.ensemble import FeatureGrammar
 
     place = f"{name}: " if name else ""
     grammar = member_of(model, member, name)

@@ -33,7 +33,7 @@ def sample(
     with one.
     """
     loaded = load_model(model)
-    from sapwood.models.feature_grammar import FeatureGrammar
+    from sapwood.models.ensemble import FeatureGrammar
 
     if isinstance(loaded, FeatureGrammar):
         msg = f"{model}: knows trees only given their sentences, so none can be drawn from it"
