@@ -43,6 +43,7 @@ PLAN = (
     ("ensembles.py", ("--minutes", "1"), ()),
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),
+    ("latent_dependencies.py", ("--states", "1,8", "--copies", "1,10"), ()),
 )
 
 

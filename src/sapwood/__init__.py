@@ -32,9 +32,14 @@ if TYPE_CHECKING:
     from sapwood.errors import ModelFormatError as ModelFormatError
     from sapwood.errors import NotIdentifiableError as NotIdentifiableError
     from sapwood.errors import SapwoodError as SapwoodError
+    from sapwood.estimators.arcs.em import EMHMM as EMHMM
+    from sapwood.estimators.arcs.em import EMDependency as EMDependency
+    from sapwood.estimators.arcs.spectral import SpectralDependency as SpectralDependency
+    from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
     from sapwood.estimators.candidates import Candidate as Candidate
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.crf import SpanCRF as SpanCRF
+    from sapwood.estimators.eigenwords import WordEmbedding as WordEmbedding
     from sapwood.estimators.em import EMLPCFG as EMLPCFG
     from sapwood.estimators.ensemble import EnsembleLPCFG as EnsembleLPCFG
     from sapwood.estimators.pcfg import PCFG as PCFG
@@ -43,6 +48,9 @@ if TYPE_CHECKING:
     from sapwood.estimators.unmix_dep_ies import UnmixDEPIES as UnmixDEPIES
     from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.inference.parser import Parser as Parser
+    from sapwood.models.arcs.dependency import DependencyModel as DependencyModel
+    from sapwood.models.arcs.dependency import HiddenMarkovModel as HiddenMarkovModel
+    from sapwood.models.eigenwords import Eigenwords as Eigenwords
     from sapwood.models.ensemble import Ensemble as Ensemble
     from sapwood.models.from_text import bundled_grammar as bundled_grammar
     from sapwood.models.kinds import load as load
@@ -56,9 +64,14 @@ _HOMES = {
     "Candidate": "sapwood.estimators.candidates",
     "ClusterLPCFG": "sapwood.estimators.cluster",
     "CorpusError": "sapwood.errors",
+    "DependencyModel": "sapwood.models.arcs.dependency",
+    "EMDependency": "sapwood.estimators.arcs.em",
+    "EMHMM": "sapwood.estimators.arcs.em",
     "EMLPCFG": "sapwood.estimators.em",
+    "Eigenwords": "sapwood.models.eigenwords",
     "Ensemble": "sapwood.models.ensemble",
     "EnsembleLPCFG": "sapwood.estimators.ensemble",
+    "HiddenMarkovModel": "sapwood.models.arcs.dependency",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "ModelFormatError": "sapwood.errors",
     "NotIdentifiableError": "sapwood.errors",
@@ -67,12 +80,15 @@ _HOMES = {
     "PivotLPCFG": "sapwood.estimators.pivot",
     "SapwoodError": "sapwood.errors",
     "SpanCRF": "sapwood.estimators.crf",
+    "SpectralDependency": "sapwood.estimators.arcs.spectral",
+    "SpectralHMM": "sapwood.estimators.arcs.spectral",
     "SpectralLPCFG": "sapwood.estimators.spectral",
     "Transform": "sapwood.corpus.transform",
     "Tree": "sapwood.corpus.tree",
     "Treebank": "sapwood.corpus.treebank",
     "UnmixDEPIES": "sapwood.estimators.unmix_dep_ies",
     "UnmixPCFGIE": "sapwood.estimators.unmix_pcfg_ie",
+    "WordEmbedding": "sapwood.estimators.eigenwords",
     "bundled_grammar": "sapwood.models.from_text",
     "bundled_treebank": "sapwood.corpus.treebank",
     "clean": "sapwood.corpus.clean",

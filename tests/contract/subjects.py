@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 import sapwood as sw
+from sapwood.estimators.arcs.observe import OfArcs, OfChains
 from sapwood.estimators.base import Estimator, TreebankEstimator
+from sapwood.estimators.eigenwords import WordEmbedding
 from sapwood.estimators.registry import METHODS
 from sapwood.estimators.shared_parameters import OfHiddenTrees
 from sapwood.models.kinds import HOMES, SavedModel
@@ -26,6 +28,7 @@ SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have suc
 OWN: dict[str, dict[str, Any]] = {
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
     "PivotLPCFG": {"iterations": 0},
+    "WordEmbedding": {"dimension": 3},
     "UnmixDEPIES": {"iterations": 20, "refine": "em", "max_length": 4},
     "UnmixPCFGIE": {"iterations": 500, "refine": "em", "max_length": 3},
 }
@@ -46,10 +49,27 @@ def sentences() -> list[list[str]]:
     return model.sample([2] * 4000 + [3] * 4000 + [4] * 100, seed=1)
 
 
+@cache
+def arcs() -> list[Any]:
+    """Dependency trees whose tags depend on each other."""
+    rng = np.random.default_rng(2)
+    shapes = ([2, 0, 2], [2, 0, 4, 2], [0, 1], [3, 3, 0, 3, 4])
+    out = []
+    for number in range(N_TREES):
+        heads = shapes[number % len(shapes)]
+        tags = ["NVD"[(head + (rng.random() < 0.2)) % 3] for head in heads]
+        words = [f"{tag.lower()}{rng.integers(3)}" for tag in tags]
+        out.append(sw.Arcs(words, heads, upos=tags))
+    return out
+
+
 # base class: what its estimators learn from
 DATA: dict[type[Estimator], Callable[[], Any]] = {
     TreebankEstimator: bank,
     OfHiddenTrees: sentences,
+    OfArcs: arcs,
+    OfChains: lambda: sentences()[4000:8100:10],
+    WordEmbedding: lambda: [tree.words() for tree in bank()],
 }
 
 

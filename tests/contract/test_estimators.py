@@ -42,8 +42,8 @@ def _subclasses(kind: type) -> set[type]:
 
 
 def test_every_estimator_is_public_and_asked() -> None:
-    for module in pkgutil.iter_modules(estimators.__path__):
-        importlib.import_module(f"sapwood.estimators.{module.name}")
+    for module in pkgutil.walk_packages(estimators.__path__, "sapwood.estimators."):
+        importlib.import_module(module.name)
     can_learn = {
         kind.__name__
         for kind in _subclasses(Estimator)

@@ -34,8 +34,8 @@ def saved(kind: str, tmp_path: Path) -> Path:
 
 
 def test_every_model_with_files_is_registered() -> None:
-    for module in pkgutil.iter_modules(models.__path__):
-        importlib.import_module(f"sapwood.models.{module.name}")
+    for module in pkgutil.walk_packages(models.__path__, "sapwood.models."):
+        importlib.import_module(module.name)
     found = {kind for kind in _subclasses(SavedModel) if kind.__module__.startswith("sapwood.")}
     assert {kind.__name__: kind.__module__ for kind in found} == HOMES
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,7 +22,22 @@ STDIN = "-"
 
 
 def load_model(name: str) -> Model:
-    """The model that a user names."""
+    """The grammar or ensemble that a user names."""
+    return as_grammar(load_any(name), name)
+
+
+def as_grammar(model: Any, name: str) -> Model:
+    """A model that parses into phrases; any other is refused."""
+    from sapwood.models.ensemble import Model
+
+    if not isinstance(model, Model):
+        msg = f"{name}: holds a {type(model).__name__}, expected a grammar or an ensemble"
+        raise ModelFormatError(msg, hint="name a file that `sapwood train` wrote")
+    return model
+
+
+def load_any(name: str) -> Any:
+    """The model of any kind that a user names."""
     if name == BUNDLED:
         from sapwood.models.from_text import bundled_grammar
 
@@ -30,14 +45,9 @@ def load_model(name: str) -> Model:
     if Path(name).is_dir():
         msg = f"{name}: a folder, expected a model file"
         raise ModelFormatError(msg, hint="name the file in it that `sapwood train` wrote")
-    from sapwood.models.ensemble import Model
     from sapwood.models.kinds import load
 
-    model = load(Path(name).expanduser())
-    if not isinstance(model, Model):
-        msg = f"{name}: holds a {type(model).__name__}, expected a grammar or an ensemble"
-        raise ModelFormatError(msg, hint="name a file that `sapwood train` wrote")
-    return model
+    return load(Path(name).expanduser())
 
 
 def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:

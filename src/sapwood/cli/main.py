@@ -28,7 +28,7 @@ from sapwood.cli.console import (
     was_interrupted,
 )
 from sapwood.cli.corpora import data, split, stats, words
-from sapwood.cli.strings import identify, unmix
+from sapwood.cli.strings import embed, identify, unmix
 from sapwood.cli.trees import compare, demo, evaluate, inspect, parse, sample, score, train
 
 EPILOG = """\b
@@ -94,6 +94,7 @@ _COMMANDS = (
     (words.words, words.EPILOG, "Write the sentences of a treebank, one a line."),
     (identify.identify, identify.EPILOG, "Tell whether a model can be learnt at all."),
     (unmix.unmix, unmix.EPILOG, "Learn a model with hidden trees from plain sentences."),
+    (embed.embed, embed.EPILOG, "Learn vectors of words from plain text."),
     (doctor.doctor, doctor.EPILOG, "Show versions and folders; compile the kernels."),
 )
 for _run, _epilog, _summary in _COMMANDS:

@@ -49,21 +49,22 @@ class Vocabulary:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
-    def _rows(self) -> dict[str, int]:
+    def numbers(self) -> dict[str, int]:
+        """The row of each word and class, by name."""
         return {name: row for row, name in enumerate(self.words + self.classes)}
 
     def row(self, word: str, *, is_first: bool) -> int:
         """The row of a word: its own, else, at the start of a sentence, that of its small-letter
         form, else that of its class. The name of a class is its own.
         """  # noqa: D205
-        known = self._rows.get(escape(word))
+        known = self.numbers.get(escape(word))
         if known is None and is_first and word[:1].isupper():
-            known = self._rows.get(word[:1].lower() + word[1:])
+            known = self.numbers.get(word[:1].lower() + word[1:])
         return self.class_row(word, is_first=is_first) if known is None else known
 
     def class_row(self, word: str, *, is_first: bool) -> int:
         """The row of the most telling class of a word that is known."""
-        rows = self._rows
+        rows = self.numbers
         chain = signatures(word, is_first=is_first, style=self.style)
         return next((rows[name] for name in chain if name in rows), rows[UNKNOWN])
 

@@ -20,9 +20,11 @@ from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser
 from sapwood.kernels.border import all_kernels
+from sapwood.models.arcs.latent import LatentArcs, pack_trees
 from sapwood.models.ensemble import FeatureGrammar, Member
 from sapwood.models.from_text import grammar_from_text
 from sapwood.models.uniform_trees import UniformTreeModel
+from sapwood.moments.arcs import StateCounts
 
 WORDS = ["the", "dog", "sees", "a", "cat"]
 TREE = "(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))"
@@ -67,6 +69,14 @@ def warm_up() -> None:
         ("dep-ies", {"root": half[0], "argument": half}),
     ):
         UniformTreeModel(family, ("a", "b"), tables).expect(rows, ones)
+    _use_arcs(LatentArcs(half[0], np.stack([half, half]), half, np.array([0, 2])))
+
+
+def _use_arcs(arcs: LatentArcs) -> None:
+    trees = pack_trees([[2, 0, 2]], [[0, 1, 0]])
+    arcs.signed_log_weights(trees)
+    arcs.in_basis(np.array([[1.0, 1.0], [0.0, 1.0]])).signed_log_weights(trees)
+    StateCounts.of(trees, arcs)
 
 
 def _use(model: Member) -> None:

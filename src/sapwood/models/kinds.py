@@ -30,8 +30,11 @@ from sapwood.outputs import write_bytes
 
 # A kind is the name of a class, here with its module: loaded when a file of it is read.
 HOMES = {
+    "DependencyModel": "sapwood.models.arcs.dependency",
+    "Eigenwords": "sapwood.models.eigenwords",
     "Ensemble": "sapwood.models.ensemble",
     "FeatureGrammar": "sapwood.models.ensemble",
+    "HiddenMarkovModel": "sapwood.models.arcs.dependency",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "UniformTreeModel": "sapwood.models.uniform_trees",
 }

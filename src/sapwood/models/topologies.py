@@ -124,7 +124,7 @@ def _joint_rules(family: str, parameters: Mapping[str, FloatArray]) -> FloatArra
 # -- draws from many columns at once --------------------------------------------------------------
 
 
-class _Columns:
+class Columns:
     """Columns of a table, to draw one outcome from each of many of them."""
 
     def __init__(self, table: FloatArray) -> None:
@@ -141,7 +141,7 @@ class _Columns:
         return np.asarray(np.minimum(out, self.n_outcomes - 1))
 
 
-def _splits(first: list[int], second: list[int], length: int, *, least: int) -> _Columns:
+def _splits(first: list[int], second: list[int], length: int, *, least: int) -> Columns:
     """Sizes m of a first part, given the size n of the whole; P(m) ~ first[m] second[n - m]."""
     table = np.zeros((length + 1, length + 1))
     for n in range(length + 1):
@@ -149,7 +149,7 @@ def _splits(first: list[int], second: list[int], length: int, *, least: int) -> 
             table[m, n] = float(first[m] * second[n - m])
         if not table[:, n].any():
             table[0, n] = 1.0  # no whole of this size is ever split
-    return _Columns(table)
+    return Columns(table)
 
 
 # -- constituency ---------------------------------------------------------------------------------
@@ -165,11 +165,11 @@ def _sample_constituents(
     k = len(parameters["root"])
     trees = [0, *(n_binary_trees(m) for m in range(1, length + 1))]
     split = _splits(trees, trees, length, least=1)
-    children, words = _Columns(rules.reshape(k * k, k)), _Columns(parameters["words"])
+    children, words = Columns(rules.reshape(k * k, k)), Columns(parameters["words"])
     out = np.empty((n, length), dtype=np.int64)
     row, start = np.arange(n), np.zeros(n, dtype=np.int64)
     size = np.full(n, length)
-    state = _Columns(parameters["root"][:, None]).draw(np.zeros(n, dtype=np.int64), rng)
+    state = Columns(parameters["root"][:, None]).draw(np.zeros(n, dtype=np.int64), rng)
     while len(row):
         leaf = size == 1
         out[row[leaf], start[leaf]] = words.draw(state[leaf], rng)
@@ -210,7 +210,7 @@ def _sample_dependents(
     sides = [n_sides(m) for m in range(length + 1)]
     first = _splits(trees, sides, length, least=1)  # the first dependent of a side
     before = _splits(sides, [0, *sides], length, least=0)  # words before the head of a phrase
-    tables = (_Columns(left), _Columns(right), _Columns(root[:, None]))
+    tables = (Columns(left), Columns(right), Columns(root[:, None]))
     out = np.empty(shape, dtype=np.int64)
     whole = np.zeros(n, dtype=np.int64)
     phrases = _Spans(np.arange(n), whole, np.full(n, length), whole + NO_HEAD, whole > 0)
@@ -231,7 +231,7 @@ def _sample_dependents(
 
 
 def _draw_words(
-    tables: tuple[_Columns, _Columns, _Columns], spans: _Spans, rng: np.random.Generator
+    tables: tuple[Columns, Columns, Columns], spans: _Spans, rng: np.random.Generator
 ) -> IntArray:
     left, right, root = tables
     word = np.empty(len(spans.row), dtype=np.int64)
@@ -244,7 +244,7 @@ def _draw_words(
     return word
 
 
-def _dependents(first: _Columns, spans: _Spans, rng: np.random.Generator) -> _Spans:
+def _dependents(first: Columns, spans: _Spans, rng: np.random.Generator) -> _Spans:
     """Cut each side of a head into its dependents' phrases."""
     found = []
     spans = spans.where(spans.size > 0)

@@ -10,7 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import BUNDLED, load_model
+from sapwood.cli.inputs import BUNDLED, as_grammar, load_any
 from sapwood.cli.plots import check_plot, plot_spectrum
 from sapwood.cli.tables import fact_lines, more_line, number_text, show, table_lines
 from sapwood.errors import count
@@ -22,6 +22,7 @@ Examples:
   sapwood inspect model.sapwood --spectrum --plot spectrum.png
   sapwood inspect model.sapwood --json | jq .sizes
   sapwood inspect ensemble.sapwood --member 2 --label NP
+  sapwood inspect words.sapwood --word Monday
 """
 
 
@@ -34,6 +35,12 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
         help="Show the rules or words of this label, its contexts, and what each state means. "
         "A treebank label such as NP, or a symbol as the model writes it, such as 'S|VP' or "
         "'@VP:>PP'.",
+    ),
+    word: list[str] | None = typer.Option(
+        None,
+        metavar="WORD",
+        help="Show the words nearest to this one; may be repeated. Only for vectors of words.",
+        show_default=False,
     ),
     spectrum: bool = typer.Option(
         False,
@@ -62,9 +69,16 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
         raise typer.BadParameter(msg)
     if plot:
         check_plot(plot, [] if model == BUNDLED else [model], force=force)
+    from sapwood.cli.strings.embed import show_model
+    from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel
+    from sapwood.models.eigenwords import Eigenwords
     from sapwood.report import inspect_model, inspect_spectrum
 
-    loaded = load_model(model)
+    found = load_any(model)
+    if isinstance(found, (Eigenwords, DependencyModel, HiddenMarkovModel)):
+        show_model(found, model, word or [], top, as_json=as_json)
+        return
+    loaded = as_grammar(found, model)
     if member is None and (label is not None or spectrum):
         member = _choose_member(loaded, spectrum=spectrum)
     if spectrum:

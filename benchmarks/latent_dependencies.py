@@ -1,0 +1,122 @@
+"""Latent dependency trees and eigenwords: held-out likelihoods, time against size, errors.
+
+The first nine tenths of ud_english_ewt's train part are learnt from, the last tenth is weighed.
+Trees for the times are those of train, over and over, with tags drawn from a model learnt there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import machine  # first: it pins BLAS to one thread
+import numpy as np
+
+import sapwood as sw
+from sapwood.models.arcs.latent import LatentArcs, SeenTrees
+from sapwood.moments.arcs import SHARD_WORDS, ArcCounts, TripleSums
+
+
+def data_file(*parts: str) -> Path:
+    """A file below the folder of corpora."""
+    folder = os.environ.get("SAPWOOD_DATA")
+    if not folder:
+        sys.exit("SAPWOOD_DATA is not set: name the folder that holds ud_english_ewt/")
+    return Path(folder, *parts)
+
+
+def per_word(model: sw.DependencyModel, held: sw.ArcBank) -> tuple[float, float]:
+    """Nats a word over the trees of positive weight, and the share of the others."""
+    logs, signs = model.signed_log_probs(held)
+    kept = signs > 0
+    return float(logs[kept].sum() / np.diff(held.offsets)[kept].sum()), float((~kept).mean())
+
+
+def likelihoods(bank: sw.ArcBank, states: list[int]) -> None:
+    """Spectral against EM, by what is seen and the number of states."""
+    cut = len(bank) * 9 // 10
+    train, held = bank[:cut], bank[cut:]
+    rows = []
+    for seen in ("tags", "words", "both"):
+        for k in states:
+            learners = {
+                "spectral": sw.SpectralDependency(k, seen=seen),
+                "EM, random start": sw.EMDependency(k, seen=seen, iterations=40),
+                "EM, spectral start": sw.EMDependency(
+                    k, seen=seen, iterations=40, start="spectral"
+                ),
+            }
+            for name, learner in learners.items():
+                with machine.Clock() as clock:
+                    learner.fit(train)
+                nats, lost = per_word(learner.model_, held)
+                rows.append([seen, k, name, f"{nats:.3f}", f"{lost:.1%}", f"{clock.cpu:.1f}"])
+    header = ["seen", "states", "learner", "held-out nats a word", "not positive", "CPU s"]
+    machine.print_table(header, rows)
+
+
+def times(bank: sw.ArcBank, copies: list[int]) -> None:
+    """Both passes over drawn trees, by their number."""
+    model = sw.EMDependency(8, iterations=10).fit(bank).model_
+    trees = model.seen.of(bank)
+    rows = []
+    U = sw.SpectralDependency(8).fit(bank).projection_  # noqa: N806
+    for n in copies:
+        words, triples, seconds = 0, 0.0, 0.0
+        for copy in range(n):  # drawn one after the other: memory stays that of one
+            drawn = model.arcs.sample(trees, np.random.default_rng(copy))
+            with machine.Clock() as clock:
+                triples += count(drawn, model.arcs, U)
+            words, seconds = words + len(drawn.head), seconds + clock.cpu
+        rows.append([f"{n}x", f"{words:,}", f"{triples:,.0f}", f"{seconds:.2f}",
+                     f"{1e6 * seconds / words:.2f}"])  # fmt: skip
+    machine.print_table(["size", "words", "triples", "CPU s", "us a word"], rows)
+
+
+def count(trees: SeenTrees, arcs: LatentArcs, U: np.ndarray) -> float:  # noqa: N803
+    """Both kinds of sums over all shards; the number of triples."""
+    n = 0.0
+    for shard in trees.shards(SHARD_WORDS):
+        ArcCounts.of(shard, len(arcs.symbols))
+        n += TripleSums.of(shard, U).n
+    return n
+
+
+def words(dimension: int) -> None:
+    """Eigenwords of wikinews_en: time and memory by method."""
+    rows = []
+    for method in ("cca", "two-step", "bigram"):
+        machine.forget_peak()
+        with machine.Clock() as clock:
+            model = (
+                sw.WordEmbedding(dimension, method=method)
+                .fit(data_file("wikinews_en", "train.txt.xz"))
+                .model_
+            )
+        near = ", ".join(x.word for x in model.nearest("Monday", 2))
+        rows.append([method, f"{len(model.vocabulary.words):,}", f"{clock.cpu:.0f}",
+                     f"{machine.peak_mb():,.0f}", near])  # fmt: skip
+    machine.print_table(["method", "words", "CPU s", "peak MB", "nearest to Monday"], rows)
+
+
+def main() -> None:
+    """Run the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", default=["likelihoods", "times", "words"])
+    parser.add_argument("--states", default="1,4,8,16")
+    parser.add_argument("--copies", default="1,10,100")
+    parser.add_argument("--dimension", type=int, default=50)
+    given = parser.parse_args()
+    bank = sw.read_arcs(data_file("ud_english_ewt", "train.conllu.xz"))
+    if "likelihoods" in given.parts:
+        likelihoods(bank, [int(k) for k in given.states.split(",")])
+    if "times" in given.parts:
+        times(bank, [int(n) for n in given.copies.split(",")])
+    if "words" in given.parts:
+        words(given.dimension)
+
+
+if __name__ == "__main__":
+    main()

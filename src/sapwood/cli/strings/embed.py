@@ -1,0 +1,135 @@
+"""`sapwood embed`: vectors of words from plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo
+from sapwood.cli.engines import open_engine
+from sapwood.cli.inputs import claim_stdin, input_files
+from sapwood.cli.tables import show
+from sapwood.errors import count
+from sapwood.outputs import check_output
+from sapwood.report.meter import Meter
+
+EPILOG = """\b
+Examples:
+  sapwood embed news.txt.xz -o words.sapwood
+  sapwood embed 'text/*.txt' -o words.sapwood --dimension 100 --method two-step
+  sapwood inspect words.sapwood --word Monday --word dog
+"""
+
+
+def embed(  # noqa: PLR0913 - every option of the command is an argument
+    texts: list[str] = typer.Argument(
+        ...,
+        metavar="TEXT",
+        help="One tokenised sentence a line: files (also .gz, .xz, .bz2), quoted globs, folders of "
+        ".txt files, or - for stdin, which is held in memory.",
+        show_default=False,
+    ),
+    *,
+    out: Path = typer.Option(
+        ..., "--out", "-o", metavar="U", help="The file of vectors.", show_default=False
+    ),
+    force: opt.Force = False,
+    dimension: int = typer.Option(
+        50, min=1, max=2000, metavar="K", help="Numbers in a vector. Not above 50 for little text."
+    ),
+    method: Literal["cca", "two-step", "bigram"] = typer.Option(
+        "cca",
+        help="cca: words against their neighbours. two-step: neighbours are reduced first to what "
+        "left and right ones tell of each other. bigram: plain singular vectors of pairs of words.",
+    ),
+    window: int = typer.Option(
+        2, min=1, max=10, metavar="N", help="Neighbours on each side. Not for bigram, which has 1."
+    ),
+    min_count: int = typer.Option(
+        5,
+        min=1,
+        metavar="N",
+        help="Words seen less often share the vectors of words of their "
+        "shape, as unknown words do.",
+    ),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Of random projections."),
+    jobs: opt.Jobs = 0,
+    engine: opt.Engine = None,
+    scheduler: opt.Scheduler = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Learn vectors of words from plain text: words in the same places get the same ones.
+
+    Counts of neighbours are decomposed in closed form, without iterations over the text, which is
+    read twice. Words never seen have the vector of their shape: capitals, digits, endings.
+    """
+    claim_stdin(*texts)
+    check_output(out, inputs=input_files(*texts), force=force, is_model=True)
+    from sapwood.estimators.eigenwords import WordEmbedding
+
+    meter = Meter()
+    with open_engine(engine, scheduler, jobs) as where:
+        learner = WordEmbedding(
+            dimension, method=method, window=window, min_count=min_count, seed=seed, engine=where
+        ).fit(texts)
+    model = learner.model_
+    model.save(out, force=force)
+    report: dict[str, Any] = {
+        "model": str(out), "method": method, "dimension": model.dimension,
+        "words": len(model.vocabulary.words), "classes": len(model.vocabulary.classes),
+        "sentences": model.record["sentences"], "tokens": model.record["words"],
+    }  # fmt: skip
+    report |= meter.as_dict()
+    if as_json:
+        show(report, list, as_json=True)
+    else:
+        for line in _lines(report):
+            echo(line)
+
+
+def _lines(report: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"{count(report['words'], 'word')}, {report['classes']:,} classes of others, "
+        f"dimension {report['dimension']}, from {count(report['tokens'], 'token')}"
+    )
+    yield f"{report['model']}  {report['seconds']:.1f} s"
+
+
+def show_model(model: Any, name: str, words: list[str], top: int, *, as_json: bool) -> None:
+    """What `sapwood inspect` says of vectors of words, and of latent trees and chains."""
+    from sapwood.models.eigenwords import Eigenwords
+    from sapwood.report.words import inspect_latent, inspect_words
+
+    if isinstance(model, Eigenwords):
+        show(inspect_words(model, name, words, top=top), _words_text, as_json=as_json)
+    else:
+        report = inspect_latent(model, name, top=top)
+        show(report, partial(_latent_text, top=top), as_json=as_json)
+
+
+def _words_text(report: dict[str, Any]) -> Iterator[str]:
+    yield f"{report['model']}  {report['words']:,} words, dimension {report['dimension']}"
+    yield f"record  {', '.join(f'{key} {value}' for key, value in report['record'].items())}"
+    strengths = "  ".join(f"{value:.3f}" for value in report["strengths"][:8])
+    yield f"strengths  {strengths}"
+    for row in report["neighbours"]:
+        yield ""
+        yield row["word"] + ("" if row["known"] else "  (not known: as words of its shape)")
+        for near in row["nearest"]:
+            yield f"  {near['cosine']:.3f}  {near['word']}"
+
+
+def _latent_text(report: dict[str, Any], top: int) -> Iterator[str]:
+    form = "probabilities" if report["probabilistic"] else "not probabilities (spectral)"
+    yield f"{report['model']}  {report['kind']} of {report['seen']}, {report['states']} states"
+    yield f"weights  {form}"
+    facts = (f"{key} {value}" for key, value in report["record"].items() if key != "correlations")
+    yield f"record  {', '.join(facts)}"
+    for row in report["symbols_by_state"]:
+        shown = "  ".join(f"{x['symbol']} {x['probability']:.3f}" for x in row["symbols"][:top])
+        yield f"state {row['state']:>3}  root {row['root']:.3f}  {shown}"

@@ -1,0 +1,1 @@
+"""Learners of arcs: latent dependency trees, and chains."""

@@ -1,0 +1,204 @@
+"""`EMDependency` and `EMHMM`: latent trees and chains by EM; for chains, Baum and Welch's.
+
+Notation
+--------
+    N        expected counts of a table's entries, given the symbols           [outcome, state]
+    theta    = (N + c) / sum over outcomes of (N + c),   c the smoothing
+    bound    log-likelihood + c times the sum of all log theta, which no step lowers
+
+With c = 0 the bound is the log-likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+
+from sapwood.arrays import FloatArray
+from sapwood.corpus.arcs.bank import ArcBankLike
+from sapwood.errors import SapwoodError
+from sapwood.estimators.arcs.observe import ByEM, OfArcs, OfChains
+from sapwood.estimators.arcs.spectral import SpectralDependency, SpectralHMM, make_probabilities
+from sapwood.execute import Engine, Placed
+from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel, Seen, chains
+from sapwood.models.arcs.latent import LatentArcs
+from sapwood.moments.arcs import SHARD_WORDS, ArcCounts, StateCounts
+
+SPREAD = np.log(3.0)  # of the noise in a random start, as Matsuzaki et al. (2005) have it
+
+
+class EMDependency(ByEM, OfArcs):
+    """Latent dependency trees by EM.
+
+    Attributes
+    ----------
+    model_
+        A `DependencyModel` of probabilities.
+    log_likelihoods_, bounds_
+        Before the first M-step and after each; bounds never fall.
+    iterations_
+        M-steps taken.
+    """
+
+    def fit(self, trees: ArcBankLike) -> Self:
+        """Learn from an `ArcBank`, a list of `Arcs`, or a path."""
+        self._check_parameters()
+        bank, seen = self._see(trees)
+        engine = self._engine()
+        placed = engine.place(seen.of(bank).shards(SHARD_WORDS))
+        counts = engine.total(ArcCounts.of, placed, seen.n_symbols)
+        if self.start == "random":
+            start = random_start(counts, seen, self.n_states, 2, self.seed)
+        else:
+            kept = OfArcs.parameters().keys() & self.get_params().keys()
+            spectral = SpectralDependency(**{name: getattr(self, name) for name in kept}).fit(bank)
+            start = make_probabilities(spectral.model_.arcs, counts.symbols, self.seed)
+        run = climb(start, engine, placed, self, n_words=bank.n_tokens)
+        record = {"method": "em", "trees": len(bank), "words": bank.n_tokens} | run.record()
+        self.log_likelihoods_, self.bounds_ = run.log_likelihoods, run.bounds
+        self.iterations_ = run.iterations
+        self.model_ = DependencyModel(seen, run.model, record)
+        return self
+
+
+class EMHMM(ByEM, OfChains):
+    """A hidden Markov model by EM, the algorithm of Baum and Welch.
+
+    Attributes
+    ----------
+    model_
+        A `HiddenMarkovModel` of probabilities.
+    log_likelihoods_, bounds_
+        Before the first M-step and after each; bounds never fall.
+    iterations_
+        M-steps taken.
+    """
+
+    def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
+        """Learn from lists of words."""
+        self._check_parameters()
+        kept, seen = self._read(sentences)
+        known = seen.vocabulary
+        assert known is not None  # words are what chains see
+        trees = chains([known.rows(words) for words in kept])
+        engine = self._engine()
+        placed = engine.place(trees.shards(SHARD_WORDS))
+        counts = engine.total(ArcCounts.of, placed, seen.n_symbols)
+        if self.start == "random":
+            start = random_start(counts, seen, self.n_states, 1, self.seed)
+        else:
+            names = OfChains.parameters().keys() & self.get_params().keys()
+            spectral = SpectralHMM(**{name: getattr(self, name) for name in names}).fit(kept)
+            start = make_probabilities(spectral.model_.arcs, counts.symbols, self.seed)
+        n_words = int(trees.offsets[-1])
+        run = climb(start, engine, placed, self, n_words=n_words)
+        record = {"method": "em", "sentences": len(kept), "words": n_words} | run.record()
+        self.log_likelihoods_, self.bounds_ = run.log_likelihoods, run.bounds
+        self.iterations_ = run.iterations
+        self.model_ = HiddenMarkovModel(seen, run.model, record)
+        return self
+
+
+@dataclass
+class Climb:
+    """Where EM ended.
+
+    Attributes
+    ----------
+    model
+        The last one; its log-likelihood and bound are the last of the lists.
+    has_converged
+        Whether the gain fell below the tolerance.
+    """
+
+    model: LatentArcs
+    log_likelihoods: list[float] = field(default_factory=list)
+    bounds: list[float] = field(default_factory=list)
+    has_converged: bool = False
+
+    @property
+    def iterations(self) -> int:
+        """M-steps taken."""
+        return len(self.bounds) - 1
+
+    def record(self) -> dict[str, float | int | bool]:
+        """For the training record."""
+        return {
+            "iterations": self.iterations, "converged": self.has_converged,
+            "log_likelihood": self.log_likelihoods[-1],
+        }  # fmt: skip
+
+
+def climb(
+    start: LatentArcs, engine: Engine, placed: Placed, settings: ByEM, *, n_words: int
+) -> Climb:
+    """EM from a start until it gains too little, or long enough."""
+    run = Climb(start)
+    smoothing, tell = settings.smoothing, settings.on_iteration
+    for iteration in range(settings.iterations + 1):
+        counts = expect(run.model, engine, placed)
+        run.log_likelihoods.append(counts.log_likelihood)
+        run.bounds.append(counts.log_likelihood + smoothing * log_prior(run.model))
+        if tell is not None:
+            tell(iteration, run.model.n_states, counts.log_likelihood)
+        gain = run.bounds[-1] - run.bounds[-2] if iteration else np.inf
+        run.has_converged = bool(gain < settings.tolerance * n_words)
+        if run.has_converged or iteration == settings.iterations:
+            break
+        run.model = maximise(run.model, counts, smoothing)
+    return run
+
+
+def expect(model: LatentArcs, engine: Engine, placed: Placed) -> StateCounts:
+    """The E-step over all shards."""
+    counts = engine.total(StateCounts.of, placed, model)
+    if counts.n_impossible:
+        msg = f"{counts.n_impossible:,.0f} trees are impossible under the model that EM starts from"
+        raise SapwoodError(msg, hint="start elsewhere, or with another seed")
+    return counts
+
+
+def maximise(model: LatentArcs, counts: StateCounts, smoothing: float) -> LatentArcs:
+    """The M-step: expected counts, with the prior's, over their totals."""
+    columns = [
+        _normalise(counts.symbols[first:last] + smoothing, model.symbols[first:last])
+        for first, last in pairwise(model.column_start.tolist())
+    ]
+    steps = [_normalise(n + smoothing, old)
+             for n, old in zip(counts.steps, model.steps, strict=True)]  # fmt: skip
+    root = _normalise(counts.root + smoothing, model.root)
+    return LatentArcs(root, np.stack(steps), np.concatenate(columns), model.column_start)
+
+
+def _normalise(counts: FloatArray, old: FloatArray) -> FloatArray:
+    """Columns divided by their totals; what was never used stays as it was."""
+    total = counts.sum(axis=0)
+    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), old)
+
+
+def log_prior(model: LatentArcs) -> float:
+    """Sum of the logarithms of all probabilities, but for those that are 0 from the start."""
+    tables = (model.root, model.steps, model.symbols)
+    return float(sum(np.log(table[table > 0]).sum() for table in tables))
+
+
+def random_start(counts: ArcCounts, seen: Seen, k: int, n_sides: int, seed: int) -> LatentArcs:
+    """Frequencies of symbols and even steps, all times noise, so that states differ."""
+    rng = np.random.default_rng(seed)
+
+    def noise(*shape: int) -> FloatArray:
+        return np.exp(rng.uniform(-SPREAD, SPREAD, shape))
+
+    columns = []
+    for first, last in pairwise(seen.column_start.tolist()):
+        some = np.maximum(counts.symbols[first:last], 0.5)[:, None] * noise(last - first, k)
+        columns.append(some / some.sum(axis=0))
+    steps, root = noise(n_sides, k, k), noise(k)
+    return LatentArcs(
+        root / root.sum(), steps / steps.sum(axis=1, keepdims=True), np.concatenate(columns),
+        seen.column_start,
+    )  # fmt: skip

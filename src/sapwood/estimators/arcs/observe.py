@@ -1,0 +1,169 @@
+"""What learners of arcs and chains share: parameters, data, and what is seen of words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from sapwood.arguments import as_items
+from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
+from sapwood.corpus.vocabulary import Vocabulary
+from sapwood.corpus.words import STYLES, UNKNOWN, as_sentence, signatures
+from sapwood.errors import CorpusError, SapwoodError
+from sapwood.estimators.base import Estimator
+from sapwood.estimators.parameters import (
+    ANYTHING,
+    at_least,
+    between,
+    one_of,
+    parameter,
+    positional,
+    whole,
+)
+from sapwood.models.arcs.dependency import TAG_COLUMNS, Seen
+
+MAX_STATES = 256
+PROJECTIONS = ("cca", "svd")
+SEEN = ("tags", "words", "both")
+
+
+class OfWords(Estimator):
+    """Learns hidden states of words."""
+
+    n_states: int = positional(
+        default=8, domain=whole(1, MAX_STATES), words="Hidden states of a word.", kw_only=False
+    )
+    min_count: int = parameter(
+        5, whole(1), "Words seen less often are taken for their class of unknown words."
+    )
+    style: str = parameter(
+        "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
+    )
+    seed: int = parameter(0, whole(0), "Of the random numbers that are drawn, if any.")
+
+
+class OfArcs(OfWords):
+    """Learns from dependency trees."""
+
+    seen: str = parameter("tags", one_of(SEEN), "What is seen of a word: tags, words or both.")
+    tag_column: str = parameter(
+        "upos", one_of(TAG_COLUMNS), "Which tags: universal ones, or those of the language."
+    )
+
+    def _see(self, trees: ArcBankLike) -> tuple[ArcBank, Seen]:
+        """The trees, and what this learner sees of their words."""
+        bank = as_arc_bank(trees)
+        if not len(bank):
+            msg = "no dependency trees: nothing can be learnt"
+            raise CorpusError(msg, hint="is the file empty?")
+        if bank.head.min() < 0:
+            msg = "some sentences have no heads"
+            raise CorpusError(msg, hint="give trees, not plain sentences")
+        tags = () if self.seen == "words" else getattr(bank, f"{self.tag_column}_names")
+        if self.seen == "tags":
+            return bank, Seen(tags, None, self.tag_column)
+        is_first = np.zeros(bank.n_tokens, np.int64)
+        is_first[bank.offsets[:-1]] = 1
+        pairs, n = np.unique(2 * bank.word.astype(np.int64) + is_first, return_counts=True)
+        counts = {(bank.words[pair // 2], bool(pair % 2)): int(times)
+                  for pair, times in zip(pairs.tolist(), n, strict=True)}  # fmt: skip
+        known = choose_vocabulary(counts, self.min_count, self.style)
+        return bank, Seen(tags, known, self.tag_column)
+
+
+class OfChains(OfWords):
+    """Learns from plain sentences."""
+
+    def _read(self, sentences: Iterable[Sequence[str]]) -> tuple[list[list[str]], Seen]:
+        """Lists of words, and what this learner sees of them."""
+        kept = [as_sentence(words) for words in as_items(sentences, "sentences, lists of words")]
+        if not kept:
+            msg = "no sentences: nothing can be learnt"
+            raise SapwoodError(msg, hint="give lists of words")
+        counts = Counter((word, not place) for words in kept for place, word in enumerate(words))
+        return kept, Seen((), choose_vocabulary(counts, self.min_count, self.style))
+
+
+class BySpectrum(Estimator):
+    """Learns from moments, by inverses of them."""
+
+    projection: str = parameter(
+        "cca",
+        one_of(PROJECTIONS),
+        "How symbols become vectors: `cca` of words and the words at the other ends of their arcs, "
+        "or `svd` of the counts themselves, in which rare words hardly count.",
+    )
+    power: float = parameter(
+        0.5,
+        between(0, 1, "(]"),
+        "Counts are taken to this power for the projection, so that no few pairs outweigh all "
+        "others; 1 for none.",
+    )
+    ridge: float = parameter(
+        0.3,
+        at_least(0),
+        "Correlations below this are left out of inverses, smoothly: with 0 the estimate is "
+        "consistent, with more it has less noise, and in the end words tell nothing of each other.",
+    )
+    shrinkage: float = parameter(
+        10.0,
+        at_least(0),
+        "C: a symbol seen n times is trusted n / (n + C), and tells nothing of the state for the "
+        "rest.",
+    )
+
+
+class ByEM(Estimator):
+    """Learns by EM."""
+
+    iterations: int = parameter(100, whole(1), "The most EM iterations.")
+    tolerance: float = parameter(
+        1e-4, at_least(0), "EM ends when an iteration gains less than this, in nats a word."
+    )
+    smoothing: float = parameter(
+        0.01,
+        between(0, 1),
+        "Added to every expected count, a prior: with 0, the likelihood itself never falls; else "
+        "its sum with the log of the prior.",
+    )
+    start: str = parameter(
+        "random",
+        one_of(("random", "spectral")),
+        "Where EM begins: from noise, or from the spectral estimate made into probabilities.",
+    )
+    on_iteration: Callable[[int, int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (iteration, states, log-likelihood) after every E-step.",
+        changes_model=False,
+    )
+
+
+def choose_vocabulary(
+    counts: dict[tuple[str, bool], int], min_count: int, style: str
+) -> Vocabulary:
+    """Words seen often enough, and the classes of all others that are seen often enough.
+
+    Parameters
+    ----------
+    counts
+        By word, and by whether it stands first in its sentence.
+
+    Examples
+    --------
+    >>> choose_vocabulary({("a", False): 9, ("xy", False): 1, ("uz", True): 2}, 3, "generic").classes
+    ('<unk-lower>', '<unk>')
+    """  # noqa: E501 - one statement, one line
+    total: Counter[str] = Counter()
+    for (word, _), n in counts.items():
+        total[word] += n
+    known = tuple(sorted(word for word, n in total.items() if n >= min_count))
+    classes: Counter[str] = Counter()
+    for (word, is_first), n in counts.items():
+        if total[word] < min_count:
+            for name in signatures(word, is_first=is_first, style=style):
+                classes[name] += n
+    kept = sorted(name for name, n in classes.items() if n >= min_count and name != UNKNOWN)
+    return Vocabulary(known, (*kept, UNKNOWN), style)

@@ -1,0 +1,1 @@
+"""Models of arcs between words: latent dependency trees, and chains."""

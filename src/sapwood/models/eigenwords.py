@@ -1,0 +1,152 @@
+"""`Eigenwords`: vectors of words, from the words that stand around them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.arguments import as_count, describe
+from sapwood.arrays import IntArray
+from sapwood.corpus.vocabulary import Vocabulary
+from sapwood.corpus.words import UNKNOWN, as_sentence, check_word
+from sapwood.errors import ModelFormatError
+from sapwood.models.kinds import FileContents, SavedModel, require_type
+from sapwood.models.latent_grammar import read_names, read_record, read_style
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Neighbour(NamedTuple):
+    """A word near another, and the cosine of the angle between their vectors."""
+
+    word: str
+    cosine: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Eigenwords(SavedModel):
+    """A vector for every word, known or not: an unknown word has that of its class.
+
+    Attributes
+    ----------
+    vocabulary
+        Words, then classes of unknown words by their shape.
+    vectors : [n, k]
+        One row a word; columns in falling order of what they tell.
+    strengths : [k]
+        Singular values, falling: canonical correlations, for CCA.
+    record
+        How they were made.
+
+    Examples
+    --------
+    >>> known = Vocabulary(("cat", "dog", "of"), ("<unk>",), "generic")
+    >>> vectors = np.array([[1, 0.1], [1, 0.2], [-1, 1], [0, 1]], np.float32)
+    >>> words = Eigenwords(known, vectors, np.ones(2, np.float32))
+    >>> words.nearest("cat", 1)[0].word
+    'dog'
+    >>> words.of(["a", "dog"]).tolist()
+    [[0.0, 1.0], [1.0, 0.20000000298023224]]
+    """
+
+    vocabulary: Vocabulary
+    vectors: Vectors
+    strengths: Vectors
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_type(self.vectors, "vectors", np.float32, 2)
+        require_type(self.strengths, "strengths", np.float32, 1)
+        n, k = self.vectors.shape
+        if n != len(self.vocabulary) or k != len(self.strengths):
+            msg = (
+                f"vectors are of shape {self.vectors.shape}, expected "
+                f"({len(self.vocabulary)}, {len(self.strengths)})"
+            )
+            raise ModelFormatError(msg)
+        if UNKNOWN not in self.vocabulary.classes:
+            msg = f"the class {UNKNOWN} is missing, which any word belongs to"
+            raise ModelFormatError(msg)
+        if not (np.isfinite(self.vectors).all() and np.isfinite(self.strengths).all()):
+            msg = "vectors have numbers that are not finite"
+            raise ModelFormatError(msg)
+
+    def __repr__(self) -> str:
+        return f"<Eigenwords: {len(self.vocabulary.words):,} words, dimension {self.dimension}>"
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+        return int(self.vectors.shape[1])
+
+    def of(self, words: Sequence[str]) -> Vectors:
+        """Vectors of the words of a sentence, [n, k]; at its start, capitals tell little."""
+        return np.asarray(self.vectors[self.vocabulary.rows(as_sentence(words))])
+
+    def knows(self, word: str) -> bool:
+        """Whether a word has a vector of its own."""
+        return word in self.vocabulary.numbers and word not in self.vocabulary.classes
+
+    def nearest(self, word: str, n: int = 10) -> list[Neighbour]:
+        """The words whose vectors point most nearly the same way, nearest first.
+
+        Directions count by how much they tell, their strengths.
+
+        Parameters
+        ----------
+        word
+            Any; one that is not known has the neighbours of its class.
+        """
+        check_word(word, "nearest")
+        row = self.vocabulary.row(word, is_first=False)
+        cosines = self._units @ self._units[row]
+        cosines[row] = -np.inf
+        cosines[len(self.vocabulary.words) :] = -np.inf  # classes are no words
+        best = _largest(cosines, as_count(n, "n"))
+        return [Neighbour(self.vocabulary.words[x], float(cosines[x])) for x in best.tolist()]
+
+    def similar_spelling(self, word: str) -> list[str]:
+        """Known words that are written nearly so, for messages."""
+        return difflib.get_close_matches(word, self.vocabulary.words, 3)
+
+    @cached_property
+    def _units(self) -> Vectors:
+        scaled = self.vectors * self.strengths
+        lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+        return np.asarray(scaled / np.where(lengths > 0, lengths, 1.0), np.float32)
+
+    def to_file(self) -> FileContents:
+        """Vectors, and the words that they belong to."""
+        known = self.vocabulary
+        header = {
+            "words": list(known.words), "classes": list(known.classes), "style": known.style,
+            "record": self.record,
+        }  # fmt: skip
+        return FileContents({"vectors": self.vectors, "strengths": self.strengths}, header)
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The vectors of a file."""
+        arrays, header = contents
+        words, classes = (read_names(header[name], name) for name in ("words", "classes"))
+        if len(set(words + classes)) < len(words) + len(classes):
+            msg = f"a word is listed twice among {describe(words[:3])}"
+            raise ModelFormatError(msg)
+        known = Vocabulary(words, classes, read_style(header["style"]))
+        record = read_record(header.get("record", {}))
+        return cls(known, arrays["vectors"], arrays["strengths"], record)
+
+
+def _largest(values: npt.NDArray[Any], n: int) -> IntArray:
+    """Places of the n largest numbers, falling, without those that are -inf."""
+    n = min(n, int(np.isfinite(values).sum()))
+    if not n:
+        return np.empty(0, np.int64)
+    some = np.argpartition(-values, n - 1)[:n]
+    return np.asarray(some[np.lexsort((some, -values[some]))])

@@ -1,0 +1,368 @@
+"""Section 3 of DEP, made exact: exact moments give exact weights of trees of every shape.
+
+Notation
+--------
+    pi, T_L, T_R, O   a random model, k = 3, n = 8; no state is stationary
+    shapes            heads from 1, 0 for the root; moments are pooled over all of them, so that the
+                      states of heads, children and roots are all different
+    U, G = U' O       a projection, and what it makes of the states
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sapwood.decompose.arcs import Operators, diagonal_form, regular_inverse
+from sapwood.estimators.arcs.spectral import (
+    Projection,
+    Solved,
+    project_symbols,
+    range_symbols,
+    solve_arcs,
+    solve_chain,
+)
+from sapwood.models.arcs.latent import LatentArcs, SeenTrees, pack_trees
+from sapwood.moments.arcs import ArcCounts, ChainSums, TripleSums
+from sapwood.reference import latent_arcs as listing
+
+K, N = 3, 8
+# Inverses of matrices with condition numbers up to some thousands; measured: 1e-12.
+EXACT = 1e-8
+WRONG = 1e-2  # what is not exact is far from it
+
+Array = np.ndarray
+Shape = list[int]
+
+# what trees are counted in: heads with children on both sides in several places and depths
+POOLED: list[Shape] = [[2, 0, 2], [2, 4, 2, 0, 4], [0, 3, 1, 3], [3, 3, 0, 3, 4, 4], [2, 0], [0]]
+# what trees are weighed: words with 0 to 4 children, on one side or both
+WEIGHED: list[Shape] = [
+    [0], [0, 1], [2, 0], [2, 0, 2], [0, 1, 1], [3, 3, 0], [2, 0, 2, 2], [3, 3, 0, 3, 3],
+    [5, 5, 5, 5, 0], [0, 1, 1, 1, 1], [2, 4, 2, 0, 4], [0, 1, 2, 3, 4], [4, 1, 2, 0],
+]  # fmt: skip
+
+
+def table(rng: np.random.Generator, rows: int, columns: int) -> Array:
+    return rng.dirichlet(np.full(rows, 0.7), columns).T
+
+
+@cache
+def random_model(seed: int) -> LatentArcs:
+    """Drawn again until its states can be told apart."""
+    rng = np.random.default_rng(seed)
+    while True:
+        steps = np.stack([table(rng, K, K) for _ in range(2)])
+        symbols = table(rng, N, K)
+        values = [np.linalg.svd(each, compute_uv=False)[-1] for each in (*steps, symbols)]
+        if min(values) > 0.15:
+            pi = rng.dirichlet(np.ones(K))
+            return LatentArcs(pi, steps, np.ascontiguousarray(symbols), np.array([0, N]))
+
+
+def marginals(model: LatentArcs, shape: Shape) -> Array:
+    """States of each word of a tree, [n, k], nothing seen."""
+    found = np.zeros((len(shape), K))
+    done: set[int] = set()
+    while len(done) < len(shape):
+        for i, head in enumerate(shape):
+            if i in done or (head and head - 1 not in done):
+                continue
+            above = model.root if head == 0 else model.steps[int(i > head - 1)] @ found[head - 1]
+            found[i] = above
+            done.add(i)
+    return found
+
+
+class Exact(NamedTuple):
+    counts: ArcCounts
+    sums: TripleSums
+
+
+def exact_sums(model: LatentArcs, shapes: list[Shape], U: Array) -> TripleSums:  # noqa: N803
+    """The expected sums over triples, by the formulas of the notation, summed over heads."""
+    o, k = model.symbols, U.shape[1]
+    total = TripleSums.zero(k, N)
+    for shape in shapes:
+        states = marginals(model, shape)
+        for h in range(len(shape)):
+            n_left = sum(head == h + 1 and i < h for i, head in enumerate(shape))
+            n_right = sum(head == h + 1 and i > h for i, head in enumerate(shape))
+            n = n_left * n_right
+            left, right = (U.T @ o @ step for step in model.steps)  # given the head's state
+            nu, head = n * states[h], U.T @ o
+            total = total + TripleSums(
+                float(n), left @ nu, right @ nu, (head * nu) @ left.T, (head * nu) @ right.T,
+                (left * nu) @ right.T, np.einsum("ah,bh,ch,h->abc", head, left, right, nu),
+                np.einsum("xh,bh,ch,h->xbc", o, left, right, nu),
+            )  # fmt: skip
+    return total
+
+
+def exact_counts(model: LatentArcs, shapes: list[Shape]) -> ArcCounts:
+    symbols, roots, pairs = np.zeros(N), np.zeros(N), np.zeros((2, N, N))
+    o = model.symbols
+    for shape in shapes:
+        states = marginals(model, shape)
+        symbols += (o @ states.T).sum(axis=1)
+        for i, head in enumerate(shape):
+            if head == 0:
+                roots += o @ states[i]
+            else:
+                side = int(i > head - 1)
+                pairs[side] += (o * states[head - 1]) @ (o @ model.steps[side]).T
+    left, right = map(sparse.csr_array, pairs)
+    return ArcCounts(float(len(shapes)), symbols, roots, left, right)
+
+
+def as_tables(solved: Solved) -> LatentArcs:
+    steps, operators = solved.operators
+    parts = (solved.root, steps, solved.symbols, np.array([0, N]), np.eye(K)[0], operators)
+    return LatentArcs(*(np.ascontiguousarray(part) for part in parts))
+
+
+def weighed_trees(rng: np.random.Generator, shapes: list[Shape] = WEIGHED) -> SeenTrees:
+    """Each shape with four draws of symbols."""
+    heads = [shape for shape in shapes for _ in range(4)]
+    return pack_trees(heads, [rng.integers(0, N, len(shape)) for shape in heads])
+
+
+def weights(model: LatentArcs, trees: SeenTrees) -> Array:
+    logs, signs = model.signed_log_weights(trees)
+    return np.asarray(signs * np.exp(logs))
+
+
+def true_weights(model: LatentArcs, trees: SeenTrees) -> Array:
+    """By listing all states of all words."""
+    found = []
+    for t in range(trees.n_trees):
+        rows = slice(trees.offsets[t], trees.offsets[t + 1])
+        heads = tuple((trees.head[rows] - 1).tolist())
+        tables = (model.root, model.steps, model.symbols)
+        found.append(listing.tree_weight(heads, trees.seen[rows].tolist(), tables))
+    return np.array(found)
+
+
+def error(estimate: LatentArcs, model: LatentArcs, seed: int = 1) -> float:
+    """Largest relative error of the weights of all shapes."""
+    trees = weighed_trees(np.random.default_rng(seed))
+    truth = true_weights(model, trees)
+    return float(np.abs(weights(estimate, trees) / truth - 1).max())
+
+
+def projections(model: LatentArcs, seed: int) -> dict[str, Projection]:
+    counts = exact_counts(model, POOLED)
+    own = {how: project_symbols(counts, K, how) for how in ("cca", "svd")}
+    return own | {"any": any_projection(np.random.default_rng(seed))}
+
+
+def any_projection(rng: np.random.Generator) -> Projection:
+    """A constant, and vectors from nowhere."""
+    U = np.hstack([np.ones((N, 1)), rng.standard_normal((N, K - 1))])  # noqa: N806
+    return Projection(U, np.ones(K), np.ones(N))
+
+
+# -- trees ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("symbols_from", ["arcs", "triples"])
+def test_exact_moments_give_exact_weights_of_all_shapes(seed: int, symbols_from: str) -> None:
+    """With U any projection that keeps the states apart, even one drawn from nowhere."""
+    model = random_model(seed)
+    counts = exact_counts(model, POOLED)
+    for found in projections(model, seed).values():
+        sums = exact_sums(model, POOLED, found.U)
+        assert error(as_tables(solve_arcs(counts, sums, found, 0.0, symbols_from)), model) < EXACT
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_of_all_symbols_sum_to_one(seed: int) -> None:
+    model = random_model(seed)
+    found = projections(model, seed)["cca"]
+    solved = solve_arcs(
+        exact_counts(model, POOLED), exact_sums(model, POOLED, found.U), found, 0.0, "arcs"
+    )
+    rows = list(product(range(N), repeat=3))
+    trees = pack_trees([[2, 0, 2]] * len(rows), rows)
+    assert weights(as_tables(solved), trees).sum() == pytest.approx(1.0, abs=EXACT)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_states_come_back_from_any_basis(seed: int) -> None:
+    """The basis is undone up to the order of states."""
+    model = random_model(seed)
+    angle = np.arange(K) * 2 * np.pi / K + seed  # a basis far from degenerate
+    G = np.stack([np.ones(K), np.cos(angle), np.sin(angle)])  # noqa: N806
+    moved = model.in_basis(G)
+    assert error(moved, model) < EXACT
+    assert moved.product is not None
+    operators = Operators(moved.steps, moved.product)
+    form = diagonal_form(moved.root, moved.symbols, operators, np.random.default_rng(0))
+    order = [int(np.abs(form.symbols - column[:, None]).sum(axis=0).argmin())
+             for column in model.symbols.T]  # fmt: skip
+    assert sorted(order) == list(range(K))
+    np.testing.assert_allclose(form.symbols[:, order], model.symbols, atol=EXACT)
+    np.testing.assert_allclose(form.root[order], model.root, atol=EXACT)
+    np.testing.assert_allclose(form.steps[:, order][:, :, order], model.steps, atol=EXACT)
+
+
+# -- the formulas as printed ----------------------------------------------------------------------
+
+
+def printed_tables(model: LatentArcs, shapes: list[Shape], U: Array, *, mu: bool) -> LatentArcs:  # noqa: N803
+    """c_1 and c_inf from one mean of all words, if `mu`; else D by a child instead of the head."""
+    sums, counts = exact_sums(model, shapes, U).moments(), exact_counts(model, shapes)
+    inverse = {name: regular_inverse(getattr(sums, name), 0.0)
+               for name in ("head_left", "head_right")}  # fmt: skip
+    steps = np.stack([sums.left_right @ inverse["head_right"],
+                      sums.left_right.T @ inverse["head_left"]])  # fmt: skip
+    third = sums.third if mu else sums.third.transpose(1, 0, 2)
+    D = regular_inverse(steps[0], 0.0) @ third @ inverse["head_right"]  # noqa: N806
+    mean = counts.symbols @ U / counts.symbols.sum()
+    root = mean if mu else counts.roots @ U / counts.n_trees
+    end = (mean if mu else sums.right) @ inverse["head_right"]
+    symbols = range_symbols(Projection(U, np.ones(K), np.ones(N)))
+    return LatentArcs(root, steps, symbols, np.array([0, N]), end, np.ascontiguousarray(D))
+
+
+def plain_svd(model: LatentArcs) -> Array:
+    """Left singular vectors of the counts of pairs, whose range is that of the emissions."""
+    counts = exact_counts(model, POOLED)
+    pairs = np.hstack([counts.left.toarray(), counts.right.toarray()])
+    return np.linalg.svd(pairs)[0][:, :K]
+
+
+def stationary_model(seed: int) -> LatentArcs:
+    """Both steps keep the states of the root, so that every word has them."""
+    model = random_model(seed)
+    values, vectors = np.linalg.eig(model.steps[0])
+    pi = np.real(vectors[:, np.argmax(np.real(values))])
+    pi = np.abs(pi) / np.abs(pi).sum()
+    # the reversed chain keeps the same states and is another table
+    other = (model.steps[0] * pi).T / pi
+    return LatentArcs(pi, np.stack([model.steps[0], other]), model.symbols, model.column_start)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_mean_for_all_words_needs_stationary_states(seed: int) -> None:
+    for model, is_exact in ((stationary_model(seed), True), (random_model(seed), False)):
+        found = error(printed_tables(model, POOLED, plain_svd(model), mu=True), model)
+        assert found < EXACT if is_exact else found > WRONG
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_head_is_what_is_contracted(seed: int) -> None:
+    model = random_model(seed)
+    assert error(printed_tables(model, POOLED, plain_svd(model), mu=False), model) > WRONG
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_symbols_from_the_range_need_the_range_of_the_emissions(seed: int) -> None:
+    """D((U'DU)^-1 U'D delta_x) is exact where D U has the range of the emissions, as of CCA."""
+    model = random_model(seed)
+    counts = exact_counts(model, POOLED)
+    for name, found in projections(model, seed).items():
+        sums = exact_sums(model, POOLED, found.U)
+        solved = solve_arcs(counts, sums, found, 0.0, "range")
+        worst = error(as_tables(solved), model)
+        assert worst < EXACT if name == "cca" else worst > WRONG
+    # the weight D belongs to U: CCA's without its D is not exact
+    cca = projections(model, seed)["cca"]._replace(weight=np.ones(N))
+    solved = solve_arcs(counts, exact_sums(model, POOLED, cca.U), cca, 0.0, "range")
+    assert error(as_tables(solved), model) > WRONG
+
+
+# -- samples --------------------------------------------------------------------------------------
+
+
+def median_error(model: LatentArcs, n: int, seed: int) -> float:
+    """Of tree weights, relative, learnt from n trees of a head and two children."""
+    drawn = model.sample(
+        pack_trees([[2, 0, 2]], [[0, 0, 0]])._replace(
+            offsets=np.arange(n + 1) * 3, head=np.tile(np.array([2, 0, 2], np.int32), n),
+            seen=np.zeros((3 * n, 1), np.int32),
+        ), np.random.default_rng(seed),
+    )  # fmt: skip
+    counts = ArcCounts.of(drawn, N)
+    found = project_symbols(counts, K, "cca")
+    sums = sum((TripleSums.of(part, found.U) for part in drawn.shards(60_000)), TripleSums.zero(K))
+    solved = solve_arcs(counts, sums, found, 0.0, "arcs")
+    shapes = [[2, 0, 2], [0, 1], [2, 0]]
+    trees = weighed_trees(np.random.default_rng(3), shapes)
+    return float(np.median(np.abs(weights(as_tables(solved), trees)
+                                  / true_weights(model, trees) - 1)))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("n", "most"),
+    [
+        # twice what was measured before, over models and trees of this size
+        (10_000, 2 * 0.106),
+        (100_000, 2 * 0.043),
+        pytest.param(1_000_000, 2 * 0.010, marks=pytest.mark.slow),
+    ],
+)
+def test_sampled_errors_fall(n: int, most: float) -> None:
+    found = [median_error(random_model(seed), n, seed) for seed in range(6)]
+    assert np.median(found) < most
+    assert np.median(found) > most / 1000  # samples are not exact moments
+
+
+# -- chains ---------------------------------------------------------------------------------------
+
+
+def exact_chain(model: LatentArcs, lengths: list[int], U: Array) -> tuple[ArcCounts, ChainSums]:  # noqa: N803
+    """Expected sums over three words in a row, pooled over all places of sentences."""
+    o, step, k = model.symbols, model.steps[0], U.shape[1]
+    shapes = [list(range(n)) for n in lengths]
+    two = LatentArcs(model.root, np.stack([step, step]), o, model.column_start)
+    total = ChainSums(0.0, np.zeros(k), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k, k)))
+    g = U.T @ o
+    for shape in shapes:
+        states = marginals(two, shape)
+        for nu in states[: max(len(shape) - 2, 0)]:
+            second, first = g @ step * nu, g  # both given the first state
+            total = total + ChainSums(
+                1.0, g @ nu, second @ first.T, (g @ step @ step * nu) @ first.T,
+                np.einsum("ag,gh,cg,bh,h->acb", g, step, g @ step, g, nu),
+            )  # fmt: skip
+    return exact_counts(two, shapes), total
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_exact_moments_give_exact_chains(seed: int) -> None:
+    full = random_model(seed)
+    model = LatentArcs(full.root, full.steps[1:], full.symbols, full.column_start)
+    rng = np.random.default_rng(seed)
+    counts, _ = exact_chain(model, [3, 4, 6], np.eye(N))
+    for found in (project_symbols(counts, K, "cca"),
+                  any_projection(rng)):  # fmt: skip
+        _, sums = exact_chain(model, [3, 4, 6], found.U)
+        estimate = as_tables(solve_chain(counts, sums, found, 0.0))
+        trees = weighed_trees(rng, [list(range(n)) for n in (1, 2, 3, 4, 5)])
+        two = LatentArcs(full.root, full.steps[[1, 1]], full.symbols, full.column_start)
+        np.testing.assert_allclose(weights(estimate, trees), true_weights(two, trees), rtol=EXACT)
+
+
+@pytest.mark.parametrize(("n", "most"), [(10_000, 0.2), (100_000, 0.08)])
+def test_sampled_chains_come_near(n: int, most: float) -> None:
+    found = []
+    for seed in range(4):
+        full = random_model(seed)
+        model = LatentArcs(full.root, full.steps[1:], full.symbols, full.column_start)
+        head = np.tile(np.arange(4, dtype=np.int32), n)
+        empty = SeenTrees(np.arange(n + 1) * 4, head, np.zeros((4 * n, 1), np.int32))
+        drawn = model.sample(empty, np.random.default_rng(seed))
+        counts = ArcCounts.of(drawn, N)
+        U = project_symbols(counts, K, "cca")  # noqa: N806
+        estimate = as_tables(solve_chain(counts, ChainSums.of(drawn, U.U), U, 0.0))
+        trees = weighed_trees(np.random.default_rng(3), [[0, 1], [0, 1, 2]])
+        two = LatentArcs(full.root, full.steps[[1, 1]], full.symbols, full.column_start)
+        found.append(np.median(np.abs(weights(estimate, trees) / true_weights(two, trees) - 1)))
+    assert np.median(found) < most
