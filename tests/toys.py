@@ -22,6 +22,7 @@ from sapwood.inference.charts import ParseForest, posteriors, pruned_forests
 from sapwood.inference.prepared import prepare
 from sapwood.models.coarse import project
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
+from sapwood.models.strings.weighted_grammar import WeightedGrammar
 from sapwood.reference.enumerate import Node
 
 ORDINARY = (1.0, 0.5, 0.25, 0.1, 0.9, 3.0, 1e-3, 0.0)
@@ -261,3 +262,15 @@ def parse_forest(
         posteriors(prepared, left) for left in pruned_forests(prepared, words, threshold, beam)
     )
     return next((parsed for parsed in found if parsed is not None), None)
+
+
+def strings_grammar(n: int, d: int, seed: int) -> WeightedGrammar:
+    """A random PCFG without labels whose strings end with probability 1 and in good time."""
+    rng = np.random.default_rng(seed)
+    stop = rng.uniform(0.6, 0.8, n)
+    words, pairs = rng.dirichlet(np.ones(d), n), rng.dirichlet(np.ones(n * n), n)
+    binary = ((1 - stop)[:, None] * pairs).reshape(n, n, n)
+    symbols = tuple("abcdefghij"[:d])
+    return WeightedGrammar(
+        symbols, rng.dirichlet(np.ones(n)), (stop[:, None] * words).T.copy(), binary
+    )

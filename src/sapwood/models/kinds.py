@@ -36,7 +36,9 @@ HOMES = {
     "FeatureGrammar": "sapwood.models.ensemble",
     "HiddenMarkovModel": "sapwood.models.arcs.dependency",
     "LatentGrammar": "sapwood.models.latent_grammar",
+    "SequenceModel": "sapwood.models.strings.sequence_model",
     "UniformTreeModel": "sapwood.models.uniform_trees",
+    "WeightedGrammar": "sapwood.models.strings.weighted_grammar",
 }
 
 

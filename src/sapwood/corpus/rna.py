@@ -1,0 +1,151 @@
+"""RNA secondary structures: dot-bracket text, and trees that grammars learn from.
+
+    >name                     (P (Q (O G) (S (U A) (S (U A) (U A)))) (C C))
+    GAAAC
+    (...)
+
+Trees are binary. A pair is `P`, of `Q` and the closing base; `Q` is the opening base and all that
+the pair encloses. What stands side by side is `S`, right-branching. So the brackets alone, without
+labels, tell the pairs: of a pair node, the right child is a base, the left child is not, and the
+left child's left child is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from sapwood.corpus.bracketed import Bracketed, bracket
+from sapwood.corpus.tree import Tree
+from sapwood.errors import CorpusError
+
+HINT = "a record is a line >NAME, the bases, and a line of ( ) and . of the same length"
+OPEN, CLOSE, FREE = "()."
+
+
+class Structure(NamedTuple):
+    """A sequence of bases with its pairs in dot-bracket form."""
+
+    name: str
+    bases: str
+    pairs: str
+
+
+def read_structures(lines: Iterable[str], file: str | None = None) -> Iterator[Structure]:
+    """Records of three lines: `>name`, bases, dots and brackets.
+
+    Raises
+    ------
+    CorpusError
+        For a record that is cut short, of two lengths, with other signs, or unbalanced.
+
+    Examples
+    --------
+    >>> list(read_structures([">x", "GAAAC", "(...)"]))
+    [Structure(name='x', bases='GAAAC', pairs='(...)')]
+    """
+    record: list[str] = []
+    number = 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        record.append(line.strip())
+        if len(record) == 1 and not record[0].startswith(">"):
+            msg = f"expected a name such as >x, found {record[0][:40]!r}"
+            raise CorpusError(msg, file=file, line=number, hint=HINT)
+        if len(record) == 3:
+            name, bases, pairs = record
+            yield _check(Structure(name[1:], bases, pairs.split()[0]), file, number)
+            record = []
+    if record:
+        msg = f"the record {record[0][:40]} ends after {len(record)} of its 3 lines"
+        raise CorpusError(msg, file=file, line=number, hint=HINT)
+
+
+def _check(found: Structure, file: str | None, line: int) -> Structure:
+    if len(found.bases) != len(found.pairs):
+        msg = f"{len(found.bases)} bases with {len(found.pairs)} signs of pairs"
+        raise CorpusError(msg, file=file, line=line, hint=HINT)
+    depth = 0
+    for column, sign in enumerate(found.pairs, 1):
+        if sign not in (OPEN, CLOSE, FREE):
+            msg = f"the sign {sign!r} stands for no pair"
+            hint = "only ( ) and . are read; leave pseudoknots out"
+            raise CorpusError(msg, file=file, line=line, column=column, hint=hint)
+        depth += (sign == OPEN) - (sign == CLOSE)
+        if depth < 0:
+            msg = "a closing bracket without an opening one"
+            raise CorpusError(msg, file=file, line=line, column=column, hint=HINT)
+    if depth:
+        msg = f"{depth} opening brackets are not closed"
+        raise CorpusError(msg, file=file, line=line, hint=HINT)
+    return found
+
+
+def structure_tree(bases: str, pairs: str) -> Tree:
+    """The tree of a structure; two bases paired side by side enclose nothing, and are left free.
+
+    Examples
+    --------
+    >>> print(structure_tree("GAC", "(.)"))
+    (P (Q (O G) (U A)) (C C))
+    """
+    opened: list[list[Tree]] = [[]]  # what stands side by side, at each depth
+    starts: list[int] = []
+    for place, (base, sign) in enumerate(zip(bases, pairs, strict=True)):
+        if sign == OPEN:
+            opened.append([])
+            starts.append(place)
+        elif sign == FREE:
+            opened[-1].append(Tree("U", base))
+        else:
+            inner, first = opened.pop(), bases[starts.pop()]
+            if inner:
+                pair = Tree("P", (Tree("Q", (Tree("O", first), _sequence(inner))), Tree("C", base)))
+                opened[-1].append(pair)
+            else:
+                opened[-1] += [Tree("U", first), Tree("U", base)]
+    return _sequence(opened[0])
+
+
+def _sequence(items: Sequence[Tree]) -> Tree:
+    tree = items[-1]
+    for item in reversed(items[:-1]):
+        tree = Tree("S", (item, tree))
+    return tree
+
+
+def tree_structure(tree: Tree | Bracketed) -> tuple[str, str]:
+    """Bases and dot-brackets of a tree; labels are not looked at.
+
+    Examples
+    --------
+    >>> tree_structure(structure_tree("AGAACA", ".(..)."))
+    ('AGAACA', '.(..).')
+    """
+    found = tree if isinstance(tree, Bracketed) else bracket(tree)[0]
+    signs = [FREE] * len(found.words)
+    split = {(i, j): k for i, k, j in found.splits}
+    for i, k, j in found.splits:
+        # (Q C) with Q = (O inside): the right child is a base, the left one begins with one
+        if j - k == 1 and k - i > 1 and split[i, k] == i + 1:
+            signs[i], signs[j - 1] = OPEN, CLOSE
+    return "".join(found.words), "".join(signs)
+
+
+def base_pairs(pairs: str) -> set[tuple[int, int]]:
+    """Places that are paired.
+
+    Examples
+    --------
+    >>> sorted(base_pairs("(()).()"))
+    [(0, 3), (1, 2), (5, 6)]
+    """
+    opened: list[int] = []
+    found = set()
+    for place, sign in enumerate(pairs):
+        if sign == OPEN:
+            opened.append(place)
+        elif sign == CLOSE:
+            found.add((opened.pop(), place))
+    return found

@@ -1,0 +1,3 @@
+"""Models of plain strings: weighted grammars without labels, and weighted automata."""
+
+KINDS = ("SequenceModel", "WeightedGrammar")
