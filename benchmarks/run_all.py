@@ -44,6 +44,9 @@ PLAN = (
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),
     ("latent_dependencies.py", ("--states", "1,8", "--copies", "1,10"), ()),
+    ("hankel.py", ("--targets", "2", "--repeats", "2", "--em-iterations", "40"), ()),
+    ("hankel_tags.py", ("--factors", "0.0005", "--states", "5"), ()),
+    ("hankel_rna.py", ("--train", "300", "--dev", "40", "--methods", "pcfg:1", "--wcfg", "4"), ()),
 )
 
 

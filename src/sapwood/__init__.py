@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from sapwood.estimators.pcfg import PCFG as PCFG
     from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
     from sapwood.estimators.spectral import SpectralLPCFG as SpectralLPCFG
+    from sapwood.estimators.strings.em_wcfg import EMWCFG as EMWCFG
+    from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG as SpectralWCFG
+    from sapwood.estimators.strings.spectral_wfa import SpectralWFA as SpectralWFA
+    from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG as UnsupervisedWCFG
     from sapwood.estimators.unmix_dep_ies import UnmixDEPIES as UnmixDEPIES
     from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.inference.parser import Parser as Parser
@@ -55,6 +59,8 @@ if TYPE_CHECKING:
     from sapwood.models.from_text import bundled_grammar as bundled_grammar
     from sapwood.models.kinds import load as load
     from sapwood.models.latent_grammar import LatentGrammar as LatentGrammar
+    from sapwood.models.strings.sequence_model import SequenceModel as SequenceModel
+    from sapwood.models.strings.weighted_grammar import WeightedGrammar as WeightedGrammar
 
 __version__ = "0.1.0"
 
@@ -68,6 +74,7 @@ _HOMES = {
     "EMDependency": "sapwood.estimators.arcs.em",
     "EMHMM": "sapwood.estimators.arcs.em",
     "EMLPCFG": "sapwood.estimators.em",
+    "EMWCFG": "sapwood.estimators.strings.em_wcfg",
     "Eigenwords": "sapwood.models.eigenwords",
     "Ensemble": "sapwood.models.ensemble",
     "EnsembleLPCFG": "sapwood.estimators.ensemble",
@@ -79,15 +86,20 @@ _HOMES = {
     "Parser": "sapwood.inference.parser",
     "PivotLPCFG": "sapwood.estimators.pivot",
     "SapwoodError": "sapwood.errors",
+    "SequenceModel": "sapwood.models.strings.sequence_model",
     "SpanCRF": "sapwood.estimators.crf",
     "SpectralDependency": "sapwood.estimators.arcs.spectral",
     "SpectralHMM": "sapwood.estimators.arcs.spectral",
     "SpectralLPCFG": "sapwood.estimators.spectral",
+    "SpectralWCFG": "sapwood.estimators.strings.spectral_wcfg",
+    "SpectralWFA": "sapwood.estimators.strings.spectral_wfa",
     "Transform": "sapwood.corpus.transform",
     "Tree": "sapwood.corpus.tree",
     "Treebank": "sapwood.corpus.treebank",
     "UnmixDEPIES": "sapwood.estimators.unmix_dep_ies",
     "UnmixPCFGIE": "sapwood.estimators.unmix_pcfg_ie",
+    "UnsupervisedWCFG": "sapwood.estimators.strings.unsupervised_wcfg",
+    "WeightedGrammar": "sapwood.models.strings.weighted_grammar",
     "WordEmbedding": "sapwood.estimators.eigenwords",
     "bundled_grammar": "sapwood.models.from_text",
     "bundled_treebank": "sapwood.corpus.treebank",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.toys import strings_grammar
 
 import sapwood as sw
 from sapwood.estimators.arcs.observe import OfArcs, OfChains
@@ -20,6 +21,7 @@ from sapwood.estimators.base import Estimator, TreebankEstimator
 from sapwood.estimators.eigenwords import WordEmbedding
 from sapwood.estimators.registry import METHODS
 from sapwood.estimators.shared_parameters import OfHiddenTrees
+from sapwood.estimators.strings.shared import OfBrackets, OfStrings
 from sapwood.models.kinds import HOMES, SavedModel
 from sapwood.models.uniform_trees import UniformTreeModel
 
@@ -27,10 +29,14 @@ N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters
 OWN: dict[str, dict[str, Any]] = {
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
+    "EMWCFG": {"iterations": 3, "starts": 1},
     "PivotLPCFG": {"iterations": 0},
     "WordEmbedding": {"dimension": 3},
+    "SpectralWCFG": {"basis": 0.02},
+    "SpectralWFA": {"basis": 0.5},
     "UnmixDEPIES": {"iterations": 20, "refine": "em", "max_length": 4},
     "UnmixPCFGIE": {"iterations": 500, "refine": "em", "max_length": 3},
+    "UnsupervisedWCFG": {"solver": "direct"},
 }
 
 
@@ -63,6 +69,18 @@ def arcs() -> list[Any]:
     return out
 
 
+@cache
+def strings() -> list[list[str]]:
+    """Strings of a grammar with two states."""
+    return [list(x.words) for x in strings_grammar(2, 2, seed=5).sample_brackets(400)]
+
+
+@cache
+def brackets() -> list[sw.Tree]:
+    """The same with their brackets."""
+    return strings_grammar(2, 2, seed=5).sample(400)
+
+
 # base class: what its estimators learn from
 DATA: dict[type[Estimator], Callable[[], Any]] = {
     TreebankEstimator: bank,
@@ -70,6 +88,8 @@ DATA: dict[type[Estimator], Callable[[], Any]] = {
     OfArcs: arcs,
     OfChains: lambda: sentences()[4000:8100:10],
     WordEmbedding: lambda: [tree.words() for tree in bank()],
+    OfBrackets: brackets,
+    OfStrings: strings,
 }
 
 

@@ -16,6 +16,7 @@ from sapwood.outputs import Input
 
 if TYPE_CHECKING:
     from sapwood.models.ensemble import Model
+    from sapwood.models.strings.string_model import StringModel
 
 BUNDLED = "bundled"
 STDIN = "-"
@@ -48,6 +49,17 @@ def load_any(name: str) -> Any:
     from sapwood.models.kinds import load
 
     return load(Path(name).expanduser())
+
+
+def load_strings_model(name: str) -> StringModel:
+    """The model of strings that a user names."""
+    from sapwood.models.strings.string_model import StringModel
+
+    model = load_any(name)
+    if not isinstance(model, StringModel):
+        msg = f"{name}: holds a {type(model).__name__}, expected a weighted grammar or automaton"
+        raise ModelFormatError(msg, hint="name a file that `sapwood hankel learn` wrote")
+    return model
 
 
 def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:

@@ -85,6 +85,18 @@ def plot_spectrum(path: Path, rows: list[dict[str, Any]]) -> None:
     _save(figure, path)
 
 
+def plot_curves(
+    path: Path, curves: dict[str, list[tuple[float, float]]], xlabel: str, ylabel: str
+) -> None:
+    """Curves by name, on log-log scales."""
+    figure, axes = _canvas(xlabel, ylabel)
+    for place, (name, points) in enumerate(curves.items()):
+        marker = MARKERS[place % len(MARKERS)]
+        axes.loglog(*zip(*sorted(points), strict=True), marker=marker, label=name)
+    axes.legend(frameon=False)
+    _save(figure, path)
+
+
 def plot_reliability(path: Path, found: dict[str, Any]) -> None:
     """Share of right phrases against their probability, and below how many there are."""
     from matplotlib.figure import Figure

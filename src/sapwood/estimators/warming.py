@@ -17,6 +17,7 @@ from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.pivot import PivotLPCFG
 from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.estimators.strings.em_wcfg import EMWCFG
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser
 from sapwood.kernels.border import all_kernels
@@ -63,6 +64,11 @@ def warm_up() -> None:
     ):  # fmt: skip
         _use(learner.fit(bank).model_)
     _use(grammar_from_text(_TINY))
+    trees, strings = [Tree.parse("(X (X a) (X b))")], [["a", "b", "a"]]
+    for data in (trees, strings):
+        found = EMWCFG(1, iterations=1).fit(data).model_
+        found.best_brackets(strings[0])
+        found.values(strings)
     half, rows, ones = np.full((2, 2), 0.5), np.zeros((1, 3), np.int64), np.ones(1)
     for family, tables in (
         ("pcfg-ie", {"root": half[0], "child": half, "words": half}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import claim_stdin, input_files
+from sapwood.cli.inputs import claim_stdin, input_files, read_lines
 from sapwood.cli.reading import Reading
 from sapwood.cli.tables import show, table_lines
 from sapwood.errors import count
@@ -26,11 +27,14 @@ Examples:
   sapwood data convert tiger.xml -o tiger.mrg --skip-bad
   sapwood data convert cess/ -o cess.mrg --encoding latin-1
   sapwood data convert corpus.export --from export --clean | head
+  sapwood data convert rna structures.dbn -o structures.mrg
 """
 FETCH_EPILOG = """\b
 Example:
   sapwood data fetch ptb-sample
 """
+
+RNA = "rna"  # the word that asks for the conversion of structures
 
 app = typer.Typer(
     help="List open treebanks, fetch them, and convert your own to Penn brackets.",
@@ -106,10 +110,16 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
 
     Lemmas, codes and numbers go. Labels stay; of formats that keep categories and functions apart,
     functions go too, unless --keep-functions puts them behind the category.
+
+    The word `rna` before FILES (write ./rna for a file of that name) turns RNA structures in
+    dot-bracket form into trees, and trees into dot-brackets.
     """
     from sapwood.corpus.clean import clean_all
     from sapwood.corpus.penn import read_trees, write_trees
 
+    if files[0] == RNA and len(files) > 1:
+        convert_rna(files[1:], out, force=force)
+        return
     claim_stdin(*files)
     if out is not None:
         check_output(out, inputs=input_files(*files), force=force, may_stream=True)
@@ -129,6 +139,30 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
         skipped = [str(error) for error in reading.skipped]
         report = {"trees": n_trees, "skipped": skipped, "left_out": reading.left_out}
         print(to_json({"file": str(out)} | report, indent=2))
+
+
+def convert_rna(files: list[str], out: Path | None, *, force: bool) -> None:
+    """Write RNA structures as trees, one a line, or trees as records of dot-brackets."""
+    from sapwood.corpus.files import peek_line
+    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.rna import read_structures, structure_tree, tree_structure
+
+    claim_stdin(*files)
+    if out is not None:
+        check_output(out, inputs=input_files(*files), force=force, may_stream=True)
+    n = 0
+    with open_output(out, force=force) as target:
+        for file in files:
+            first, lines = peek_line(read_lines(file))
+            if first.startswith(">"):
+                for found in read_structures(lines, file):
+                    target.write(f"{structure_tree(found.bases, found.pairs)}\n")
+                    n += 1
+                continue
+            for n, tree in enumerate(read_trees(StringIO("".join(lines))), n + 1):  # noqa: B020
+                bases, pairs = tree_structure(tree)
+                target.write(f">{n}\n{bases}\n{pairs}\n")
+    echo(f"{count(n, 'structure')}: {out}" if out else count(n, "structure"))
 
 
 def list_text(entries: list[dict[str, Any]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import BUNDLED, as_grammar, load_any
 from sapwood.cli.plots import check_plot, plot_spectrum
+from sapwood.cli.strings.models import inspect_strings
 from sapwood.cli.tables import fact_lines, more_line, number_text, show, table_lines
 from sapwood.errors import count
 
@@ -72,9 +73,13 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.cli.strings.embed import show_model
     from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel
     from sapwood.models.eigenwords import Eigenwords
+    from sapwood.models.strings.string_model import StringModel
     from sapwood.report import inspect_model, inspect_spectrum
 
     found = load_any(model)
+    if isinstance(found, StringModel):
+        inspect_strings(found, model, as_json=as_json)
+        return
     if isinstance(found, (Eigenwords, DependencyModel, HiddenMarkovModel)):
         show_model(found, model, word or [], top, as_json=as_json)
         return

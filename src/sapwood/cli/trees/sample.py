@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.inputs import load_model
+from sapwood.cli.inputs import as_grammar, load_any
 from sapwood.errors import SapwoodError
 
 CHUNK = 1000  # trees drawn before they are written: a large draw starts at once
@@ -32,8 +32,12 @@ def sample(
     probabilities, nor for crf, which knows trees only given their sentences, nor for ensembles
     with one.
     """
-    loaded = load_model(model)
     from sapwood.models.ensemble import FeatureGrammar
+    from sapwood.models.strings.string_model import StringModel
+
+    loaded = load_any(model)
+    if not isinstance(loaded, StringModel):
+        loaded = as_grammar(loaded, model)
 
     if isinstance(loaded, FeatureGrammar):
         msg = f"{model}: knows trees only given their sentences, so none can be drawn from it"

@@ -11,9 +11,10 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import STDIN, load_model, read_lines
+from sapwood.cli.inputs import STDIN, as_grammar, load_any, read_lines
 from sapwood.cli.reading import Reading
 from sapwood.cli.sentences import Text
+from sapwood.cli.strings.models import score_strings
 from sapwood.errors import count
 from sapwood.report import ScoreReport, score_sentences, score_trees, to_json
 
@@ -69,9 +70,14 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.corpus.files import peek_line
     from sapwood.corpus.formats import recognise
     from sapwood.models.ensemble import has_probabilities
+    from sapwood.models.strings.string_model import StringModel
 
     text = Text(trees, raw, tokenizer)
-    loaded = load_model(model)
+    named = load_any(model)
+    if isinstance(named, StringModel):
+        score_strings(named, file, as_json=as_json)
+        return
+    loaded = as_grammar(named, model)
     reading = Reading(format, encoding, keep_functions, skip_bad)
     first, lines = peek_line(read_lines(file, encoding))
     if trees is None:

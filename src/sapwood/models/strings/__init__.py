@@ -1,3 +1,1 @@
 """Models of plain strings: weighted grammars without labels, and weighted automata."""
-
-KINDS = ("SequenceModel", "WeightedGrammar")

@@ -21,8 +21,8 @@ from sapwood.arguments import as_count
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.bracketed import right_branching
 from sapwood.corpus.tree import Tree
-from sapwood.models import headers
 from sapwood.models.kinds import FileContents, SavedModel
+from sapwood.models.latent_grammar import read_names, read_record
 from sapwood.models.strings.string_model import (
     MAX_TRIES,
     MAX_WORDS,
@@ -175,6 +175,6 @@ class SequenceModel(StringModel, SavedModel):
         """The automaton of a file."""
         arrays, header = contents
         return cls(
-            headers.read_names(header["symbols"], "symbols"), arrays["initial"], arrays["final"],
-            arrays["steps"], headers.read_record(header.get("record", {})),
+            read_names(header["symbols"], "symbols"), arrays["initial"], arrays["final"],
+            arrays["steps"], read_record(header.get("record", {})),
         )  # fmt: skip

@@ -30,10 +30,14 @@ from sapwood.corpus.tree import Tree
 from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.corpus.words import UNKNOWN
 from sapwood.errors import SapwoodError
-from sapwood.models import headers
 from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar
-from sapwood.models.lexicon import Lexicon
+from sapwood.models.latent_grammar import (
+    CoarseWeights,
+    LatentGrammar,
+    Lexicon,
+    read_names,
+    read_record,
+)
 from sapwood.models.strings.string_model import (
     MAX_TRIES,
     MAX_WORDS,
@@ -420,8 +424,8 @@ class WeightedGrammar(StringModel, SavedModel):
         """The grammar of a file."""
         arrays, header = contents
         return cls(
-            headers.read_names(header["symbols"], "symbols"), arrays["initial"],
-            arrays["terminals"], arrays["binary"], headers.read_record(header.get("record", {})),
+            read_names(header["symbols"], "symbols"), arrays["initial"],
+            arrays["terminals"], arrays["binary"], read_record(header.get("record", {})),
         )  # fmt: skip
 
 

@@ -1,0 +1,161 @@
+"""`sapwood hankel study`: the published experiments on weighted grammars, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo, transient
+from sapwood.cli.inputs import read_lines
+from sapwood.cli.plots import check_plot, plot_curves
+from sapwood.cli.tables import show, table_lines
+
+EPILOG = """\b
+Examples:
+  sapwood hankel study random --targets 5 --states 2 --symbols 2 --plot figure1.png
+  sapwood hankel study dyck --repeats 3
+  sapwood hankel study tags train.mrg dev.mrg
+  sapwood hankel study rna train.dbn dev.dbn --limit 200
+"""
+Experiment = Literal["random", "dyck", "tags", "rna"]
+
+
+def study(  # noqa: PLR0913 - every option of the command is an argument
+    experiment: Experiment = typer.Argument(..., help="Which one.", show_default=False),
+    files: list[str] = typer.Argument(
+        None,
+        metavar="FILES",
+        help="For tags and rna: what to learn from, and what to judge by.",
+        show_default=False,
+    ),
+    *,
+    states: int = typer.Option(2, min=1, max=8, metavar="N", help="Of random targets."),
+    symbols: int = typer.Option(2, min=2, max=8, metavar="N", help="Of random targets."),
+    targets: int = typer.Option(5, min=1, metavar="N", help="Random targets; the figures have 50."),
+    repeats: int = typer.Option(3, min=1, metavar="N", help="Samples of dyck."),
+    limit: int | None = typer.Option(
+        None, min=1, metavar="N", help="Strings or structures to learn from and to judge by."
+    ),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Of random targets and samples."),
+    plot: opt.Plot = None,
+    force: opt.Force = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Run an experiment and print its tables.
+
+    random: KL by size of the sample for random grammars. dyck: L1 by basis for balanced brackets.
+    tags: sizes, errors and brackets on strings of tags of at most ten symbols. rna: base pairs of
+    RNA structures in dot-bracket form.
+    """
+    from sapwood.report import hankel_study as studies
+
+    given = files or []
+    if experiment in ("tags", "rna") and len(given) != 2:
+        msg = f"{experiment} takes two files: to learn from, and to judge by"
+        raise typer.BadParameter(msg, param_hint="FILES")
+    if experiment in ("random", "dyck") and given:
+        msg = f"{experiment} makes its own data"
+        raise typer.BadParameter(msg, param_hint="FILES")
+    if plot:
+        check_plot(plot, given, force=force)
+    report: Any
+    with transient("running ..."):
+        if experiment == "random":
+            report = studies.study_random(states, symbols, targets=targets, seed=seed)
+        elif experiment == "dyck":
+            report = studies.study_dyck(repeats=repeats)
+        elif experiment == "tags":
+            report = studies.study_tags(*(_trees(file, limit) for file in given))
+        else:
+            report = studies.study_rna(*(_structures(file, limit) for file in given))
+    show(report, partial(_text, experiment), as_json=as_json)
+    if plot:
+        _draw(plot, experiment, report)
+
+
+def _trees(file: str, limit: int | None) -> list[Any]:
+    from itertools import islice
+
+    from sapwood.corpus.penn import read_trees
+
+    return list(islice(read_trees(file), limit))
+
+
+def _structures(file: str, limit: int | None) -> list[Any]:
+    from itertools import islice
+
+    from sapwood.corpus.rna import read_structures
+
+    return list(islice(read_structures(read_lines(file), file), limit))
+
+
+def _text(experiment: str, report: Any) -> Iterator[str]:
+    if experiment == "random":
+        yield from _random_text(report)
+    elif experiment == "dyck":
+        columns = {"method": "<14", "factor": ">8g", "basis": ">14", "L1 7": ">9.4f",
+                   "L1 11": ">9.4f", "s": ">8.2f"}  # fmt: skip
+        rows = (
+            (x["method"], x["factor"], x["basis"], x["l1_7"], x["l1_11"], x["seconds"])
+            for x in report
+        )
+        yield from table_lines(columns, rows)
+    elif experiment == "tags":
+        yield from _tags_text(report)
+    else:
+        columns = {"model": "<24", "states": ">7", "precision": ">10.1f", "recall": ">8.1f",
+                   "F1": ">7.1f", "train s": ">9.1f", "per s": ">8.1f"}  # fmt: skip
+        names = ("model", "states", "precision", "recall", "f1", "train_seconds", "per_second")
+        yield from table_lines(columns, ([x[name] for name in names] for x in report))
+
+
+def _random_text(report: list[dict[str, Any]]) -> Iterator[str]:
+    sizes = sorted({row["samples"] for row in report})
+    methods = list(dict.fromkeys(row["method"] for row in report))
+    found = {(row["method"], row["samples"]): row for row in report}
+    columns = {"KL": "<16"} | {f"{size:.0e}": ">9.1e" for size in sizes} | {"s": ">8.2f"}
+    rows = (
+        [name, *(found[name, size]["kl"] for size in sizes), found[name, sizes[0]]["seconds"]]
+        for name in methods
+    )
+    yield from table_lines(columns, rows)
+    first = report[0]
+    yield f"{first['targets']} targets of {first['drawn']} drawn end with probability 1"
+
+
+def _tags_text(report: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    columns = {"basis": "<12", "matrix": "<18", "observed": ">9,", "steps": ">7", "gap": ">9.0e",
+               "feasible": ">10.0e", "s": ">8.1f", "MB": ">8.0f"}  # fmt: skip
+    names = ("basis", "matrix", "observed", "steps", "gap", "feasibility", "seconds", "peak_mb")
+    done = [row for row in report["sizes"] if "basis" in row]
+    yield from table_lines(columns, ([row[name] for name in names] for row in done))
+    yield ""
+    columns = {"basis": "<12", "states": ">7", "expected L1": ">13.2e", "F1": ">7.1f"}
+    rows = [row for row in report["l1"] if "basis" in row]
+    yield from table_lines(
+        columns, ([row[k] for k in ("basis", "states", "l1", "f1")] for row in rows)
+    )
+    yield from (f"{row['states']} states: {row['error']}" for row in report["l1"] if "error" in row)
+    yield ""
+    columns = {"brackets": "<34", "precision": ">10.1f", "recall": ">8.1f", "F1": ">7.1f"}
+    shown = ("model", "precision", "recall", "f1")
+    yield from table_lines(columns, ([row[k] for k in shown] for row in report["brackets"]))
+
+
+def _draw(path: Path, experiment: str, report: Any) -> None:
+    if experiment == "random":
+        x, y, labels = "samples", "kl", ("strings in the sample", "KL up to length 10")
+    elif experiment == "dyck":
+        x, y, labels = "factor", "l1_11", ("basis factor", "L1 up to length 11")
+    else:
+        echo("note: figures are drawn for random and dyck only")
+        return
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for row in report:
+        curves.setdefault(row["method"], []).append((row[x], max(row[y], 1e-18)))
+    plot_curves(path, curves, *labels)

@@ -1,0 +1,1 @@
+"""Learners of models of plain strings: weighted grammars and automata."""

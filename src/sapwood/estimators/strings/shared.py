@@ -1,0 +1,193 @@
+"""What learners from strings share: how they are given, diagnostics, the choice of a rank."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sapwood.arguments import as_items
+from sapwood.arrays import FloatArray
+from sapwood.corpus.bracketed import Bracketed, as_bracketed
+from sapwood.corpus.words import as_sentence
+from sapwood.decompose.hankel import Conditioning
+from sapwood.errors import SapwoodError, SapwoodTypeError, SapwoodWarning
+from sapwood.estimators.base import Estimator
+from sapwood.estimators.parameters import (
+    between,
+    maybe,
+    one_of,
+    parameter,
+    positional,
+    whole,
+)
+from sapwood.models.strings.string_model import StringModel
+from sapwood.moments.hankel import Inside
+
+MAX_STATES = 256
+CHOICES = ("gap", "held-out")
+HELD_OUT = 10  # one string in so many judges numbers of states
+MOST_TRIED = 12  # numbers of states that are
+UNSURE = 1.0  # relative error of the operators, to first order, above which they mean little
+
+
+@dataclass
+class StringInfo:
+    """What was found on the way.
+
+    Attributes
+    ----------
+    n_strings
+        Strings that were learnt from.
+    basis
+        Contexts and inside strings; prefixes and suffixes for automata.
+    singular_values
+        Of the Hankel block.
+    conditioning
+        How much noise was multiplied.
+    solver
+        What the solver tells of itself: steps, feasibility, gap.
+    iterations, log_likelihood
+        Of EM.
+    risks
+        Held-out risk by number of states, where they were chosen so.
+    n_wide
+        Nodes of trees with more than two children, which were split to the right.
+    warnings
+        Reasons to doubt the model.
+    """
+
+    n_strings: float = 0.0
+    basis: tuple[int, int] | None = None
+    singular_values: FloatArray = field(default_factory=lambda: np.empty(0))
+    conditioning: Conditioning | None = None
+    solver: dict[str, Any] = field(default_factory=dict)
+    iterations: int = 0
+    log_likelihood: float | None = None
+    risks: dict[int, float] = field(default_factory=dict)
+    n_wide: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Keep a reason for doubt, and show it."""
+        self.warnings.append(text)
+        warnings.warn(text, SapwoodWarning, stacklevel=3)
+
+    def judge(self, found: Conditioning) -> None:
+        """Keep the conditioning, and warn where noise drowns what is kept."""
+        self.conditioning = found
+        if found.relative_error > UNSURE:
+            self.warn(
+                f"ill-conditioned: the smallest singular value kept, {found.smallest:.3g}, is not "
+                f"above the noise of {self.n_strings:,.0f} strings, about "
+                f"{found.noise:.3g}: fewer states, or more strings"
+            )
+
+    def record(self, method: str, n_states: int) -> dict[str, Any]:
+        """What a model file says about it."""
+        told: dict[str, Any] = {"method": method, "states": n_states}
+        if np.isfinite(self.n_strings):
+            told["strings"] = self.n_strings
+        if self.basis is not None:
+            told["basis"] = list(self.basis)
+            told["singular_values"] = [float(f"{x:.4g}") for x in self.singular_values[:32]]
+        return told
+
+
+class WithRank(Estimator):
+    """Learns a number of states that can be chosen."""
+
+    n_states: int | None = positional(
+        default=None,
+        domain=maybe(whole(1, MAX_STATES)),
+        words="Hidden states; None chooses them.",
+        kw_only=False,
+    )
+    choose: str = parameter(
+        "gap",
+        one_of(CHOICES),
+        "How the number of states is chosen where it is None: the widest gap between singular "
+        "values above the noise, or the risk on strings held out.",
+    )
+    basis: float = parameter(
+        0.1,
+        between(0, 1, "(]"),
+        "Basis factor: the share of all inside strings and contexts, the commonest, that stand for "
+        "rows and columns.",
+    )
+
+
+class OfBrackets(Estimator):
+    """Learns from bracketed strings."""
+
+
+class OfStrings(Estimator):
+    """Learns from plain strings."""
+
+
+def read_brackets(trees: object) -> tuple[list[Bracketed], int]:
+    """Bracketed strings of trees, and how many of their nodes were wider than two."""
+    if isinstance(trees, Mapping):
+        msg = "expected trees, not a mapping"
+        raise SapwoodTypeError(msg, hint="give a list of trees")
+    found, n_wide = as_bracketed(as_items(trees, "trees"))
+    if not found:
+        msg = "no trees: nothing can be learnt"
+        raise SapwoodError(msg, hint="give bracketed trees, such as (S (A a) (B b))")
+    return found, n_wide
+
+
+def read_strings(strings: object) -> Counter[Inside]:
+    """Strings and how often each was seen; given as such, or as lists of symbols."""
+    if isinstance(strings, Mapping):
+        items: Iterable[tuple[Any, Any]] = strings.items()
+    else:
+        items = ((words, 1) for words in as_items(strings, "strings"))
+    found: Counter[Inside] = Counter()
+    for words, times in items:
+        found[tuple(as_sentence(words))] += times
+    if not found.total() > 0:
+        msg = "no strings: nothing can be learnt"
+        raise SapwoodError(msg, hint="give one string a line, its symbols apart by blanks")
+    return found
+
+
+def risk(model: StringModel, held: Mapping[Inside, float], seen: Mapping[Inside, float]) -> float:
+    """Squared distance from the distribution of strings held out, less a constant.
+
+    sum over strings that were seen of f(x)^2  -  2 * mean of f over those held out
+    """
+    known = set(model.symbols)
+    every = [x for x in {*held, *seen} if known.issuperset(x)]
+    value = dict(zip(every, model.values(every), strict=True))
+    mean = sum(value.get(x, 0.0) * times for x, times in held.items()) / sum(held.values())
+    return float(sum(f * f for f in value.values()) - 2 * mean)
+
+
+def split_counts(strings: Mapping[Inside, float]) -> tuple[Counter[Inside], Counter[Inside]]:
+    """Strings to learn from and strings held out, about one in ten of each."""
+    held = Counter({x: t // HELD_OUT for x, t in strings.items() if t >= HELD_OUT})
+    for place, (x, times) in enumerate(sorted(strings.items())):
+        if times < HELD_OUT and place % HELD_OUT == 0:
+            held[x] += times  # type: ignore[assignment]
+    rest = Counter(strings)
+    rest.subtract(held)
+    return +rest, +held
+
+
+def best_rank(
+    learn: Callable[[int], StringModel], judge: Callable[[StringModel], float], most: int
+) -> dict[int, float]:
+    """The risk of each number of states that can be learnt."""
+    risks: dict[int, float] = {}
+    for n in range(1, min(most, MOST_TRIED) + 1):
+        try:
+            found = judge(learn(n))
+        except (SapwoodError, np.linalg.LinAlgError):
+            break
+        risks[n] = found if np.isfinite(found) else np.inf
+    return risks

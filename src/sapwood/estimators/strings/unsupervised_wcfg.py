@@ -1,0 +1,184 @@
+"""`UnsupervisedWCFG`: a weighted grammar from plain strings (WCFG, section 4)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from sapwood.arrays import FloatArray
+from sapwood.decompose import lowrank
+from sapwood.decompose.hankel import Operators, conditioning, factorise, operators, sampling_noise
+from sapwood.decompose.lowrank import Problem, Solution
+from sapwood.errors import SapwoodError
+from sapwood.estimators.parameters import at_least, one_of, parameter, whole
+from sapwood.estimators.strings.fit_values import fit_values
+from sapwood.estimators.strings.shared import (
+    OfStrings,
+    StringInfo,
+    WithRank,
+    best_rank,
+    read_strings,
+    risk,
+    split_counts,
+)
+from sapwood.models.strings.weighted_grammar import WeightedGrammar
+from sapwood.moments.consistency import problem_of, refuse_oversize
+from sapwood.moments.hankel import Basis, Inside, count_cuts, frequencies
+
+SOLVERS = ("admm", "fista", "direct", "factored")
+REFINEMENTS = ("none", "values")
+
+
+class UnsupervisedWCFG(WithRank, OfStrings):
+    """Weighted grammar from strings alone: the simplest Hankel matrix that agrees with them.
+
+    Attributes
+    ----------
+    model_
+        A `WeightedGrammar`.
+    info_
+        A `StringInfo`: singular values, conditioning, what the solver tells of itself.
+
+    Examples
+    --------
+    >>> strings = {("a",): 600, ("a", "b"): 300, ("a", "b", "b"): 100}
+    >>> model = UnsupervisedWCFG(2, solver="direct").fit(strings).model_
+    >>> round(model.value(["a", "b"]), 6)
+    0.3
+    """
+
+    solver: str = parameter(
+        "admm",
+        one_of(SOLVERS),
+        "`admm` minimises the nuclear norm; `fista` is the iteration of the paper; `direct` solves "
+        "the linear system of strings up to three symbols; `factored` fits factors and holds only "
+        "entries of strings that were seen, for large bases.",
+    )
+    slack: float = parameter(
+        0.0, at_least(0), "mu: how far observed probabilities may be missed, in all."
+    )
+    max_steps: int = parameter(2000, whole(1), "The most steps of the solver; fista takes 50.")
+    refine: str = parameter(
+        "none",
+        one_of(REFINEMENTS),
+        "`values` goes on from there: fits the values of all strings seen to their frequencies.",
+    )
+
+    def fit(self, strings: Any, n: float | None = None) -> Self:
+        """Learn from strings, lists of symbols, or from a mapping of strings to counts.
+
+        Parameters
+        ----------
+        n
+            How many strings there were, where those given are only the short ones of them; 1 for
+            probabilities, which have no noise.
+        """
+        self._check_parameters()
+        counts = read_strings(strings)
+        share = counts.total() / n if n else 1.0
+        info = StringInfo(n_strings=np.inf if n == 1 else float(n or counts.total()))
+        basis = self._basis(counts)
+        rank = self.n_states
+        if rank is None and self.choose == "held-out":
+            rest, held = split_counts(counts)
+            seen = frequencies(rest, share)
+
+            def learn(k: int) -> WeightedGrammar:
+                return WeightedGrammar(basis.symbols, *self._solve(basis, seen, k, StringInfo())[0])
+
+            most = min(basis.shape)
+            info.risks = best_rank(learn, lambda model: risk(model, held, rest), most) or {1: 0.0}
+            rank = min(info.risks, key=lambda k: info.risks[k])
+        observed = frequencies(counts, share)
+        made, rank = self._solve(basis, observed, rank, info)
+        record = info.record(f"unsupervised ({self.solver})", rank)
+        model = WeightedGrammar(basis.symbols, *made, record)
+        if self.refine == "values":
+            model = fit_values(model, observed)
+        self.info_, self.model_ = info, model
+        return self
+
+    def _basis(self, counts: Mapping[Inside, float]) -> Basis:
+        cuts = count_cuts(counts, self._engine())
+        if self.solver == "direct":
+            return Basis.smallest(cuts.symbols)
+        least, common = Basis.smallest(cuts.symbols), Basis.by_frequency(cuts, self.basis)
+        found = Basis(
+            cuts.symbols, least.contexts + common.contexts, least.insides + common.insides
+        ).close()
+        if self.solver != "factored":
+            refuse_oversize(found, _free_memory())
+        return found
+
+    def _solve(
+        self, basis: Basis, observed: Mapping[Inside, float], n: int | None, info: StringInfo
+    ) -> tuple[Operators, int]:
+        """The Hankel matrix, and the grammar that Lemma 1 makes of it."""
+        s = len(basis.insides)
+        info.basis = basis.shape
+        problem = problem_of(
+            basis, observed, only_observed=self.solver == "factored", slack=self.slack
+        )
+        if self.solver == "factored":
+            return self._factored(problem, basis, n, info)
+        known = problem.matrix(problem.project(np.zeros(len(problem.rows))))[:, :s]
+        noise = sampling_noise(known, info.n_strings or np.inf)
+        found = self._complete(problem, known, n, noise)
+        info.solver = found.as_dict()
+        matrix = found.matrix
+        factors = factorise(matrix[:, :s], n, noise)
+        info.singular_values = factors.values
+        info.judge(conditioning(factors, noise))
+        columns = matrix[:, basis.symbol_columns]
+        return operators(factors, matrix[0, :s], columns, matrix[:, s:]), factors.n
+
+    def _complete(
+        self, problem: Problem, known: FloatArray, n: int | None, noise: float
+    ) -> Solution:
+        if self.solver == "admm":
+            return lowrank.admm(problem, max_steps=self.max_steps)
+        factors = factorise(known, n, noise)
+        if self.solver == "fista":
+            return lowrank.fista(problem, factors.n)
+        return lowrank.direct(problem, factors.left)
+
+    def _factored(
+        self, problem: Problem, basis: Basis, n: int | None, info: StringInfo
+    ) -> tuple[Operators, int]:
+        """Factors of the entries that were seen; A by least squares over their pairs."""
+        if n is None:
+            msg = "the solver factored needs a number of states"
+            raise SapwoodError(msg, hint="give --states N")
+        if n > min(problem.shape):
+            msg = f"{n} states asked for, but the basis of {basis} supports {min(basis.shape)}"
+            raise SapwoodError(msg, hint="ask for fewer states, or a larger basis")
+        found = lowrank.factored(problem, n, max_steps=self.max_steps)
+        assert found.factors is not None
+        left, right = found.factors
+        s = len(basis.insides)
+        inside = right[:, :s]
+        info.solver = found.as_dict()
+        info.singular_values = np.asarray(np.linalg.svd(inside, compute_uv=False), np.float64)
+        seen = np.unique(problem.columns[problem.columns >= s])
+        y, z = np.divmod(seen - s, s)
+        pairs = (inside[:, y, None].transpose(1, 0, 2) * inside.T[z][:, None, :]).reshape(
+            len(seen), -1
+        )
+        # as few pairs as there are may not fix A: the smallest one that does for them
+        binary = np.linalg.lstsq(pairs, right[:, seen].T, rcond=1e-8)[0].T
+        made = Operators(
+            left[0].copy(),
+            np.ascontiguousarray(inside[:, basis.symbol_columns].T),
+            np.ascontiguousarray(binary.reshape(n, n, n)),
+        )
+        return made, n
+
+
+def _free_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return 8 << 30

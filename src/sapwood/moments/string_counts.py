@@ -1,0 +1,138 @@
+"""Expected counts of weighted grammars over strings, bracketed or not: the moments of EM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sapwood.arrays import FloatArray, IntArray, starts_of
+from sapwood.corpus.bracketed import Bracketed
+from sapwood.models.strings.weighted_grammar import WeightedGrammar, portions
+from sapwood.moments.hankel import Inside, shards_of
+
+
+@dataclass(frozen=True, eq=False)
+class GrammarCounts:
+    """Expected counts in the shapes of a grammar's weights; `+` joins shards.
+
+    Attributes
+    ----------
+    initial, terminals, binary
+        Expected counts.
+    log_likelihood
+        Of the strings that have any probability.
+    n_impossible
+        Strings without; they are in none of the other numbers.
+    """
+
+    initial: FloatArray
+    terminals: FloatArray
+    binary: FloatArray
+    log_likelihood: float
+    n_impossible: float
+
+    def __add__(self, other: GrammarCounts) -> GrammarCounts:
+        return GrammarCounts(
+            self.initial + other.initial,
+            self.terminals + other.terminals,
+            self.binary + other.binary,
+            self.log_likelihood + other.log_likelihood,
+            self.n_impossible + other.n_impossible,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class StringShard:
+    """Plain strings with how often each counts, as flat arrays."""
+
+    words: IntArray
+    starts: IntArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, strings: Sequence[tuple[Inside, float]], number: Mapping[str, int]) -> StringShard:
+        """Strings by the numbers of their symbols."""
+        words = [number[symbol] for x, _ in strings for symbol in x]
+        starts = starts_of([len(x) for x, _ in strings])
+        return cls(np.array(words, np.int64), starts, np.array([t for _, t in strings], float))
+
+    def expect(self, grammar: WeightedGrammar) -> GrammarCounts:
+        """Expected counts of all derivations of the strings."""
+        from sapwood.kernels.weighted_grammar import log_slopes
+
+        weights = (grammar.initial, grammar.terminals, grammar.binary)
+        slopes = [np.zeros_like(x) for x in weights]
+        logs = np.zeros(len(self.weight))
+        for first, last in portions(np.diff(self.starts), grammar.n_states):
+            here = self.starts[first : last + 1]
+            log_slopes(
+                self.words[here[0] : here[-1]], here - here[0], self.weight[first:last], *weights,
+                *slopes, logs[first:last],
+            )  # fmt: skip
+        counts = [x * slope for x, slope in zip(weights, slopes, strict=True)]
+        return _counts(counts, logs, self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeShard:
+    """Bracketed strings as flat arrays of nodes, children before parents."""
+
+    word: IntArray
+    left: IntArray
+    right: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, strings: Sequence[Bracketed], number: Mapping[str, int]) -> TreeShard:
+        """Nodes of the brackets, with the numbers of symbols at leaves."""
+        word, left, right = [], [], []
+        for words, splits in strings:
+            n = len(words)
+            at = {(i, i + 1): i for i in range(n)}
+            word += [number[symbol] for symbol in words] + [-1] * (n - 1)
+            left += [-1] * n
+            right += [-1] * n
+            for place, (i, k, j) in enumerate(splits, n):
+                left.append(at[i, k])
+                right.append(at[k, j])
+                at[i, j] = place
+        starts = starts_of([2 * len(x.words) - 1 for x in strings])
+        return cls(np.array(word), np.array(left), np.array(right), starts)
+
+    def expect(self, grammar: WeightedGrammar) -> GrammarCounts:
+        """Expected counts of the states at the nodes of the brackets."""
+        from sapwood.kernels.weighted_grammar import tree_counts
+
+        weights = (grammar.initial, grammar.terminals, grammar.binary)
+        sums = [np.zeros_like(x) for x in weights]
+        one, logs = np.ones(len(self.starts) - 1), np.zeros(len(self.starts) - 1)
+        tree_counts(self.word, self.left, self.right, self.starts, one, *weights, *sums, logs)
+        return _counts(sums, logs, one)
+
+
+def _counts(arrays: list[FloatArray], logs: FloatArray, weight: FloatArray) -> GrammarCounts:
+    initial, terminals, binary = arrays
+    possible = np.isfinite(logs)
+    likelihood = float(logs[possible] @ weight[possible])
+    return GrammarCounts(initial, terminals, binary, likelihood, float(weight[~possible].sum()))
+
+
+def expect(shard: StringShard | TreeShard, grammar: WeightedGrammar) -> GrammarCounts:
+    """The E-step on a shard."""
+    return shard.expect(grammar)
+
+
+def string_shards(strings: Mapping[Inside, float], number: Mapping[str, int]) -> list[StringShard]:
+    """Plain strings in shards of about one size of charts."""
+    items = sorted(strings.items(), key=lambda item: (len(item[0]), item[0]))
+    cost = (int(1 + len(x) ** 3 / 100) for x, _ in items)
+    return [StringShard.of(part, number) for part in shards_of(items, cost)]
+
+
+def tree_shards(strings: Sequence[Bracketed], number: Mapping[str, int]) -> list[TreeShard]:
+    """Bracketed strings in shards of about one size."""
+    return [
+        TreeShard.of(part, number) for part in shards_of(strings, (len(x.words) for x in strings))
+    ]

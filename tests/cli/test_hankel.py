@@ -1,0 +1,130 @@
+"""`sapwood hankel`, and other commands on models of strings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.conftest import Run
+
+from sapwood.models.strings.targets import dyck
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hankel")
+    drawn = dyck().sample(400, seed=1)
+    (path / "trees.mrg").write_text("".join(f"{tree}\n" for tree in drawn))
+    strings = [" ".join(tree.words()) for tree in drawn if len(tree.words()) < 9]
+    (path / "strings.txt").write_text("\n".join(strings) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> str:
+    import sapwood as sw
+
+    path = folder / "dyck.sapwood"
+    sw.SpectralWCFG(4, basis=0.05).fit(sw.read_trees(folder / "trees.mrg")).model_.save(path)
+    return str(path)
+
+
+def test_learn_from_trees_and_from_strings(cli: Run, folder: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "m.sapwood")
+    done = cli("hankel", "learn", str(folder / "trees.mrg"), "-o", out, "--supervised",
+               "--states", "4", "--basis", "0.05", "--json")  # fmt: skip
+    report = json.loads(done.out)
+    assert (report["states"], report["symbols"], report["method"]) == (4, ["a", "b"], "spectral")
+    assert report["conditioning"]["smallest"] > report["conditioning"]["next"]
+    done = cli("hankel", "learn", str(folder / "strings.txt"), "-o", out, "--states", "2",
+               "--basis", "0.0001")  # fmt: skip
+    assert "gap" in done.out
+    assert "over all strings" in done.out
+    for method in ("em", "wfa"):
+        more = ("--states", "2", "--method", method)
+        assert cli("hankel", "learn", str(folder / "strings.txt"), "-o", out, *more).status == 0
+
+
+def test_wide_nodes_are_told(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.mrg").write_text("(S (A a) (B b) (C c))\n(S (A a) (B b))\n")
+    given = (str(tmp_path / "t.mrg"), "-o", str(tmp_path / "m"), "--supervised", "--states", "1")
+    done = cli("hankel", "learn", *given)
+    assert "1 node of more than two children split to the right" in done.err
+
+
+def test_score_prints_one_value_a_line(cli: Run, model: str) -> None:
+    done = cli("hankel", "score", model, stdin="a b\n\na a b b\nb\n")
+    lines = done.out.split("\n")
+    assert float(lines[0]) == pytest.approx(0.4, abs=0.1)
+    assert lines[1] == ""
+    assert float(lines[2]) == pytest.approx(0.16, abs=0.05)
+    logs = cli("hankel", "score", model, "--log", stdin="a b\n").out
+    assert float(logs) == pytest.approx(-0.9, abs=0.3)
+    report = json.loads(cli("hankel", "score", model, "--json", stdin="a b\n").out)
+    assert len(report["values"]) == 1
+
+
+def test_parse_prints_brackets(cli: Run, model: str) -> None:
+    done = cli("hankel", "parse", model, stdin="a b a b\n")
+    assert done.out == "(X (X (X a) (X b)) (X (X a) (X b)))\n"
+
+
+def test_score_sample_and_inspect_of_any_model(
+    cli: Run, fails: Run, model: str, tmp_path: Path
+) -> None:
+    assert float(cli("score", model, stdin="a b\n").out.split("\t")[0]) < 0
+    assert "WeightedGrammar" in cli("inspect", model).out
+    assert json.loads(cli("inspect", model, "--json").out)["states"] == 4
+    refused = fails("sample", model)
+    assert "weights, not probabilities" in refused.err
+    path = str(tmp_path / "target.sapwood")
+    dyck().save(path)
+    assert len(cli("sample", path, "-n", "3").out.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "message"),
+    [
+        (["score"], "a b\na c\n", r"-:2: symbol 'c', the 2. of its string, is not in the model"),
+        (["parse"], "a x\n", "symbol 'x'"),
+    ],
+)
+def test_a_symbol_not_in_the_model(fails: Run, model: str, arguments, text, message) -> None:
+    done = fails("hankel", *arguments, model, stdin=text)
+    assert message in done.err
+    assert "hint: the model has 2 symbols: a, b" in done.err
+
+
+def test_bad_input_is_told(fails: Run, misused: Run, folder: Path, tmp_path: Path) -> None:
+    out = ("-o", str(tmp_path / "m.sapwood"))
+    (tmp_path / "bad.mrg").write_text("(S (A a) (B b)\n")
+    done = fails("hankel", "learn", str(tmp_path / "bad.mrg"), *out, "--supervised")
+    assert "bad.mrg" in done.err
+    done = fails("hankel", "learn", str(folder / "trees.mrg"), *out)
+    assert "--supervised" in done.err
+    done = fails("hankel", "learn", str(folder / "strings.txt"), *out, "--solver", "direct",
+               "--states", "5")  # fmt: skip
+    assert "hint: ask for at most 2 states" in done.err
+    (tmp_path / "none.txt").write_text("\n")
+    assert "no strings" in fails("hankel", "learn", str(tmp_path / "none.txt"), *out).err
+    usage = misused("hankel", "learn", "x", *out, "--solver", "admm", "--supervised")
+    assert "--solver" in usage.err
+
+
+def test_studies(cli: Run, misused: Run, folder: Path, tmp_path: Path) -> None:
+    trees = str(folder / "trees.mrg")
+    rows = json.loads(cli("hankel", "study", "tags", trees, trees, "--limit", "60", "--json").out)
+    assert {row["model"] for row in rows["brackets"]} >= {"left-branching", "right-branching"}
+    assert misused("hankel", "study", "tags", trees).status == 2
+
+
+def test_rna_there_and_back(cli: Run, fails: Run, tmp_path: Path) -> None:
+    (tmp_path / "s.dbn").write_text(">x\nAGAAACU\n.(...).\n>y\nGGAAACC\n((...))\n")
+    trees = cli("data", "convert", "rna", str(tmp_path / "s.dbn")).out
+    (tmp_path / "s.mrg").write_text(trees)
+    again = cli("data", "convert", "rna", str(tmp_path / "s.mrg")).out
+    assert again == ">1\nAGAAACU\n.(...).\n>2\nGGAAACC\n((...))\n"
+    (tmp_path / "bad.dbn").write_text(">x\nAG\n((\n")
+    done = fails("data", "convert", "rna", str(tmp_path / "bad.dbn"))
+    assert "bad.dbn:3: 2 opening brackets are not closed" in done.err
