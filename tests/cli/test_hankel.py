@@ -47,7 +47,7 @@ def test_learn_from_trees_and_from_strings(cli: Run, folder: Path, tmp_path: Pat
 
 
 def test_wide_nodes_are_told(cli: Run, tmp_path: Path) -> None:
-    (tmp_path / "t.mrg").write_text("(S (A a) (B b) (C c))\n(S (A a) (B b))\n")
+    (tmp_path / "t.mrg").write_text("(S (A a) (B b) (C c))\n(A a)\n")
     given = (str(tmp_path / "t.mrg"), "-o", str(tmp_path / "m"), "--supervised", "--states", "1")
     done = cli("hankel", "learn", *given)
     assert "1 node of more than two children split to the right" in done.err
@@ -112,8 +112,8 @@ def test_bad_input_is_told(fails: Run, misused: Run, folder: Path, tmp_path: Pat
     assert "--solver" in usage.err
 
 
-def test_studies(cli: Run, misused: Run, folder: Path, tmp_path: Path) -> None:
-    trees = str(folder / "trees.mrg")
+def test_studies(cli: Run, misused: Run, dev: Path) -> None:
+    trees = str(dev)
     rows = json.loads(cli("hankel", "study", "tags", trees, trees, "--limit", "60", "--json").out)
     assert {row["model"] for row in rows["brackets"]} >= {"left-branching", "right-branching"}
     assert misused("hankel", "study", "tags", trees).status == 2

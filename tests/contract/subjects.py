@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.toys import strings_grammar
 
 import sapwood as sw
 from sapwood.estimators.arcs.observe import OfArcs, OfChains
@@ -23,6 +22,7 @@ from sapwood.estimators.registry import METHODS
 from sapwood.estimators.shared_parameters import OfHiddenTrees
 from sapwood.estimators.strings.shared import OfBrackets, OfStrings
 from sapwood.models.kinds import HOMES, SavedModel
+from sapwood.models.strings.targets import dyck
 from sapwood.models.uniform_trees import UniformTreeModel
 
 N_TREES = 60
@@ -32,7 +32,7 @@ OWN: dict[str, dict[str, Any]] = {
     "EMWCFG": {"iterations": 3, "starts": 1},
     "PivotLPCFG": {"iterations": 0},
     "WordEmbedding": {"dimension": 3},
-    "SpectralWCFG": {"basis": 0.02},
+    "SpectralWCFG": {"basis": 0.05},
     "SpectralWFA": {"basis": 0.5},
     "UnmixDEPIES": {"iterations": 20, "refine": "em", "max_length": 4},
     "UnmixPCFGIE": {"iterations": 500, "refine": "em", "max_length": 3},
@@ -71,14 +71,14 @@ def arcs() -> list[Any]:
 
 @cache
 def strings() -> list[list[str]]:
-    """Strings of a grammar with two states."""
-    return [list(x.words) for x in strings_grammar(2, 2, seed=5).sample_brackets(400)]
+    """Balanced brackets."""
+    return [tree.words() for tree in brackets()]
 
 
 @cache
 def brackets() -> list[sw.Tree]:
     """The same with their brackets."""
-    return strings_grammar(2, 2, seed=5).sample(400)
+    return [tree for tree in dyck().sample(400) if len(tree.words()) < 13]
 
 
 # base class: what its estimators learn from

@@ -130,3 +130,10 @@ def test_entries_in_no_block_are_free() -> None:
     problem = Problem((2, 2), rows, columns, [tied])
     np.testing.assert_allclose(problem.project(np.array([1.0, 7.0, 8.0, 3.0])), [2, 7, 8, 2])
     assert (problem.n_constraints, problem.n_observed) == (1, 0)
+
+
+def test_shrinking_takes_off_the_threshold_and_keeps_to_the_cap() -> None:
+    rng = np.random.default_rng(2)
+    left, right = (np.linalg.qr(rng.normal(size=(size, 3)))[0] for size in (4, 30))
+    found = lowrank.shrink((left * [3.0, 0.7, 0.1]) @ right.T, 0.2)
+    np.testing.assert_allclose(found, (left * [1.0, 0.5, 0.0]) @ right.T, atol=1e-12)

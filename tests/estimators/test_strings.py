@@ -45,10 +45,10 @@ def test_exact_probabilities_of_strings_give_the_grammar(target, exact, solver, 
 def test_the_iteration_of_the_paper_stops_short(target, exact) -> None:
     """Where the nuclear norm to its end recovers the grammar, fifty printed steps do not."""
     fista, admm = (
-        sw.UnsupervisedWCFG(2, solver=x, basis=1e-9).fit(exact, n=1.0) for x in ("fista", "admm")
+        sw.UnsupervisedWCFG(2, solver=x, basis=0.03).fit(exact, n=1.0) for x in ("fista", "admm")
     )
     errors = [compare_strings(target, x.model_, 6).l1 for x in (fista, admm)]
-    assert errors[0] > errors[1]
+    assert errors[0] > 10 * errors[1]
 
 
 def test_values_are_fitted_from_a_rough_start(target, exact) -> None:
@@ -62,9 +62,9 @@ def test_values_are_fitted_from_a_rough_start(target, exact) -> None:
 
 
 def test_the_number_of_states_by_strings_held_out() -> None:
-    drawn = dyck().sample_brackets(3000, seed=2)
-    learner = sw.SpectralWCFG(choose="held-out", basis=0.01).fit(drawn)
-    assert learner.model_.n_states >= 4
+    drawn = [x for x in dyck().sample_brackets(2000, seed=2) if len(x.words) < 13]
+    learner = sw.SpectralWCFG(choose="held-out", basis=0.2).fit(drawn)
+    assert learner.model_.n_states == 4
     assert learner.info_.risks[4] < learner.info_.risks[2]
 
 
@@ -72,7 +72,7 @@ def test_an_automaton_of_a_regular_language() -> None:
     strings = {
         ("a",) * i + ("b",) * j: 2.0 ** (20 - i - j) for i in range(1, 9) for j in range(1, 9)
     }
-    model = sw.SpectralWFA(2, basis=1.0).fit(strings).model_
+    model = sw.SpectralWFA(3, basis=1.0).fit(strings).model_
     assert model.value(["a", "a", "b"]) == pytest.approx(2.0**-3, rel=0.02)
     assert model.value(["b", "a"]) == pytest.approx(0, abs=1e-3)
 

@@ -71,4 +71,4 @@ def test_a_basis_larger_than_memory_is_refused_with_one_that_fits() -> None:
     refuse_oversize(basis, 10_000_000)
     with pytest.raises(SapwoodError, match=r"17 x 8 makes a matrix of 17 x 72") as caught:
         refuse_oversize(basis, 10_000)
-    assert "5 x 5 would fit" in str(caught.value.hint)
+    assert "4 x 4 would fit" in str(caught.value.hint)

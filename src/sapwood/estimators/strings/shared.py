@@ -32,6 +32,7 @@ MAX_STATES = 256
 CHOICES = ("gap", "held-out")
 HELD_OUT = 10  # one string in so many judges numbers of states
 MOST_TRIED = 12  # numbers of states that are
+ALIKE = 0.005  # of the best risk: numbers of states that differ by less are equally good
 UNSURE = 1.0  # relative error of the operators, to first order, above which they mean little
 
 
@@ -191,3 +192,15 @@ def best_rank(
             break
         risks[n] = found if np.isfinite(found) else np.inf
     return risks
+
+
+def choose_rank(risks: Mapping[int, float]) -> int:
+    """The least number of states whose risk is as good as the best.
+
+    Examples
+    --------
+    >>> choose_rank({1: 0.0, 2: -0.25, 3: -0.3, 4: -0.3001})
+    3
+    """
+    best = min(risks.values())
+    return min(n for n, found in risks.items() if found <= best + ALIKE * abs(best))

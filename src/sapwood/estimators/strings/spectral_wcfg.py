@@ -18,6 +18,7 @@ from sapwood.estimators.strings.shared import (
     StringInfo,
     WithRank,
     best_rank,
+    choose_rank,
     read_brackets,
     risk,
 )
@@ -43,7 +44,7 @@ class SpectralWCFG(WithRank, OfBrackets):
     --------
     >>> from sapwood.corpus.tree import Tree
     >>> trees = [Tree.parse("(S (A a) (B b))")] * 300 + [Tree.parse("(S (A a))")] * 100
-    >>> round(SpectralWCFG(2, basis=1.0).fit(trees).model_.value(["a", "b"]), 9)
+    >>> round(SpectralWCFG(3, basis=1.0).fit(trees).model_.value(["a", "b"]), 9)
     0.75
     """
 
@@ -57,7 +58,7 @@ class SpectralWCFG(WithRank, OfBrackets):
         info = StringInfo(n_wide=n_wide)
         if n is None and self.choose == "held-out":
             info.risks = self._risks(strings, basis)
-            n = min(info.risks, key=lambda k: info.risks[k])
+            n = choose_rank(info.risks)
         self._learn(basis, count_hankel(strings, basis, engine), n, info)
         return self
 

@@ -15,6 +15,7 @@ from sapwood.estimators.strings.shared import (
     StringInfo,
     WithRank,
     best_rank,
+    choose_rank,
     read_strings,
     risk,
     split_counts,
@@ -55,7 +56,7 @@ class SpectralWFA(WithRank, OfStrings):
                 lambda model: risk(model, held, rest),
                 len(counts),
             ) or {1: 0.0}
-            n = min(info.risks, key=lambda k: info.risks[k])
+            n = choose_rank(info.risks)
         self.model_ = self._learn(counts, n, info)
         self.info_ = info
         return self

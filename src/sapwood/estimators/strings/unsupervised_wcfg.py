@@ -20,6 +20,7 @@ from sapwood.estimators.strings.shared import (
     StringInfo,
     WithRank,
     best_rank,
+    choose_rank,
     read_strings,
     risk,
     split_counts,
@@ -91,7 +92,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
 
             most = min(basis.shape)
             info.risks = best_rank(learn, lambda model: risk(model, held, rest), most) or {1: 0.0}
-            rank = min(info.risks, key=lambda k: info.risks[k])
+            rank = choose_rank(info.risks)
         observed = frequencies(counts, share)
         made, rank = self._solve(basis, observed, rank, info)
         record = info.record(f"unsupervised ({self.solver})", rank)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,7 +114,7 @@ class StringModel(ABC):
     def signed_log_prob(self, words: Sequence[str]) -> SignedLog:
         """The log of |f(x)|, and the sign of f(x)."""
         found, power = self.scaled_values([self.numbers(words)])
-        return SignedLog.of(float(found[0]), int(power[0]))
+        return signed_log(float(found[0]), int(power[0]))
 
     def log_prob(self, words: Sequence[str]) -> float:
         """The log of |f(x)|."""
@@ -125,6 +126,13 @@ class StringModel(ABC):
             f"<{type(self).__name__} ({method}): {len(self.symbols):,} symbols, "
             f"{self.n_states:,} states>"
         )
+
+
+def signed_log(value: float, power: int) -> SignedLog:
+    """The number `value * 2**power`."""
+    if value == 0.0:
+        return SignedLog(-inf, 0)
+    return SignedLog(log(abs(value)) + power * log(2.0), 1 if value > 0 else -1)
 
 
 def check_arrays(

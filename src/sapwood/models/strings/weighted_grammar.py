@@ -47,6 +47,7 @@ from sapwood.models.strings.string_model import (
     check_arrays,
     refuse_to_draw,
     refuse_to_end,
+    signed_log,
 )
 from sapwood.models.tree_model import SignedLog
 
@@ -211,7 +212,7 @@ class WeightedGrammar(StringModel, SavedModel):
             power = int(np.frexp(np.abs(vector).max())[1])
             spans[i, j] = np.ldexp(vector, -power), one + two + power
         vector, power = spans[0, len(found.words)]
-        return SignedLog.of(float(self.initial @ vector), power)
+        return signed_log(float(self.initial @ vector), power)
 
     def inside(self, words: Sequence[str]) -> FloatArray:
         """beta(x), the inside vector of a string, shape [n]."""
