@@ -144,9 +144,9 @@ def test_a_hidden_markov_model() -> None:
     transitions = np.array([[0.5, 0.3], [0.2, 0.4]])
     model = SequenceModel.from_hmm(("a", "b"), start, transitions, emissions)
     assert model.is_probabilistic
-    every = [list(x) for size in range(1, 15) for x in product("ab", repeat=size)]
+    every = [list(x) for size in range(1, 10) for x in product("ab", repeat=size)]
     empty = float(start @ model.final)
-    assert model.values(every).sum() + empty == pytest.approx(model.total().mass, abs=0.01)
+    assert model.values(every).sum() + empty == pytest.approx(model.total().mass, abs=0.03)
     assert model.total().mass == pytest.approx(1)
     drawn = Counter(" ".join(t.words()) for t in model.sample(20_000, seed=1))
     p = model.value(["b"]) / (1 - empty)  # the empty string is drawn again
