@@ -20,6 +20,7 @@ RANDOM_METHODS = ("supervised", *SOLVERS, "direct + values", "em")
 SIZES = tuple(10**k for k in range(3, 10))
 LISTED = {2: 10, 6: 4}  # symbols: length up to which strings are drawn as one multinomial
 LONGEST = 10  # of strings that KL is summed over
+TAIL = 40  # of longer strings that EM reads
 N_DRAWS = 4000
 NONE = 50.0  # KL of a learner that found nothing at all
 
@@ -38,7 +39,7 @@ def study_random(
 
     Targets are random PCFGs that end with probability 1. Samples are multinomials of exact
     probabilities: of strings up to 10 (2 symbols) or 4 symbols; longer ones, which only EM reads,
-    are drawn, at most some thousand of them, and weighted.
+    are drawn, some hundred of at most 40 symbols, and weighted.
     """
     import numpy as np
 
@@ -87,7 +88,7 @@ class _Trial:
         self.p = target.values(self.listed)
         drawn = [x.words for x in target.sample_brackets(N_DRAWS, seed=1)]
         self.draws = [x for x in drawn if len(x) <= LONGEST]
-        self.tail = [x for x in drawn if len(x) > len(self.listed[-1])][:1000]
+        self.tail = [x for x in drawn if len(self.listed[-1]) < len(x) <= TAIL][:500]
         self.basis = Basis.smallest(target.symbols)
         self.trees = [
             from_splits(x, splits)
@@ -138,7 +139,7 @@ class _Trial:
         if method == "em":
             strings = Counter(sample["strings"])
             for x in self.tail:
-                strings[x] += sample["rest"] / len(self.tail)
+                strings[x] += sample["rest"] / len(self.tail)  # type: ignore[assignment]
             return EMWCFG(n, iterations=self.em_iterations, starts=1).fit(strings).model_
         solver, _, refine = method.partition(" + ")
         learner = UnsupervisedWCFG(n, solver=solver, refine=refine or "none", basis=1e-9)
