@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from sapwood.estimators.arcs.em import EMDependency as EMDependency
     from sapwood.estimators.arcs.spectral import SpectralDependency as SpectralDependency
     from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
+    from sapwood.estimators.arcs.crf import ArcCRF as ArcCRF
+    from sapwood.estimators.arcs.ensemble import ArcEnsemble as ArcEnsemble
     from sapwood.estimators.candidates import Candidate as Candidate
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.crf import SpanCRF as SpanCRF
@@ -51,10 +53,12 @@ if TYPE_CHECKING:
     from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG as UnsupervisedWCFG
     from sapwood.estimators.unmix_dep_ies import UnmixDEPIES as UnmixDEPIES
     from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE as UnmixPCFGIE
+    from sapwood.inference.arcs.parser import ArcParser as ArcParser
     from sapwood.inference.parser import Parser as Parser
     from sapwood.models.arcs.dependency import DependencyModel as DependencyModel
     from sapwood.models.arcs.dependency import HiddenMarkovModel as HiddenMarkovModel
     from sapwood.models.eigenwords import Eigenwords as Eigenwords
+    from sapwood.models.arcs.arc_model import ArcModel as ArcModel
     from sapwood.models.ensemble import Ensemble as Ensemble
     from sapwood.models.from_text import bundled_grammar as bundled_grammar
     from sapwood.models.kinds import load as load
@@ -66,6 +70,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ArcBank": "sapwood.corpus.arcs.bank",
+    "ArcCRF": "sapwood.estimators.arcs.crf",
+    "ArcEnsemble": "sapwood.estimators.arcs.ensemble",
+    "ArcModel": "sapwood.models.arcs.arc_model",
+    "ArcParser": "sapwood.inference.arcs.parser",
     "Arcs": "sapwood.corpus.arcs.bank",
     "Candidate": "sapwood.estimators.candidates",
     "ClusterLPCFG": "sapwood.estimators.cluster",

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests import arc_toys
 
 import sapwood as sw
 from sapwood.estimators.arcs.observe import OfArcs, OfChains
+from sapwood.estimators.arcs.crf import ArcEstimator
 from sapwood.estimators.base import Estimator, TreebankEstimator
 from sapwood.estimators.eigenwords import WordEmbedding
-from sapwood.estimators.registry import METHODS
+from sapwood.estimators.registry import ARC_METHODS, METHODS
 from sapwood.estimators.shared_parameters import OfHiddenTrees
 from sapwood.estimators.strings.shared import OfBrackets, OfStrings
 from sapwood.models.kinds import HOMES, SavedModel
@@ -28,6 +30,7 @@ from sapwood.models.uniform_trees import UniformTreeModel
 N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters
 OWN: dict[str, dict[str, Any]] = {
+    "ArcEnsemble": {"members": 2, "folds": 2},
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
     "EMWCFG": {"iterations": 3, "starts": 1},
     "PivotLPCFG": {"iterations": 0},
@@ -90,6 +93,7 @@ DATA: dict[type[Estimator], Callable[[], Any]] = {
     WordEmbedding: lambda: [tree.words() for tree in bank()],
     OfBrackets: brackets,
     OfStrings: strings,
+    ArcEstimator: lambda: arc_toys.bank(40),
 }
 
 
@@ -102,7 +106,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     found.__name__: found
     for found in (
         *filter(None, map(_public, sw.__all__)),
-        *(method.estimator for method in METHODS.values()),
+        *(method.estimator for method in (*METHODS.values(), *ARC_METHODS.values())),
     )
 }
 OF_TREES = [name for name, kind in ESTIMATORS.items() if issubclass(kind, TreebankEstimator)]

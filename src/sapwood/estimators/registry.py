@@ -114,7 +114,7 @@ class Method:
     place
         Where its estimator is: module and class.
     task
-        What it learns from: `trees`.
+        What it learns from: `trees` or `arcs`.
     usual
         Defaults that the name brings, where they are not those of the class.
     fixed
@@ -200,6 +200,25 @@ METHODS: Mapping[str, Method] = {
 }
 
 
+ARC_METHODS: Mapping[str, Method] = {
+    "best": Method(
+        "several parsers that are averaged, within --budget",
+        ("arcs.ensemble", "ArcEnsemble"),
+        task="arcs",
+    ),
+    "second": Method(
+        "features of arcs, of siblings, and of heads with their heads",
+        ("arcs.crf", "ArcCRF"),
+        task="arcs",
+        fixed={"order": 2},
+    ),
+    "first": Method(
+        "features of single arcs", ("arcs.crf", "ArcCRF"), task="arcs", fixed={"order": 1}
+    ),
+}
+
+
 def methods_of(task: str) -> dict[str, Method]:
-    """The methods that learn from trees, or whatever the task is."""
-    return {name: method for name, method in METHODS.items() if method.task == task}
+    """The methods that learn from trees, or from arcs."""
+    every = [*METHODS.items(), *ARC_METHODS.items()]
+    return {name: method for name, method in every if method.task == task}

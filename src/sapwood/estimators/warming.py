@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from sapwood import kernels
+from sapwood.corpus.arcs.bank import Arcs
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.arcs.crf import ArcCRF
 from sapwood.estimators.cluster import ClusterLPCFG
 from sapwood.estimators.crf import SpanCRF
 from sapwood.estimators.em import EMLPCFG
@@ -18,6 +20,7 @@ from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.pivot import PivotLPCFG
 from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.estimators.strings.em_wcfg import EMWCFG
+from sapwood.inference.arcs.parser import ArcParser
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser
 from sapwood.kernels.border import all_kernels
@@ -69,6 +72,11 @@ def warm_up() -> None:
         found = EMWCFG(1, iterations=1).fit(data).model_
         found.best_brackets(strings[0])
         found.values(strings)
+    for order in (1, 2):
+        learnt = (
+            ArcCRF(order, passes=1, folds=2).fit([Arcs(tuple(WORDS), (2, 3, 0, 5, 3))] * 4).model_
+        )
+        ArcParser(learnt).parse(WORDS).k_best(2)
     half, rows, ones = np.full((2, 2), 0.5), np.zeros((1, 3), np.int64), np.ones(1)
     for family, tables in (
         ("pcfg-ie", {"root": half[0], "child": half, "words": half}),

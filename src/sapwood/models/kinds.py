@@ -32,6 +32,7 @@ from sapwood.outputs import write_bytes
 HOMES = {
     "DependencyModel": "sapwood.models.arcs.dependency",
     "Eigenwords": "sapwood.models.eigenwords",
+    "ArcModel": "sapwood.models.arcs.arc_model",
     "Ensemble": "sapwood.models.ensemble",
     "FeatureGrammar": "sapwood.models.ensemble",
     "HiddenMarkovModel": "sapwood.models.arcs.dependency",

@@ -1,0 +1,127 @@
+"""`ArcEnsemble`: several dependency parsers that share tags and arcs, and average posteriors.
+
+Members differ in what they look at and in the order in which they saw the sentences. Each gives
+every arc a posterior; the tree with the highest sum of mean posteriors has the most expected right
+arcs. More members than the plan has would gain little; the budget cuts the plan from its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from time import perf_counter
+from typing import Self
+
+from sapwood.corpus.arcs.bank import ArcBankLike, as_arc_bank
+from sapwood.estimators.arcs.crf import ArcEstimator, Lesson, MemberPlan, OnPass
+from sapwood.estimators.clock import PhaseClock
+from sapwood.estimators.parameters import (
+    Domain,
+    at_least,
+    between,
+    maybe,
+    parameter,
+    positional,
+    whole,
+)
+from sapwood.features import arc_templates
+from sapwood.models.arcs.arc_model import ArcMember
+
+
+@dataclass
+class ArcEnsembleInfo:
+    """What happened in a training.
+
+    Attributes
+    ----------
+    members
+        Name and seconds of each member that was trained.
+    left_out
+        Names of those that there was no time for.
+    seconds
+        Wall-clock seconds by phase.
+    """
+
+    members: list[tuple[str, float]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def iterations(self) -> int:
+        """Members."""
+        return len(self.members)
+
+
+class ArcEnsemble(ArcEstimator):
+    """Several dependency parsers whose posteriors are averaged, within a budget.
+
+    Attributes
+    ----------
+    model_ : ArcModel
+    info_ : ArcEnsembleInfo
+    """
+
+    budget: float | None = positional(
+        default=None,
+        domain=maybe(Domain("a number of seconds above 0", between(0, inf, "(]").test)),
+        words="Seconds on the clock; a member is not begun when it would hardly end in time. The "
+        "first one is trained in any case. None trains all.",
+        kw_only=False,
+    )
+    members: int = parameter(6, whole(1, 100), "Parsers that are averaged, at most.")
+    passes: int = parameter(5, whole(1), "Over the training sentences, of each member.")
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
+    spent: float = parameter(
+        0.0, at_least(0), "Seconds of the budget that are gone before `fit`, for reading."
+    )
+
+    def fit(self, bank: ArcBankLike) -> Self:
+        """Learn from dependency trees."""
+        self._check_parameters()
+        clock = PhaseClock()
+        end = perf_counter() + (inf if self.budget is None else self.budget - self.spent)
+        lesson = Lesson.prepare(as_arc_bank(bank), self._engine(), self.folds, self.seed)
+        clock.tick("tags and arcs")
+        labels = lesson.labels(self.seed)
+        clock.tick("relations")
+        self.info_ = ArcEnsembleInfo()
+        members = tuple(self._train(lesson, end))
+        clock.tick("members")
+        self.info_.seconds = clock.seconds
+        record = lesson.record("best", iterations=len(members) * self.passes, seed=self.seed)
+        self.model_ = lesson.model(members, labels, record)
+        return self
+
+    def _train(self, lesson: Lesson, end: float) -> Iterator[ArcMember]:
+        """Members, as many at a time as there are threads, until the time is up."""
+        engine = self._engine()
+        plans = [(number, *plan) for number, plan in enumerate(self._plans())]
+        longest = 0.0
+        while plans:
+            if self.info_.members and perf_counter() + longest > end:
+                self.info_.left_out = [name for _, name, _ in plans]
+                return
+            some, plans = plans[: engine.jobs_here], plans[engine.jobs_here :]
+            task = partial(_train_member, lesson, self.seed, self.on_pass)
+            for name, seconds, member in engine.stream(task, some, ahead=1):
+                longest = max(longest, seconds)
+                self.info_.members.append((name, seconds))
+                yield member
+
+    def _plans(self) -> Iterator[tuple[str, MemberPlan]]:
+        kinds = list(arc_templates.MEMBERS.items())
+        for number in range(self.members):
+            name, (order, templates) = kinds[number % len(kinds)]
+            yield name, MemberPlan(order, templates, self.passes, self.rate)
+
+
+def _train_member(
+    lesson: Lesson, seed: int, on_pass: OnPass | None, numbered: tuple[int, str, MemberPlan]
+) -> tuple[str, float, ArcMember]:
+    number, name, plan = numbered
+    started = perf_counter()
+    note = None if on_pass is None else partial(on_pass, name)
+    member = lesson.member(plan, seed + 1000 * number, note)
+    return name, perf_counter() - started, member

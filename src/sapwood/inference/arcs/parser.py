@@ -1,0 +1,200 @@
+"""`ArcParser`: words in, a dependency tree out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import cast
+
+import numpy as np
+
+from sapwood.arguments import as_items, describe
+from sapwood.arrays import FloatArray
+from sapwood.corpus.arcs.bank import UNPARSED, Arcs
+from sapwood.errors import SapwoodTypeError, SapwoodValueError
+from sapwood.execute.engine import Engine, as_engine
+from sapwood.features.arcs import COLUMN, Words
+from sapwood.inference.arcs.forests import ArcForest, IntArray, PartFeatures
+from sapwood.inference.arcs.steps import (
+    best_tags,
+    label_features,
+    label_posteriors,
+    likely_arcs,
+    tag_forest,
+)  # fmt: skip
+from sapwood.inference.arcs.words import WordRows, one_sentence
+from sapwood.models.arcs.arc_model import ArcModel
+
+Sentence = Sequence[str] | Arcs
+
+
+@dataclass(frozen=True)
+class ScoredArcs:
+    """A tree of a list of best ones.
+
+    Attributes
+    ----------
+    score
+        The log-probability of the tree given the sentence, where there is one member; of several,
+        the number of arcs that are expected to be right.
+    """
+
+    arcs: Arcs
+    score: float
+
+
+class ArcParse:
+    """A parsed sentence.
+
+    Attributes
+    ----------
+    arcs
+        The tree with the most expected right arcs, with tags and relations.
+    """
+
+    def __init__(self, parser: ArcParser, arcs: Arcs, rows: Words, scored: _Scored) -> None:
+        self.arcs, self._parser, self._rows, self._scored = arcs, parser, rows, scored
+
+    @cached_property
+    def posteriors(self) -> FloatArray:
+        """Posterior of the head of each word, shape [n, n + 1]; heads in columns, the root first.
+
+        Zero where the pruner left no arc.
+        """
+        n = len(self.arcs)
+        out = np.zeros((n, n + 1))
+        out[self._scored.modifier - 1, self._scored.head] = self._scored.posterior
+        return out
+
+    @property
+    def head_posteriors(self) -> list[float]:
+        """Posterior of each word's arc in the tree."""
+        found = self.posteriors[np.arange(len(self.arcs)), list(self.arcs.heads)]
+        return [float(share) for share in found]
+
+    def k_best(self, k: int) -> list[ScoredArcs]:
+        """The k best trees, or as many as there are over the arcs that the pruner left.
+
+        For one member by log-probability, whose first tree need not be `arcs`, which has the most
+        expected right arcs; for several, by that number.
+        """
+        forest, scores, total = self._scored.ranking()
+        found = islice(forest.next_trees(scores), k)
+        return [
+            ScoredArcs(self._parser.name_arcs(self.arcs, heads, self._rows), score - total)
+            for score, heads in found
+        ]
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """The arcs of a sentence with their mean posteriors, and what the only member made of them."""
+
+    n: int
+    head: IntArray
+    modifier: IntArray
+    posterior: FloatArray
+    forest: ArcForest | None
+    scores: FloatArray | None
+
+    def ranking(self) -> tuple[ArcForest, FloatArray, float]:
+        """A forest, scores that rank its trees, and what they exceed log-probabilities by."""
+        if self.forest is None or self.scores is None:
+            return ArcForest(self.n, self.head, self.modifier), self.posterior, 0.0
+        return self.forest, self.scores, self.forest.posteriors(self.scores)[0]
+
+
+class ArcParser:
+    """Parses sentences with a model.
+
+    Parameters
+    ----------
+    model
+        What `ArcCRF` or `ArcEnsemble` has learnt.
+    use_tags
+        Whether tags are taken from sentences that have them instead of being predicted.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> dogs = sw.Arcs(["dogs", "bark"], [2, 0], ["nsubj", "root"], ["NOUN", "VERB"])
+    >>> model = sw.ArcCRF(passes=2, folds=2).fit([dogs] * 20).model_
+    >>> parse = sw.ArcParser(model).parse(["dogs", "bark"])
+    >>> parse.arcs.heads, parse.arcs.relations
+    ((2, 0), ('nsubj', 'root'))
+    """
+
+    def __init__(self, model: ArcModel, *, use_tags: bool = False) -> None:
+        if not isinstance(cast("object", model), ArcModel):
+            msg = f"expected an ArcModel, not {describe(model)}"
+            raise SapwoodTypeError(msg, hint="trees of phrases are parsed by sapwood.Parser")
+        self.model, self.use_tags = model, use_tags
+        self._word_rows = WordRows(model.familiar, model.tags, model.clusters)
+
+    def parse(self, sentence: Sentence) -> ArcParse:
+        """Parse one sentence: words, or arcs whose words are parsed."""
+        given = self._as_arcs(sentence)
+        of_words = self._word_rows.of_forms(given.words)
+        given = self._put_tags(given, of_words)
+        rows = one_sentence(of_words)
+        scored = self._score(rows)
+        heads = ArcForest(scored.n, scored.head, scored.modifier).best(scored.posterior)
+        return ArcParse(self, self.name_arcs(given, heads, rows), rows, scored)
+
+    def parse_many(
+        self, sentences: Iterable[Sentence], *, jobs: Engine | int | None = 1
+    ) -> Iterator[ArcParse]:
+        """Parse a stream of sentences, in order, on several threads."""
+        return as_engine(jobs).stream(_parse, sentences, self)
+
+    def _as_arcs(self, sentence: Sentence) -> Arcs:
+        if isinstance(sentence, Arcs):
+            return sentence
+        words = tuple(as_items(sentence, "a list of words"))
+        if not words:
+            msg = "an empty sentence has no dependency tree"
+            raise SapwoodValueError(msg, hint="give at least one word")
+        return Arcs(words, (UNPARSED,) * len(words))
+
+    def _put_tags(self, given: Arcs, of_words: Words) -> Arcs:
+        """Tags into the rows, and the sentence with them."""
+        if self.use_tags:
+            self._word_rows.put_named_tags(of_words, given.upos, given.xpos)
+            return given
+        model = self.model
+        types = model.lexicon.types(of_words[:, COLUMN["L"]])
+        forest = tag_forest(one_sentence(of_words), types, model.lexicon, model.tagger)
+        tags = best_tags(forest, model.tagger.weights)
+        self._word_rows.put_tags(of_words, tags)
+        names = [model.tags[tag] for tag in tags.tolist()]
+        upos, xpos = zip(*names, strict=True)
+        return replace(given, upos=upos, xpos=xpos)
+
+    def _score(self, rows: Words) -> _Scored:
+        """Mean posteriors of the members."""
+        model, n = self.model, len(rows) - 4
+        head, modifier = likely_arcs(rows, model.pruner)
+        posterior = np.zeros(len(head))
+        for member in model.members:
+            forest = ArcForest(n, head, modifier, member.order)
+            features = PartFeatures.of(forest.parts, rows, member.table)
+            scores = features.scores(member.table.weights)
+            posterior += member.weight * forest.arc_posteriors(scores)
+        posterior /= sum(member.weight for member in model.members)
+        if len(model.members) > 1:
+            return _Scored(n, head, modifier, posterior, None, None)
+        return _Scored(n, head, modifier, posterior, forest, scores)
+
+    def name_arcs(self, tagged: Arcs, heads: IntArray, rows: Words) -> Arcs:
+        """A tree with the likeliest relation of each arc."""
+        model = self.model
+        features = label_features(heads, rows, model.labels)
+        share = label_posteriors(features, model.labels.weights, len(model.relations))
+        names = tuple(model.relations[label] for label in share.argmax(axis=1).tolist())
+        return replace(tagged, heads=tuple(heads[1:].tolist()), relations=names)
+
+
+def _parse(sentence: Sentence, parser: ArcParser) -> ArcParse:
+    return parser.parse(sentence)

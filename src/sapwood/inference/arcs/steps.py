@@ -1,0 +1,163 @@
+"""Steps before and behind the scoring of trees: tags, arcs worth scoring, relations."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.arrays import FloatArray
+from sapwood.features.arcs import COLUMN, Words
+from sapwood.inference.arcs.forests import IntArray, PartFeatures
+from sapwood.models.arcs.tables import FeatureTable, TagLexicon
+
+LEAST_SHARE = 2e-3  # of the likeliest head's posterior: heads below are left out
+MOST_HEADS = 8  # of a word
+N_POSITIONS = 7  # of a part that is labelled: head, modifier and so on, see `features.arcs`
+
+
+# -- tags -----------------------------------------------------------------------------------------
+
+
+class TagForest(NamedTuple):
+    """The tags that the words of a sentence may have; see `tag_lattice` in `arc_features`."""
+
+    starts: IntArray
+    edges: IntArray
+    tag: IntArray
+    features: PartFeatures
+
+
+def tag_forest(rows: Words, types: IntArray, lexicon: TagLexicon, table: FeatureTable) -> TagForest:
+    """All sequences of tags of a sentence.
+
+    Parameters
+    ----------
+    types : [n]
+        The words' rows of the lexicon.
+    """
+    from sapwood.kernels.arc_features import tag_lattice
+
+    base = PartFeatures.of(_single_words(len(types)), rows, table).places
+    starts, edges, tag, places, n_features = tag_lattice(
+        types, lexicon.starts, lexicon.candidates, rows, COLUMN["L"], base, table.mask
+    )
+    no_length = np.zeros(len(places), np.uint32)
+    return TagForest(starts, edges, tag, PartFeatures(places, n_features, no_length))
+
+
+@lru_cache(maxsize=256)
+def _single_words(n: int) -> IntArray:
+    """A part for each word, of the kind that looks at nothing else."""
+    from sapwood.kernels.arc_forest import NONE
+
+    parts = np.zeros((n, 4), np.int32)
+    parts[:, 0], parts[:, 1] = NONE, np.arange(1, n + 1)
+    return parts
+
+
+def best_tags(forest: TagForest, weights: npt.NDArray[np.float32]) -> IntArray:
+    """The best sequence of tags."""
+    from sapwood.kernels.arc_forest import best_tree
+
+    scores = forest.features.scores(weights)
+    _, found = best_tree(forest.starts, forest.edges, forest.tag, scores)
+    tags: IntArray = np.ascontiguousarray(found[::-1])
+    return tags
+
+
+# -- arcs that are worth scoring ------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def all_arcs(n: int) -> IntArray:
+    """A part for each arc of n words, by head, then by modifier."""
+    head, modifier = np.nonzero(~np.eye(n + 1, dtype=bool)[:, 1:])
+    parts = np.full((len(head), 4), -1, np.int32)
+    parts[:, 0], parts[:, 1], parts[:, 2] = 0, head, modifier + 1
+    return parts
+
+
+def head_posteriors(n: int, scores: FloatArray) -> FloatArray:
+    """Posteriors of the heads of each word on its own, shape [n + 1, n]."""
+    parts = all_arcs(n)
+    out = np.full((n + 1, n), -np.inf)
+    out[parts[:, 1], parts[:, 2] - 1] = scores
+    out -= out.max(axis=0)
+    np.exp(out, out=out)
+    out /= out.sum(axis=0)
+    return out
+
+
+def likely_arcs(rows: Words, table: FeatureTable, *, right: IntArray | None = None) -> IntArray:
+    """The arcs that the pruner leaves, shape [2, n_arcs]: heads, modifiers.
+
+    The arcs from each word to the next are always there, so that there is a tree.
+
+    Parameters
+    ----------
+    right : [n + 1]
+        Heads that are kept in any case.
+    """
+    n = len(rows) - 4
+    scores = PartFeatures.of(all_arcs(n), rows, table).scores(table.weights)
+    share = head_posteriors(n, scores)
+    keep = share >= LEAST_SHARE * share.max(axis=0)
+    if n >= MOST_HEADS:
+        keep &= share >= np.partition(share, -MOST_HEADS, axis=0)[-MOST_HEADS]
+    word = np.arange(n)
+    keep[word, word] = True
+    if right is not None:
+        keep[right[1:], word] = True
+    head, modifier = np.nonzero(keep)
+    return np.stack([head, modifier + 1]).astype(np.int32)
+
+
+# -- relations ------------------------------------------------------------------------------------
+
+
+def labelled_parts(heads: IntArray) -> IntArray:
+    """A part for each arc of a tree, with the words around it in the tree.
+
+    Examples
+    --------
+    >>> labelled_parts(np.array([0, 2, 0, 2], np.int32))[:, 1:].tolist()
+    [[2, 1, 0, -1, 3, -1, -1], [0, 2, 0, -1, -1, 1, 3], [2, 3, 0, 1, -1, -1, -1]]
+    """
+    from sapwood.kernels.arc_forest import GRAND
+
+    n = len(heads) - 1
+    parts = np.full((n, 1 + N_POSITIONS), -1, np.int32)
+    word = np.arange(1, n + 1)
+    parts[:, 0], parts[:, 1], parts[:, 2], parts[:, 3] = GRAND, heads[1:], word, heads[heads[1:]]
+    order = np.argsort(heads[1:], kind="stable")  # words by head, in their order
+    sisters = heads[1:][order[1:]] == heads[1:][order[:-1]]
+    parts[order[1:][sisters], 4] = order[:-1][sisters] + 1
+    parts[order[:-1][sisters], 5] = order[1:][sisters] + 1
+    is_below = heads[1:] > 0
+    np.minimum.at(first := np.full(n + 1, n + 1), heads[1:], word)
+    np.maximum.at(last := np.full(n + 1, -1), heads[1:], word)
+    parts[:, 6] = np.where(first[1:] <= n, first[1:], -1)
+    parts[:, 7] = last[1:]
+    assert is_below.sum() == n - 1
+    return parts
+
+
+def label_features(heads: IntArray, rows: Words, table: FeatureTable) -> npt.NDArray[np.uint32]:
+    """Features of the arcs of a tree for its relations."""
+    return PartFeatures.of(labelled_parts(heads), rows, table).places
+
+
+def label_posteriors(
+    features: npt.NDArray[np.uint32], weights: npt.NDArray[np.float32], n_labels: int
+) -> npt.NDArray[np.float32]:
+    """Posteriors of relations of each arc, shape [n, n_labels]."""
+    from sapwood.kernels.arc_features import label_scores
+
+    scores: npt.NDArray[np.float32] = label_scores(features, weights, n_labels)
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores

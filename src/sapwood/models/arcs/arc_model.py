@@ -1,0 +1,165 @@
+"""`ArcModel`: what a dependency parser has learnt: tags, which arcs, and relations, by features.
+
+Parts of it ask one after the other: the tagger gives words their tags; the pruner leaves each word
+some heads; members score trees over these arcs, each in its own way; the labels name the arcs of
+the tree that is left. All of them are log-linear models of hashed features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.errors import ModelFormatError, SapwoodError, count
+from sapwood.models.arcs.tables import FeatureTable, TagLexicon
+from sapwood.models.kinds import FileContents, SavedModel, require_type
+
+ORDERS = (1, 2)
+
+
+class ArcMember(NamedTuple):
+    """One scorer of trees.
+
+    Attributes
+    ----------
+    order
+        1 for single arcs, 2 for arcs with siblings and heads of heads.
+    weight
+        Of its posteriors in the mean.
+    """
+
+    order: int
+    weight: float
+    table: FeatureTable
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArcModel(SavedModel):
+    """A dependency parser's parameters; `sapwood.ArcParser` parses with them.
+
+    Attributes
+    ----------
+    tags
+        Pairs of universal tag and tag of the treebank.
+    relations
+        Names of relations.
+    familiar
+        Numbers of the lower-case words that are features themselves, sorted.
+    lexicon
+        The tags that words may have.
+    clusters
+        Numbers of words, sorted, and their clusters, where word vectors were given.
+    tagger, pruner, labels
+        Tables of weights of features.
+    members
+        Scorers of trees, whose posteriors are averaged.
+    record
+        How the model was made.
+    """
+
+    tags: tuple[tuple[str, str], ...]
+    relations: tuple[str, ...]
+    familiar: npt.NDArray[np.uint32]
+    lexicon: TagLexicon
+    tagger: FeatureTable
+    pruner: FeatureTable
+    labels: FeatureTable
+    members: tuple[ArcMember, ...]
+    clusters: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]] | None = None
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            msg = "a dependency parser without members has nothing to score trees with"
+            raise SapwoodError(msg, hint="give at least one")
+        self.lexicon.check(len(self.tags))
+        require_type(self.familiar, "familiar", np.uint32, 1)
+        for member in self.members:
+            if member.order not in ORDERS or not 0 < member.weight < np.inf:
+                msg = f"a member of order {member.order} and weight {member.weight}, expected "
+                raise SapwoodError(msg + "order 1 or 2 and a positive weight")
+        if self.labels.spare < len(self.relations):
+            msg = f"{count(len(self.relations), 'relation')}, but room for {self.labels.spare}"
+            raise SapwoodError(msg)
+
+    def __repr__(self) -> str:
+        method = self.record.get("method", "of unknown origin")
+        sizes = [
+            count(len(self.members), "member"), count(len(self.tags), "tag"),
+            count(len(self.relations), "relation"),
+        ]  # fmt: skip
+        return f"<ArcModel ({method}): {', '.join(sizes)}>"
+
+    def of_members(self, places: Sequence[int]) -> ArcModel:
+        """The same with some of its members."""
+        return replace(self, members=tuple(self.members[place] for place in places))
+
+    def to_file(self) -> FileContents:
+        """Names in the header, tables and numbers of words in arrays."""
+        arrays: dict[str, npt.NDArray[Any]] = {"familiar": self.familiar}
+        arrays |= {f"lexicon.{name}": array for name, array in self.lexicon._asdict().items()}
+        for name in ("tagger", "pruner", "labels"):
+            arrays |= getattr(self, name).to_arrays(name)
+        for place, member in enumerate(self.members):
+            arrays |= member.table.to_arrays(f"member{place}")
+        if self.clusters is not None:
+            arrays |= {"clusters.words": self.clusters[0], "clusters.cluster": self.clusters[1]}
+        header = {
+            "tags": [list(pair) for pair in self.tags],
+            "relations": list(self.relations),
+            "members": [{"order": x.order, "weight": x.weight} for x in self.members],
+            "record": dict(self.record),
+        }
+        return FileContents(arrays, header)
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The model of a file."""
+        arrays, header = contents
+        tables = {
+            name: FeatureTable.from_arrays(name, arrays) for name in ("tagger", "pruner", "labels")
+        }
+        members = tuple(
+            ArcMember(
+                int(said["order"]),
+                float(said["weight"]),
+                FeatureTable.from_arrays(f"member{place}", arrays),
+            )
+            for place, said in enumerate(header["members"])
+        )
+        lexicon = TagLexicon(*(arrays[f"lexicon.{name}"] for name in TagLexicon._fields))
+        return cls(
+            tags=tuple((_text(upos), _text(xpos)) for upos, xpos in header["tags"]),
+            relations=tuple(map(_text, header["relations"])),
+            familiar=arrays["familiar"],
+            lexicon=lexicon,
+            members=members,
+            clusters=_clusters(arrays),
+            record=dict(header.get("record", {})),
+            **tables,
+        )
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        msg = f"{name!r} is no name of a tag or relation"
+        raise ModelFormatError(msg)
+    return name
+
+
+def _clusters(
+    arrays: Mapping[str, npt.NDArray[Any]],
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]] | None:
+    if "clusters.words" not in arrays:
+        return None
+    words, cluster = arrays["clusters.words"], arrays["clusters.cluster"]
+    require_type(words, "clusters.words", np.uint32, 1)
+    require_type(cluster, "clusters.cluster", np.int32, 1)
+    if len(words) != len(cluster):
+        msg = f"{len(cluster)} clusters of {len(words)} words"
+        raise ModelFormatError(msg)
+    return words, cluster

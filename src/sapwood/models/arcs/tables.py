@@ -1,0 +1,169 @@
+"""Tables of weights of hashed features, and the words and tags that they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.arrays import starts_of
+from sapwood.errors import ModelFormatError
+from sapwood.kernels.arc_layout import (
+    BETWEEN,
+    KINDS,
+    N_ATOMS,
+    N_BETWEEN,
+    N_PROPERTIES,
+    PLACES,
+    Templates,
+)  # fmt: skip
+from sapwood.models.kinds import require_type
+
+DENSE_SHARE = 1 / 3  # with more weights than this, places would take more room than zeros
+
+
+def place_among(numbers: npt.NDArray[Any], known: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """Place of each number among sorted ones; -1 for those that are not there.
+
+    >>> place_among(np.array([5, 6]), np.array([2, 5], np.uint32))
+    array([ 1, -1])
+    """
+    if not len(known):
+        return np.full(len(numbers), -1)
+    place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    return np.where(known[place] == numbers, place, -1)
+
+
+class FeatureTable(NamedTuple):
+    """Weights of the features that some templates make.
+
+    Attributes
+    ----------
+    weights
+        As many as a power of two, and `spare` more behind it; numbers that float16 has, since files
+        hold those.
+    """
+
+    templates: Templates
+    weights: npt.NDArray[np.float32]
+    spare: int = 0
+
+    @classmethod
+    def of(
+        cls, templates: Templates, weights: npt.NDArray[np.float32], spare: int = 0
+    ) -> FeatureTable:
+        """A table as its file will hold it."""
+        rounded = np.clip(weights, -60000.0, 60000.0).astype(np.float16)
+        return cls(templates, rounded.astype(np.float32), spare)
+
+    @property
+    def mask(self) -> np.uint64:
+        """What a hash is cut to."""
+        return np.uint64(len(self.weights) - self.spare - 1)
+
+    def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
+        """The arrays of a file; of few weights, those that are not zero."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            f"{name}.atoms": self.templates.atoms,
+            f"{name}.bounds": self.templates.bounds,
+            f"{name}.size": np.array([len(self.weights), self.spare], np.int64),
+        }
+        values, places = self.weights.astype(np.float16), np.flatnonzero(self.weights)
+        if len(places) < DENSE_SHARE * len(values):
+            arrays[f"{name}.places"] = places.astype(np.uint32)
+            values = values[places]
+        return arrays | {f"{name}.values": values}
+
+    @classmethod
+    def from_arrays(cls, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The table of a file, which may be damaged."""
+        atoms, bounds = arrays[f"{name}.atoms"], arrays[f"{name}.bounds"]
+        require_type(atoms, f"{name}.atoms", np.int32, 3)
+        require_type(bounds, f"{name}.bounds", np.int32, 1)
+        require_type(arrays[f"{name}.values"], f"{name}.values", np.float16, 1)
+        _check_templates(name, atoms, bounds)
+        values = arrays[f"{name}.values"].astype(np.float32)
+        size, spare = (int(number) for number in arrays[f"{name}.size"])
+        n_hashed = size - spare
+        if spare < 0 or n_hashed < 16 or n_hashed & (n_hashed - 1) or n_hashed > 1 << 30:
+            msg = f"{name} has {n_hashed} weights, expected a power of two from 16 up"
+            raise ModelFormatError(msg)
+        if not np.isfinite(values).all():
+            msg = f"{name} has weights that are not finite"
+            raise ModelFormatError(msg)
+        places = arrays.get(f"{name}.places")
+        if places is not None:
+            require_type(places, f"{name}.places", np.uint32, 1)
+            if len(places) != len(values) or (len(places) and places.max() >= size):
+                msg = f"{name} has {len(values)} weights for {len(places)} places below {size}"
+                raise ModelFormatError(msg)
+            values, some = np.zeros(size, np.float32), values
+            values[places] = some
+        if len(values) != size:
+            msg = f"{name} has {len(values)} weights, expected {size}"
+            raise ModelFormatError(msg)
+        return cls(Templates(np.array(atoms), np.array(bounds)), values, spare)
+
+
+def _check_templates(
+    name: str, atoms: npt.NDArray[np.int32], bounds: npt.NDArray[np.int32]
+) -> None:
+    """Refuse templates that would look outside a sentence: the kernels trust them."""
+    n = len(atoms)
+    is_right: Any = atoms.shape[1:] == (N_ATOMS, 2) and len(bounds) == len(KINDS) + 1
+    is_right = is_right and bounds[0] == 0 and bounds[-1] == n and (np.diff(bounds) >= 0).all()
+    place, column = atoms[..., 0], atoms[..., 1]
+    used = place >= 0
+    between = place == BETWEEN
+    is_right = is_right and ((place < 5 * len(PLACES)) | between)[used].all()
+    is_right = is_right and (column[used] >= 0).all() and (column[used] < N_PROPERTIES).all()
+    is_right = is_right and (column[between] < N_BETWEEN).all()
+    if not is_right:
+        msg = f"{name} has templates that no part of a sentence fits"
+        raise ModelFormatError(msg)
+
+
+class TagLexicon(NamedTuple):
+    """Which tags a word may have.
+
+    Attributes
+    ----------
+    words : [n_words]
+        Numbers of lower-case words, sorted.
+    starts, candidates : [n_words + 2], ...
+        Tags of unknown words first, then of each word.
+    """
+
+    words: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.int32]
+    candidates: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, tags: Mapping[int, Sequence[int]], of_unknown: Sequence[int]) -> TagLexicon:
+        """A lexicon of the tags of words, which are given by their numbers."""
+        words = sorted(tags)
+        rows = [of_unknown, *(tags[word] for word in words)]
+        return cls(
+            np.array(words, np.uint32),
+            starts_of([len(row) for row in rows]).astype(np.int32),
+            np.array([tag for row in rows for tag in row], np.int32),
+        )
+
+    def types(self, words: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+        """Row of each word, given by its number; 0 for unknown ones."""
+        return (place_among(words, self.words) + 1).astype(np.int32)
+
+    def check(self, n_tags: int) -> None:
+        """Refuse a lexicon that points anywhere else."""
+        require_type(self.words, "lexicon.words", np.uint32, 1)
+        require_type(self.starts, "lexicon.starts", np.int32, 1)
+        require_type(self.candidates, "lexicon.candidates", np.int32, 1)
+        starts, found = self.starts, self.candidates
+        is_right = len(starts) == len(self.words) + 2 and starts[0] == 0
+        is_right = is_right and starts[-1] == len(found) and bool((np.diff(starts) > 0).all())
+        is_right = is_right and bool((np.diff(self.words.astype(np.int64)) > 0).all())
+        if not is_right or found.min() < 0 or found.max() >= n_tags:
+            msg = "the lexicon of tags does not give every word tags that exist"
+            raise ModelFormatError(msg)
