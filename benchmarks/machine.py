@@ -38,14 +38,15 @@ _SMALL_COPY = 1 << 19  # bytes: source and target fit a 1 MB second-level cache 
 # -- corpora --------------------------------------------------------------------------------------
 
 
-def corpus_file(corpus: str, split: str) -> Path:
-    """File of a corpus (`ptb`, `craft`, `icepahc`) and split in the folder SAPWOOD_DATA names."""
+def corpus_file(corpus: str, split: str, ending: str = "mrg") -> Path:
+    """File of a corpus (`ptb`, `craft`, a folder) and split in the folder SAPWOOD_DATA names."""
     folder = os.environ.get("SAPWOOD_DATA")
     if not folder:
         sys.exit("SAPWOOD_DATA is not set: name the folder that holds ptb_nltk_sample/ and craft/")
-    path = Path(folder) / CORPORA[corpus] / f"{split}.mrg.xz"
+    name = CORPORA.get(corpus, corpus)
+    path = Path(folder) / name / f"{split}.{ending}.xz"
     if not path.exists():
-        sys.exit(f"{path} is missing: SAPWOOD_DATA must name the folder above {CORPORA[corpus]}/")
+        sys.exit(f"{path} is missing: SAPWOOD_DATA must name the folder above {name}/")
     return path
 
 

@@ -41,6 +41,7 @@ PLAN = (
     ("engine.py", ("--copies", "4", "--parts", "files", "kills"), ()),
     ("pivot_gap.py", ("--states", "8", "--part", "dev"), ("--variants", "--em")),
     ("ensembles.py", ("--minutes", "1"), ()),
+    ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),
     ("latent_dependencies.py", ("--states", "1,8", "--copies", "1,10"), ()),

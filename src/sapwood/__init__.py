@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from sapwood.errors import ModelFormatError as ModelFormatError
     from sapwood.errors import NotIdentifiableError as NotIdentifiableError
     from sapwood.errors import SapwoodError as SapwoodError
+    from sapwood.estimators.arcs.crf import ArcCRF as ArcCRF
     from sapwood.estimators.arcs.em import EMHMM as EMHMM
     from sapwood.estimators.arcs.em import EMDependency as EMDependency
+    from sapwood.estimators.arcs.ensemble import ArcEnsemble as ArcEnsemble
     from sapwood.estimators.arcs.spectral import SpectralDependency as SpectralDependency
     from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
-    from sapwood.estimators.arcs.crf import ArcCRF as ArcCRF
-    from sapwood.estimators.arcs.ensemble import ArcEnsemble as ArcEnsemble
     from sapwood.estimators.candidates import Candidate as Candidate
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.crf import SpanCRF as SpanCRF
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.inference.arcs.parser import ArcParser as ArcParser
     from sapwood.inference.parser import Parser as Parser
+    from sapwood.models.arcs.arc_model import ArcModel as ArcModel
     from sapwood.models.arcs.dependency import DependencyModel as DependencyModel
     from sapwood.models.arcs.dependency import HiddenMarkovModel as HiddenMarkovModel
     from sapwood.models.eigenwords import Eigenwords as Eigenwords
-    from sapwood.models.arcs.arc_model import ArcModel as ArcModel
     from sapwood.models.ensemble import Ensemble as Ensemble
     from sapwood.models.from_text import bundled_grammar as bundled_grammar
     from sapwood.models.kinds import load as load

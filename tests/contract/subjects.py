@@ -16,8 +16,8 @@ import numpy as np
 from tests import arc_toys
 
 import sapwood as sw
-from sapwood.estimators.arcs.observe import OfArcs, OfChains
 from sapwood.estimators.arcs.crf import ArcEstimator
+from sapwood.estimators.arcs.observe import OfArcs, OfChains
 from sapwood.estimators.base import Estimator, TreebankEstimator
 from sapwood.estimators.eigenwords import WordEmbedding
 from sapwood.estimators.registry import ARC_METHODS, METHODS

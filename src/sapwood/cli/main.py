@@ -99,7 +99,7 @@ _COMMANDS = (
 )
 for _run, _epilog, _summary in _COMMANDS:
     app.command(epilog=_epilog, short_help=_summary)(_run)
-app.add_typer(depend.app, name="depend", short_help="Dependency trees: convert, draw, score.")
+app.add_typer(depend.app, name="depend", short_help="Dependency parsers: train, parse, score.")
 app.add_typer(hankel.app, name="hankel", short_help="Weighted grammars from plain strings.")
 app.add_typer(data.app, name="data", short_help="List and fetch open treebanks; convert your own.")
 

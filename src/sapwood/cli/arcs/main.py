@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from sapwood.cli.arcs import convert, draw, evaluate
+from sapwood.cli.arcs import convert, draw, evaluate, parse, train
 
 app = typer.Typer(
-    help="Dependency trees: convert, draw and score them.",
+    help="Dependency trees: learn parsers, parse, convert, draw and score.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 # command: the line that --help shows for it
 _COMMANDS = (
+    (train.train, train.EPILOG, "Learn a parser from dependency trees."),
+    (parse.parse, parse.EPILOG, "Parse sentences: words or CoNLL-U in, CoNLL-U out."),
     (evaluate.evaluate, evaluate.EPILOG, "Score predicted arcs: UAS, LAS, complete trees, tags."),
     (convert.convert, convert.EPILOG, "Make arcs of phrase-structure trees; lift or lower arcs."),
     (draw.draw, draw.EPILOG, "Draw sentences as text, SVG or LaTeX."),

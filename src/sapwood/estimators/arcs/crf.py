@@ -53,7 +53,7 @@ SETTLED = 10  # words seen so often have no tags but those seen with them
 RARE = 3  # words seen at most so often show which tags unknown words have
 BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
 # weights a word of the treebank, and the most, as a power of two
-TAGGER_ROOM, PRUNER_ROOM, LABEL_ROOM, MEMBER_ROOM = (16, 24), (4, 22), (16, 24), (16, 24)
+TAGGER_ROOM, PRUNER_ROOM, LABEL_ROOM, MEMBER_ROOM = (16, 24), (4, 22), (16, 24), (64, 24)
 OnPass = Callable[[str, int, float], None]
 
 
@@ -116,8 +116,8 @@ class ArcCRF(ArcEstimator):
         words="1 scores single arcs; 2 also siblings, and heads with their own heads.",
         kw_only=False,
     )
-    passes: int = parameter(6, whole(1), "Over the training sentences.")
-    rate: float = parameter(0.05, between(0, 1, "(]"), "Of AdaGrad.")
+    passes: int = parameter(5, whole(1), "Over the training sentences.")
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
