@@ -73,6 +73,8 @@ LABELS = parse_templates(
         "l.X m.X h.X", "r.X m.X h.X", "l.W m.X h.P", "r.W m.X h.P", "l.X m.X r.X h.P",
         "f.X m.X h.X", "e.X m.X h.X", "f.W m.X h.X", "e.W m.X h.X", "f.W m.W h.P", "f.X e.X m.X",
         "f.W h.W m.P", "l.P m.P r.P h.W", "h.W m.X f.W",
+        "o.W m.X h.X", "o.X m.X h.X", "t.X m.X h.X", "t.W m.X h.P", "f.W e.X m.X h.P",
+        "m-1.W m.W h.P", "f.W f+1.X m.X h.X", "m.4 h.W", "h.4 m.W", "m-1.X m.X h.X h+1.X",
     ]
 )  # fmt: skip
 

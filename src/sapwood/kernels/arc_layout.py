@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 N_ATOMS = 6
 BETWEEN, N_BETWEEN = 63, 3
-PLACES = "hmslrfe"
+PLACES = "hmslrfeot"
 PROPERTIES = "FL1234abcHWXPCK"
 N_PROPERTIES = len(PROPERTIES)
 KINDS = ("arc", "last", "none", "sibling", "grand")

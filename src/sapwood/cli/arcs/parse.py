@@ -111,7 +111,7 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
 def _parser(name: str, *, gold_tags: bool) -> ArcParser:
     from sapwood.inference.arcs.parser import ArcParser
     from sapwood.models.arcs.arc_model import ArcModel
-    from sapwood.models.files import load
+    from sapwood.models.kinds import load
 
     found = load(Path(name).expanduser())
     if not isinstance(found, ArcModel):

@@ -53,7 +53,7 @@ SETTLED = 10  # words seen so often have no tags but those seen with them
 RARE = 3  # words seen at most so often show which tags unknown words have
 BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
 # weights a word of the treebank, and the most, as a power of two
-TAGGER_ROOM, PRUNER_ROOM, LABEL_ROOM, MEMBER_ROOM = (16, 24), (4, 22), (16, 24), (64, 24)
+TAGGER_ROOM, PRUNER_ROOM, LABEL_ROOM, MEMBER_ROOM = (16, 24), (4, 22), (64, 24), (64, 24)
 OnPass = Callable[[str, int, float], None]
 
 

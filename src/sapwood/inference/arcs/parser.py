@@ -132,6 +132,9 @@ class ArcParser:
             raise SapwoodTypeError(msg, hint="trees of phrases are parsed by sapwood.Parser")
         self.model, self.use_tags = model, use_tags
         self._word_rows = WordRows(model.familiar, model.tags, model.clusters)
+        universal = [name.split(":")[0] for name in model.relations]
+        kinds = sorted(set(universal))
+        self._universal = np.array([[x == y for y in kinds] for x in universal], np.float32)
 
     def parse(self, sentence: Sentence) -> ArcParse:
         """Parse one sentence: words, or arcs whose words are parsed."""
@@ -188,10 +191,13 @@ class ArcParser:
         return _Scored(n, head, modifier, posterior, forest, scores)
 
     def name_arcs(self, tagged: Arcs, heads: IntArray, rows: Words) -> Arcs:
-        """A tree with the likeliest relation of each arc."""
+        """A tree with the likeliest relation of each arc: that of UD, then its subtype."""
         model = self.model
         features = label_features(heads, rows, model.labels)
         share = label_posteriors(features, model.labels.weights, len(model.relations))
+        # first the relation up to its colon, which may be spread over several
+        best = (share @ self._universal).argmax(axis=1)
+        share *= self._universal[:, best].T
         names = tuple(model.relations[label] for label in share.argmax(axis=1).tolist())
         return replace(tagged, heads=tuple(heads[1:].tolist()), relations=names)
 

@@ -15,7 +15,7 @@ from sapwood.models.arcs.tables import FeatureTable, TagLexicon
 
 LEAST_SHARE = 2e-3  # of the likeliest head's posterior: heads below are left out
 MOST_HEADS = 8  # of a word
-N_POSITIONS = 7  # of a part that is labelled: head, modifier and so on, see `features.arcs`
+N_POSITIONS = 9  # of a part that is labelled: head, modifier and so on, see `features.arcs`
 
 
 # -- tags -----------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def labelled_parts(heads: IntArray) -> IntArray:
     Examples
     --------
     >>> labelled_parts(np.array([0, 2, 0, 2], np.int32))[:, 1:].tolist()
-    [[2, 1, 0, -1, 3, -1, -1], [0, 2, 0, -1, -1, 1, 3], [2, 3, 0, 1, -1, -1, -1]]
+    [[2, 1, 0, -1, 3, -1, -1, 1, 3], [0, 2, 0, -1, -1, 1, 3, 2, 2], [2, 3, 0, 1, -1, -1, -1, 1, 3]]
     """
     from sapwood.kernels.arc_forest import GRAND
 
@@ -136,12 +136,11 @@ def labelled_parts(heads: IntArray) -> IntArray:
     sisters = heads[1:][order[1:]] == heads[1:][order[:-1]]
     parts[order[1:][sisters], 4] = order[:-1][sisters] + 1
     parts[order[:-1][sisters], 5] = order[1:][sisters] + 1
-    is_below = heads[1:] > 0
     np.minimum.at(first := np.full(n + 1, n + 1), heads[1:], word)
     np.maximum.at(last := np.full(n + 1, -1), heads[1:], word)
     parts[:, 6] = np.where(first[1:] <= n, first[1:], -1)
     parts[:, 7] = last[1:]
-    assert is_below.sum() == n - 1
+    parts[:, 8], parts[:, 9] = first[heads[1:]], last[heads[1:]]
     return parts
 
 
