@@ -91,6 +91,7 @@ def main() -> None:
             for method in given.methods:
                 budget = ["--budget", given.budget] if given.budget and method == "best" else []
                 rows.append(row(corpus, method, folder, ["--jobs", given.jobs, *budget]))
+                print(*rows[-1], file=sys.stderr, flush=True)
                 if given.oracle:
                     parser = sw.ArcParser(sw.load(folder / f"{corpus}-{method}.sapwood"))
                     gold = sw.read_arcs(machine.corpus_file(corpus, "dev", "conllu"))

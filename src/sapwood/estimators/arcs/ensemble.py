@@ -70,7 +70,7 @@ class ArcEnsemble(ArcEstimator):
         "first one is trained in any case. None trains all.",
         kw_only=False,
     )
-    members: int = parameter(6, whole(1, 100), "Parsers that are averaged, at most.")
+    members: int = parameter(4, whole(1, 100), "Parsers that are averaged, at most.")
     passes: int = parameter(5, whole(1), "Over the training sentences, of each member.")
     rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
     spent: float = parameter(
