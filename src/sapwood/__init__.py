@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.arcs.em import EMHMM as EMHMM
     from sapwood.estimators.arcs.em import EMDependency as EMDependency
     from sapwood.estimators.arcs.ensemble import ArcEnsemble as ArcEnsemble
+    from sapwood.estimators.arcs.latent import LatentArcCRF as LatentArcCRF
     from sapwood.estimators.arcs.spectral import SpectralDependency as SpectralDependency
     from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
     from sapwood.estimators.candidates import Candidate as Candidate
@@ -87,6 +88,7 @@ _HOMES = {
     "Ensemble": "sapwood.models.ensemble",
     "EnsembleLPCFG": "sapwood.estimators.ensemble",
     "HiddenMarkovModel": "sapwood.models.arcs.dependency",
+    "LatentArcCRF": "sapwood.estimators.arcs.latent",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "ModelFormatError": "sapwood.errors",
     "NotIdentifiableError": "sapwood.errors",

@@ -31,6 +31,7 @@ N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters
 OWN: dict[str, dict[str, Any]] = {
     "ArcEnsemble": {"members": 2, "folds": 2},
+    "LatentArcCRF": {"folds": 2},
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
     "EMWCFG": {"iterations": 3, "starts": 1},
     "PivotLPCFG": {"iterations": 0},

@@ -215,6 +215,11 @@ ARC_METHODS: Mapping[str, Method] = {
     "first": Method(
         "features of single arcs", ("arcs.crf", "ArcCRF"), task="arcs", fixed={"order": 1}
     ),
+    "latent": Method(
+        "hidden states of words, summed over all trees on the arcs that first leaves",
+        ("arcs.latent", "LatentArcCRF"),
+        task="arcs",
+    ),
 }
 
 

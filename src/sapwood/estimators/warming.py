@@ -20,6 +20,7 @@ from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.pivot import PivotLPCFG
 from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.estimators.strings.em_wcfg import EMWCFG
+from sapwood.inference.arcs.latent import arc_posteriors
 from sapwood.inference.arcs.parser import ArcParser
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser
@@ -91,6 +92,7 @@ def _use_arcs(arcs: LatentArcs) -> None:
     arcs.signed_log_weights(trees)
     arcs.in_basis(np.array([[1.0, 1.0], [0.0, 1.0]])).signed_log_weights(trees)
     StateCounts.of(trees, arcs)
+    arc_posteriors(arcs, trees.seen, np.ones((4, 3)))
 
 
 def _use(model: Member) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -78,6 +78,19 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         help="Over the sentences. More than 8 gain nothing.",
         show_default="the method's own",
     ),
+    states: int | None = typer.Option(
+        None,
+        min=1,
+        max=256,
+        metavar="K",
+        help="Hidden states of a word. Only for latent.",
+        show_default="16",
+    ),
+    seen: Literal["tags", "words", "both"] | None = typer.Option(
+        None,
+        help="What hidden states show of a word. Only for latent.",
+        show_default="tags",
+    ),
     dev: str | None = typer.Option(
         None,
         metavar="FILE",
@@ -99,7 +112,12 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     sentences it has not seen.
     """
     chosen = METHODS[method]
-    given = {"--budget": ("budget", budget), "--passes": ("passes", passes)}
+    given = {
+        "--budget": ("budget", budget),
+        "--passes": ("passes", passes),
+        "--states": ("n_states", states),
+        "--seen": ("seen", seen),
+    }
     for option, (parameter, value) in given.items():
         if value is not None and not chosen.has(parameter):
             users = ", ".join(name for name, known in METHODS.items() if known.has(parameter))
@@ -112,8 +130,11 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     phases = Phases(4 if dev else 3)
     values: dict[str, Any] = {"seed": seed, "on_pass": _pass_line()}
-    if passes is not None:
-        values["passes"] = passes
+    values |= {
+        parameter: value
+        for parameter, value in given.values()
+        if value is not None and parameter != "budget"
+    }
     with open_engine(engine, scheduler, jobs) as where:
         with phases.phase("reading") as notes:
             gold = reading.arcs([dev]) if dev else None  # first: a mistake shows before long work

@@ -12,11 +12,12 @@ import numpy as np
 
 from sapwood.arguments import as_items, describe
 from sapwood.arrays import FloatArray
-from sapwood.corpus.arcs.bank import UNPARSED, Arcs
+from sapwood.corpus.arcs.bank import UNPARSED, ArcBank, Arcs
 from sapwood.errors import SapwoodTypeError, SapwoodValueError
 from sapwood.execute.engine import Engine, as_engine
 from sapwood.features.arcs import COLUMN, Words
 from sapwood.inference.arcs.forests import ArcForest, IntArray, PartFeatures
+from sapwood.inference.arcs.latent import arc_posteriors
 from sapwood.inference.arcs.steps import (
     best_tags,
     label_features,
@@ -143,6 +144,8 @@ class ArcParser:
         given = self._put_tags(given, of_words)
         rows = one_sentence(of_words)
         scored = self._score(rows)
+        if self.model.latent is not None:
+            scored = self._weigh_states(scored, given)
         heads = ArcForest(scored.n, scored.head, scored.modifier).best(scored.posterior)
         return ArcParse(self, self.name_arcs(given, heads, rows), rows, scored)
 
@@ -189,6 +192,21 @@ class ArcParser:
         if len(model.members) > 1:
             return _Scored(n, head, modifier, posterior, None, None)
         return _Scored(n, head, modifier, posterior, forest, scores)
+
+    def _weigh_states(self, scored: _Scored, tagged: Arcs) -> _Scored:
+        """Posteriors mixed with those of the latent member, whose prior they are."""
+        latent = self.model.latent
+        assert latent is not None  # whoever calls has looked
+        arcs = np.zeros((scored.n + 1, scored.n))
+        arcs[scored.head, scored.modifier - 1] = scored.posterior**latent.trust
+        bank = ArcBank.of([replace(tagged, heads=(UNPARSED,) * scored.n, relations=(), rows=())])
+        seen = latent.model.seen.of(bank).seen
+        _, sign, found = arc_posteriors(latent.model.arcs, seen, arcs)
+        if not sign:  # no tree over these arcs has a weight
+            return scored
+        own = found[scored.head, scored.modifier - 1]
+        mean = (1 - latent.weight) * scored.posterior + latent.weight * own
+        return replace(scored, posterior=mean, forest=None, scores=None)
 
     def name_arcs(self, tagged: Arcs, heads: IntArray, rows: Words) -> Arcs:
         """A tree with the likeliest relation of each arc: that of UD, then its subtype."""

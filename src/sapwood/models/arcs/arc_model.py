@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.errors import ModelFormatError, SapwoodError, count
+from sapwood.models.arcs.dependency import DependencyModel
 from sapwood.models.arcs.tables import FeatureTable, TagLexicon
 from sapwood.models.kinds import FileContents, SavedModel, require_type
 
 ORDERS = (1, 2)
+LATENT = "latent."  # before the names of arrays of the latent member
 
 
 class ArcMember(NamedTuple):
@@ -35,6 +37,24 @@ class ArcMember(NamedTuple):
     order: int
     weight: float
     table: FeatureTable
+
+
+class LatentMember(NamedTuple):
+    """A model with hidden states, which weighs all trees over the arcs that members leave.
+
+    Attributes
+    ----------
+    model
+        In the basis of its states.
+    trust
+        The posteriors of the members, to this power, are its prior weights of arcs.
+    weight
+        Of its posteriors in the mean with those of the members.
+    """
+
+    model: DependencyModel
+    trust: float
+    weight: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +77,8 @@ class ArcModel(SavedModel):
         Tables of weights of features.
     members
         Scorers of trees, whose posteriors are averaged.
+    latent
+        A model with hidden states behind them; None for none.
     record
         How the model was made.
     """
@@ -71,6 +93,7 @@ class ArcModel(SavedModel):
     members: tuple[ArcMember, ...]
     clusters: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]] | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
+    latent: LatentMember | None = None
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -82,6 +105,13 @@ class ArcModel(SavedModel):
             if member.order not in ORDERS or not 0 < member.weight < np.inf:
                 msg = f"a member of order {member.order} and weight {member.weight}, expected "
                 raise SapwoodError(msg + "order 1 or 2 and a positive weight")
+        if self.latent is not None and not (
+            self.latent.model.is_probabilistic
+            and 0 <= self.latent.trust < np.inf
+            and 0 < self.latent.weight <= 1
+        ):
+            msg = "a latent member has probabilities, a trust of 0 or more and a weight up to 1"
+            raise ModelFormatError(msg)
         if self.labels.spare < len(self.relations):
             msg = f"{count(len(self.relations), 'relation')}, but room for {self.labels.spare}"
             raise SapwoodError(msg)
@@ -114,6 +144,11 @@ class ArcModel(SavedModel):
             "members": [{"order": x.order, "weight": x.weight} for x in self.members],
             "record": dict(self.record),
         }
+        if self.latent is not None:
+            tables, said = self.latent.model.to_file()
+            arrays |= {f"{LATENT}{name}": table for name, table in tables.items()}
+            facts = {"trust": self.latent.trust, "weight": self.latent.weight}
+            header["latent"] = facts | {"model": said}
         return FileContents(arrays, header)
 
     @classmethod
@@ -139,9 +174,22 @@ class ArcModel(SavedModel):
             lexicon=lexicon,
             members=members,
             clusters=_clusters(arrays),
+            latent=_latent(arrays, header.get("latent")),
             record=dict(header.get("record", {})),
             **tables,
         )
+
+
+def _latent(arrays: Mapping[str, npt.NDArray[Any]], said: Any) -> LatentMember | None:
+    if said is None:
+        return None
+    tables = {
+        name.removeprefix(LATENT): table
+        for name, table in arrays.items()
+        if name.startswith(LATENT)
+    }
+    model = DependencyModel.from_file(FileContents(tables, said["model"]))
+    return LatentMember(model, float(said["trust"]), float(said["weight"]))
 
 
 def _text(name: object) -> str:
