@@ -44,7 +44,10 @@ class LatentArcCRF(ArcEstimator):
         "tags", one_of(SEEN), "What the states show of a word: tags, words or both."
     )
     tag_column: str = parameter(
-        "xpos", one_of(TAG_COLUMNS), "Which tags: universal ones, or those of the language."
+        "auto",
+        one_of(("auto", *TAG_COLUMNS)),
+        "Which tags: universal ones, or those of the language, which `auto` takes where there are "
+        "any.",
     )
     order: int = parameter(1, whole(1, 2), "Of the CRF whose posteriors are the prior of arcs.")
     passes: int = parameter(5, whole(1), "Of the CRF over the training sentences.")
@@ -70,8 +73,11 @@ class LatentArcCRF(ArcEstimator):
             on_pass=self.on_pass, n_jobs=self.n_jobs, engine=self.engine,
         ).fit(bank)  # fmt: skip
         clock.tick("CRF")
+        column = self.tag_column
+        if column == "auto":
+            column = "xpos" if len(bank.xpos_names) > 1 else "upos"
         states = EMDependency(
-            self.n_states, seen=self.seen, tag_column=self.tag_column, iterations=self.iterations,
+            self.n_states, seen=self.seen, tag_column=column, iterations=self.iterations,
             seed=self.seed, n_jobs=self.n_jobs, engine=self.engine,
         ).fit(bank)  # fmt: skip
         clock.tick("states")
