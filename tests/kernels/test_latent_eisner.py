@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sapwood.estimators.arcs.em import tie_valences
 from sapwood.inference.arcs.latent import arc_posteriors
+from sapwood.models.arcs.dependency import count_children
 from sapwood.models.arcs.latent import LatentArcs
 from sapwood.reference import latent_arcs as listing
 from sapwood.reference.topologies import projective_trees
@@ -42,6 +44,35 @@ def test_sums_are_those_over_all_trees(
     if abs(total) > 1e-6:
         np.testing.assert_allclose(found, through / total, rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(found.sum(axis=0), 1.0, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_numbers_of_children_are_part_of_the_sum(seed: int) -> None:
+    """With them, a tree weighs what its words and their numbers of children do."""
+    n, k = 4, 2
+    rng = np.random.default_rng(seed)
+    rows = (slice(N_SYMBOLS, N_SYMBOLS + 10), slice(N_SYMBOLS + 10, N_SYMBOLS + 20))
+    bare = LatentArcs(
+        rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k), (2, k)).swapaxes(1, 2).copy(),
+        rng.random((N_SYMBOLS + 20, k)), np.array([0, N_SYMBOLS, N_SYMBOLS + 10, N_SYMBOLS + 20]),
+    )  # fmt: skip
+    model = tie_valences(bare, rows)
+    parts = (model.root, model.steps, model.symbols)
+    words, arcs = rng.integers(0, N_SYMBOLS, n), rng.random((n + 1, n))
+    total, through = 0.0, np.zeros_like(arcs)
+    for heads in projective_trees(n):
+        sides = count_children(np.array([0, n]), np.array(heads) + 1)
+        seen = [[words[i], rows[0].start + sides[0][i], rows[1].start + sides[1][i]]
+                for i in range(n)]  # fmt: skip
+        weight = listing.tree_weight(heads, seen, parts)
+        weight *= np.prod([arcs[head + 1, i] for i, head in enumerate(heads)])
+        total += weight
+        for i, head in enumerate(heads):
+            through[head + 1, i] += weight
+    seen = np.stack([words, np.full(n, -1), np.full(n, -1)], axis=1)
+    log, sign, found = arc_posteriors(model, seen, arcs, rows)
+    assert sign * np.exp(log) == pytest.approx(total, rel=1e-9)
+    np.testing.assert_allclose(found, through / total, atol=1e-9)
 
 
 def test_one_state_and_even_arcs_count_trees() -> None:

@@ -9,13 +9,17 @@ Notation (DEP, equation 2; spans of Eisner 1996)
     left[i, j, h]     what hangs on the left of word j, from word i on, by the state of j
     hook[a, h, g]     arc a, its head's state and its child's, with all words between them
 
+    m[d, c, h]        weight of one more child on side d; c is 0 for the first, 1 for the others
+    z[d, c, h]        weight of no more children on side d; c is 0 where there are none
+
     hook of i -> j, j right of i:
-        w T[1][g, h] e[j, g] sum over s of  right[i, s, h] left[s + 1, j, g]
+        w T[1][g, h] e[j, g] sum over s of  m[1, s > i, h] right[i, s, h] Left[s + 1, j, g]
     hook of j -> i, i left of j:
-        w T[0][g, h] e[i, g] sum over s of  left[s + 1, j, h] right[i, s, g]
-    right[i, j, h] = sum over arcs i -> m, i < m <= j, and g of  hook[i -> m, h, g] right[m, j, g]
-    left[i, j, h]  = sum over arcs j -> m, i <= m < j, and g of  hook[j -> m, h, g] left[i, m, g]
-    total = sum over r and h of  w[root, r] pi[h] e[r, h] left[0, r, h] right[r, n - 1, h]
+        w T[0][g, h] e[i, g] sum over s of  m[0, s + 1 < j, h] left[s + 1, j, h] Right[i, s, g]
+    right[i, j, h] = sum over arcs i -> x, i < x <= j, and g of  hook[i -> x, h, g] Right[x, j, g]
+    left[i, j, h]  = sum over arcs j -> x, i <= x < j, and g of  hook[j -> x, h, g] Left[i, x, g]
+    Right[i, j, h] = z[1, j > i, h] right[i, j, h],   Left[i, j, h] = z[0, i < j, h] left[i, j, h]
+    total = sum over r and h of  w[root, r] pi[h] e[r, h] Left[0, r, h] Right[r, n - 1, h]
 
 One word hangs on the root. The outside pass is the derivative of the total, taken backwards; names
 that end in `_bar` hold it. Numbers may be negative: nothing here takes a logarithm.
@@ -29,7 +33,7 @@ from sapwood.kernels.border import kernel, part
 
 
 @kernel
-def arc_sums(emission, root_arcs, arc_of, weight, root, steps, through_root, through):
+def arc_sums(emission, root_arcs, arc_of, weight, root, steps, more, none, through_root, through):
     """Weight of all trees, and the part of it that goes through each arc.
 
     Parameters
@@ -44,6 +48,8 @@ def arc_sums(emission, root_arcs, arc_of, weight, root, steps, through_root, thr
         w.
     root, steps
         pi, [k], and T, [2, k, k].
+    more, none : [2, 2, k]
+        m and z; ones where numbers of children do not count.
     through_root, through : [n], [n_arcs]
         Receive the weight of the trees with the arc, for the total of 1; zeros where it is 0.
 
@@ -54,64 +60,79 @@ def arc_sums(emission, root_arcs, arc_of, weight, root, steps, through_root, thr
     Cost: O(arcs n k^2).
     """
     n, k = emission.shape
-    left, right = np.zeros((n, n, k)), np.zeros((n, n, k))
+    left, right = np.zeros((2, n, n, k)), np.zeros((2, n, n, k))  # open, and closed
     hook = np.zeros((len(weight), k, k))
-    _inside(emission, arc_of, weight, steps, left, right, hook)
+    _inside(emission, arc_of, weight, steps, more, none, left, right, hook)
     total = 0.0
     for r in range(n):
         for h in range(k):
-            through_root[r] += (
-                root_arcs[r] * root[h] * emission[r, h] * left[0, r, h] * right[r, n - 1, h]
-            )
+            share = root_arcs[r] * root[h] * emission[r, h]
+            through_root[r] += share * left[1, 0, r, h] * right[1, r, n - 1, h]
         total += through_root[r]
     if total == 0.0 or not np.isfinite(total):
         for r in range(n):
             through_root[r] = 0.0
         return total
-    left_bar, right_bar = np.zeros((n, n, k)), np.zeros((n, n, k))
+    left_bar, right_bar = np.zeros((2, n, n, k)), np.zeros((2, n, n, k))
     for r in range(n):
         for h in range(k):
             share = root_arcs[r] * root[h] * emission[r, h]
-            left_bar[0, r, h] += share * right[r, n - 1, h]
-            right_bar[r, n - 1, h] += share * left[0, r, h]
+            left_bar[1, 0, r, h] += share * right[1, r, n - 1, h]
+            right_bar[1, r, n - 1, h] += share * left[1, 0, r, h]
         through_root[r] /= total
-    _outside(emission, arc_of, weight, steps, left, right, hook, left_bar, right_bar, through)
+    _outside(
+        emission, arc_of, weight, steps, more, none, left, right, hook, left_bar, right_bar, through
+    )  # fmt: skip
     for a in range(len(weight)):
         through[a] /= total
     return total
 
 
 @part
-def _inside(emission, arc_of, weight, steps, left, right, hook):
+def _inside(emission, arc_of, weight, steps, more, none, left, right, hook):
     n, k = emission.shape
     for i in range(n):
         for h in range(k):
-            left[i, i, h] = 1.0
-            right[i, i, h] = 1.0
+            left[0, i, i, h] = 1.0
+            right[0, i, i, h] = 1.0
+            left[1, i, i, h] = none[0, 0, h]
+            right[1, i, i, h] = none[1, 0, h]
     for gap in range(1, n):
         for i in range(n - gap):
             j = i + gap
-            forward, back = arc_of[i, j], arc_of[j, i]
-            if forward >= 0 or back >= 0:
+            if arc_of[i, j] >= 0:
+                made = hook[arc_of[i, j]]
                 for s in range(i, j):
-                    for h in range(k):
-                        for g in range(k):
-                            if forward >= 0:
-                                hook[forward, h, g] += right[i, s, h] * left[s + 1, j, g]
-                            if back >= 0:
-                                hook[back, h, g] += left[s + 1, j, h] * right[i, s, g]
-                for h in range(k):
-                    for g in range(k):
-                        if forward >= 0:
-                            hook[forward, h, g] *= weight[forward] * steps[1, g, h] * emission[j, g]
-                        if back >= 0:
-                            hook[back, h, g] *= weight[back] * steps[0, g, h] * emission[i, g]
-            for m in range(i + 1, j + 1):
-                if arc_of[i, m] >= 0:
-                    _apply(hook[arc_of[i, m]], right[m, j], right[i, j])
-            for m in range(i, j):
-                if arc_of[j, m] >= 0:
-                    _apply(hook[arc_of[j, m]], left[i, m], left[i, j])
+                    _join(made, right[0, i, s], left[1, s + 1, j], more[1, 1 if s > i else 0])
+                _weigh(made, weight[arc_of[i, j]], steps[1], emission[j])
+            if arc_of[j, i] >= 0:
+                made = hook[arc_of[j, i]]
+                for s in range(i, j):
+                    _join(made, left[0, s + 1, j], right[1, i, s], more[0, 1 if s + 1 < j else 0])
+                _weigh(made, weight[arc_of[j, i]], steps[0], emission[i])
+            for x in range(i + 1, j + 1):
+                if arc_of[i, x] >= 0:
+                    _apply(hook[arc_of[i, x]], right[1, x, j], right[0, i, j])
+            for x in range(i, j):
+                if arc_of[j, x] >= 0:
+                    _apply(hook[arc_of[j, x]], left[1, i, x], left[0, i, j])
+            for h in range(k):
+                left[1, i, j, h] = none[0, 1, h] * left[0, i, j, h]
+                right[1, i, j, h] = none[1, 1, h] * right[0, i, j, h]
+
+
+@part
+def _join(hook, above, below, more):
+    for h in range(len(above)):
+        for g in range(len(below)):
+            hook[h, g] += more[h] * above[h] * below[g]
+
+
+@part
+def _weigh(hook, weight, step, emission):
+    for h in range(len(hook)):
+        for g in range(len(hook)):
+            hook[h, g] *= weight * step[g, h] * emission[g]
 
 
 @part
@@ -119,6 +140,51 @@ def _apply(hook, below, above):
     for h in range(len(above)):
         for g in range(len(below)):
             above[h] += hook[h, g] * below[g]
+
+
+@part
+def _outside(
+    emission, arc_of, weight, steps, more, none, left, right, hook, left_bar, right_bar, through
+):  # fmt: skip
+    n, k = emission.shape
+    hook_bar = np.zeros(hook.shape)
+    for narrow in range(n - 1):
+        gap = n - 1 - narrow
+        for i in range(n - gap):
+            j = i + gap
+            for h in range(k):
+                left_bar[0, i, j, h] += none[0, 1, h] * left_bar[1, i, j, h]
+                right_bar[0, i, j, h] += none[1, 1, h] * right_bar[1, i, j, h]
+            for x in range(i + 1, j + 1):
+                a = arc_of[i, x]
+                if a >= 0:
+                    _apply_bar(
+                        hook[a], right[1, x, j], hook_bar[a], right_bar[1, x, j], right_bar[0, i, j]
+                    )  # fmt: skip
+            for x in range(i, j):
+                a = arc_of[j, x]
+                if a >= 0:
+                    _apply_bar(
+                        hook[a], left[1, i, x], hook_bar[a], left_bar[1, i, x], left_bar[0, i, j]
+                    )  # fmt: skip
+            a = arc_of[i, j]
+            if a >= 0:
+                through[a] += _dot(hook[a], hook_bar[a])
+                _weigh(hook_bar[a], weight[a], steps[1], emission[j])
+                for s in range(i, j):
+                    _join_bar(
+                        hook_bar[a], right[0, i, s], left[1, s + 1, j], more[1, 1 if s > i else 0],
+                        right_bar[0, i, s], left_bar[1, s + 1, j],
+                    )  # fmt: skip
+            a = arc_of[j, i]
+            if a >= 0:
+                through[a] += _dot(hook[a], hook_bar[a])
+                _weigh(hook_bar[a], weight[a], steps[0], emission[i])
+                for s in range(i, j):
+                    _join_bar(
+                        hook_bar[a], left[0, s + 1, j], right[1, i, s],
+                        more[0, 1 if s + 1 < j else 0], left_bar[0, s + 1, j], right_bar[1, i, s],
+                    )  # fmt: skip
 
 
 @part
@@ -130,35 +196,17 @@ def _apply_bar(hook, below, hook_bar, below_bar, above_bar):
 
 
 @part
-def _outside(emission, arc_of, weight, steps, left, right, hook, left_bar, right_bar, through):
-    n, k = emission.shape
-    hook_bar = np.zeros(hook.shape)
-    for narrow in range(n - 1):
-        gap = n - 1 - narrow
-        for i in range(n - gap):
-            j = i + gap
-            for m in range(i + 1, j + 1):
-                a = arc_of[i, m]
-                if a >= 0:
-                    _apply_bar(hook[a], right[m, j], hook_bar[a], right_bar[m, j], right_bar[i, j])
-            for m in range(i, j):
-                a = arc_of[j, m]
-                if a >= 0:
-                    _apply_bar(hook[a], left[i, m], hook_bar[a], left_bar[i, m], left_bar[i, j])
-            forward, back = arc_of[i, j], arc_of[j, i]
-            for h in range(k):
-                for g in range(k):
-                    if forward >= 0:
-                        through[forward] += hook[forward, h, g] * hook_bar[forward, h, g]
-                        share = weight[forward] * steps[1, g, h] * emission[j, g]
-                        share *= hook_bar[forward, h, g]
-                        for s in range(i, j):
-                            right_bar[i, s, h] += share * left[s + 1, j, g]
-                            left_bar[s + 1, j, g] += share * right[i, s, h]
-                    if back >= 0:
-                        through[back] += hook[back, h, g] * hook_bar[back, h, g]
-                        share = weight[back] * steps[0, g, h] * emission[i, g]
-                        share *= hook_bar[back, h, g]
-                        for s in range(i, j):
-                            left_bar[s + 1, j, h] += share * right[i, s, g]
-                            right_bar[i, s, g] += share * left[s + 1, j, h]
+def _join_bar(hook_bar, above, below, more, above_bar, below_bar):
+    for h in range(len(above)):
+        for g in range(len(below)):
+            above_bar[h] += hook_bar[h, g] * more[h] * below[g]
+            below_bar[g] += hook_bar[h, g] * more[h] * above[h]
+
+
+@part
+def _dot(one, other):
+    total = 0.0
+    for h in range(len(one)):
+        for g in range(len(one)):
+            total += one[h, g] * other[h, g]
+    return total

@@ -12,7 +12,7 @@ With c = 0 the bound is the log-likelihood.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Self
 
@@ -28,6 +28,7 @@ from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel, S
 from sapwood.models.arcs.latent import LatentArcs
 from sapwood.moments.arcs import SHARD_WORDS, ArcCounts, StateCounts
 
+Valence = tuple[slice, slice] | None
 SPREAD = np.log(3.0)  # of the noise in a random start, as Matsuzaki et al. (2005) have it
 
 
@@ -57,7 +58,9 @@ class EMDependency(ByEM, OfArcs):
             kept = OfArcs.parameters().keys() & self.get_params().keys()
             spectral = SpectralDependency(**{name: getattr(self, name) for name in kept}).fit(bank)
             start = make_probabilities(spectral.model_.arcs, counts.symbols, self.seed)
-        run = climb(start, engine, placed, self, n_words=bank.n_tokens)
+        valence = seen.valence_rows
+        start = tie_valences(start, valence)
+        run = climb(start, engine, placed, self, n_words=bank.n_tokens, valence=valence)
         record = {"method": "em", "trees": len(bank), "words": bank.n_tokens} | run.record()
         self.log_likelihoods_, self.bounds_ = run.log_likelihoods, run.bounds
         self.iterations_ = run.iterations
@@ -134,9 +137,21 @@ class Climb:
 
 
 def climb(
-    start: LatentArcs, engine: Engine, placed: Placed, settings: ByEM, *, n_words: int
+    start: LatentArcs,
+    engine: Engine,
+    placed: Placed,
+    settings: ByEM,
+    *,
+    n_words: int,
+    valence: Valence = None,
 ) -> Climb:
-    """EM from a start until it gains too little, or long enough."""
+    """EM from a start until it gains too little, or long enough.
+
+    Parameters
+    ----------
+    valence
+        Symbols that count children, whose distributions are tied; the start's must be so.
+    """
     run = Climb(start)
     smoothing, tell = settings.smoothing, settings.on_iteration
     for iteration in range(settings.iterations + 1):
@@ -149,7 +164,7 @@ def climb(
         run.has_converged = bool(gain < settings.tolerance * n_words)
         if run.has_converged or iteration == settings.iterations:
             break
-        run.model = maximise(run.model, counts, smoothing)
+        run.model = tie_valences(maximise(run.model, counts, smoothing), valence)
     return run
 
 
@@ -172,6 +187,27 @@ def maximise(model: LatentArcs, counts: StateCounts, smoothing: float) -> Latent
              for n, old in zip(counts.steps, model.steps, strict=True)]  # fmt: skip
     root = _normalise(counts.root + smoothing, model.root)
     return LatentArcs(root, np.stack(steps), np.concatenate(columns), model.column_start)
+
+
+def tie_valences(model: LatentArcs, valence: Valence) -> LatentArcs:
+    """Numbers of children as draws whether there is one more: first, and then each time alike.
+
+        p(0) = s0,   p(n) = (1 - s0) (1 - s1)^(n - 1) s1,   the last one: (1 - s0) (1 - s1)^(n - 1)
+
+    The distribution of this form nearest to each column, which is what the M-step is for counts in
+    its proportions. It is what a chart can multiply child by child.
+    """
+    symbols = model.symbols.copy()
+    for rows in valence or ():
+        n = np.arange(rows.stop - rows.start)[:, None]
+        p = symbols[rows] / symbols[rows].sum(axis=0)
+        stop0, some = p[0], 1 - p[0]
+        more = ((n[1:] - 1) * p[1:]).sum(axis=0)  # draws behind the first that went on
+        ended = p[1:-1].sum(axis=0)
+        stop1 = np.where(some > 0, ended / np.maximum(ended + more, np.finfo(float).tiny), 1.0)
+        symbols[rows] = np.where(n > 0, some * (1 - stop1) ** np.maximum(n - 1, 0) * stop1, stop0)
+        symbols[rows.stop - 1] = some * (1 - stop1) ** (len(n) - 2)
+    return replace(model, symbols=symbols) if valence else model
 
 
 def _normalise(counts: FloatArray, old: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from sapwood.errors import CorpusError, SapwoodError
 from sapwood.estimators.base import Estimator
 from sapwood.estimators.parameters import (
     ANYTHING,
+    FLAG,
     at_least,
     between,
     one_of,
@@ -52,6 +53,13 @@ class OfArcs(OfWords):
         "upos", one_of(TAG_COLUMNS), "Which tags: universal ones, or those of the language."
     )
 
+    valence: bool = parameter(
+        False,
+        FLAG,
+        "Whether the numbers of a word's left and right children are seen as well: then trees are "
+        "weighed by their shapes too, which the paper's model does not.",
+    )
+
     def _see(self, trees: ArcBankLike) -> tuple[ArcBank, Seen]:
         """The trees, and what this learner sees of their words."""
         bank = as_arc_bank(trees)
@@ -63,14 +71,14 @@ class OfArcs(OfWords):
             raise CorpusError(msg, hint="give trees, not plain sentences")
         tags = () if self.seen == "words" else getattr(bank, f"{self.tag_column}_names")
         if self.seen == "tags":
-            return bank, Seen(tags, None, self.tag_column)
+            return bank, Seen(tags, None, self.tag_column, self.valence)
         is_first = np.zeros(bank.n_tokens, np.int64)
         is_first[bank.offsets[:-1]] = 1
         pairs, n = np.unique(2 * bank.word.astype(np.int64) + is_first, return_counts=True)
         counts = {(bank.words[pair // 2], bool(pair % 2)): int(times)
                   for pair, times in zip(pairs.tolist(), n, strict=True)}  # fmt: skip
         known = choose_vocabulary(counts, self.min_count, self.style)
-        return bank, Seen(tags, known, self.tag_column)
+        return bank, Seen(tags, known, self.tag_column, self.valence)
 
 
 class OfChains(OfWords):

@@ -17,7 +17,12 @@ from sapwood.errors import SapwoodError
 from sapwood.models.arcs.latent import LatentArcs
 
 
-def arc_posteriors(model: LatentArcs, seen: Any, arcs: FloatArray) -> tuple[float, int, FloatArray]:
+def arc_posteriors(
+    model: LatentArcs,
+    seen: Any,
+    arcs: FloatArray,
+    valence: tuple[slice, slice] | None = None,
+) -> tuple[float, int, FloatArray]:
     """Log and sign of the weight of all projective trees, and the posterior of each arc.
 
     Parameters
@@ -28,6 +33,9 @@ def arc_posteriors(model: LatentArcs, seen: Any, arcs: FloatArray) -> tuple[floa
         Symbols of the words of a sentence, -1 for none.
     arcs : [n + 1, n]
         Weight of each arc, by its head (0 is the root, then the words) and its word.
+    valence
+        Symbols that count left and right children, of the form that EM gives them; None where
+        numbers of children do not count.
 
     Returns
     -------
@@ -51,7 +59,7 @@ def arc_posteriors(model: LatentArcs, seen: Any, arcs: FloatArray) -> tuple[floa
     through_root, through = np.zeros(len(emission)), np.zeros(len(weight))
     total = arc_sums(
         emission, np.ascontiguousarray(scaled[0]), arc_of, weight, model.root, model.steps,
-        through_root, through,
+        *_valences(model, valence), through_root, through,
     )  # fmt: skip
     posterior = np.zeros_like(arcs)
     posterior[0] = through_root
@@ -68,6 +76,21 @@ def number_arcs(arcs: FloatArray) -> tuple[IntArray, FloatArray, IntArray, IntAr
     arc_of = np.full(between.shape, -1)
     arc_of[heads, words] = np.arange(len(heads))
     return arc_of, between[heads, words], heads, words
+
+
+def _valences(
+    model: LatentArcs, valence: tuple[slice, slice] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Weights of one more child and of no more, for the first and for others, [2, 2, k]."""
+    shape = (2, 2, model.n_states)
+    if valence is None:
+        return np.ones(shape), np.ones(shape)
+    stop = np.empty(shape)
+    for side, rows in enumerate(valence):
+        p = model.symbols[rows]
+        some = 1 - p[0]
+        stop[side] = p[0], np.where(some > 0, p[1] / np.where(some > 0, some, 1.0), 1.0)
+    return 1 - stop, stop
 
 
 def _emissions(model: LatentArcs, seen: IntArray) -> tuple[FloatArray, float]:

@@ -201,7 +201,9 @@ class ArcParser:
         arcs[scored.head, scored.modifier - 1] = scored.posterior**latent.trust
         bank = ArcBank.of([replace(tagged, heads=(UNPARSED,) * scored.n, relations=(), rows=())])
         seen = latent.model.seen.of(bank).seen
-        _, sign, found = arc_posteriors(latent.model.arcs, seen, arcs)
+        _, sign, found = arc_posteriors(
+            latent.model.arcs, seen, arcs, latent.model.seen.valence_rows
+        )
         if not sign:  # no tree over these arcs has a weight
             return scored
         own = found[scored.head, scored.modifier - 1]

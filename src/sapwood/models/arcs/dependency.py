@@ -26,9 +26,10 @@ from sapwood.corpus.words import as_sentence
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees
 from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.latent_grammar import read_names, read_record, read_style
+from sapwood.models.latent_grammar import read_flag, read_names, read_record, read_style
 
 TAG_COLUMNS = ("upos", "xpos")
+MOST_CHILDREN = 9  # on a side; more are counted as so many
 EVEN = 1e-300  # what stands for a weight of 0 where a logarithm must be a number
 
 
@@ -44,6 +45,9 @@ class Seen:
         Words and classes of unknown ones; None where only tags are seen. Tags come first.
     column
         Where tags stand: `upos` or `xpos`.
+    valence
+        Whether the numbers of a word's children, on the left and on the right, are seen too, in
+        two more columns: then weights tell of the tree itself, and not only of its words.
 
     Examples
     --------
@@ -54,6 +58,7 @@ class Seen:
     tags: tuple[str, ...]
     vocabulary: Vocabulary | None
     column: str = "upos"
+    valence: bool = False
 
     @property
     def kind(self) -> str:
@@ -64,7 +69,16 @@ class Seen:
     def column_start(self) -> IntArray:
         """Where the symbols of each column start, and the end."""
         sizes = [len(self.tags), 0 if self.vocabulary is None else len(self.vocabulary)]
+        sizes += [MOST_CHILDREN + 1] * (2 * self.valence)
         return starts_of([size for size in sizes if size])
+
+    @property
+    def valence_rows(self) -> tuple[slice, slice] | None:
+        """The symbols that count left and right children; None where they are not seen."""
+        if not self.valence:
+            return None
+        left, right, end = self.column_start[-3:].tolist()
+        return slice(left, right), slice(right, end)
 
     @property
     def n_symbols(self) -> int:
@@ -73,8 +87,11 @@ class Seen:
 
     def symbol(self, number: int) -> str:
         """What a symbol is called."""
-        n = len(self.tags)
-        return self.tags[number] if number < n else self._known[number - n]
+        n, known = len(self.tags), self._known
+        if number >= n + len(known):
+            side, n_children = divmod(number - n - len(known), MOST_CHILDREN + 1)
+            return f"<{n_children} {('left', 'right')[side]}>"
+        return self.tags[number] if number < n else known[number - n]
 
     @cached_property
     def _known(self) -> Vocabulary:
@@ -90,6 +107,10 @@ class Seen:
             columns.append(table[getattr(bank, self.column)])
         if self.vocabulary is not None:
             columns.append(len(self.tags) + self._word_rows(bank))
+        if self.valence_rows is not None:
+            counts = count_children(bank.offsets, bank.head)
+            columns += [np.where(n < 0, -1, rows.start + np.minimum(n, MOST_CHILDREN))
+                        for n, rows in zip(counts, self.valence_rows, strict=True)]  # fmt: skip
         return SeenTrees(bank.offsets, bank.head, np.stack(columns, axis=1).astype(np.int32))
 
     def _word_rows(self, bank: ArcBank) -> IntArray:
@@ -105,7 +126,8 @@ class Seen:
         """For a file."""
         known = self.vocabulary
         words = None if known is None else [list(known.words), list(known.classes), known.style]
-        return {"tags": list(self.tags), "column": self.column, "vocabulary": words}
+        said = {"tags": list(self.tags), "column": self.column, "vocabulary": words}
+        return said | ({"valence": True} if self.valence else {})
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Seen:
@@ -120,8 +142,9 @@ class Seen:
                 raise ModelFormatError(msg)
             words, classes = (read_names(part, "words") for part in known[:2])
             known = Vocabulary(words, classes, read_style(known[2]))
-        seen = cls(read_names(header["tags"], "tags"), known, header["column"])
-        if not seen.n_symbols:
+        valence = read_flag(header.get("valence", False), "valence")
+        seen = cls(read_names(header["tags"], "tags"), known, header["column"], valence)
+        if not seen.tags and known is None:
             msg = "neither tags nor words are seen"
             raise ModelFormatError(msg)
         return seen
@@ -262,7 +285,7 @@ class DependencyModel(_LatentModel, SavedModel):
             names[f"{self.seen.column}_names"] = self.seen.tags
         if self.seen.vocabulary is not None:
             known = self.seen.vocabulary
-            columns["word"] = drawn[:, -1] - len(self.seen.tags)
+            columns["word"] = drawn[:, int(bool(self.seen.tags))] - len(self.seen.tags)
             names["words"] = known.words + known.classes
         return ArcBank(
             **names, **columns, relations=bank.relations, offsets=bank.offsets, head=bank.head,
@@ -317,6 +340,22 @@ class HiddenMarkovModel(_LatentModel, SavedModel):
         words = [self.seen.symbol(x) for x in drawn.seen[:, 0].tolist()]
         starts = drawn.offsets.tolist()
         return [words[a:b] for a, b in pairwise(starts)]
+
+
+def count_children(offsets: IntArray, head: Any) -> tuple[IntArray, IntArray]:
+    """How many children each word has on its left and on its right; -1 in unparsed sentences.
+
+    Examples
+    --------
+    >>> [n.tolist() for n in count_children(np.array([0, 3, 4]), np.array([2, 0, 2, -1]))]
+    [[0, 1, 0, -1], [0, 1, 0, -1]]
+    """
+    first = np.repeat(offsets[:-1], np.diff(offsets))
+    child = np.flatnonzero(head > 0)
+    up = (first + head - 1)[child]
+    sides = (up[child < up], up[child > up])
+    left, right = (np.where(head < 0, -1, np.bincount(x, minlength=len(head))) for x in sides)
+    return left, right
 
 
 def chains(rows: Sequence[IntArray]) -> SeenTrees:
