@@ -9,12 +9,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 import sapwood as sw
+from sapwood.inference.arcs.forests import ArcForest
+from sapwood.inference.arcs.latent import arc_posteriors
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees
 from sapwood.moments.arcs import SHARD_WORDS, ArcCounts, TripleSums
 
@@ -84,6 +88,52 @@ def count(trees: SeenTrees, arcs: LatentArcs, U: np.ndarray) -> float:  # noqa: 
     return n
 
 
+def parsing(train: sw.ArcBank, held: sw.ArcBank, base: str | None, k: int) -> None:
+    """Attachment of a second-order CRF, of the latent model on its arcs, and of both together."""
+    crf = sw.load(base) if base else sw.ArcCRF().fit(train).model_
+    parses = [sw.ArcParser(crf).parse(held.sentence(s)) for s in range(len(held))]
+    rows = [["CRF", "-", "-", f"{uas(held, [parse.arcs.heads for parse in parses]):.2f}"]]
+    bank = sw.ArcBank.of(replace(parse.arcs, rows=(), comments=()) for parse in parses)
+    priors = [parse.posteriors.T for parse in parses]
+    for seen, valence in product(("tags", "words", "both"), (False, True)):
+        model = (
+            sw.EMDependency(k, seen=seen, tag_column="xpos", valence=valence, iterations=60)
+            .fit(train)
+            .model_
+        )
+        shown = model.seen.of(replace(bank, head=np.full_like(bank.head, -1)))
+        what = f"{seen}{', valence' if valence else ''}"
+        for trust in (0.0, 1.0):
+            found = [latent_posteriors(model, shown, s, prior, trust)
+                     for s, prior in enumerate(priors)]  # fmt: skip
+            for share in (1.0, 0.3):
+                mixed = (share * q + (1 - share) * p for q, p in zip(found, priors, strict=True))
+                score = uas(held, [decode(each) for each in mixed])
+                rows.append([what, f"{trust:g}", f"{share:g}", f"{score:.2f}"])
+    machine.print_table(["states show", "trust", "share", "UAS"], rows)
+
+
+def latent_posteriors(
+    model: sw.DependencyModel, shown: SeenTrees, s: int, prior: np.ndarray, trust: float
+) -> np.ndarray:
+    """Posteriors of the arcs of a sentence, [n + 1, n]."""
+    arcs = np.where(prior > 0, np.where(prior > 0, prior, 1.0) ** trust, 0.0)
+    rows = slice(shown.offsets[s], shown.offsets[s + 1])
+    return arc_posteriors(model.arcs, shown.seen[rows], arcs, model.seen.valence_rows)[2]
+
+
+def decode(posterior: np.ndarray) -> np.ndarray:
+    """Heads of the tree with the most expected right arcs."""
+    head, word = (x.astype(np.int32) for x in np.nonzero(posterior > 0))
+    forest = ArcForest(posterior.shape[1], head, word + 1)
+    return forest.best(posterior[head, word])[1:]
+
+
+def uas(gold: sw.ArcBank, heads: list) -> float:
+    """Percent of heads that are right."""
+    return 100 * float(np.mean(np.concatenate(heads) == gold.head))
+
+
 def words(dimension: int) -> None:
     """Eigenwords of wikinews_en: time and memory by method."""
     rows = []
@@ -108,8 +158,17 @@ def main() -> None:
     parser.add_argument("--states", default="1,4,8,16")
     parser.add_argument("--copies", default="1,10,100")
     parser.add_argument("--dimension", type=int, default=50)
+    parser.add_argument("--base", help="a model of `depend train`, learnt from --train")
+    parser.add_argument("--train", help="with --held, for the part `parsing`")
+    parser.add_argument("--held")
+    parser.add_argument("--limit", type=int, help="sentences of --held that are parsed")
     given = parser.parse_args()
     bank = sw.read_arcs(data_file("ud_english_ewt", "train.conllu.xz"))
+    if "parsing" in given.parts:
+        cut = len(bank) * 9 // 10
+        train = sw.read_arcs(given.train) if given.train else bank[:cut]
+        held = sw.read_arcs(given.held) if given.held else bank[cut:]
+        parsing(train, held[: given.limit], given.base, 16)
     if "likelihoods" in given.parts:
         likelihoods(bank, [int(k) for k in given.states.split(",")])
     if "times" in given.parts:

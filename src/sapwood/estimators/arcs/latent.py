@@ -21,7 +21,15 @@ from sapwood.estimators.arcs.crf import ArcCRF, ArcEstimator, ArcInfo
 from sapwood.estimators.arcs.em import EMDependency
 from sapwood.estimators.arcs.observe import MAX_STATES, SEEN
 from sapwood.estimators.clock import PhaseClock
-from sapwood.estimators.parameters import at_least, between, one_of, parameter, positional, whole
+from sapwood.estimators.parameters import (
+    FLAG,
+    at_least,
+    between,
+    one_of,
+    parameter,
+    positional,
+    whole,
+)
 from sapwood.models.arcs.arc_model import LatentMember
 from sapwood.models.arcs.dependency import TAG_COLUMNS
 
@@ -49,16 +57,19 @@ class LatentArcCRF(ArcEstimator):
         "Which tags: universal ones, or those of the language, which `auto` takes where there are "
         "any.",
     )
+    valence: bool = parameter(
+        False, FLAG, "Whether the states show numbers of children too, see `EMDependency`."
+    )
     order: int = parameter(1, whole(1, 2), "Of the CRF whose posteriors are the prior of arcs.")
     passes: int = parameter(5, whole(1), "Of the CRF over the training sentences.")
     iterations: int = parameter(60, whole(1), "The most EM iterations.")
     trust: float = parameter(
-        4.0,
+        1.0,
         at_least(0),
         "The posteriors of the CRF, to this power, are the prior weights of arcs.",
     )
     share: float = parameter(
-        0.5,
+        0.3,
         between(0, 1, "(]"),
         "Of the latent posteriors in the mean with those of the CRF; 1 for nothing else.",
     )
@@ -77,8 +88,8 @@ class LatentArcCRF(ArcEstimator):
         if column == "auto":
             column = "xpos" if len(bank.xpos_names) > 1 else "upos"
         states = EMDependency(
-            self.n_states, seen=self.seen, tag_column=column, iterations=self.iterations,
-            seed=self.seed, n_jobs=self.n_jobs, engine=self.engine,
+            self.n_states, seen=self.seen, tag_column=column, valence=self.valence,
+            iterations=self.iterations, seed=self.seed, n_jobs=self.n_jobs, engine=self.engine,
         ).fit(bank)  # fmt: skip
         clock.tick("states")
         self.info_: ArcInfo = base.info_
