@@ -69,7 +69,7 @@ class LatentArcCRF(ArcEstimator):
         "The posteriors of the CRF, to this power, are the prior weights of arcs.",
     )
     share: float = parameter(
-        0.3,
+        0.5,
         between(0, 1, "(]"),
         "Of the latent posteriors in the mean with those of the CRF; 1 for nothing else.",
     )
