@@ -165,6 +165,25 @@ def test_a_spectral_model_cannot_be_drawn_from() -> None:
     assert "EM" in str(caught.value.hint)
 
 
+def test_vectors_from_other_text_are_a_projection() -> None:
+    rng = np.random.default_rng(0)
+    bank = ArcBank.of(
+        Arcs([f"{tag}{rng.integers(2)}" for tag in tree.upos], tree.heads, upos=tree.upos)
+        for tree in drawn(3000)
+    )
+    train, held = bank[:2500], bank[2500:]
+    words = sw.WordEmbedding(4, min_count=1).fit([list(tree.words) for tree in train]).model_
+    learner = sw.SpectralDependency(2, seen="words", embeddings=words, min_count=1)
+    plain = sw.SpectralDependency(1, seen="words", min_count=1).fit(train).model_
+    logs, signs = learner.fit(train).model_.signed_log_probs(held)
+    assert (signs > 0).mean() > 0.98
+    assert logs[signs > 0].sum() > plain.log_probs(held)[signs > 0].sum() + 20
+    for wrong, told in (({"seen": "tags"}, "vectors of words"), ({"n_states": 9}, "dimension 4")):
+        with pytest.raises(SapwoodError, match=told):
+            learner.set_params(**wrong).fit(train)
+        learner.set_params(seen="words", n_states=2)
+
+
 # -- chains ---------------------------------------------------------------------------------------
 
 

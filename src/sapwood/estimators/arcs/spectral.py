@@ -26,9 +26,10 @@ from sapwood.decompose.arcs import (
 from sapwood.decompose.cca import cca
 from sapwood.errors import SapwoodError
 from sapwood.estimators.arcs.observe import BySpectrum, OfArcs, OfChains
-from sapwood.estimators.parameters import one_of, parameter
+from sapwood.estimators.parameters import Domain, maybe, one_of, parameter
 from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel, Seen, chains
 from sapwood.models.arcs.latent import LatentArcs
+from sapwood.models.eigenwords import Eigenwords
 from sapwood.moments.arcs import SHARD_WORDS, ArcCounts, ChainSums, TripleSums
 
 SYMBOLS_FROM = ("arcs", "triples", "range")
@@ -61,6 +62,13 @@ class SpectralDependency(BySpectrum, OfArcs):
         "paper, which is exact only where that is the range of the emissions.",
     )
 
+    embeddings: Eigenwords | None = parameter(
+        None,
+        maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
+        "Vectors of words from other text, as the paper has them, in place of the projection; for "
+        "words only.",
+    )
+
     def fit(self, trees: ArcBankLike) -> Self:
         """Learn from an `ArcBank`, a list of `Arcs`, or a path."""
         self._check_parameters()
@@ -68,10 +76,7 @@ class SpectralDependency(BySpectrum, OfArcs):
         engine, n = self._engine(), seen.n_symbols
         placed = engine.place(seen.of(bank).shards(SHARD_WORDS))
         counts = engine.total(ArcCounts.of, placed, n)
-        found = project_symbols(
-            counts, self.n_states, self.projection, power=self.power,
-            n_columns=len(seen.column_start) - 1,
-        )  # fmt: skip
+        found = self._project(counts, seen)
         by_symbol = n if self.symbols_from == "triples" else 0
         sums = engine.total(TripleSums.of, placed, found.U, by_symbol)
         solved = solve_arcs(counts, sums, found, self.ridge, self.symbols_from)
@@ -83,6 +88,18 @@ class SpectralDependency(BySpectrum, OfArcs):
         self.projection_, self.correlations_ = found.U, found.correlations
         self.model_ = DependencyModel(seen, arcs, record)
         return self
+
+    def _project(self, counts: ArcCounts, seen: Seen) -> Projection:
+        if self.embeddings is None:
+            n_columns = len(seen.column_start) - 1
+            return project_symbols(
+                counts, self.n_states, self.projection, power=self.power, n_columns=n_columns
+            )
+        if seen.kind != "words" or seen.valence:
+            msg = "embeddings are vectors of words, which are not all that is seen"
+            raise SapwoodError(msg, hint="give seen='words', and no valence")
+        rows = [seen.symbol(x) for x in range(seen.n_symbols)]
+        return given_projection(self.embeddings, rows, counts.symbols, self.n_states)
 
 
 class SpectralHMM(BySpectrum, OfChains):
@@ -181,6 +198,25 @@ def project_symbols(
     constant = np.full((len(weight), 1), 1.0 / n_columns)
     return Projection(
         np.hstack([constant, _others(found.left, weight)]), found.correlations, weight
+    )
+
+
+def given_projection(
+    embeddings: Eigenwords, words: Sequence[str], count: FloatArray, k: int
+) -> Projection:
+    """U of vectors from elsewhere: the constant, and their first k - 1 directions."""
+    if embeddings.dimension < k:
+        msg = f"{k} states, but embeddings of dimension {embeddings.dimension}"
+        raise SapwoodError(msg, hint=f"ask for at most {embeddings.dimension} states")
+    known = embeddings.vocabulary
+    rows = [known.row(word, is_first=False) for word in words]
+    # what every vector has in common is put first, and the constant in its place
+    vectors = np.hstack([np.ones((len(rows), 1)), embeddings.vectors[rows, : k - 1]])
+    weight = np.maximum(count, 0.5) / np.maximum(count, 0.5).sum()
+    others = _others(vectors.astype(float), weight)
+    constant = np.ones((len(rows), 1))
+    return Projection(
+        np.hstack([constant, others]), np.asarray(embeddings.strengths[:k], float), weight
     )
 
 
