@@ -1,13 +1,15 @@
 """RNA secondary structures: dot-bracket text, and trees that grammars learn from.
 
-    >name                     (P (Q (O G) (S (U A) (S (U A) (U A)))) (C C))
+    >name                     (P (Q (OG G) (S (U A) (S (U A) (U A)))) (CC C))
     GAAAC
     (...)
 
 Trees are binary. A pair is `P`, of `Q` and the closing base; `Q` is the opening base and all that
-the pair encloses. What stands side by side is `S`, right-branching. So the brackets alone, without
-labels, tell the pairs: of a pair node, the right child is a base, the left child is not, and the
-left child's left child is.
+the pair encloses. What stands side by side is `S`, right-branching. Tags of paired bases name them,
+`OG` and `CC`, so that features of trees, which look at labels, see which bases are paired.
+
+The brackets alone tell the pairs: of a pair node, the right child is a base, the left child is not,
+and the left child's left child is.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ def structure_tree(bases: str, pairs: str) -> Tree:
     Examples
     --------
     >>> print(structure_tree("GAC", "(.)"))
-    (P (Q (O G) (U A)) (C C))
+    (P (Q (OG G) (U A)) (CC C))
     """
     opened: list[list[Tree]] = [[]]  # what stands side by side, at each depth
     starts: list[int] = []
@@ -101,8 +103,8 @@ def structure_tree(bases: str, pairs: str) -> Tree:
         else:
             inner, first = opened.pop(), bases[starts.pop()]
             if inner:
-                pair = Tree("P", (Tree("Q", (Tree("O", first), _sequence(inner))), Tree("C", base)))
-                opened[-1].append(pair)
+                left = Tree("Q", (Tree(f"O{first}", first), _sequence(inner)))
+                opened[-1].append(Tree("P", (left, Tree(f"C{base}", base))))
             else:
                 opened[-1] += [Tree("U", first), Tree("U", base)]
     return _sequence(opened[0])

@@ -139,7 +139,7 @@ class _Trial:
         if method == "em":
             strings = Counter(sample["strings"])
             for x in self.tail:
-                strings[x] += sample["rest"] / len(self.tail)  # type: ignore[assignment]
+                strings[x] += sample["rest"] / len(self.tail)
             return EMWCFG(n, iterations=self.em_iterations, starts=1).fit(strings).model_
         solver, _, refine = method.partition(" + ")
         learner = UnsupervisedWCFG(n, solver=solver, refine=refine or "none", basis=1e-9)
