@@ -44,6 +44,7 @@ PLAN = (
     ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),
+    ("dependency_reranking.py", ("--corpora", "ptb_nltk_dep", "--limit", "900"), ()),
     ("latent_dependencies.py", ("--states", "1,8", "--copies", "1,10"), ()),
     ("hankel.py", ("--targets", "2", "--repeats", "2", "--em-iterations", "40"), ()),
     ("hankel_tags.py", ("--factors", "0.0005", "--states", "5"), ()),

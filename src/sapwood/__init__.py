@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.arcs.em import EMDependency as EMDependency
     from sapwood.estimators.arcs.ensemble import ArcEnsemble as ArcEnsemble
     from sapwood.estimators.arcs.latent import LatentArcCRF as LatentArcCRF
+    from sapwood.estimators.arcs.reranker import ArcReranker as ArcReranker
     from sapwood.estimators.arcs.spectral import SpectralDependency as SpectralDependency
     from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
     from sapwood.estimators.candidates import Candidate as Candidate
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.unmix_dep_ies import UnmixDEPIES as UnmixDEPIES
     from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.inference.arcs.parser import ArcParser as ArcParser
+    from sapwood.inference.arcs.reranking import RerankingParser as RerankingParser
     from sapwood.inference.parser import Parser as Parser
     from sapwood.models.arcs.arc_model import ArcModel as ArcModel
     from sapwood.models.arcs.dependency import DependencyModel as DependencyModel
@@ -75,6 +77,7 @@ _HOMES = {
     "ArcEnsemble": "sapwood.estimators.arcs.ensemble",
     "ArcModel": "sapwood.models.arcs.arc_model",
     "ArcParser": "sapwood.inference.arcs.parser",
+    "ArcReranker": "sapwood.estimators.arcs.reranker",
     "Arcs": "sapwood.corpus.arcs.bank",
     "Candidate": "sapwood.estimators.candidates",
     "ClusterLPCFG": "sapwood.estimators.cluster",
@@ -95,6 +98,7 @@ _HOMES = {
     "PCFG": "sapwood.estimators.pcfg",
     "Parser": "sapwood.inference.parser",
     "PivotLPCFG": "sapwood.estimators.pivot",
+    "RerankingParser": "sapwood.inference.arcs.reranking",
     "SapwoodError": "sapwood.errors",
     "SequenceModel": "sapwood.models.strings.sequence_model",
     "SpanCRF": "sapwood.estimators.crf",

@@ -28,7 +28,7 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("method", ["first", "second", "latent", "best"])
+@pytest.mark.parametrize("method", ["first", "second", "latent", "best", "rerank"])
 def test_a_parser_is_learnt_and_graded(cli: Run, train: Path, method: str, tmp_path: Path) -> None:
     out = tmp_path / "parser.sapwood"
     dev = tmp_path / "dev.conllu"

@@ -15,7 +15,7 @@ COMMANDS = (
     ["demo"], ["train"], ["parse"], ["evaluate"], ["compare"], ["score"], ["inspect"], ["sample"],
     ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
     ["data", "list"], ["data", "fetch"], ["depend"], ["depend", "evaluate"],
-    ["depend", "convert"], ["depend", "draw"],
+    ["depend", "convert"], ["depend", "draw"], ["depend", "rerank"], ["depend", "score"],
 )  # fmt: skip
 HELP_SECONDS = 0.5
 

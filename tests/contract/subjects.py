@@ -32,6 +32,7 @@ SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have suc
 OWN: dict[str, dict[str, Any]] = {
     "ArcEnsemble": {"members": 2, "folds": 2},
     "LatentArcCRF": {"folds": 2},
+    "ArcReranker": {"folds": 2, "list_folds": 2, "n_best": 4, "list_passes": 1},
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
     "EMWCFG": {"iterations": 3, "starts": 1},
     "PivotLPCFG": {"iterations": 0},

@@ -220,6 +220,11 @@ ARC_METHODS: Mapping[str, Method] = {
         ("arcs.latent", "LatentArcCRF"),
         task="arcs",
     ),
+    "rerank": Method(
+        "second, and a choice among its best trees by tags and latent models",
+        ("arcs.reranker", "ArcReranker"),
+        task="arcs",
+    ),
 }
 
 

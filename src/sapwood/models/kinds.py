@@ -30,6 +30,7 @@ from sapwood.outputs import write_bytes
 
 # A kind is the name of a class, here with its module: loaded when a file of it is read.
 HOMES = {
+    "ArcRerankModel": "sapwood.models.arcs.reranker",
     "DependencyModel": "sapwood.models.arcs.dependency",
     "Eigenwords": "sapwood.models.eigenwords",
     "ArcModel": "sapwood.models.arcs.arc_model",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sapwood.cli.arcs import convert, draw, evaluate, parse, train
+from sapwood.cli.arcs import convert, draw, evaluate, parse, rerank, score, train
 
 app = typer.Typer(
     help="Dependency trees: learn parsers, parse, convert, draw and score.",
@@ -17,6 +17,8 @@ _COMMANDS = (
     (train.train, train.EPILOG, "Learn a parser from dependency trees."),
     (parse.parse, parse.EPILOG, "Parse sentences: words or CoNLL-U in, CoNLL-U out."),
     (evaluate.evaluate, evaluate.EPILOG, "Score predicted arcs: UAS, LAS, complete trees, tags."),
+    (rerank.rerank, rerank.EPILOG, "Choose among the best trees of a parser."),
+    (score.score, score.EPILOG, "Print log-probabilities of trees under a latent model."),
     (convert.convert, convert.EPILOG, "Make arcs of phrase-structure trees; lift or lower arcs."),
     (draw.draw, draw.EPILOG, "Draw sentences as text, SVG or LaTeX."),
 )

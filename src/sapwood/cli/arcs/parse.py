@@ -23,6 +23,7 @@ from sapwood.report.meter import Meter
 if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import Arcs
     from sapwood.inference.arcs.parser import ArcParse, ArcParser
+    from sapwood.inference.arcs.reranking import RerankedParse, RerankingParser
 
 EPILOG = """\b
 Examples:
@@ -108,16 +109,17 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     echo(f"{count(n_done, 'sentence')}  {meter.seconds:.1f} s  {rate:,.1f} sentences/s")
 
 
-def _parser(name: str, *, gold_tags: bool) -> ArcParser:
-    from sapwood.inference.arcs.parser import ArcParser
+def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
+    from sapwood.inference.arcs.reranking import arc_parser
     from sapwood.models.arcs.arc_model import ArcModel
+    from sapwood.models.arcs.reranker import ArcRerankModel
     from sapwood.models.kinds import load
 
     found = load(Path(name).expanduser())
-    if not isinstance(found, ArcModel):
+    if not isinstance(found, ArcModel | ArcRerankModel):
         msg = f"{name}: holds a {type(found).__name__}, expected a dependency parser"
         raise ModelFormatError(msg, hint="name a file that `sapwood depend train` wrote")
-    return ArcParser(found, use_tags=gold_tags)
+    return arc_parser(found, use_tags=gold_tags)
 
 
 def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs, None, None]:
@@ -139,13 +141,13 @@ class _Layout:
     n_best: int | None
     scores: bool
 
-    def text(self, number: int, parse: ArcParse) -> str:
+    def text(self, number: int, parse: ArcParse | RerankedParse) -> str:
         if self.n_best:
             return "".join(self._ranked(number, parse, self.n_best))
         arcs = parse.arcs
         return f"{_with_posteriors(arcs, parse.head_posteriors) if self.scores else arcs}\n\n"
 
-    def _ranked(self, number: int, parse: ArcParse, k: int) -> Iterator[str]:
+    def _ranked(self, number: int, parse: ArcParse | RerankedParse, k: int) -> Iterator[str]:
         for rank, best in enumerate(parse.k_best(k), 1):
             told = (f"# sentence = {number}", f"# rank = {rank}", f"# score = {best.score:.6f}")
             arcs = replace(best.arcs, comments=(*best.arcs.comments, *told))
@@ -167,7 +169,9 @@ def _with_posteriors(arcs: Arcs, posteriors: Iterable[float]) -> Arcs:
     return replace(arcs, rows=tuple(map(tuple, rows)))
 
 
-def _answer(numbered: tuple[int, Arcs], parser: ArcParser, layout: _Layout) -> str:
+def _answer(
+    numbered: tuple[int, Arcs], parser: ArcParser | RerankingParser, layout: _Layout
+) -> str:
     # Written out here, in the worker: lists of trees cost more than the parse.
     number, arcs = numbered
     return layout.text(number, parser.parse(arcs))

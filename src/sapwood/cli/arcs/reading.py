@@ -12,6 +12,7 @@ from sapwood.cli.reading import Reading
 
 if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import ArcBank
+    from sapwood.corpus.arcs.lists import CandidateLists
 
 Files = Annotated[
     list[str],
@@ -54,6 +55,18 @@ class ArcReading(Reading):
             return read_arcs(
                 sources,
                 has_heads=has_heads,
+                encoding=self.encoding,
+                skipped=self.skipped if self.skip_bad else None,
+                left_out=self.left_out,
+            )
+
+    def lists(self, sources: list[str]) -> CandidateLists:
+        """Several trees a sentence."""
+        from sapwood.corpus.arcs.lists import read_lists
+
+        with self.explain(sources):
+            return read_lists(
+                sources,
                 encoding=self.encoding,
                 skipped=self.skipped if self.skip_bad else None,
                 left_out=self.left_out,

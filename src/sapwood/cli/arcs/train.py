@@ -27,6 +27,8 @@ from sapwood.report.meter import Meter
 if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import ArcBank
     from sapwood.execute import Engine
+    from sapwood.models.arcs.arc_model import ArcModel
+    from sapwood.models.arcs.reranker import ArcRerankModel
 
 METHODS = methods_of("arcs")
 BUDGET = "10m"
@@ -83,8 +85,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         min=1,
         max=256,
         metavar="K",
-        help="Hidden states of a word. Only for latent.",
-        show_default="16",
+        help="Hidden states of a word. Only for latent and rerank.",
+        show_default="16, or 8 for rerank",
     ),
     seen: Literal["tags", "words", "both"] | None = typer.Option(
         None,
@@ -144,7 +146,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         values |= {"engine": where, "spent": meter.seconds, "budget": seconds_of(budget or BUDGET)}
         with phases.phase("training") as notes:
             learner = chosen.make(**chosen.pick(values)).fit(bank)
-            notes += [method, count(len(learner.model_.members), "member")]
+            notes += [method, count(len(_parser_in(learner.model_).members), "member")]
         steps = (f"{name} {seconds:.1f} s" for name, seconds in learner.info_.seconds.items())
         echo("    " + "  ".join(steps))
         model = replace(learner.model_, record=dict(learner.model_.record) | _origin(files, seed))
@@ -169,7 +171,7 @@ def _origin(files: list[str], seed: int) -> dict[str, Any]:
 
 
 def _report(learner: Any, bank: ArcBank, method: str, seed: int) -> dict[str, Any]:
-    model = learner.model_
+    model = _parser_in(learner.model_)
     return {
         "method": method,
         "members": len(model.members),
@@ -183,13 +185,18 @@ def _report(learner: Any, bank: ArcBank, method: str, seed: int) -> dict[str, An
     }
 
 
+def _parser_in(model: ArcModel | ArcRerankModel) -> Any:
+    """The parser that a model is, or that it ranks the trees of."""
+    return getattr(model, "parser", model)
+
+
 def _scores(model: Any, gold: ArcBank, engine: Engine) -> dict[str, Any]:
     """Scores of the parses of gold sentences, and the speed."""
     from sapwood.corpus.arcs.bank import ArcBank
     from sapwood.evaluate.attachment import attachment
-    from sapwood.inference.arcs.parser import ArcParser
+    from sapwood.inference.arcs.reranking import arc_parser
 
-    parser, meter = ArcParser(model), Meter()
+    parser, meter = arc_parser(model), Meter()
     words = (gold.sentence(k) for k in range(len(gold)))
     found = ArcBank.of(parse.arcs for parse in parser.parse_many(words, jobs=engine))
     took = meter.as_dict()

@@ -81,12 +81,16 @@ class ArcParse:
         For one member by log-probability, whose first tree need not be `arcs`, which has the most
         expected right arcs; for several, by that number.
         """
+        return [ScoredArcs(self.with_heads(heads), score) for score, heads in self.k_best_heads(k)]
+
+    def k_best_heads(self, k: int) -> list[tuple[float, IntArray]]:
+        """Scores and heads of the k best trees, without relations, which take time."""
         forest, scores, total = self._scored.ranking()
-        found = islice(forest.next_trees(scores), k)
-        return [
-            ScoredArcs(self._parser.name_arcs(self.arcs, heads, self._rows), score - total)
-            for score, heads in found
-        ]
+        return [(score - total, heads[1:]) for score, heads in islice(forest.next_trees(scores), k)]
+
+    def with_heads(self, heads: IntArray) -> Arcs:
+        """The sentence with another tree, and the likeliest relations of its arcs."""
+        return self._parser.name_arcs(self.arcs, np.append(np.int32(0), heads), self._rows)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""`sapwood depend rerank`: the best tree of each list of another parser, or of our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.arcs.reading import ArcReading, Encoding, Out, SkipBad
+from sapwood.cli.console import echo
+from sapwood.cli.inputs import input_files
+from sapwood.errors import ModelFormatError, count
+from sapwood.outputs import check_output, open_output
+
+EPILOG = """\b
+Examples:
+  sapwood depend train train.conllu -o reranker.sapwood --method rerank
+  sapwood depend parse reranker.sapwood dev.conllu > reranked.conllu
+  sapwood depend parse parser.sapwood dev.conllu --n-best 50 > lists.conllu
+  sapwood depend rerank reranker.sapwood lists.conllu > reranked.conllu
+"""
+
+
+def rerank(
+    model: str = typer.Argument(
+        ...,
+        metavar="MODEL",
+        help="A file written by `sapwood depend train --method rerank`.",
+        show_default=False,
+    ),
+    file: str = typer.Argument(
+        "-", metavar="[LISTS]", help="CoNLL-U with several trees a sentence; - for stdin."
+    ),
+    *,
+    out: Out = None,
+    encoding: Encoding = "utf-8",
+    skip_bad: SkipBad = False,
+    force: opt.Force = False,
+) -> None:
+    """Choose one tree of each list: CoNLL-U in and out.
+
+    The trees of a sentence stand one after the other, each with the comments `# sentence = N`, the
+    same for all of them, and `# score = X`, as `sapwood depend parse --n-best` writes them. Scores
+    should be log-probabilities, on which the reranker has learnt.
+    """
+    from sapwood.corpus.arcs.lists import without_list_comments
+    from sapwood.corpus.arcs.reader import write_arcs
+    from sapwood.inference.arcs.reranking import choose_trees
+    from sapwood.models.arcs.reranker import ArcRerankModel
+    from sapwood.models.kinds import load
+
+    if out is not None:
+        check_output(out, inputs=list(input_files(file, model)), force=force, may_stream=True)
+    found = load(Path(model).expanduser())
+    if not isinstance(found, ArcRerankModel):
+        msg = f"{model}: holds a {type(found).__name__}, expected a reranker"
+        hint = "name a file that `sapwood depend train --method rerank` wrote"
+        raise ModelFormatError(msg, hint=hint)
+    reading = ArcReading(None, encoding, skip_bad=skip_bad)
+    lists = reading.lists([file])
+    chosen = choose_trees(found, lists)
+    with open_output(out, force=force) as target:
+        write_arcs((without_list_comments(lists.bank[tree]) for tree in chosen.tolist()), target)
+    reading.tell()
+    n_other = int((chosen != lists.best(lists.score)).sum())
+    echo(f"{count(len(lists), 'sentence')}  {n_other:,} with another tree than the parser's best")

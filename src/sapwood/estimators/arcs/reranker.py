@@ -1,0 +1,174 @@
+"""`ArcReranker`: a parser, and an averaged perceptron that chooses among its best trees.
+
+DEP, section 4.3. Lists to learn from must be as those of new sentences are: parser and latent
+models learn from all folds but one, and propose and score the trees of that one (jackknifing). What
+is kept in the end has learnt from all sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
+from sapwood.errors import CorpusError, count
+from sapwood.estimators.arcs.crf import ArcCRF, ArcEstimator
+from sapwood.estimators.arcs.em import EMDependency
+from sapwood.estimators.arcs.perceptron import Choice, RankLesson, learn_to_rank
+from sapwood.estimators.arcs.spectral import SpectralDependency
+from sapwood.estimators.clock import PhaseClock
+from sapwood.estimators.parameters import one_of, parameter, positional, whole
+from sapwood.inference.arcs.parser import ArcParser
+from sapwood.inference.arcs.reranking import propose_trees
+from sapwood.models.arcs.arc_model import ArcModel
+from sapwood.models.arcs.reranker import ArcRerankModel, LatentScorer
+
+BITS = 18  # of hashed triples of tags
+BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
+MAX_TAGS = 100  # of a set that a triple of them says something
+LATENT = ("none", "spectral", "em", "both")
+
+
+@dataclass
+class RerankInfo:
+    """What happened in a training.
+
+    Attributes
+    ----------
+    choice
+        Settings, and how they did on lists that were held out.
+    list_size, oracle
+        Trees a list, and heads in percent that the best tree of each list has right.
+    held_uas, parser_uas
+        In percent, on lists that were held out: of what was chosen, and of the parser's best tree.
+    seconds
+        Wall-clock seconds by phase.
+    """
+
+    choice: Choice
+    list_size: float
+    oracle: float
+    held_uas: float
+    parser_uas: float
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class ArcReranker(ArcEstimator):
+    """A dependency parser whose best trees are ranked anew.
+
+    Attributes
+    ----------
+    model_ : ArcRerankModel
+    info_ : RerankInfo
+    """
+
+    n_states: int = positional(
+        default=8, domain=whole(1, 256), words="Hidden states of latent models.", kw_only=False
+    )
+    order: int = parameter(2, whole(1, 2), "Of the parser, as ArcCRF has it.")
+    latent: str = parameter(
+        "both",
+        one_of(LATENT),
+        "Whose log-probabilities of trees are features: spectral models, models by EM, both, none.",
+    )
+    column: str = parameter(
+        "auto",
+        one_of(("auto", "upos", "xpos")),
+        "The tags of features: universal ones, or the treebank's own; auto takes these where they "
+        "are no more than a hundred.",
+    )
+    n_best: int = parameter(50, whole(1, 1000), "Trees that the parser proposes.")
+    list_folds: int = parameter(
+        3, whole(2, 100), "Parsers that each leave out a share of the sentences and parse it."
+    )
+    passes: int = parameter(6, whole(1), "Of the parser over the training sentences.")
+    list_passes: int = parameter(4, whole(1), "Of the perceptron over the lists, at most.")
+
+    def fit(self, bank: ArcBankLike) -> Self:
+        """Learn from dependency trees."""
+        self._check_parameters()
+        bank = as_arc_bank(bank)
+        if len(bank) < 2 * self.list_folds:
+            msg = f"{count(len(bank), 'sentence')} for {self.list_folds} folds"
+            raise CorpusError(msg, hint="give more sentences, or use fewer list_folds")
+        clock = PhaseClock()
+        lesson = RankLesson.join([self.fold_lesson(bank, fold) for fold in range(self.list_folds)])
+        clock.tick("lists")
+        choice = learn_to_rank(
+            lesson, passes=self.list_passes, folds=self.list_folds, seed=self.seed
+        )
+        clock.tick("perceptron")
+        parser, latent = self.learn_parts(bank)
+        clock.tick("parser")
+        self.info_ = rerank_info(lesson, choice)
+        self.info_.seconds = clock.seconds
+        record = {
+            "method": "rerank", "sentences": len(bank), "tokens": bank.n_tokens,
+            "iterations": choice.passes, "score_weight": choice.score_weight,
+            "held_uas": self.info_.held_uas, "parser_uas": self.info_.parser_uas,
+        }  # fmt: skip
+        self.model_ = ArcRerankModel(
+            self.tag_column(bank), choice.weights.sparse, choice.weights.dense, latent, parser,
+            self.n_best, record,
+        )  # fmt: skip
+        return self
+
+    def tag_column(self, bank: ArcBank) -> str:
+        """Where the tags of features stand."""
+        return choose_column(bank) if self.column == "auto" else self.column
+
+    def fold_lesson(self, bank: ArcBank, fold: int) -> RankLesson:
+        """Lists of one fold, by what has learnt from the others."""
+        block = BLOCK if len(bank) >= BLOCK * self.list_folds else 1
+        is_own = np.arange(len(bank)) // block % self.list_folds == fold
+        parser, latent = self.learn_parts(bank.select(~is_own))
+        own = bank.select(is_own)
+        words = (own.sentence(index) for index in range(len(own)))
+        parses = ArcParser(parser).parse_many(words, jobs=self._engine())
+        lists = propose_trees(parses, self.n_best)
+        return RankLesson.of(lists, own, latent, self.tag_column(bank), BITS)
+
+    def learn_parts(self, bank: ArcBank) -> tuple[ArcModel, tuple[LatentScorer, ...]]:
+        """A parser and latent models of some sentences."""
+        shared: dict[str, Any] = {"n_jobs": self.n_jobs, "engine": self.engine, "seed": self.seed}
+        crf = ArcCRF(
+            self.order, passes=self.passes, folds=self.folds, on_pass=self.on_pass, **shared
+        )
+        learners = latent_learners(self.latent, self.n_states, self.tag_column(bank), shared)
+        return crf.fit(bank).model_, tuple(learner.fit(bank).model_ for learner in learners)
+
+
+def choose_column(bank: ArcBank) -> str:
+    """The treebank's own tags where there are some, and not as many as words.
+
+    >>> from sapwood.corpus.arcs.bank import Arcs
+    >>> choose_column(ArcBank.of([Arcs(["a"], [0], upos=["X"])]))
+    'upos'
+    """
+    return "xpos" if 1 < len(bank.xpos_names) <= MAX_TAGS else "upos"
+
+
+def latent_learners(
+    names: str, n_states: int, column: str, shared: dict[str, Any]
+) -> list[SpectralDependency | EMDependency]:
+    """Estimators of latent models that see tags, and of those that see words too."""
+    learners: list[SpectralDependency | EMDependency] = []
+    settings = {"tag_column": column, **shared}
+    if names in {"spectral", "both"}:
+        learners.append(SpectralDependency(n_states, seen="both", **settings))
+    if names in {"em", "both"}:
+        learners.append(EMDependency(n_states, seen="both", **settings))
+    return learners
+
+
+def rerank_info(lesson: RankLesson, choice: Choice) -> RerankInfo:
+    """Shares of right heads in lists that were held out."""
+    firsts = lesson.starts[:-1]
+    n_words = np.diff(lesson.offsets)[firsts].sum()
+    oracle = np.maximum.reduceat(lesson.right, firsts).sum()
+    oracle, held, own = (
+        float(100.0 * n / n_words) for n in (oracle, choice.held_right, choice.parser_right)
+    )
+    return RerankInfo(choice, float(np.diff(lesson.starts).mean()), oracle, held, own)

@@ -1,0 +1,84 @@
+"""`ArcReranker`: lists are jackknifed, and what is learnt helps or is not used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.arc_toys import bank
+
+import sapwood as sw
+from sapwood.errors import CorpusError, ModelFormatError
+from sapwood.estimators.arcs import reranker
+from sapwood.estimators.arcs.reranker import ArcReranker
+from sapwood.inference.arcs.reranking import RerankingParser
+from sapwood.models.arcs.reranker import ArcRerankModel
+
+SETTINGS = {"passes": 1, "folds": 2, "list_folds": 2, "n_best": 5, "list_passes": 2}
+
+
+def test_each_list_is_made_by_those_who_have_not_seen_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = bank(60)
+    learnt: list[set[str]] = []
+    parsed: list[set[str]] = []
+
+    def learn(self: ArcReranker, part: sw.ArcBank, *, real=ArcReranker.learn_parts):
+        learnt.append({" ".join(arcs.words) for arcs in part})
+        return real(self, part)
+
+    class Parser(sw.ArcParser):
+        def parse_many(self, sentences, *, jobs=1):
+            kept = list(sentences)
+            parsed.append({" ".join(words) for words in kept})
+            return super().parse_many(kept, jobs=jobs)
+
+    monkeypatch.setattr(ArcReranker, "learn_parts", learn)
+    monkeypatch.setattr(reranker, "ArcParser", Parser)
+    found = ArcReranker(2, latent="none", **SETTINGS).fit(given)
+    sizes = [len(part) for part in learnt]
+    assert len(sizes) == 3
+    assert sizes[2] >= max(sizes[:2])
+    twice = {" ".join(a.words) for a in given if sum(b.words == a.words for b in given) > 1}
+    assert not (learnt[0] & parsed[0]) - twice
+    assert not (learnt[1] & parsed[1]) - twice
+    assert found.info_.oracle >= found.info_.held_uas >= found.info_.parser_uas
+    assert found.info_.list_size <= 5
+
+
+@pytest.mark.parametrize(("latent", "n_models"), [("none", 0), ("both", 2)])
+def test_latent_models_are_features(latent: str, n_models: int) -> None:
+    model = ArcReranker(2, latent=latent, **SETTINGS).fit(bank(60)).model_
+    assert len(model.latent) == n_models
+    assert len(model.dense) == 2 + 3 * n_models
+    assert model.column == "xpos"
+    words = bank(1, 7).sentence(0)
+    first, second = (RerankingParser(model).parse(words).arcs for _ in range(2))
+    assert first == second
+
+
+def test_sentences_must_be_enough() -> None:
+    with pytest.raises(CorpusError, match="3 sentences for 2 folds"):
+        ArcReranker(2, **SETTINGS).fit(bank(3))
+
+
+def test_a_model_without_a_parser_ranks_lists_alone() -> None:
+    model = ArcRerankModel("upos", np.zeros(4), np.array([1.0, 0.0]))
+    with pytest.raises(sw.SapwoodError, match="no parser of its own"):
+        RerankingParser(model)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"column": "lemma"}, "tags stand in"),
+        ({"weights": np.zeros(3)}, "expected a power of 2"),
+        ({"weights": np.zeros(4, np.float32)}, "float32"),
+        ({"dense": np.zeros(3)}, "3 dense weights, expected 2"),
+        ({"dense": np.array([1.0, np.nan])}, "not finite"),
+        ({"n_best": 0}, "n_best is"),
+        ({"latent": (3,)}, "a latent model of a reranker"),
+    ],
+)
+def test_models_that_cannot_be(fields: dict[str, object], message: str) -> None:
+    usual = {"column": "upos", "weights": np.zeros(4), "dense": np.array([1.0, 0.0])}
+    with pytest.raises(ModelFormatError, match=message):
+        ArcRerankModel(**(usual | fields))
