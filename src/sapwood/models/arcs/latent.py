@@ -117,6 +117,9 @@ class LatentArcs:
     product: FloatArray | None = None
 
     def __post_init__(self) -> None:
+        if (self.end is None) != (self.product is None):
+            msg = "end and product come together"
+            raise ModelFormatError(msg)
         k, n = self.n_states, len(self.symbols)
         shapes = {"root": (k,), "steps": (len(self.steps), k, k), "symbols": (n, k)}
         shapes |= {} if self.product is None else {"end": (k,), "product": (k, k, k)}
@@ -134,9 +137,6 @@ class LatentArcs:
         is_partition = len(starts) > 1 and starts[0] == 0 and starts[-1] == n
         if k == 0 or not is_partition or (np.diff(starts) <= 0).any():
             msg = f"column_start must rise from 0 to the {n} symbols, not {starts[:8].tolist()}"
-            raise ModelFormatError(msg)
-        if (self.end is None) != (self.product is None):
-            msg = "end and product come together"
             raise ModelFormatError(msg)
 
     @property
