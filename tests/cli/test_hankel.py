@@ -128,3 +128,15 @@ def test_rna_there_and_back(cli: Run, fails: Run, tmp_path: Path) -> None:
     (tmp_path / "bad.dbn").write_text(">x\nAG\n((\n")
     done = fails("data", "convert", "rna", str(tmp_path / "bad.dbn"))
     assert "bad.dbn:3: 2 opening brackets are not closed" in done.err
+
+
+def test_studies_that_make_their_own_data() -> None:
+    from sapwood.report.hankel_study import study_dyck, study_random
+
+    rows = study_random(2, 2, targets=1, sizes=(10**8,), methods=("supervised", "direct"))
+    assert [row["method"] for row in rows] == ["supervised", "direct"]
+    assert all(row["kl"] < 1e-3 for row in rows)
+    few = {"samples": 1500, "repeats": 1, "unsupervised_factors": (1e-9,)}
+    (supervised,) = (row for row in study_dyck(factors=(0.02,), **few) if row["method"] != "wfa")
+    assert (supervised["method"], supervised["samples"]) == ("supervised", 1)
+    assert supervised["l1_7"] < 0.1
