@@ -20,14 +20,12 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.maximise import maximise
+from sapwood.estimators.base import WithEM
+from sapwood.estimators.em_steps import NODES_PER_STATE, TrainingTrees
 from sapwood.estimators.registry import METHODS
-from sapwood.estimators.shared_parameters import WithEM
-from sapwood.estimators.states import copy_states
-from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
 from sapwood.execute import Threads
 from sapwood.kernels import treebank_em
-from sapwood.models.latent_parameters import LatentParameters
+from sapwood.moments.latent_parameters import LatentParameters, copy_states, maximise
 
 # row of the table: a method, and what is set
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {

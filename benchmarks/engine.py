@@ -29,7 +29,7 @@ from typing import Any
 import machine
 
 import sapwood as sw
-from sapwood.corpus.bundled import sample_path
+from sapwood.corpus.treebank import sample_path
 from sapwood.estimators.registry import METHODS, Settings
 from sapwood.execute import Cluster, Engine, Threads
 

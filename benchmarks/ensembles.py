@@ -21,8 +21,7 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.candidates import PLAN, estimator_of
-from sapwood.estimators.ensemble import EnsembleLPCFG
+from sapwood.estimators.ensemble import PLAN, EnsembleLPCFG, estimator_of
 from sapwood.estimators.panel import Panel
 from sapwood.models.ensemble import Model
 from sapwood.models.latent_grammar import LatentGrammar

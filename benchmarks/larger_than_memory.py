@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import machine
 
 import sapwood as sw
-from sapwood.corpus.stored import StoredTreebank
+from sapwood.corpus.treebank import StoredTreebank
 from sapwood.execute import Threads
 
 NOISE = 0.02

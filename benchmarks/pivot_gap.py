@@ -20,16 +20,13 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators import pivot
 from sapwood.estimators.cluster import count_states, find_centres, layout_of
-from sapwood.estimators.latent_lexicon import latent_grammar
-from sapwood.estimators.maximise import maximise, smooth
-from sapwood.estimators.pivot_steps import Recipe, Views, estimate, find_views, likely_states
-from sapwood.estimators.projection import project
-from sapwood.estimators.states import matsuzaki
-from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.estimators.em_steps import TrainingTrees, latent_grammar
+from sapwood.estimators.pivot import Recipe, Views, estimate, find_views, likely_states
+from sapwood.estimators.spectral import project
 from sapwood.execute import Threads, tree_sum
-from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.clusters import hard_counts
 from sapwood.moments.expected_counts import ExpectedCounts
+from sapwood.moments.latent_parameters import LatentParameters, matsuzaki, maximise, smooth
 from sapwood.moments.pivot_nodes import PivotRows, Side
 from sapwood.moments.projected import FeatureRows
 

@@ -21,9 +21,9 @@ def phase_seconds(path: Path, repeats: int) -> dict[str, machine.Seconds]:
     The garbage collector rests: it would walk all trees kept again and again, which the stream of
     `read_treebank` never makes it do.
     """
-    from sapwood.corpus.clean import clean_all
     from sapwood.corpus.files import open_text
-    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.formats import read_trees
+    from sapwood.corpus.tree import clean_all
     from sapwood.corpus.treebank import Treebank
 
     times: dict[str, list[float]] = {phase: [] for phase in PHASES}

@@ -87,7 +87,7 @@ def parse_rows(repeats: int, n_cold: int) -> list[tuple[str, str, str]]:
 
 def cold_rows() -> list[tuple[str, str, str]]:
     """Commands that find no kernel compiled, and the same again."""
-    from sapwood.corpus.bundled import sample_path
+    from sapwood.corpus.treebank import sample_path
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:

@@ -19,13 +19,9 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 from sapwood.errors import SapwoodWarning
-from sapwood.estimators import unmix_dep_ies
-from sapwood.estimators.moment_fit import fit_moments
-from sapwood.estimators.uniform_em import EMRun, em
-from sapwood.estimators.uniform_families import uniform_family
-from sapwood.estimators.unmix import clip_columns
-from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
-from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE
+from sapwood.estimators import unmix
+from sapwood.estimators.uniform import EMRun, em, fit_moments, uniform_family
+from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE, clip_columns
 from sapwood.identify.families import family_of, moment, stationary
 from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.mixing import PairPaths, pair_mixing, triple_mixing
@@ -260,11 +256,11 @@ def sample_table(sizes: list[int], models: int, family: str | None = None) -> Cu
 @contextmanager
 def plain_margins() -> Iterator[None]:
     """Leave the margins of A D as the roots and pairs have them."""
-    old, unmix_dep_ies._balance = unmix_dep_ies._balance, lambda down, pi: down
+    old, unmix._balance = unmix._balance, lambda down, pi: down
     try:
         yield
     finally:
-        unmix_dep_ies._balance = old
+        unmix._balance = old
 
 
 def roots_table(sizes: list[int], models: int) -> None:

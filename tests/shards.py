@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.projection import Projection
+from sapwood.estimators.spectral import Projection
 from sapwood.moments.projected import FeatureRows
 
 

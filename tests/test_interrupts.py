@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import sapwood as sw
-from sapwood.corpus.bundled import sample_path
+from sapwood.corpus.treebank import sample_path
 from sapwood.estimators import em_checkpoint
 
 HERE = Path(__file__).parent

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.corpus.words import UNKNOWN
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
 from sapwood.inference.charts import ParseForest, posteriors, pruned_forests
 from sapwood.inference.prepared import prepare
 from sapwood.models.coarse import project

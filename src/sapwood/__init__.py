@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import Arcs as Arcs
     from sapwood.corpus.arcs.reader import read_arcs as read_arcs
     from sapwood.corpus.arcs.reader import write_arcs as write_arcs
-    from sapwood.corpus.clean import clean as clean
-    from sapwood.corpus.penn import read_trees as read_trees
-    from sapwood.corpus.penn import write_trees as write_trees
+    from sapwood.corpus.formats import read_trees as read_trees
+    from sapwood.corpus.formats import write_trees as write_trees
     from sapwood.corpus.transform import Transform as Transform
     from sapwood.corpus.tree import Tree as Tree
+    from sapwood.corpus.tree import clean as clean
     from sapwood.corpus.treebank import Treebank as Treebank
     from sapwood.corpus.treebank import bundled_treebank as bundled_treebank
     from sapwood.corpus.treebank import read_treebank as read_treebank
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from sapwood.estimators.arcs.reranker import ArcReranker as ArcReranker
     from sapwood.estimators.arcs.spectral import SpectralDependency as SpectralDependency
     from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
-    from sapwood.estimators.candidates import Candidate as Candidate
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.crf import SpanCRF as SpanCRF
     from sapwood.estimators.eigenwords import WordEmbedding as WordEmbedding
     from sapwood.estimators.em import EMLPCFG as EMLPCFG
+    from sapwood.estimators.ensemble import Candidate as Candidate
     from sapwood.estimators.ensemble import EnsembleLPCFG as EnsembleLPCFG
     from sapwood.estimators.pcfg import PCFG as PCFG
     from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG as SpectralWCFG
     from sapwood.estimators.strings.spectral_wfa import SpectralWFA as SpectralWFA
     from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG as UnsupervisedWCFG
-    from sapwood.estimators.unmix_dep_ies import UnmixDEPIES as UnmixDEPIES
-    from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE as UnmixPCFGIE
+    from sapwood.estimators.unmix import UnmixDEPIES as UnmixDEPIES
+    from sapwood.estimators.unmix import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.inference.arcs.parser import ArcParser as ArcParser
     from sapwood.inference.arcs.reranking import RerankingParser as RerankingParser
     from sapwood.inference.parser import Parser as Parser
@@ -79,7 +79,7 @@ _HOMES = {
     "ArcParser": "sapwood.inference.arcs.parser",
     "ArcReranker": "sapwood.estimators.arcs.reranker",
     "Arcs": "sapwood.corpus.arcs.bank",
-    "Candidate": "sapwood.estimators.candidates",
+    "Candidate": "sapwood.estimators.ensemble",
     "ClusterLPCFG": "sapwood.estimators.cluster",
     "CorpusError": "sapwood.errors",
     "DependencyModel": "sapwood.models.arcs.dependency",
@@ -110,22 +110,22 @@ _HOMES = {
     "Transform": "sapwood.corpus.transform",
     "Tree": "sapwood.corpus.tree",
     "Treebank": "sapwood.corpus.treebank",
-    "UnmixDEPIES": "sapwood.estimators.unmix_dep_ies",
-    "UnmixPCFGIE": "sapwood.estimators.unmix_pcfg_ie",
+    "UnmixDEPIES": "sapwood.estimators.unmix",
+    "UnmixPCFGIE": "sapwood.estimators.unmix",
     "UnsupervisedWCFG": "sapwood.estimators.strings.unsupervised_wcfg",
     "WeightedGrammar": "sapwood.models.strings.weighted_grammar",
     "WordEmbedding": "sapwood.estimators.eigenwords",
     "bundled_grammar": "sapwood.models.from_text",
     "bundled_treebank": "sapwood.corpus.treebank",
-    "clean": "sapwood.corpus.clean",
+    "clean": "sapwood.corpus.tree",
     "evaluate": "",
     "identify": "",
     "load": "sapwood.models.kinds",
     "read_arcs": "sapwood.corpus.arcs.reader",
     "read_treebank": "sapwood.corpus.treebank",
-    "read_trees": "sapwood.corpus.penn",
+    "read_trees": "sapwood.corpus.formats",
     "write_arcs": "sapwood.corpus.arcs.reader",
-    "write_trees": "sapwood.corpus.penn",
+    "write_trees": "sapwood.corpus.formats",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

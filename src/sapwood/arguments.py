@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from sapwood.errors import SapwoodTypeError, SapwoodValueError
+
+_BLANK = re.compile(r"[ \t\r\n\f\v]")  # what separates words in treebanks and in lines of text
 
 
 def describe(item: object) -> str:
@@ -67,3 +70,43 @@ def as_count(n: object, name: str) -> int:
         msg = f"{name} must be a whole number from 0 up, not {n!r}"
         raise SapwoodValueError(msg)
     return int(number)
+
+
+def as_sentence(words: object) -> list[str]:
+    """The words of a sentence, refused where they could not stand in a line of text.
+
+    Examples
+    --------
+    >>> as_sentence(("dogs", "bark"))
+    ['dogs', 'bark']
+    """
+    if isinstance(words, str):
+        msg = "a sentence is a list of words, not a string"
+        raise SapwoodTypeError(msg, hint="use sentence.split()")
+    if isinstance(words, bytes) or not isinstance(words, Iterable):
+        msg = f"a sentence is a list of words, not {describe(words)}"
+        raise SapwoodTypeError(msg, hint="give a list of strings")
+    sentence = list(words)
+    if not sentence:
+        msg = "an empty sentence has no tree and no probability"
+        raise SapwoodValueError(msg, hint="give at least one word")
+    for place, word in enumerate(sentence, 1):
+        check_word(word, f"word {place} of the sentence")
+    return sentence
+
+
+def check_word(word: object, place: str) -> None:
+    """Refuse a word that could not be read again from a line of text or from brackets.
+
+    Parameters
+    ----------
+    place
+        Where it stands, for the message.
+    """
+    if not isinstance(word, str):
+        msg = f"{place}: a word is a string, not {describe(word)}"
+        raise SapwoodTypeError(msg, hint="give a sentence as a list of strings")
+    if not word or _BLANK.search(word):
+        found = f"the word {word!r} holds a blank" if word else "a word is empty"
+        msg = f"{place}: {found}"
+        raise SapwoodValueError(msg, hint="split it, or join its parts with _ or a no-break space")

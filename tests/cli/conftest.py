@@ -13,9 +13,9 @@ import pytest
 from tests.conftest import Learn, Result, Run
 
 import sapwood as sw
-from sapwood.corpus.bundled import sample_path
+from sapwood.corpus.treebank import sample_path
 from sapwood.estimators import ensemble as ensemble_module
-from sapwood.estimators.candidates import Candidate
+from sapwood.estimators.ensemble import Candidate
 from sapwood.estimators.warming import warm_up
 from sapwood.models.latent_grammar import LatentGrammar
 

@@ -14,7 +14,7 @@ import pytest
 import sapwood as sw
 from sapwood.cli.methods import METHODS
 from sapwood.cli.trees import compare
-from sapwood.estimators.dev_set import DevSet
+from sapwood.estimators.panel import DevSet
 
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 ROW_KEYS = {

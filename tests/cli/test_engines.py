@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.corpus.bundled import sample_path
+from sapwood.corpus.treebank import sample_path
 
 pytestmark = pytest.mark.dask
 

@@ -28,8 +28,8 @@ RUNNER = f"""
 import contextlib, io, json, resource, sys
 import numpy, scipy.sparse, safetensors.numpy
 from sapwood.cli.main import app
-from sapwood.corpus.penn import read_trees
-import sapwood.corpus.treebank, sapwood.estimators.pcfg, sapwood.estimators.unmix_pcfg_ie
+from sapwood.corpus.formats import read_trees
+import sapwood.corpus.treebank, sapwood.estimators.pcfg, sapwood.estimators.unmix
 import sapwood.evaluate.bracketing, sapwood.inference.parser, sapwood.models.kinds
 
 pages = int(open("/proc/self/statm").read().split()[0])

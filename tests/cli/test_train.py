@@ -18,9 +18,9 @@ from sapwood.cli.trees import train
 from sapwood.cli.trees.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.corpus import treebank
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
-from sapwood.corpus.words import STYLES
-from sapwood.estimators.candidates import PLAN, Candidate
-from sapwood.estimators.lexicon import LexiconSettings
+from sapwood.corpus.vocabulary import STYLES
+from sapwood.estimators.ensemble import PLAN, Candidate
+from sapwood.estimators.pcfg import LexiconSettings
 
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 REPORT_KEYS = {

@@ -15,8 +15,7 @@ import pytest
 from tests.notations import EXAMPLES, UNRECOGNISED
 
 from sapwood.corpus.files import COMPRESSED
-from sapwood.corpus.formats import FORMATS
-from sapwood.corpus.penn import read_trees
+from sapwood.corpus.formats import FORMATS, read_trees
 from sapwood.corpus.sentences import read_sentences
 from sapwood.corpus.treebank import read_treebank
 from sapwood.errors import CorpusError, SapwoodError

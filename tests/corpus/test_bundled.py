@@ -12,13 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sapwood.corpus.bundled import (
-    SPLITS,
-    GrammarText,
-    grammar_text,
-    parse_grammar,
-    sample_path,
-)
+from sapwood.corpus.bundled import GrammarText, grammar_text, parse_grammar
+from sapwood.corpus.treebank import SPLITS, sample_path
 from sapwood.errors import CorpusError
 
 SAMPLER = Path(__file__).resolve().parents[2] / "tools" / "sample_bundled.py"

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpus.clean import ROOT, clean, clean_all, clean_label, clean_tag, is_empty
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import ROOT, Tree, clean, clean_all, clean_label, clean_tag, is_empty
 
 DEPTH = 20_000
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpus.draw import MAX_WORDS, draw_svg, draw_text, pixels
+from sapwood.corpus.draw import MAX_WORDS, draw_svg, draw_text, pixels, wrap
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.wrap import wrap
 from sapwood.errors import SapwoodError
 
 DEPTH = 500

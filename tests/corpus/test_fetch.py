@@ -16,12 +16,20 @@ import pytest
 
 from sapwood.cli.corpora import data as cli_data
 from sapwood.corpus import fetch as fetching
-from sapwood.corpus.clean import clean
-from sapwood.corpus.convert import convert_dp, convert_tagged, convert_trees
-from sapwood.corpus.fetch import default_folder, fetch
+from sapwood.corpus.fetch import (
+    RAW,
+    CorpusEntry,
+    RemoteFile,
+    SplitRange,
+    convert_dp,
+    convert_tagged,
+    convert_trees,
+    default_folder,
+    fetch,
+)
+from sapwood.corpus.formats import read_trees
 from sapwood.corpus.formats.brackets import psd_form
-from sapwood.corpus.penn import read_trees
-from sapwood.corpus.registry import RAW, CorpusEntry, RemoteFile, SplitRange
+from sapwood.corpus.tree import clean
 from sapwood.errors import CorpusError, SapwoodError, SapwoodWarning
 
 # Everything below is made up in the formats of the originals; no corpus is quoted.
@@ -597,7 +605,7 @@ def test_tagged_lines_keep_their_tokens():
 
 def test_run_fetch_says_what_it_does(server, tmp_path, monkeypatch):
     entry = entry_of(server, "crafty", CRAFT, splits=CRAFT_SPLIT, licence="CC", note="a note")
-    monkeypatch.setattr("sapwood.corpus.registry._registry", lambda: (entry,))
+    monkeypatch.setattr("sapwood.corpus.fetch._registry", lambda: (entry,))
     said: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -614,7 +622,7 @@ def test_run_fetch_says_what_it_does(server, tmp_path, monkeypatch):
 def test_run_fetch_of_many_files_is_brief(server, tmp_path, monkeypatch):
     files = {f"{n:03}.tree": f"( (S (X w{n})) )" for n in range(60)}
     entry = entry_of(server, "many", files)
-    monkeypatch.setattr("sapwood.corpus.registry._registry", lambda: (entry,))
+    monkeypatch.setattr("sapwood.corpus.fetch._registry", lambda: (entry,))
     said: list[str] = []
     cli_data.run_fetch("many", tmp_path, said.append)
     assert sum("download" in line for line in said) == 10

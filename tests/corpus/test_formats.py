@@ -28,11 +28,15 @@ from tests.notations import (
 )
 
 from sapwood.cli.options import FORMAT_NAMES
-from sapwood.corpus.clean import clean
-from sapwood.corpus.formats import FORMATS, find_format, read_lines, recognise
-from sapwood.corpus.formats.foreign import kind_of
-from sapwood.corpus.penn import read_trees
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.formats import (
+    FORMATS,
+    find_format,
+    foreign_kind,
+    read_lines,
+    read_trees,
+    recognise,
+)
+from sapwood.corpus.tree import Tree, clean
 from sapwood.corpus.treebank import read_treebank
 from sapwood.errors import CorpusError, SapwoodError
 
@@ -367,8 +371,8 @@ def test_other_texts_are_named(text: str, title: str) -> None:
 def test_a_broken_treebank_is_not_called_something_else() -> None:
     assert "looks like" not in str(error_of(f"{PENN}word\n"))
     assert "looks like" not in str(error_of("(S (X a)"))
-    assert kind_of("") is None
-    assert kind_of("(S") is None
+    assert foreign_kind("") is None
+    assert foreign_kind("(S") is None
 
 
 # -- files ----------------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ import time
 
 import pytest
 
-from sapwood.corpus.clean import clean
-from sapwood.corpus.penn import read_trees, write_trees
+from sapwood.corpus.formats import read_trees, write_trees
 from sapwood.corpus.transform import Transform
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import Tree, clean
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 

@@ -15,7 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sapwood.corpus.files import open_text
-from sapwood.corpus.penn import MAX_LINES, read_trees, write_trees
+from sapwood.corpus.formats import read_trees, write_trees
+from sapwood.corpus.formats.brackets import MAX_LINES
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError, SapwoodError
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sapwood as sw
-from sapwood.corpus.recognise import kind_of, untokenised
+from sapwood.corpus.sentences import kind_of, untokenised
 from sapwood.corpus.tokenize import PennTokenizer
 
 CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_"

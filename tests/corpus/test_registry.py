@@ -6,9 +6,9 @@ import re
 import pytest
 
 from sapwood.cli.corpora.data import list_text, run_fetch, size_text
-from sapwood.corpus import registry
-from sapwood.corpus.convert import FORMATS
-from sapwood.corpus.registry import (
+from sapwood.corpus import fetch
+from sapwood.corpus.fetch import (
+    FORMATS,
     CorpusEntry,
     RemoteFile,
     SplitRange,
@@ -198,11 +198,11 @@ def test_a_damaged_registry_is_explained(corpora, files, message, tmp_path, monk
     (folder / "corpora.tsv").write_bytes(corpora.encode(errors="surrogateescape"))
     if files is not None:
         (folder / "toy.tsv").write_text(files)
-    monkeypatch.setattr(registry, "files", lambda package: tmp_path)
-    registry._registry.cache_clear()
+    monkeypatch.setattr(fetch, "files", lambda package: tmp_path)
+    fetch._registry.cache_clear()
     try:
         with pytest.raises(CorpusError, match=re.escape(message)) as caught:
             list_corpora()
         assert "install it again" in str(caught.value.hint)
     finally:
-        registry._registry.cache_clear()
+        fetch._registry.cache_clear()

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sapwood.corpus.clean import clean, clean_all
-from sapwood.corpus.penn import read_trees
+from sapwood.corpus.formats import read_trees
 from sapwood.corpus.transform import BINARISATIONS, Symbol, Transform, binarise
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import Tree, clean, clean_all
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpus.clean import clean_all
 from sapwood.corpus.transform import Transform
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import Tree, clean_all
 from sapwood.corpus.treebank import Treebank, read_treebank
 from sapwood.errors import CorpusError
 

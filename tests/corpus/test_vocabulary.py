@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.corpus.words import UNKNOWN, signatures
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary, signatures
 
 WORDS = ("the", "Kim", "dog", "-LRB-", "-RRB-")
 CLASSES = (UNKNOWN, "<unk-lower>", "<unk-lower-ing>", "<unk-Capital>")

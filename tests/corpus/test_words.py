@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sapwood.corpus.words import signatures
+from sapwood.corpus.vocabulary import signatures
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.decompose.anchors import Anchors, find_anchors, frequent
+from sapwood.decompose.pivots import Anchors, find_anchors, frequent
 
 
 def cloud(seed: int, m: int, dim: int, n: int = 200) -> np.ndarray:

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from tests.decompose.exact_spectral import FullMoments, observable_form
 
-from sapwood.decompose.observable import LabelMeans, RuleTensor, rule_tensor, trust
+from sapwood.decompose.observable import (
+    LabelMeans,
+    RuleSums,
+    RuleTensor,
+    factored_tensor,
+    is_small,
+    trust,
+    whole_tensor,
+)
 from sapwood.errors import NotIdentifiableError
 
 SHAPES = [(1, 1, 1), (2, 3, 4), (7, 6, 5)]
@@ -19,6 +27,16 @@ def instances(n: int, shape: tuple[int, int, int]) -> tuple[list[np.ndarray], La
     rng = np.random.default_rng(n)
     rows = [rng.normal(size=(n, m)) for m in shape]
     return rows, LabelMeans(*[rng.normal(size=m) for m in shape])
+
+
+def rule_tensor(
+    z: np.ndarray, y: np.ndarray, w: np.ndarray, label: LabelMeans, shrinkage: float
+) -> RuleTensor:
+    """Smoothed E of one rule, in whichever form takes fewer numbers."""
+    m = np.array([[z.shape[1], y.shape[1], w.shape[1]]])
+    if is_small(np.array([len(z)]), m, shrinkage)[0]:
+        return factored_tensor(z, y, w, label, shrinkage)
+    return whole_tensor(RuleSums.of(z, y, w), len(z), label, shrinkage)
 
 
 def whole(tensor: RuleTensor, shape: tuple[int, int, int]) -> np.ndarray:

@@ -7,8 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
-
-from sapwood.decompose.pivots import (
+from tests.decompose.pivot_problems import (
     PivotSettings,
     Sampling,
     align,
@@ -21,6 +20,7 @@ from sapwood.decompose.pivots import (
     require_pivots,
     states_from_points,
 )
+
 from sapwood.errors import NotIdentifiableError, SapwoodError
 
 PI = np.array([0.2, 0.5, 0.3])

@@ -15,15 +15,14 @@ from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators import cluster
 from sapwood.estimators.cluster import ClusterLPCFG, count_states, find_centres, layout_of
-from sapwood.estimators.maximise import maximise
-from sapwood.estimators.projection import project
-from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
+from sapwood.estimators.em_steps import NODES_PER_STATE, TrainingTrees
+from sapwood.estimators.spectral import project
 from sapwood.execute import Threads
-from sapwood.features.nodes import NodeTable
+from sapwood.features.templates import NodeTable
 from sapwood.models.latent_grammar import LatentGrammar, state_sums
-from sapwood.models.latent_parameters import LatentParameters
 from sapwood.models.sampling import sample_trees
 from sapwood.moments.clusters import NodeSample, hard_counts, points
+from sapwood.moments.latent_parameters import LatentParameters, maximise
 
 ARRAYS = ("n_states", "root", "rules", "rule_weights")
 

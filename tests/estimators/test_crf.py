@@ -15,7 +15,7 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.estimators import crf
-from sapwood.estimators.training_data import TrainingData
+from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Threads
 from sapwood.inference.charts import ParseForest, pruned_forests, right_forest
 from sapwood.inference.prepared import SpanFeatures, prepare

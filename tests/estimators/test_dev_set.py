@@ -11,8 +11,8 @@ import pytest
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators import dev_set
-from sapwood.estimators.dev_set import DevSet
+from sapwood.estimators import panel
+from sapwood.estimators.panel import DevSet
 from sapwood.inference.charts import ParseForest
 from sapwood.models.latent_grammar import LatentGrammar
 
@@ -120,13 +120,13 @@ def test_charts_are_made_once(
     train: Treebank, plain: LatentGrammar, gold: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    right = dev_set.pruned_forests
+    right = panel.pruned_forests
 
     def counted(*args: object, **kwargs: object) -> object:
         calls.append(1)
         return right(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(dev_set, "pruned_forests", counted)
+    monkeypatch.setattr(panel, "pruned_forests", counted)
     em = sw.EMLPCFG(2, iterations=4).fit(train, gold)
     assert len(em.info_.dev_f1) == 5
     assert len(calls) == sum(len(tree.words()) > 1 for tree in gold)

@@ -19,19 +19,30 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators.em import EMLPCFG
-from sapwood.estimators.em_checkpoint import EMInfo
-from sapwood.estimators.em_steps import EMSettings, Stage, climb
-from sapwood.estimators.latent_lexicon import latent_grammar
-from sapwood.estimators.maximise import maximise, normalise
-from sapwood.estimators.states import SPLIT_NOISE, copy_states, matsuzaki, split
-from sapwood.estimators.training_data import TrainingData
-from sapwood.estimators.training_trees import NODES_PER_STATE, TrainingTrees
+from sapwood.estimators.em_steps import (
+    NODES_PER_STATE,
+    EMInfo,
+    EMSettings,
+    Stage,
+    TrainingTrees,
+    climb,
+    latent_grammar,
+)
+from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Threads
 from sapwood.models import kinds
 from sapwood.models.latent_grammar import LatentGrammar, state_sums
-from sapwood.models.latent_parameters import LatentParameters
 from sapwood.models.sampling import sample_trees
 from sapwood.moments.expected_counts import ExpectedCounts
+from sapwood.moments.latent_parameters import (
+    SPLIT_NOISE,
+    LatentParameters,
+    copy_states,
+    matsuzaki,
+    maximise,
+    normalise,
+    split,
+)
 
 ROUNDING = 1e-10  # relative, of a sum of some 10,000 logarithms; real falls are far larger
 PLAIN_EM: dict[str, Any] = {"rule_smoothing": 0.0, "word_smoothing": 0.0}

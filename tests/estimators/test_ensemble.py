@@ -12,14 +12,12 @@ import pytest
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators import budget, crf, ensemble
+from sapwood.estimators import crf, ensemble
 from sapwood.estimators import panel as panel_module
-from sapwood.estimators.budget import Clock
-from sapwood.estimators.candidates import PLAN, Candidate, estimator_of
-from sapwood.estimators.ensemble import Trial, _Mix
+from sapwood.estimators.em_steps import TrainingTrees
+from sapwood.estimators.ensemble import PLAN, Candidate, Clock, Trial, _Mix, estimator_of
 from sapwood.estimators.panel import Panel
-from sapwood.estimators.training_data import TrainingData
-from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Threads
 from sapwood.inference.parser import MIDDLE
 from sapwood.models.ensemble import FeatureGrammar
@@ -452,8 +450,7 @@ def test_treebanks_of_single_words() -> None:
 def test_no_budget_pays_for_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that only moves while kernels are compiled: 100 s for a budget of 50."""
     now = [0.0]
-    for module in (ensemble, budget):
-        monkeypatch.setattr(module, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(ensemble, "perf_counter", lambda: now[0])
 
     def compiles(*_: object) -> None:
         now[0] += 100.0
@@ -470,7 +467,7 @@ class Ticks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
         self.now = 0.0
-        for module in (ensemble, budget, panel_module):
+        for module in (ensemble, panel_module):
             monkeypatch.setattr(module, "perf_counter", lambda: self.now)
         monkeypatch.setattr(sw.EnsembleLPCFG, "_warm_up", lambda *_: None)
         train, f1_of_mix, charts = sw.EnsembleLPCFG._trained, Panel.f1, panel_module.pruned_by

@@ -11,15 +11,12 @@ from tests.shards import rows_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.latent_lexicon import latent_grammar
-from sapwood.estimators.pcfg import PCFG
-from sapwood.estimators.projection import project
-from sapwood.estimators.spectral import SpectralLPCFG
-from sapwood.estimators.states import matsuzaki
-from sapwood.estimators.training_data import TrainingData
-from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.estimators.em_steps import TrainingTrees, latent_grammar
+from sapwood.estimators.pcfg import PCFG, TrainingData
+from sapwood.estimators.spectral import SpectralLPCFG, project
 from sapwood.execute import Threads
 from sapwood.models.latent_grammar import Lexicon
+from sapwood.moments.latent_parameters import matsuzaki
 
 RARE = 2  # words seen so often or less teach their classes
 STRENGTH = 5.0  # pseudo-tokens of the class behind a word's states

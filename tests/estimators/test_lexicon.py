@@ -9,16 +9,15 @@ import pytest
 import sapwood as sw
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
-from sapwood.corpus.words import UNKNOWN, signatures
-from sapwood.estimators.lexicon import LexiconSettings
-from sapwood.estimators.pcfg import PCFG
+from sapwood.corpus.vocabulary import UNKNOWN, signatures
+from sapwood.estimators.pcfg import PCFG, LexiconSettings
 from sapwood.models.latent_grammar import Lexicon
 
 Weights = dict[tuple[str, int], float]  # of row and tag
 
 
 class Twin:
-    """The formulas of `sapwood.estimators.lexicon`, with dictionaries instead of matrices."""
+    """The formulas of `sapwood.estimators.pcfg`, with dictionaries instead of matrices."""
 
     def __init__(self, bank: Treebank, settings: LexiconSettings, style: str) -> None:
         self.settings, self.style = settings, style

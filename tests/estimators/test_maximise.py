@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.test_treebank_em import case, forest
 
-from sapwood.estimators.maximise import maximise, normalise, smooth
-from sapwood.models.latent_parameters import LatentParameters
+from sapwood.moments.latent_parameters import LatentParameters, maximise, normalise, smooth
 
 Array = np.ndarray
 PARTS = ("root", "rules", "words")

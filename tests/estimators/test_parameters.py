@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import sapwood as sw
 from sapwood.errors import SapwoodError
-from sapwood.estimators.base import Estimator
-from sapwood.estimators.parameters import (
+from sapwood.estimators.base import (
     ANYTHING,
     FLAG,
     Domain,
+    Estimator,
     at_least,
     between,
     maybe,

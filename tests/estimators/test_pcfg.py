@@ -15,10 +15,9 @@ import sapwood as sw
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
-from sapwood.corpus.words import UNKNOWN
+from sapwood.corpus.vocabulary import UNKNOWN
 from sapwood.errors import SapwoodError
-from sapwood.estimators.lexicon import LexiconSettings
-from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators.pcfg import PCFG, LexiconSettings
 from sapwood.inference.prepared import prepare
 from sapwood.models.from_text import bundled_grammar
 from sapwood.models.latent_grammar import LatentGrammar, state_sums

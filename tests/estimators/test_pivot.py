@@ -12,11 +12,11 @@ from tests.shards import shards_of
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError, SapwoodWarning
-from sapwood.estimators import pivot_steps, projection
-from sapwood.estimators.pivot import SIDES, pivot_nodes
-from sapwood.estimators.pivot_steps import PivotNodes, Recipe, Views, find_views
-from sapwood.estimators.projection import project
-from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.estimators import pivot as module
+from sapwood.estimators import spectral
+from sapwood.estimators.em_steps import TrainingTrees
+from sapwood.estimators.pivot import SIDES, PivotNodes, Recipe, Views, find_views, pivot_nodes
+from sapwood.estimators.spectral import project
 from sapwood.execute import Threads
 from sapwood.features.templates import INSIDE
 
@@ -84,7 +84,7 @@ def two_places() -> Treebank:
 
 def test_labels_with_too_few_pivots_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four states were asked for and could be told apart, but two places are two pivots."""
-    monkeypatch.setattr(projection, "LEAST_VALUE", 0.0)
+    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)
     with pytest.warns(SapwoodWarning, match=r"fewer pivots than states .*N 2 of 4") as caught:
         found = sw.PivotLPCFG(4).fit(two_places())
     assert len(caught) == 1
@@ -224,7 +224,7 @@ def test_shards_and_blocks_change_no_more_than_rounding(
     train: Treebank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = sw.PivotLPCFG(4).fit(train[:400])
-    monkeypatch.setattr(pivot_steps, "BLOCK_INSTANCES", 300)
+    monkeypatch.setattr(module, "BLOCK_INSTANCES", 300)
     cut = sw.PivotLPCFG(4).fit(shards_of(train[:400], 5))
     assert cut.info_.pivots.keys() == whole.info_.pivots.keys()
     np.testing.assert_array_equal(cut.model_.n_states, whole.model_.n_states)
@@ -238,7 +238,7 @@ def test_a_part_of_a_frequent_rules_instances_stands_for_all(
 ) -> None:
     """Expected counts stay those of all instances; states are found from a part."""
     whole = sw.PivotLPCFG(4).fit(train)
-    monkeypatch.setattr(pivot_steps, "MOST_INSTANCES", 100)
+    monkeypatch.setattr(module, "MOST_INSTANCES", 100)
     some = sw.PivotLPCFG(4).fit(train)
     assert not is_same(whole.model_, some.model_)
     assert abs(f1(some.model_) - f1(whole.model_)) < 2.0

@@ -8,8 +8,8 @@ from tests.estimators.test_pivot import views_of
 from tests.shards import shards_of
 
 import sapwood as sw
-from sapwood.estimators import pivot_steps
-from sapwood.estimators.pivot_steps import Recipe, likely_states, rule_counts
+from sapwood.estimators import pivot
+from sapwood.estimators.pivot import Recipe, likely_states, rule_counts
 
 
 @pytest.mark.parametrize("most", [50_000, 20])
@@ -18,8 +18,8 @@ def test_expected_counts_of_a_rule_sum_to_its_count(
     most: int, n_shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a part of its instances stands for all, whatever the blocks and the shards."""
-    monkeypatch.setattr(pivot_steps, "MOST_INSTANCES", most)
-    monkeypatch.setattr(pivot_steps, "BLOCK_INSTANCES", 300)
+    monkeypatch.setattr(pivot, "MOST_INSTANCES", most)
+    monkeypatch.setattr(pivot, "BLOCK_INSTANCES", 300)
     bank = shards_of(sw.bundled_treebank("train")[:300], n_shards)
     nodes, views = views_of(bank, 3, "outside")
     likely = nodes.engine.map(likely_states, nodes.shards, views, Recipe())

@@ -9,8 +9,8 @@ import pytest
 
 import sapwood as sw
 from sapwood.errors import SapwoodError
-from sapwood.estimators.candidates import PLAN, Candidate, estimator_of
-from sapwood.estimators.lexicon import LexiconSettings
+from sapwood.estimators.ensemble import PLAN, Candidate, estimator_of
+from sapwood.estimators.pcfg import LexiconSettings
 from sapwood.estimators.registry import METHODS, Method, Settings, methods_of
 
 CLASSES = {

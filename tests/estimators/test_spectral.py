@@ -13,11 +13,10 @@ import sapwood as sw
 from sapwood.corpus import treebank
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators import projection
-from sapwood.estimators.projection import FeatureSettings, project
-from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.estimators import spectral
+from sapwood.estimators.spectral import FeatureSettings, SpectralLPCFG, project
 from sapwood.execute import Threads
-from sapwood.features.nodes import NodeTable
+from sapwood.features.templates import NodeTable
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.moments.projected import FeatureRows, SingularVectors
 
@@ -207,20 +206,20 @@ def test_projected_rows_in_the_wrong_order_are_noticed(
 def test_labels_with_little_data_get_fewer_states(train: Treebank, learner: SpectralLPCFG) -> None:
     model = learner.model_
     count = np.bincount(train.label, minlength=model.n_symbols)
-    assert (model.n_states[count <= projection.FEW] == 1).all()
+    assert (model.n_states[count <= spectral.FEW] == 1).all()
     assert (model.n_states[count >= 2000] == 8).any()
-    between = (count > projection.FEW) & (count < projection.ENOUGH)
+    between = (count > spectral.FEW) & (count < spectral.ENOUGH)
     assert between.any()
     assert (model.n_states[between] < 8).all()
     kept = [learner.info_.singular_values[a, m - 1] for a, m in enumerate(model.n_states) if m > 1]
-    assert min(kept) > projection.LEAST_VALUE
+    assert min(kept) > spectral.LEAST_VALUE
 
 
 def test_states_by_count_and_value() -> None:
     count = np.array([0.0, 10.0, 55.0, 75.0, 100.0, 1e6, 1e6])
     values = np.ones((7, 5))
     values[6, 2:] = 0.005
-    assert projection.states_by_label(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
+    assert spectral.states_by_label(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
 
 
 @pytest.mark.parametrize("n_trees", [1, 3, 40])

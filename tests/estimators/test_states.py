@@ -17,20 +17,18 @@ from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.maximise import maximise
+from sapwood.estimators.em_steps import TrainingTrees, merge_siblings
 from sapwood.estimators.pcfg import PCFG
-from sapwood.estimators.states import (
+from sapwood.execute import Threads
+from sapwood.moments.expected_counts import ExpectedCounts, TreeShard, merge_losses
+from sapwood.moments.latent_parameters import (
+    LatentParameters,
     copy_states,
     join_states,
-    merge_siblings,
+    maximise,
     sibling_pairs,
     split,
 )
-from sapwood.estimators.training_trees import TrainingTrees
-from sapwood.execute import Threads
-from sapwood.models.latent_parameters import LatentParameters
-from sapwood.moments.expected_counts import ExpectedCounts, TreeShard
-from sapwood.moments.merge_losses import MergeLosses
 
 Array = np.ndarray
 PARTS = ("root", "rules", "words")
@@ -312,8 +310,10 @@ def test_copies_cost_nothing() -> None:
     assert len(pairs) == at.parameters.n_states.sum()
     # shares of any size: both states behave alike. Each node's logarithm is off by rounding
     share = np.random.default_rng(0).uniform(size=len(pairs))
-    assert np.abs(at.trees.merge_losses(copied, pairs, share)).max() < 1e-9
-    assert np.abs(at.trees.merge_losses(at.parameters, at.pairs, at.share)).max() > 1
+    total, shards = at.trees.engine.total, at.trees.shards
+    assert np.abs(total(merge_losses, shards, copied, pairs, share)).max() < 1e-9
+    losses = total(merge_losses, shards, at.parameters, at.pairs, at.share)
+    assert np.abs(losses).max() > 1
 
 
 # -- what a merge costs -----------------------------------------------------------------------
@@ -337,7 +337,7 @@ def costs_of_trees(at: Trained, symbol: int, share: Array, n_nodes: range) -> Co
         if np.count_nonzero(labels == symbol) not in n_nodes:
             continue
         shard = TreeShard(bank[tree : tree + 1], at.trees.pairs)
-        predicted.append(MergeLosses.of(shard, at.parameters, pairs, share).loss)
+        predicted.append(merge_losses(shard, at.parameters, pairs, share))
         whole = ExpectedCounts.of(shard, at.parameters).log_likelihood
         true.append([whole - ExpectedCounts.of(shard, one).log_likelihood for one in joined])
     return Costs(np.array(predicted), np.array(true))

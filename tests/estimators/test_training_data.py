@@ -11,11 +11,9 @@ from tests.shards import shards_of
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators.lexicon import LexiconSettings
-from sapwood.estimators.training_data import TrainingData
+from sapwood.estimators.pcfg import LexiconSettings, TrainingData
 from sapwood.execute import Threads
 from sapwood.models.ensemble import Member
-from sapwood.moments.tree_counts import TreeCounts
 
 ESTIMATORS: tuple[Any, ...] = (
     sw.PCFG(), sw.SpectralLPCFG(3), sw.EMLPCFG(2, iterations=2), sw.ClusterLPCFG(2, iterations=1),
@@ -83,7 +81,7 @@ def test_shards_change_no_count(n: int, bank: Treebank, data: TrainingData) -> N
 def test_classes_are_those_of_the_counted_words(bank: Treebank) -> None:
     """Words of the inventory that a part lacks are neither rare nor of a class."""
     part = sw.PCFG().prepare(bank[:20], Threads())
-    count = TreeCounts.of(bank[:20]).words(bank.inventory)
+    count = part.classes.seen
     assert (count == 0).any()
     assert (part.classes.class_of_word[:, count == 0] == -1).all()
     assert (part.classes.class_of_word[:, count == 1] >= 0).all()
@@ -94,16 +92,6 @@ def test_the_lexicon_is_that_of_the_settings(bank: Treebank) -> None:
     ours = sw.PCFG(lexicon=LexiconSettings(rare_count=1)).fit(bank).model_.lexicon
     assert np.array_equal(rare.weights, ours.weights)
     assert not np.array_equal(rare.weights, sw.PCFG().fit(bank).model_.lexicon.weights)
-
-
-def test_what_is_made_once_is_kept_by_its_key(bank: Treebank) -> None:
-    data, made = sw.PCFG().prepare(bank[:5], Threads()), []
-
-    def make() -> int:
-        made.append(len(made))
-        return made[-1]
-
-    assert [data.once(key, make) for key in ("a", "b", "a", ("a", 1), "b")] == [0, 1, 0, 2, 1]
 
 
 def test_a_fingerprint_tells_trees_apart(bank: Treebank, data: TrainingData) -> None:
@@ -125,5 +113,5 @@ def test_what_is_no_treebank_is_refused() -> None:
 
 
 def test_a_record_counts_the_trees(bank: Treebank, data: TrainingData) -> None:
-    expected = {"method": "x", "trees": 150, "tokens": bank.n_tokens, "seed": 3}
-    assert data.record("x", seed=3) == expected
+    assert data.sizes == {"trees": 150, "tokens": bank.n_tokens}
+    assert data.grammar.record == {"method": "pcfg", **data.sizes}

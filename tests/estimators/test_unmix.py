@@ -9,7 +9,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
-from sapwood.estimators.moment_fit import fit_moments
+from sapwood.estimators.uniform import fit_moments
 from sapwood.estimators.unmix import (
     LARGEST_REPORT,
     UnmixInfo,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpus.penn import read_trees
+from sapwood.corpus.formats import read_trees
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.evaluate import BracketingReport, SentenceScore, bracketing

@@ -12,10 +12,14 @@ import pytest
 from sapwood.corpus.treebank import Treebank, bundled_treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators.spectral import SpectralLPCFG
-from sapwood.features.nodes import Column, NodeTable
-from sapwood.features.space import FeatureSpace, feature_keys
-from sapwood.features.templates import INSIDE, OUTSIDE
-from sapwood.moments.feature_counts import FeatureCounts, NodeKeys
+from sapwood.features.templates import (
+    INSIDE,
+    OUTSIDE,
+    Column,
+    NodeTable,
+    feature_keys,
+)
+from sapwood.moments.projected import FeatureCounts, FeatureSpace, NodeKeys
 
 TEMPLATES = list((INSIDE | OUTSIDE).values())
 KAPPA = 5.0
@@ -60,13 +64,13 @@ def test_counts_are_those_of_a_dictionary(bank: Treebank, counts: FeatureCounts)
 
 @pytest.mark.parametrize("n", [2, 5, 80])
 def test_shards_add_up(n: int, bank: Treebank, counts: FeatureCounts) -> None:
-    parts = [FeatureCounts.of(NodeKeys.of(shard, TEMPLATES)) for shard in bank.shards(n)]
+    parts = [NodeKeys.of(shard, TEMPLATES).counts for shard in bank.shards(n)]
     assert same(reduce(add, parts), counts)
     assert same(reduce(add, reversed(parts)), counts)
 
 
 def test_a_shard_left_out_is_noticed(bank: Treebank, counts: FeatureCounts) -> None:
-    parts = [FeatureCounts.of(NodeKeys.of(shard, TEMPLATES)) for shard in bank.shards(5)]
+    parts = [NodeKeys.of(shard, TEMPLATES).counts for shard in bank.shards(5)]
     short = reduce(add, parts[1:])
     assert any(a.sum() != b.sum() for a, b in zip(short.counts, counts.counts, strict=True))
 
@@ -81,26 +85,26 @@ def test_each_node_has_one_feature_per_template_in_its_labels_block(
     assert (ids >= first[:, None]).all()
     assert (ids < stop[:, None]).all()
     assert space.start[0] == 0
-    assert space.start[-1] == space.n_features == sum(map(len, space.keys))
+    assert space.start[-1] == len(space.weight) == sum(map(len, space.keys))
     assert all(len(set(row)) == len(TEMPLATES) for row in ids.tolist())  # templates share none
 
 
 def test_numbers_and_values_go_together(bank: Treebank, counts: FeatureCounts) -> None:
     """Nodes share a feature if and only if label and value are the same; counts are its nodes."""
-    space, table = space_of(bank, counts), NodeTable(bank)
+    space = space_of(bank, counts)
     ids = rows_of(space, bank)
-    for place, template in enumerate(TEMPLATES):
-        pairs = set(
-            zip(ids[:, place].tolist(), feature_keys(table, template).tolist(), strict=True)
-        )
+    for place, keys in enumerate(feature_keys(bank, TEMPLATES)):
+        pairs = set(zip(ids[:, place].tolist(), keys.tolist(), strict=True))
         assert len(pairs) == len({f for f, _ in pairs}) == len({key for _, key in pairs})
-    np.testing.assert_array_equal(np.bincount(ids.ravel(), minlength=space.n_features), space.count)
+    np.testing.assert_array_equal(
+        np.bincount(ids.ravel(), minlength=len(space.weight)), space.count
+    )
 
 
 def test_scales(bank: Treebank, counts: FeatureCounts) -> None:
     space = space_of(bank, counts)
     n_nodes = np.bincount(bank.label, minlength=len(bank.inventory.symbols))
-    for f in range(0, space.n_features, 97):
+    for f in range(0, len(space.weight), 97):
         label = np.searchsorted(space.start, f, side="right") - 1
         expected = (n_nodes[label] / (space.count[f] + KAPPA)) ** 0.5
         assert space.weight[f] == pytest.approx(expected, rel=1e-15)

@@ -16,8 +16,16 @@ from sapwood.corpus.transform import Transform
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank, bundled_treebank
 from sapwood.features import templates
-from sapwood.features.nodes import LEFT, RIGHT, ROOT, Column, NodeTable
-from sapwood.features.templates import INSIDE, OUTSIDE, Template
+from sapwood.features.templates import (
+    INSIDE,
+    LEFT,
+    OUTSIDE,
+    RIGHT,
+    ROOT,
+    Column,
+    NodeTable,
+    Template,
+)
 
 BY_HAND = """
 (S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (JJ small) (NN cat)) (PP (IN in) (NP (NN snow)))))
@@ -165,7 +173,7 @@ MUTANTS: dict[str, Template] = {
     "rule_above": lambda t: t.at(t.rule, t.parent),
     "left_rule": lambda t: templates._pair(t.rule, t.at(t.rule, t.right)),
     "parent": lambda t: t.at(t.label, t.parent),
-    "head_above": lambda t: t.at(t.head, t.parent),
+    "head_above": lambda t: t.at(t.heads[0], t.parent),
     "words_behind": lambda t: templates._bucket(t.end),
     "length": lambda t: t.end - t.start,
 }

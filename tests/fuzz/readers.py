@@ -30,12 +30,10 @@ from tests.fuzz.tensor_files import spoil_file
 
 import sapwood as sw
 from sapwood.cli.main import app
-from sapwood.corpus import convert, fetch, registry
+from sapwood.corpus import fetch
 from sapwood.corpus.arcs.projective import LIFTED, lift_arcs, lower_arcs
-from sapwood.corpus.penn import read_trees
-from sapwood.corpus.recognise import kind_of
-from sapwood.corpus.sentences import read_sentences
-from sapwood.corpus.text import split_words
+from sapwood.corpus.formats import read_trees
+from sapwood.corpus.sentences import kind_of, read_sentences, split_words
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.decoders import DECODERS
@@ -179,7 +177,7 @@ def read_grammar(data: bytes, folder: Path) -> None:
     use(grammar_from_text(data.decode("utf-8", "replace")))
 
 
-def convert_with(convert_text: convert.Convert, data: bytes, folder: Path) -> None:
+def convert_with(convert_text: fetch.Convert, data: bytes, folder: Path) -> None:
     """Convert an original of a corpus."""
     list(convert_text(data.decode("utf-8", "replace"), "original", []))
 
@@ -426,7 +424,7 @@ def read_stamp(data: bytes, folder: Path) -> None:
     put(data, folder, fetch.STAMP)
     put(b"abc", folder, "train.mrg")
     with patch.object(fetch, "_fingerprint", lambda entry: "0" * 64):
-        fetch._already_there(registry.find_corpus("ptb-sample"), folder)
+        fetch._already_there(fetch.find_corpus("ptb-sample"), folder)
 
 
 def read_registry(data: bytes, folder: Path) -> None:
@@ -436,13 +434,13 @@ def read_registry(data: bytes, folder: Path) -> None:
     tables.mkdir(exist_ok=True)
     put(corpora, tables, "corpora.tsv")
     put(files, tables, "toy.tsv")
-    registry._registry.cache_clear()
+    fetch._registry.cache_clear()
     try:
-        with patch.object(registry, "files", lambda package: folder):
-            entries = registry.list_corpora()
+        with patch.object(fetch, "files", lambda package: folder):
+            entries = fetch.list_corpora()
             _ = [(entry.as_dict(), entry.split_of("b")) for entry in entries]
     finally:
-        registry._registry.cache_clear()
+        fetch._registry.cache_clear()
 
 
 def model_path(folder: Path) -> Path:
@@ -496,7 +494,7 @@ def _readers() -> Iterator[Reader]:
     yield Reader("notation", spoilt(*seeds.NOTATIONS.values()), read_notation, 20)
     yield Reader("encoding", encoded, read_encoded, 20)
     for name, original in seeds.ORIGINALS.items():
-        read = partial(convert_with, convert.FORMATS[name][0])
+        read = partial(convert_with, fetch.FORMATS[name][0])
         yield Reader(f"convert.{name}", spoilt(original), read, 10)
     for kind in ("plain", "em", "spectral", "crf", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)

@@ -16,7 +16,7 @@ from tests.fuzz.hunt import portions
 from tests.fuzz.readers import READERS, input_of
 from tests.programs import run_program
 
-from sapwood.corpus import convert, formats
+from sapwood.corpus import fetch, formats
 from sapwood.errors import CorpusError, SapwoodError
 
 N_FAST = 12  # inputs of each reader in the fast suite
@@ -124,7 +124,7 @@ def test_inputs_are_the_same_wherever_they_are_asked_for() -> None:
 
 def test_every_notation_and_every_original_has_a_reader() -> None:
     assert set(seeds.NOTATIONS) == set(formats.FORMATS)
-    assert set(seeds.ORIGINALS) == set(convert.FORMATS) - set(formats.FORMATS)
+    assert set(seeds.ORIGINALS) == set(fetch.FORMATS) - set(formats.FORMATS)
 
 
 def test_every_reader_has_its_portion() -> None:

@@ -15,9 +15,8 @@ from tests.conftest import trees
 from tests.toys import Toy, exact_log, random_toy
 
 import sapwood as sw
-from sapwood.corpus.clean import clean
 from sapwood.corpus.transform import Symbol, Transform, restore
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import Tree, clean
 from sapwood.corpus.treebank import Treebank
 from sapwood.inference.charts import sentence_log
 from sapwood.models.latent_grammar import LatentGrammar

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numba import config
 from tests.toys import EXTREME, Toy, exact_log, plain_toys, random_toy, sentences
 
-from sapwood.corpus.words import UNKNOWN
+from sapwood.corpus.vocabulary import UNKNOWN
 from sapwood.inference.charts import (
     _scratch,
     plain_inside,

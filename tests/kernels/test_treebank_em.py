@@ -19,14 +19,12 @@ from tests.shards import shards_of
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators.maximise import normalise, smooth
+from sapwood.estimators.em_steps import TrainingTrees
 from sapwood.estimators.pcfg import PCFG
-from sapwood.estimators.states import copy_states
-from sapwood.estimators.training_trees import TrainingTrees
 from sapwood.execute import Threads
 from sapwood.kernels import treebank_em as kernel
-from sapwood.models.latent_parameters import LatentParameters
 from sapwood.moments.expected_counts import ExpectedCounts, TreeShard, vectors
+from sapwood.moments.latent_parameters import LatentParameters, copy_states, normalise, smooth
 
 # Sums of at most 3**9 products of at most 19 positive factors: no cancellation, little rounding.
 CLOSE = 1e-11

@@ -12,9 +12,8 @@ from itertools import product
 from pathlib import Path
 
 import sapwood as sw
-from sapwood.corpus.bundled import sample_path
-from sapwood.corpus.fetch import fetch
-from sapwood.corpus.registry import CorpusEntry, RemoteFile
+from sapwood.corpus.fetch import CorpusEntry, RemoteFile, fetch
+from sapwood.corpus.treebank import sample_path
 
 N_TREES = 60
 MAX_LENGTH = 160  # of a tree on paper: short ones train fast
@@ -96,7 +95,7 @@ def save_model(folder: Path) -> None:
 
 def write_trees(folder: Path) -> None:
     """Write a file of trees through the library."""
-    from sapwood.corpus.penn import write_trees as write
+    from sapwood.corpus.formats import write_trees as write
 
     write(sw.read_trees(folder / "train.mrg"), folder / "written.mrg")
 

@@ -16,7 +16,7 @@ from tests.toys import Toy, random_toy, tree_of
 
 from sapwood.corpus.transform import Symbol
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.words import UNKNOWN
+from sapwood.corpus.vocabulary import UNKNOWN
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.inference.parser import Parser
 from sapwood.inference.prepared import prepare

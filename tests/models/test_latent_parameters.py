@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.estimators.maximise import normalise
-from sapwood.models.latent_parameters import LatentParameters
+from sapwood.moments.latent_parameters import LatentParameters, normalise
 
 PARTS = ("root", "rules", "words")
 SEEDS = st.integers(0, 10_000)

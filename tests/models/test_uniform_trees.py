@@ -16,8 +16,7 @@ import sapwood as sw
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models import kinds
 from sapwood.models.uniform_trees import UniformTreeModel
-from sapwood.moments.sentence_counts import SentenceCounts
-from sapwood.moments.uniform_counts import UniformCounts
+from sapwood.moments.sentence_counts import SentenceCounts, UniformCounts
 from sapwood.reference.topologies import (
     binary_trees,
     constituency_weight,

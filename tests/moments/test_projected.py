@@ -12,15 +12,12 @@ from tests.shards import rows_of, shards_of
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
-from sapwood.decompose.observable import RuleSums
-from sapwood.estimators.projection import Projection, project
-from sapwood.estimators.spectral import rule_layout
-from sapwood.estimators.training_data import TrainingData
+from sapwood.decompose.observable import RuleLayout, RuleSums
+from sapwood.estimators.pcfg import TrainingData
+from sapwood.estimators.spectral import Projection, project, rule_layout
 from sapwood.execute import Threads, tree_sum
-from sapwood.features.nodes import NodeTable
-from sapwood.features.space import FeatureSpace
-from sapwood.moments.projected import CrossCovariance, FeatureRows
-from sapwood.moments.projected_sums import ProjectedSums, RuleLayout
+from sapwood.features.templates import NodeTable
+from sapwood.moments.projected import CrossCovariance, FeatureRows, FeatureSpace, ProjectedSums
 
 M = 3
 
@@ -44,7 +41,7 @@ def features(ids: np.ndarray, space: FeatureSpace) -> csr_array:
     """Phi: one row a node, the scale of each of its features."""
     rows = np.repeat(np.arange(len(ids)), ids.shape[1])
     columns = ids.ravel().astype(np.int64)
-    shape = (len(ids), space.n_features)
+    shape = (len(ids), len(space.weight))
     return csr_array((space.weight[columns], (rows, columns)), shape=shape)
 
 
@@ -73,8 +70,8 @@ def test_products_are_those_of_the_matrix(projection: Projection) -> None:
     rng, exact = np.random.default_rng(0), omega(projection)
     product = CrossCovariance(sides.inside.weight, sides.outside.weight)
     X, Y = (rng.normal(size=(n, 4)) for n in exact.shape[::-1])  # noqa: N806
-    np.testing.assert_allclose(product.times(rows, X), exact @ X, rtol=1e-9, atol=1e-9)
-    found = product.transposed_times(rows, Y)
+    np.testing.assert_allclose(product.times(rows, X, 0), exact @ X, rtol=1e-9, atol=1e-9)
+    found = product.times(rows, Y, 1)
     np.testing.assert_allclose(found, exact.T @ Y, rtol=1e-9, atol=1e-9)
 
 
@@ -102,7 +99,8 @@ def test_singular_values_are_those_of_the_mean_over_a_labels_nodes(
 
 def test_nodes_are_projected_by_their_own_side(projection: Projection) -> None:
     sides, rows, rng = projection.features, rows_of(projection), np.random.default_rng(1)
-    U, V = (rng.normal(size=(n, 2)) for n in (sides.inside.n_features, sides.outside.n_features))  # noqa: N806
+    weights = (sides.inside.weight, sides.outside.weight)
+    U, V = (rng.normal(size=(len(w), 2)) for w in weights)  # noqa: N806
     m = np.arange(len(projection.m)) % 2 + 1
     Y, Z = projection.vectors._replace(U=U, V=V, m=m).vectors(rows)  # noqa: N806
     cut = np.arange(2) < m[rows.label][:, None]

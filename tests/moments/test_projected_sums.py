@@ -7,10 +7,9 @@ import pytest
 from tests.shards import rows_of, shards_of
 
 import sapwood as sw
-from sapwood.estimators.projection import project
-from sapwood.estimators.spectral import rule_layout
+from sapwood.estimators.spectral import project, rule_layout
 from sapwood.execute import Threads
-from sapwood.moments.projected_sums import ProjectedSums
+from sapwood.moments.projected import ProjectedSums
 
 
 @pytest.mark.parametrize("n", [2, 5])

@@ -35,7 +35,7 @@ def test_counts_are_a_commutative_monoid(one, two, three) -> None:
     a, b, c = (SentenceCounts.of(part, D) for part in (one, two, three))
     assert as_dict(a + b) == as_dict(b + a) == as_dict(SentenceCounts.of(one + two, D))
     assert as_dict((a + b) + c) == as_dict(a + (b + c))
-    assert as_dict(a + SentenceCounts.zero(D)) == as_dict(a)
+    assert as_dict(a + SentenceCounts(D)) == as_dict(a)
 
 
 @given(SENTENCES, st.integers(1, 4))
@@ -43,7 +43,7 @@ def test_shards_add_up_to_the_whole(sentences, n_shards: int) -> None:
     whole = SentenceCounts.of(sentences, D)
     shards = whole.shards(n_shards)
     assert len(shards) == n_shards
-    joined = as_dict(sum(shards, start=SentenceCounts.zero(D)))
+    joined = as_dict(sum(shards, start=SentenceCounts(D)))
     assert {row: count for row, count in joined.items() if count} == as_dict(whole)
 
 

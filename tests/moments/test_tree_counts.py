@@ -7,6 +7,8 @@ import pytest
 
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
+from sapwood.estimators.pcfg import PCFG
+from sapwood.execute import Threads
 from sapwood.moments.tree_counts import TreeCounts
 
 TREES = """
@@ -51,7 +53,7 @@ def test_by_hand(bank: Treebank) -> None:
 
 def test_words_and_their_pairs_with_tags(bank: Treebank) -> None:
     counts, words = TreeCounts.of(bank), bank.inventory.words
-    n = counts.words(bank.inventory)
+    n = PCFG().prepare(bank, Threads()).classes.seen
     assert dict(zip(words, n.tolist(), strict=True)) == {"the": 3, "dog": 4, "sees": 2, "cat": 1}
     tag, word = np.divmod(counts.pairs, len(words))
     pairs = [(str(bank.inventory.tags[a]), words[x]) for a, x in zip(tag, word, strict=True)]
@@ -60,7 +62,7 @@ def test_words_and_their_pairs_with_tags(bank: Treebank) -> None:
 
 
 def test_a_part_counts_no_word_of_the_rest(bank: Treebank) -> None:
-    n = TreeCounts.of(bank[1:2]).words(bank.inventory)
+    n = PCFG().prepare(bank[1:2], Threads()).classes.seen
     assert dict(zip(bank.inventory.words, n.tolist(), strict=True)) == {
         "the": 1, "dog": 1, "sees": 0, "cat": 0
     }  # fmt: skip

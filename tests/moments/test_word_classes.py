@@ -9,7 +9,8 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.pcfg import PCFG
 from sapwood.models.latent_grammar import Lexicon
-from sapwood.moments.word_classes import WordClasses
+from sapwood.moments.projected import WordClasses
+from sapwood.moments.tree_counts import TreeCounts
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,10 @@ def test_words_seen_once_stand_for_their_class_in_features(
     bank: Treebank, lexicon: Lexicon
 ) -> None:
     count = np.bincount(bank.word[bank.word >= 0])
-    classes, words = WordClasses.of(count, bank.inventory, lexicon), bank.inventory.words
+    classes, words = (
+        WordClasses.of(TreeCounts.of(bank), bank.inventory, lexicon),
+        bank.inventory.words,
+    )
     assert {1, 2, 3} <= set(count.tolist())
     for word, name in enumerate(words):
         chains = [lexicon.vocabulary.class_row(name, is_first=first) for first in (False, True)]
@@ -41,7 +45,7 @@ def test_leaves_are_instances_of_their_word_and_of_the_class_of_their_place(
     bank: Treebank, lexicon: Lexicon
 ) -> None:
     """Leaf by leaf; frequent words have no class, and a tag may be unknown to a row."""
-    classes = WordClasses.of(np.bincount(bank.word[bank.word >= 0]), bank.inventory, lexicon)
+    classes = WordClasses.of(TreeCounts.of(bank), bank.inventory, lexicon)
     found = classes.entries(bank, lexicon)
     leaves = np.flatnonzero(bank.word >= 0).tolist()
     assert found.shape == (2, len(leaves))
@@ -62,6 +66,6 @@ def test_leaves_are_instances_of_their_word_and_of_the_class_of_their_place(
 
 @pytest.mark.parametrize("n", [2, 5])
 def test_entries_of_shards_are_those_of_the_whole(n: int, bank: Treebank, lexicon: Lexicon) -> None:
-    classes = WordClasses.of(np.bincount(bank.word[bank.word >= 0]), bank.inventory, lexicon)
+    classes = WordClasses.of(TreeCounts.of(bank), bank.inventory, lexicon)
     parts = [classes.entries(shard, lexicon) for shard in bank.shards(n)]
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), classes.entries(bank, lexicon))

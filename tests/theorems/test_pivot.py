@@ -13,11 +13,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 from tests.decompose.frank_wolfe import FrankWolfe, frank_wolfe
-
-from sapwood.decompose.anchors import find_anchors
-from sapwood.decompose.cca import cca
-from sapwood.decompose.convex_em import convex_em
-from sapwood.decompose.pivots import (
+from tests.decompose.pivot_problems import (
     OneSided,
     PivotSettings,
     align,
@@ -28,6 +24,10 @@ from sapwood.decompose.pivots import (
     likely_columns,
     states_from_points,
 )
+
+from sapwood.decompose.cca import cca
+from sapwood.decompose.convex_em import convex_em
+from sapwood.decompose.pivots import find_anchors
 from sapwood.decompose.simplex import simplex_least_squares
 from sapwood.errors import NotIdentifiableError
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
+from tests.decompose.pivot_problems import align, decompose_rows, require_pivots
 from tests.theorems.test_spectral import (
     PHRASES,
     SYMBOLS,
@@ -48,19 +49,18 @@ from tests.toys import Toy
 
 import sapwood as sw
 from sapwood.decompose import pivots
-from sapwood.decompose.anchors import Anchors
-from sapwood.decompose.pivots import align, decompose_rows, require_pivots
+from sapwood.decompose.pivots import Anchors
 from sapwood.errors import NotIdentifiableError
-from sapwood.estimators import pivot, pivot_steps, projection
-from sapwood.estimators.lexicon import LexiconSettings
-from sapwood.estimators.pivot import SIDES
-from sapwood.estimators.pivot_steps import EXACT as EXACT_RECIPE
-from sapwood.estimators.pivot_steps import PivotNodes, Recipe, Views, estimate, find_views
-from sapwood.estimators.projection import FeatureSettings
+from sapwood.estimators import pivot, spectral
+from sapwood.estimators.pcfg import LexiconSettings
+from sapwood.estimators.pivot import SIDES, PivotNodes, Recipe, Views, estimate, find_views
+from sapwood.estimators.spectral import FeatureSettings
 from sapwood.execute import Placed, Threads
-from sapwood.models.latent_parameters import LatentParameters
+from sapwood.moments.latent_parameters import LatentParameters
 from sapwood.moments.pivot_nodes import LikelyStates, PivotRows, Side
 
+# With these, the expected counts of an L-PCFG with pivots give back its parameters.
+EXACT_RECIPE = pivot.Recipe(0.0, 0.0, 1.0, 0.0, 1e-10, 20_000)
 EXACT = 1e-8  # a gap of 1e-10 leaves errors of up to 8e-10 in t, and 6e-10 in the sum over trees
 STATES = [(2,) * 7, (3,) * 7, (3, 2, 1, 2, 2, 2, 2)]  # of each label; tags have equally many
 ROUGH = EXACT_RECIPE._replace(gap=1e-4)  # mutants need no exact maximum
@@ -298,8 +298,8 @@ def test_every_label_has_an_order_of_its_own() -> None:
 
 # -- mutants ----------------------------------------------------------------------------------
 
-REAL_RULE, REAL_COLUMNS = pivot_steps.states_of_rule, pivot_steps.columns_given_states
-REAL_WORDS, REAL_ROOT = pivot_steps.word_counts, pivot_steps.root_counts
+REAL_RULE, REAL_COLUMNS = pivot.states_of_rule, pivot.columns_given_states
+REAL_WORDS, REAL_ROOT = pivot.word_counts, pivot.root_counts
 
 
 def views_not_aligned(gram: Array, joint: Array) -> Array:
@@ -337,7 +337,7 @@ def words_without_their_tags(likely: LikelyStates, pi: Array, n_pairs: int) -> A
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-REAL_RULES = pivot_steps.rule_counts
+REAL_RULES = pivot.rule_counts
 MUTANTS: list[tuple[str, Callable[..., Array]]] = [
     ("columns_given_states", views_not_aligned),
     ("states_of_rule", right_children_in_another_order),
@@ -355,7 +355,7 @@ def test_a_mutant_is_noticed(
 ) -> None:
     toy = pivot_lpcfg(0, STATES[1])
     order = orders(toy, views_of(exact_nodes(toy), toy, "inside"))
-    monkeypatch.setattr(pivot_steps, step, mutant)
+    monkeypatch.setattr(pivot, step, mutant)
     _, found = learnt(toy, "inside", ROUGH)
     assert max(errors(toy, found, order)) > 0.05
     assert l1_gap(toy, found, most=2) > 0.01
@@ -366,7 +366,7 @@ def test_mutant_states_that_are_not_divided_by_their_totals(
 ) -> None:
     """Without step 3, expected counts are taken for probabilities."""
     toy = pivot_lpcfg(0, STATES[1])
-    monkeypatch.setattr(pivot_steps, "normalise", lambda parameters: parameters)
+    monkeypatch.setattr(pivot, "normalise", lambda parameters: parameters)
     assert l1_gap(toy, learnt(toy, recipe=ROUGH)[1], most=2) > 0.01
 
 
@@ -401,7 +401,7 @@ def test_mutant_pivots_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
 def estimated(toy: Toy, n: int, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """`PivotLPCFG` itself, with the features of the moments above, on n drawn trees."""
     bare = FeatureSettings.of([rule_or_word], ["rule_above"], scaled=False, kappa=5.0)
-    monkeypatch.setattr(projection, "LEAST_VALUE", 0.0)  # as in test_spectral
+    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)  # as in test_spectral
     monkeypatch.setattr(pivot, "FeatureSettings", lambda: bare)
     monkeypatch.setattr(pivot, "Recipe", partial(Recipe, gap=1e-5, max_iter=1000))
     plain = sw.PCFG(lexicon=LexiconSettings(sharing=0.0, class_weight=0.0))
@@ -444,7 +444,7 @@ def unexplained(nodes: PivotNodes, views: Views, r: int) -> float:
         views.r[rows.inside[child[at], 0], : views.m[x]]
         for child, x in ((rows.left, b), (rows.right, c))
     )
-    t = pivot_steps.states_of_rule(s, r_left, r_right, p, EXACT_RECIPE._replace(gap=5e-4))
+    t = pivot.states_of_rule(s, r_left, r_right, p, EXACT_RECIPE._replace(gap=5e-4))
     kappa = np.einsum("hpq,nh,np,nq->n", t, s, r_left, r_right)
     return float((p * np.log(p / kappa)).sum())
 

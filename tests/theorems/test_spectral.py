@@ -22,14 +22,13 @@ import pytest
 from tests.decompose.exact_spectral import FullMoments, ObservableForm, observable_form
 from tests.toys import Toy, parse_forest
 
-from sapwood.corpus.transform import Symbol, Transform
-from sapwood.corpus.treebank import Inventory, Treebank
+from sapwood.corpus.transform import Inventory, Symbol, Transform
+from sapwood.corpus.treebank import Treebank
 from sapwood.errors import NotIdentifiableError
-from sapwood.estimators import projection
-from sapwood.estimators.lexicon import LexiconSettings
-from sapwood.estimators.pcfg import PCFG
+from sapwood.estimators import spectral
+from sapwood.estimators.pcfg import PCFG, LexiconSettings
 from sapwood.estimators.spectral import SpectralLPCFG
-from sapwood.features.nodes import Column, NodeTable
+from sapwood.features.templates import Column, NodeTable
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
 
@@ -546,7 +545,7 @@ def rule_or_word(table: NodeTable) -> Column:
 def estimated(toy: Toy, nodes: Nodes, m: int, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """The bare algorithm of Figure 7 by `SpectralLPCFG`: no scaling, smoothing or sharing."""
     # the cut at 0.01 is meant for scaled features; without scaling the values are far smaller
-    monkeypatch.setattr(projection, "LEAST_VALUE", 0.0)
+    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)
     learner = SpectralLPCFG(
         m, inside_features=[rule_or_word], outside_features=["rule_above"], scaled=False,
         shrinkage=0.0, word_trust=1.0,

@@ -15,12 +15,9 @@ from scipy.optimize import linear_sum_assignment
 
 from sapwood.decompose import diagonalise
 from sapwood.errors import SapwoodError, SapwoodWarning
-from sapwood.estimators import uniform_em, unmix_dep_ies, unmix_pcfg_ie
-from sapwood.estimators.moment_fit import fit_moments
-from sapwood.estimators.uniform_em import em
-from sapwood.estimators.uniform_families import uniform_family
-from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
-from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE
+from sapwood.estimators import uniform, unmix
+from sapwood.estimators.uniform import em, fit_moments, uniform_family
+from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE
 from sapwood.identify.families import family_of, moment, stationary
 from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.mixing import (
@@ -32,8 +29,7 @@ from sapwood.identify.mixing import (
 )
 from sapwood.models.topologies import sample_words
 from sapwood.models.uniform_trees import UniformTreeModel
-from sapwood.moments.sentence_counts import SentenceCounts
-from sapwood.moments.uniform_counts import UniformCounts
+from sapwood.moments.sentence_counts import SentenceCounts, UniformCounts
 
 Array = np.ndarray
 Tables = dict[str, Array]
@@ -95,7 +91,7 @@ def sampled(family: str, true: Tables, n: int, lengths: tuple[int, ...], seed: i
     parts = (
         SentenceCounts.of_rows(sample_words(family, true, n, length, rng), d) for length in lengths
     )
-    return sum(parts, start=SentenceCounts.zero(d))
+    return sum(parts, start=SentenceCounts(d))
 
 
 def random_start(
@@ -249,7 +245,7 @@ def test_unmixing_with_wrong_signs_is_rejected(monkeypatch, signs: tuple[int, ..
     def wrong(*moments: Array) -> Array:
         return sum(sign * part for sign, part in zip(signs, moments, strict=True))
 
-    monkeypatch.setattr(unmix_pcfg_ie, "_mean_psi", wrong)
+    monkeypatch.setattr(unmix, "_mean_psi", wrong)
     try:
         found = UnmixPCFGIE(2).fit_moments(exact_triples(true)).model_
     except (SapwoodError, SapwoodWarning):
@@ -262,7 +258,7 @@ def test_both_estimates_of_psi_are_the_same_from_exact_moments() -> None:
     eta = np.random.default_rng(2).standard_normal(5)
     A = true["words"] @ true["child"]  # noqa: N806
     psi = (A * true["root"]) @ true["child"].T @ np.diag(A.T @ eta) @ A.T
-    found = unmix_pcfg_ie.psi_of_tensor(exact_triples(true), eta)
+    found = unmix.psi_of_tensor(exact_triples(true), eta)
     np.testing.assert_allclose(found, psi, rtol=0, atol=1e-15)
 
 
@@ -288,7 +284,7 @@ def test_principal_roots_only_are_rejected(monkeypatch) -> None:
     """The principal root is wrong for 5 to 13 % of random models."""
     trues = [dep_ies(np.random.default_rng(seed), 3) for seed in range(50)]
     monkeypatch.setattr(diagonalise, "_may_be_other", lambda lam: False)
-    monkeypatch.setattr(unmix_dep_ies, "_with_pairs", lambda root, pairs, pi: root)
+    monkeypatch.setattr(unmix, "_with_pairs", lambda root, pairs, pi: root)
     errors = np.array(
         [error(UnmixDEPIES().fit_moments(*exact_pairs(true)).model_, true) for true in trues]
     )
@@ -350,7 +346,7 @@ def test_the_root_is_counted(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for _, found in (fitted(0), fitted(1)):
         np.testing.assert_allclose(found["argument"] @ found["root"], found["root"], atol=1e-11)
     root, table = medians()
-    monkeypatch.setattr(unmix_dep_ies, "_balance", lambda down, pi: down)
+    monkeypatch.setattr(unmix, "_balance", lambda down, pi: down)
     old_root, old_table = medians()
     assert root < old_root / 2
     assert table < 1.02 * old_table
@@ -359,12 +355,12 @@ def test_the_root_is_counted(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_margins_that_zeros_are_in_the_way_of() -> None:
     """No table with this zero has these margins: what comes is near, and no error."""
     pi = np.array([0.7, 0.3])
-    found = unmix_dep_ies._balance(np.array([[0.0, 0.3], [0.7, 0.0]]), pi)
+    found = unmix._balance(np.array([[0.0, 0.3], [0.7, 0.0]]), pi)
     np.testing.assert_allclose(found.sum(axis=0), pi, atol=1e-9)
     assert (found >= 0).all()
     exact = np.array([[0.5, 0.2], [0.2, 0.1]])
-    np.testing.assert_allclose(unmix_dep_ies._balance(exact, exact.sum(axis=0)), exact, atol=1e-12)
-    np.testing.assert_allclose(unmix_dep_ies._balance(np.diag(pi), pi), np.diag(pi), atol=1e-12)
+    np.testing.assert_allclose(unmix._balance(exact, exact.sum(axis=0)), exact, atol=1e-12)
+    np.testing.assert_allclose(unmix._balance(np.diag(pi), pi), np.diag(pi), atol=1e-12)
 
 
 @pytest.mark.slow
@@ -409,7 +405,7 @@ def test_sampled_dep_ies_is_as_good_as_reported() -> None:
 def exact_counts(family: str, true: Tables, lengths: tuple[int, ...]) -> SentenceCounts:
     """All sentences of some lengths with their exact probabilities, as if a million were read."""
     d = len(true["words" if family == "pcfg-ie" else "argument"])
-    total = SentenceCounts.zero(d)
+    total = SentenceCounts(d)
     for length in lengths:
         joint = moment(family_of(family), true, length, tuple(range(1, length + 1)))
         rows = np.indices((d,) * length).reshape(length, -1).T
@@ -458,7 +454,7 @@ def test_a_jump_that_leads_downhill_is_not_taken(monkeypatch) -> None:
     counts = sampled("pcfg-ie", true, 2_000, (1, 2, 3, 5), 7)
     start = random_start("pcfg-ie", tuple("abcd"), 2, np.random.default_rng(0))
     plain = em(start, counts, iterations=12, tolerance=-1.0, accelerate=False)
-    monkeypatch.setattr(uniform_em, "extrapolate", lambda *_: start)
+    monkeypatch.setattr(uniform, "extrapolate", lambda *_: start)
     run = em(start, counts, iterations=12, tolerance=-1.0, accelerate=True)
     # every third E-step is wasted on the way back to the start; the others go on as they would
     assert np.diff(run.log_likelihoods).min() > -1e-6
@@ -468,13 +464,13 @@ def test_a_jump_that_leads_downhill_is_not_taken(monkeypatch) -> None:
 
 def test_a_wrong_m_step_lowers_the_likelihood(monkeypatch) -> None:
     """Counts of parents given their children, instead of children given their parents."""
-    real = uniform_em.maximise
+    real = uniform.maximise
 
     def wrong(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
         tables = dict(counts.tables) | {"child": counts.tables["child"].T}
         return real(model, UniformCounts(tables, 0.0, 0.0))
 
-    monkeypatch.setattr(uniform_em, "maximise", wrong)
+    monkeypatch.setattr(uniform, "maximise", wrong)
     true = clear_pcfg_ie(np.random.default_rng(6), 4, 2)
     true["child"] = np.array([[0.7, 0.9], [0.3, 0.1]])
     counts = sampled("pcfg-ie", true, 2_000, (1, 2, 3, 5), 7)

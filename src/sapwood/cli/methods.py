@@ -6,9 +6,8 @@ from typing import Any
 
 import typer
 
-from sapwood.estimators.parameters import Parameter
+from sapwood.estimators.base import MAX_STATES, OnPlainGrammar, Parameter
 from sapwood.estimators.registry import Learner, Settings, methods_of
-from sapwood.estimators.shared_parameters import MAX_STATES, OnPlainGrammar
 
 __all__ = ["MAX_STATES", "METHODS", "Learner", "Settings"]  # for the commands that train
 

@@ -13,10 +13,9 @@ from sapwood.cli.tables import name_some
 from sapwood.errors import CorpusError, count
 
 if TYPE_CHECKING:
-    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.transform import Transform
     from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
+    from sapwood.corpus.treebank import StoredTreebank, Treebank
 
 N_NAMED = 5  # files left out that are listed
 
@@ -61,7 +60,7 @@ class Reading:
         self, sources: list[str], folder: Path, transform: Transform | None = None
     ) -> StoredTreebank:
         """The same in files of a folder."""
-        from sapwood.corpus.stored import StoredTreebank
+        from sapwood.corpus.treebank import StoredTreebank
 
         with self.explain(sources):
             return StoredTreebank.read(sources, folder, transform, **self.options())
@@ -79,7 +78,7 @@ class Reading:
 
     def trees(self, source: str) -> list[Tree]:
         """The trees of a file as they are written; an error when there is none."""
-        from sapwood.corpus.penn import read_trees
+        from sapwood.corpus.formats import read_trees
 
         return self._some(read_trees(source, **self.options()), source)
 
@@ -98,8 +97,8 @@ class Reading:
 
     def clean_trees(self, source: str) -> list[Tree]:
         """The cleaned trees of a file; an error when there is none."""
-        from sapwood.corpus.clean import clean_all
-        from sapwood.corpus.penn import read_trees
+        from sapwood.corpus.formats import read_trees
+        from sapwood.corpus.tree import clean_all
 
         trees = read_trees(source, **self.options())
         return self._some(clean_all(trees, keep_functions=self.keep_functions), source)

@@ -47,8 +47,8 @@ class Text:
     def sentences(self, file: str, model: Model) -> Iterator[list[str]]:
         """The words of each sentence; none for an empty line, or for a tree without words."""
         if self.trees:
-            from sapwood.corpus.clean import clean
-            from sapwood.corpus.penn import read_trees
+            from sapwood.corpus.formats import read_trees
+            from sapwood.corpus.tree import clean
 
             for tree in read_trees(file):
                 kept = clean(tree)
@@ -60,7 +60,7 @@ class Text:
     def words_of(self, lines: Iterator[str], file: str, model: Model) -> Iterator[list[str]]:
         """The words of each line; `file` is where they come from."""
         from sapwood.corpus.files import source_name
-        from sapwood.corpus.text import (
+        from sapwood.corpus.sentences import (
             doubt_tokenising,
             refuse_other_kinds,
             split_words,

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import chain, repeat
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 
 from sapwood.arguments import as_items, as_path
 from sapwood.errors import CorpusError, SapwoodError
@@ -50,11 +50,11 @@ def expand(
     left_out
         When given, the other files of folders are appended, hidden ones apart.
     """
-    if isinstance(sources, (str, Path)) or hasattr(sources, "read"):
-        sources = [cast("Source", sources)]
-    sources = list(as_items(sources, "the path of a file or folder, or several"))
+    is_one = isinstance(sources, (str, Path)) or hasattr(sources, "read")
+    expected = "the path of a file or folder, or several"
+    several: Iterable[Any] = [sources] if is_one else as_items(sources, expected)
     rest: list[str] = []
-    found = [file for one in sources for file in _expand_one(one, suffixes, is_wanted, rest)]
+    found = [file for one in several for file in _expand_one(one, suffixes, is_wanted, rest)]
     if left_out is not None:
         left_out += rest
     return found
@@ -139,6 +139,14 @@ def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
         _decode(file, encoding) as text,
     ):
         yield text
+
+
+@contextmanager
+def open_lines(source: Source, encoding: str = "utf-8") -> Iterator[tuple[str, Iterator[str]]]:
+    """Open one source as `open_text` does: its name, for messages, and its lines."""
+    with open_text(source, encoding) as file:
+        name = source_name(source)
+        yield name, lines_of(file, name)
 
 
 def _check_encoding(encoding: str) -> None:

@@ -1,19 +1,219 @@
-"""The sentences of treebanks: trees in any format, or CoNLL-U."""
+"""Sentences: of plain text, one a line, and of treebanks in any format; and what a text holds.
+
+What a text holds is told by its first lines, and only what is plain to see is named. A sentence may
+start with a bracket, a number or `#`.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from sapwood.corpus.clean import clean
-from sapwood.corpus.files import MAX_CHARACTERS, Source, lines_of, open_text, source_name
-from sapwood.corpus.formats import read_lines, treebank_files
-from sapwood.corpus.recognise import peek_conllu
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.files import MAX_CHARACTERS, Source, open_lines
+from sapwood.corpus.formats import is_export, is_tigerxml, read_lines, treebank_files
+from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
+from sapwood.corpus.tree import Tree, clean
 from sapwood.errors import CorpusError
 
+SENTENCES, TREES, CONLLU, JSON = "sentences", "trees", "conllu", "json"
+
+N_CHARACTERS = 100_000  # that are looked at: a tree that is cut off there is one still
+N_LINES = 100  # that are looked at for CoNLL-U: comments may come first
+_BLANKS = " \t\r\n\f\v"  # only these separate words in trees; re.ASCII says the same of \s
+_COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b")
+_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of them a number
+_ROOT_ALONE = re.compile(r"\([^\s()]*", re.ASCII)
+_NESTED = re.compile(r"\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)", re.ASCII)
+_LEAF = re.compile(r"\([^\s()]+\s+[^\s()]+\s*(\)|$)", re.ASCII)
+# Nothing is given back: a blank could stand behind its bracket or alone, so that a text of n empty
+# brackets would be tried in 2^n ways.
+_BRACKETS = re.compile(r"(\s|\(\s*+[^\s()]*+|\))*+", re.ASCII)
+N_LOOKED_AT = 20  # lines with words; what a text holds shows in its first ones
+_WORD = re.compile(r"[^ \t\r\n\f\v]+")  # only ASCII blanks separate, as in the treebank readers
+_OTHER_KINDS = {
+    "trees": (
+        "bracketed trees",
+        "--trees parses the words of the trees; --sentences takes the lines as they are",
+    ),
+    "conllu": ("CoNLL-U", "`sapwood words {}` writes its words as sentences"),
+    "json": (
+        "JSON",
+        "give the sentences themselves; `sapwood evaluate` reads the output of `parse --json`",
+    ),
+}
 _UNCOUNTED = re.compile(r"\d+[-.]\d+")  # a token of several words, an empty node
+
+
+def kind_of(lines: Sequence[str]) -> str | None:
+    r"""What the first lines hold; None where more of them must be seen.
+
+    Examples
+    --------
+    >>> kind_of(["the dog ( of a king ) barks .\n"]), kind_of(["(S (NP (DT the) (NN dog))\n"])
+    ('sentences', 'trees')
+    >>> kind_of(["# text = Dogs bark.\n"])
+    >>> kind_of(["# text = Dogs bark.\n", "1\tDogs\tdog\tNOUN\n"])
+    'conllu'
+    >>> kind_of(["#FORMAT 4\n"])
+    'trees'
+    """
+    last = lines[-1].strip(_BLANKS) if lines else ""
+    if not last or _COMMENT.match(last):
+        return None
+    if _ROW.match(last):
+        return CONLLU
+    text = " ".join(lines).strip(_BLANKS)[:N_CHARACTERS]
+    if _ROOT_ALONE.fullmatch(text):
+        return None
+    if is_export(last) or is_tigerxml(last):
+        return TREES
+    if _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text)):
+        return TREES
+    return JSON if _is_json(last) else SENTENCES
+
+
+def peek_conllu(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
+    r"""Whether lines are CoNLL-U, by the first that tells; and all lines from the start.
+
+    Examples
+    --------
+    >>> peek_conllu(iter(["# text = Dogs bark.\n", "1\tDogs\tdog\tNOUN\n"]))[0]
+    True
+    """
+    head: list[str] = []
+    for line in lines:
+        head.append(line)
+        if kind_of([line]) or len(head) == N_LINES:
+            break
+    return bool(head) and kind_of(head[-1:]) == CONLLU, chain(head, lines)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        return line.startswith("{") and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def untokenised(words: Sequence[str], tokenizer: PennTokenizer) -> list[tuple[str, str]]:
+    """Words with a mark or ending that is a word of the vocabulary: `dog.`, `don't`; and that.
+
+    Examples
+    --------
+    >>> tokenizer = PennTokenizer(["the", "dog", "barks", ".", ",", "Mr."])
+    >>> untokenised("Mr. Lee, the dog barks.".split(), tokenizer)
+    [('Lee,', ','), ('barks.', '.')]
+    >>> untokenised("Mr. Lee , the dog barks .".split(), tokenizer)
+    []
+    """
+    found = []
+    for place, word in enumerate(words):
+        pieces = tokenizer.pieces(word, words[place + 1] if place + 1 < len(words) else "")
+        marks = (tokenizer.spell(p) for p in pieces if not p[0].isalnum() or p == "n't")
+        known = [mark for mark in marks if mark in tokenizer.vocabulary]
+        if len(pieces) > 1 and known:
+            found.append((word, known[0]))
+    return found
+
+
+def split_words(line: str) -> list[str]:
+    r"""The words of a tokenised line.
+
+    Examples
+    --------
+    >>> split_words(" The  dog\u00a0s barks .")
+    ['The', 'dog\xa0s', 'barks', '.']
+    """
+    return _WORD.findall(line)
+
+
+def tokenise_lines(
+    lines: Iterable[str], tokenize: Tokenizer, name: str | None = None
+) -> Iterator[list[str]]:
+    r"""The words that a tokenizer makes of each line; an error names the line where it makes none.
+
+    Examples
+    --------
+    >>> list(tokenise_lines(["The dog isn't here.\n"], PennTokenizer()))
+    [['The', 'dog', 'is', "n't", 'here', '.']]
+    """
+    for number, line in enumerate(lines, 1):
+        words = tokenize(line.strip())
+        if isinstance(words, str) or not all(
+            isinstance(word, str) and split_words(word) == [word] for word in words
+        ):
+            msg = f"the tokenizer returned {words!r}, expected a list of words without blanks"
+            hint = "a tokenizer takes the text of one sentence and returns its words"
+            raise CorpusError(msg, file=name, line=number, hint=hint)
+        yield list(words)
+
+
+def refuse_other_kinds(lines: Iterable[str], source: str, name: str) -> Iterator[str]:
+    """Pass sentences on as they come; raise an error at trees, CoNLL-U and JSON.
+
+    Parameters
+    ----------
+    source, name
+        Where the lines come from, for a command and for a message.
+    """
+    held: list[str] = []  # lines that do not tell what they are
+    n_seen = 0
+    for number, line in enumerate(lines, 1):
+        if n_seen == N_LOOKED_AT:
+            yield line
+            continue
+        held.append(line)
+        kind = kind_of(held)
+        if kind is None and line.strip() and len(held) < N_LOOKED_AT:
+            continue
+        if kind not in {None, SENTENCES}:
+            found, hint = _OTHER_KINDS[str(kind)]
+            msg = f"expected one sentence a line, found {found}"
+            raise CorpusError(msg, file=name, line=number, hint=hint.format(source))
+        n_seen += kind is not None
+        yield from held
+        held.clear()
+    yield from held
+
+
+def doubt_tokenising(
+    sentences: Iterable[list[str]], vocabulary: Sequence[str], tell: Callable[[str, str], None]
+) -> Iterator[list[str]]:
+    """Pass sentences on; tell, once, when most of the first ones seem not to be tokenised.
+
+    Parameters
+    ----------
+    vocabulary
+        Words of the treebank.
+    tell
+        Takes the message, and what to do about it.
+    """
+    tokenizer = PennTokenizer(vocabulary)
+    found: list[tuple[str, str]] = []
+    n_seen = n_untokenised = 0
+
+    def judge() -> None:
+        if 2 * n_untokenised > n_seen:
+            word, inside = found[0]
+            tell(
+                f"the text seems not to be tokenised: {word!r} is one word here, while the "
+                f"model's treebank has {inside!r} as a word of its own",
+                "--raw tokenises; --sentences takes the lines as they are, without this warning",
+            )
+
+    for words in sentences:
+        if words and n_seen < N_LOOKED_AT:
+            here = untokenised(words, tokenizer)
+            n_seen += 1
+            n_untokenised += bool(here)
+            found += here
+            if n_seen == N_LOOKED_AT:
+                judge()
+        yield words
+    if n_seen < N_LOOKED_AT:
+        judge()
 
 
 def read_sentences(
@@ -47,9 +247,8 @@ def read_sentences(
     [['dogs', 'bark']]
     """
     for source in treebank_files(sources, encoding, left_out, also=(".conllu",)):
-        name = source_name(source)
-        with open_text(source, encoding) as file:
-            is_conllu, lines = peek_conllu(lines_of(file, name))
+        with open_lines(source, encoding) as (name, opened):
+            is_conllu, lines = peek_conllu(opened)
             if is_conllu and format is None:
                 yield from _conllu_words(lines, name)
             else:

@@ -1,6 +1,6 @@
 """Counts over a treebank, as plain dictionaries: what `sapwood stats` prints.
 
-Words, labels and rules are those of the cleaned trees (`sapwood.corpus.clean`), which are what is
+Words, labels and rules are those of the cleaned trees (`sapwood.corpus.tree`), which are what is
 learnt; empty elements are counted as they are written.
 """
 
@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
-from sapwood.corpus.clean import clean, is_empty
-from sapwood.corpus.tree import Tree, unary_chain
+from sapwood.corpus.tree import Tree, clean, is_empty, unary_chain
 
 BUCKETS = (5, 10, 20, 30, 40, 60, 100)  # longest sentence of each row of the histogram
 WIDEST = 5  # children that have a row of their own

@@ -9,22 +9,160 @@ pre-terminal with one word. Three reversible steps get there:
   their `horizontal` next children.
 
 A `Symbol` keeps these parts apart, so going back never has to take a label to pieces, whatever
-characters the treebank's own labels contain.
+characters the treebank's own labels contain. Binary nodes are then packed as rows of numbers, whose
+columns `sapwood.corpus.treebank` explains.
+
+Heads of Penn English follow the table of Collins (1999, appendix A); label sets without a table
+follow a rule that reads the labels alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain as concatenate
+from itertools import islice
+from math import inf
 from typing import Any, NamedTuple
 
-from sapwood.corpus.clean import ROOT
-from sapwood.corpus.heads import head_rule
-from sapwood.corpus.tree import Tree
-from sapwood.errors import SapwoodError
+import numpy as np
+import numpy.typing as npt
 
+from sapwood.corpus.tree import ROOT, Tree, clean_label, unary_chain
+from sapwood.errors import CorpusError, SapwoodError
+
+HeadRule = Callable[[str, Sequence[str]], int]
+
+# label: direction in which the children are searched, then the labels wanted, best first
+_PENN: dict[str, tuple[str, str]] = {
+    "ADJP": ("left", "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"),
+    "ADVP": ("right", "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
+    "CONJP": ("right", "CC RB IN"),
+    "FRAG": ("right", ""),
+    "INTJ": ("left", ""),
+    "LST": ("right", "LS :"),
+    "NAC": ("left", "NN NNS NNP NNPS NP NAC EX $ CD QP PRP VBG JJ JJS JJR ADJP FW"),
+    "PP": ("right", "IN TO VBG VBN RP FW"),
+    "PRN": ("left", ""),
+    "PRT": ("right", "RP"),
+    "QP": ("left", "$ IN NNS NN JJ RB DT CD NCD QP JJR JJS"),
+    "RRC": ("right", "VP NP ADVP ADJP PP"),
+    "S": ("left", "TO IN VP S SBAR ADJP UCP NP"),
+    "SBAR": ("left", "WHNP WHPP WHADVP WHADJP IN DT S SQ SINV SBAR FRAG"),
+    "SBARQ": ("left", "SQ S SINV SBARQ FRAG"),
+    "SINV": ("left", "VBZ VBD VBP VB MD VP S SINV ADJP NP"),
+    "SQ": ("left", "VBZ VBD VBP VB MD VP SQ"),
+    "UCP": ("right", ""),
+    "VP": ("left", "TO VBD VBN MD VBZ VB VBG VBP VP ADJP NN NNS NP"),
+    "WHADJP": ("left", "CC WRB JJ ADJP"),
+    "WHADVP": ("right", "CC WRB"),
+    "WHNP": ("left", "WDT WP WP$ WHADJP WHPP WHNP"),
+    "WHPP": ("right", "IN TO FW"),
+    "TOP": ("left", "S SINV SQ SBARQ NP FRAG"),
+}
+_PENN_TABLE = {label: (side, tuple(wanted.split())) for label, (side, wanted) in _PENN.items()}
+_NOMINAL = frozenset({"NP", "NX", "NML", "WHNP"})
+_NOUN_TAGS = frozenset({"NN", "NNP", "NNPS", "NNS", "NX", "POS", "JJR"})
+PUNCTUATION = frozenset({",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH"})
+_PENN_MARKS = frozenset({"NN", "NNP", "NNS", "IN", "DT", "VBD", "VBZ", "VB", "JJ", "CC"})
+IntArray = npt.NDArray[np.int32]
+COLUMNS = ("label", "rule", "left", "right", "parent", "word", "start", "end")  # of rows
+N_PEEKED = 1000  # trees that are looked at to recognise the label set
 BINARISATIONS = ("head", "right", "left")
 HEADS = ("auto", "penn", "generic")
+
+
+def uses_penn_tags(labels: Iterable[str]) -> bool:
+    """Whether a label set looks like Penn English (at least half of its commonest tags)."""
+    return 2 * len(_PENN_MARKS.intersection(labels)) >= len(_PENN_MARKS)
+
+
+def head_rule(name: str) -> HeadRule:
+    """Return the head rule called `penn` or `generic`."""
+    return {"penn": penn_head, "generic": generic_head}[name]
+
+
+def penn_head(label: str, children: Sequence[str]) -> int:
+    """Index of the head child by Collins's table, with his rules for NP and for coordination.
+
+    Examples
+    --------
+    >>> penn_head("NP", ["DT", "JJ", "NN"]), penn_head("VP", ["MD", "VP"])
+    (2, 0)
+    >>> penn_head("NP-SBJ", ["DT", "NN"]), penn_head("S", ["NP-SBJ", "VP"])
+    (1, 1)
+    """
+    label, children = clean_label(label), [clean_label(child) for child in children]
+    if label in _NOMINAL and label != "WHNP":
+        head = _nominal_head(children)
+    else:
+        side, wanted = _PENN_TABLE.get(label, ("left", ()))
+        head = _search(children, side, wanted)
+    return _before_coordination(children, head)
+
+
+def _search(children: Sequence[str], side: str, wanted: tuple[str, ...]) -> int:
+    order = range(len(children)) if side == "left" else range(len(children) - 1, -1, -1)
+    for label in wanted:
+        for index in order:
+            if children[index] == label:
+                return index
+    return next((i for i in order if children[i] not in PUNCTUATION), order[0])
+
+
+def _nominal_head(children: Sequence[str]) -> int:
+    last = len(children) - 1
+    if children[last] == "POS":
+        return last
+    backwards, forwards = range(last, -1, -1), range(last + 1)
+    for order, wanted in (
+        (backwards, _NOUN_TAGS),
+        (forwards, {"NP", "NML"}),
+        (backwards, {"$", "ADJP", "PRN"}),
+        (backwards, {"CD"}),
+        (backwards, {"JJ", "JJS", "RB", "QP"}),
+    ):
+        for index in order:
+            if children[index] in wanted:
+                return index
+    return next((i for i in backwards if children[i] not in PUNCTUATION), last)
+
+
+def _before_coordination(children: Sequence[str], head: int) -> int:
+    """In `X CC X` the head is the first conjunct."""
+    if head >= 2 and children[head - 1] in {"CC", "CONJP"}:
+        before = head - 2
+        while before > 0 and children[before] in PUNCTUATION:
+            before -= 1
+        return before
+    return head
+
+
+def generic_head(label: str, children: Sequence[str]) -> int:
+    """Index of the head child where no table is known.
+
+    The child that shares the longest beginning with its parent's label wins (`NP` over `N-D`,
+    `VP` over `VB`, `PP` over `P`); a phrase of the very same label comes second to a word-like
+    child; the first of equals wins. Without any shared beginning the first child is the head.
+
+    Examples
+    --------
+    >>> generic_head("NP", ["D-A", "N-A", "CP"]), generic_head("IP", ["NP", "VBPI"])
+    (1, 0)
+    """
+    label = clean_label(label)
+    stem = label[:-1] if label.endswith("P") and len(label) > 1 else label
+
+    def affinity(child: str) -> int:
+        shared = 0
+        for ours, theirs in zip(stem, child, strict=False):
+            if ours != theirs:
+                break
+            shared += 1
+        return 2 * shared - (child == label)
+
+    return max(range(len(children)), key=lambda index: (affinity(children[index]), -index))
 
 
 class Symbol(NamedTuple):
@@ -227,3 +365,220 @@ def _expand(chain: tuple[str, ...], kids: tuple[Any, ...]) -> Tree:
     for label in reversed(chain[:-1]):
         node = Tree._trusted(label, (node,))
     return node
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What the numbers in a treebank stand for; shared by all its shards.
+
+    Attributes
+    ----------
+    phrases, tags
+        The symbols of in-terminals and of pre-terminals; a tag's number follows the last phrase's.
+    words
+        The word behind each word number.
+    rules
+        `(a, b, c)` behind each rule number, shape [n_rules, 3].
+    transform
+        How the trees were made binary, with `heads` decided.
+    rule_heads
+        On which side the head of each rule lies, 0 left or 1 right, shape [n_rules].
+    """
+
+    phrases: tuple[Symbol, ...]
+    tags: tuple[Symbol, ...]
+    words: tuple[str, ...]
+    rules: IntArray
+    transform: Transform
+    rule_heads: IntArray
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """All symbols in the order of their numbers."""
+        return self.phrases + self.tags
+
+
+class _Template(NamedTuple):
+    """A production seen before: its binary nodes as numbers, innermost first."""
+
+    label: tuple[int, ...]
+    rule: tuple[int, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+class _Open(NamedTuple):
+    """A phrase whose children are being packed: each as row, symbol number and outermost label."""
+
+    chain: tuple[str, ...]
+    ancestors: tuple[str, ...]
+    n_kids: int
+    kids: list[tuple[int, int, str]]
+
+
+class Packer:
+    """Collects the rows of a stream of cleaned trees; most productions were met before.
+
+    Rows that were collected may be taken away before the end, see `StoredTreebank`.
+    """
+
+    def __init__(self, trees: Iterable[Tree], transform: Transform | None = None) -> None:
+        self.trees = iter(trees)
+        self.transform = transform or Transform()
+        self.phrases: dict[Symbol, int] = {}
+        self.tags: dict[Symbol, int] = {}
+        self.word_numbers: dict[str, int] = {}
+        self.rules: dict[tuple[int, int, int], int] = {}
+        self.rule_heads: list[int] = []
+        self.templates: dict[tuple[Any, ...], _Template] = {}
+        self.columns = {name: array("i") for name in COLUMNS}
+        self.offsets = array("q", [0])
+
+    def fill(self, n_rows: float = inf) -> bool:
+        """Append the rows of trees until there are so many; whether there may be more trees.
+
+        The first trees decide whose heads are looked for.
+        """
+        if len(self.offsets) == 1:
+            peeked = list(islice(self.trees, N_PEEKED))
+            if not peeked:
+                msg = "no tree found"
+                raise CorpusError(msg, hint="is the file empty, or are all its trees empty?")
+            if self.transform.heads == "auto":
+                tags = {tag for tree in peeked for tag in tree.tags()}
+                heads = "penn" if uses_penn_tags(tags) else "generic"
+                self.transform = replace(self.transform, heads=heads)
+            self.trees = concatenate(peeked, self.trees)
+        for tree in self.trees:
+            self._add(tree)
+            if len(self.columns["label"]) >= n_rows:
+                return True
+        return False
+
+    def take_rows(self) -> dict[str, IntArray]:
+        """The rows collected since they were last taken; tags are numbered -1, -2, ..."""
+        taken = {name: np.array(column, dtype=np.int32) for name, column in self.columns.items()}
+        self.columns = {name: array("i") for name in COLUMNS}
+        return taken
+
+    def _add(self, tree: Tree) -> None:
+        """Append the rows of a tree, with a stack instead of recursion, so that depth is no limit.
+
+        Tags are numbered -1, -2, ... until the number of phrases is known.
+        """
+        transform, labels = self.transform, self.columns["label"]
+        self.first, self.position = len(labels), 0
+        ahead: list[tuple[Any, tuple[str, ...]]] = [(tree, ())]  # the next node last
+        opened: list[_Open] = []
+        while ahead:
+            node, ancestors = ahead.pop()
+            chain, node = unary_chain(node)
+            if chain[0] == ROOT and len(chain) > 1 and not opened:
+                chain = chain[1:]
+            kids = node.children
+            if not isinstance(kids[0], str):
+                below = (
+                    child_ancestors(transform, chain, ancestors) if transform.vertical > 1 else ()
+                )
+                opened.append(_Open(chain, ancestors, len(kids), []))
+                ahead.extend([(child, below) for child in kids[::-1]])
+                continue
+            done = self._leaf(chain, ancestors, kids[0]), labels[-1], chain[0]
+            while opened:
+                production = opened[-1]
+                production.kids.append(done)
+                if len(production.kids) < production.n_kids:
+                    break
+                opened.pop()
+                row = self._production(production.chain, production.ancestors, production.kids)
+                done = row, labels[-1], production.chain[0]
+        self.offsets.append(self.offsets[-1] + len(labels) - self.first)
+
+    def _leaf(self, chain: tuple[str, ...], ancestors: tuple[str, ...], word: str) -> int:
+        if len(chain) == 1 and not self.transform.tag_parents:
+            ancestors = ()
+        tags, words = self.tags, self.word_numbers
+        tag = tags.setdefault(Symbol(chain, ancestors), -len(tags) - 1)
+        number = words.setdefault(word, len(words))
+        self.position += 1
+        return self._append(tag, -1, -1, -1, number, self.position - 1)
+
+    def _append(self, label: int, rule: int, left: int, right: int, word: int, start: int) -> int:
+        columns = self.columns
+        row = len(columns["label"]) - self.first
+        columns["label"].append(label)
+        columns["rule"].append(rule)
+        columns["left"].append(left)
+        columns["right"].append(right)
+        columns["parent"].append(-1)
+        columns["word"].append(word)
+        columns["start"].append(start)
+        columns["end"].append(self.position)
+        return row
+
+    def _production(
+        self,
+        chain: tuple[str, ...],
+        ancestors: tuple[str, ...],
+        kids: list[tuple[int, int, str]],
+    ) -> int:
+        key = (chain, ancestors, *[symbol for _, symbol, _ in kids])
+        template = self.templates.get(key)
+        if template is None:
+            template = self.templates[key] = self._template(chain, ancestors, kids)
+        rows = [row for row, _, _ in kids]
+        starts, ends, parents = self.columns["start"], self.columns["end"], self.columns["parent"]
+        built = -1
+        for label, rule, left, right in zip(*template, strict=True):
+            b = built if left < 0 else rows[left]
+            c = built if right < 0 else rows[right]
+            built = self._append(label, rule, b, c, -1, starts[self.first + b])
+            ends[self.first + built] = ends[self.first + c]
+            parents[self.first + b] = parents[self.first + c] = built
+        return built
+
+    def _template(
+        self, chain: tuple[str, ...], ancestors: tuple[str, ...], kids: list[tuple[int, int, str]]
+    ) -> _Template:
+        steps = binarise(self.transform, chain, ancestors, [label for _, _, label in kids])
+        numbers = [symbol for _, symbol, _ in kids]
+        phrases = self.phrases
+        labels = [phrases.setdefault(step.symbol, len(phrases)) for step in steps]
+        rules = []
+        for place, (step, a) in enumerate(zip(steps, labels, strict=True)):
+            b, c = (labels[place - 1] if at < 0 else numbers[at] for at in (step.left, step.right))
+            rules.append(self.rules.setdefault((a, b, c), len(self.rules)))
+            if rules[-1] == len(self.rule_heads):
+                self.rule_heads.append(step.head)
+        return _Template(
+            tuple(labels), tuple(rules), tuple(s.left for s in steps), tuple(s.right for s in steps)
+        )
+
+    def inventory(self) -> Inventory:
+        """What the numbers stand for."""
+        rules = np.array(list(self.rules), dtype=np.int32).reshape(-1, 3)
+        return Inventory(
+            phrases=tuple(self.phrases),
+            tags=tuple(self.tags),
+            words=tuple(self.word_numbers),
+            rules=number_tags(rules, len(self.phrases)),
+            transform=self.transform,
+            rule_heads=np.array(self.rule_heads, dtype=np.int32),
+        )
+
+
+def number_tags(labels: IntArray, n_phrases: int) -> IntArray:
+    """Give tags, numbered -1, -2, ... while reading, the numbers after the last phrase."""
+    return np.where(labels < 0, n_phrases - 1 - labels, labels).astype(np.int32)
+
+
+def pack(trees: Iterable[Tree], transform: Transform | None = None) -> tuple[Any, ...]:
+    """Cleaned trees as rows in memory: the arguments of `Treebank`."""
+    packer = Packer(trees, transform)
+    packer.fill()
+    columns = packer.take_rows()
+    columns["label"] = number_tags(columns["label"], len(packer.phrases))
+    return packer.inventory(), np.array(packer.offsets, dtype=np.int64), *columns.values()

@@ -1,4 +1,4 @@
-"""`Treebank`: all trees as packed arrays.
+"""`Treebank`: all trees as packed arrays, in memory or (`StoredTreebank`) in files.
 
 Notation
 --------
@@ -19,75 +19,46 @@ root is the last row. Bottom-up is a loop up, top-down a loop down.
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from importlib.resources import as_file
-from itertools import chain as concatenate
-from itertools import islice, pairwise
+from importlib import resources
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.arguments import describe
 from sapwood.arrays import ranges, starts_of
-from sapwood.corpus.bundled import sample_path
-from sapwood.corpus.clean import ROOT, clean_all
 from sapwood.corpus.files import Source
-from sapwood.corpus.heads import uses_penn_tags
-from sapwood.corpus.penn import read_trees
+from sapwood.corpus.formats import read_trees
 from sapwood.corpus.transform import (
-    Symbol,
+    COLUMNS,
+    Inventory,
+    Packer,
     Transform,
-    binarise,
-    child_ancestors,
+    number_tags,
+    pack,
     restore,
 )
-from sapwood.corpus.tree import Tree, as_tree, unary_chain
+from sapwood.corpus.tree import Tree, as_tree, clean_all
 from sapwood.errors import CorpusError
+from sapwood.outputs import append_bytes, working_folder
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 IntArray = npt.NDArray[np.int32]
 # what `as_treebank` takes: trees, files of them by name, or one file's or folder's name
 TreebankLike = Iterable[Any] | str | Path
-N_PEEKED = 1000  # trees that are looked at to recognise the label set
 # Shards depend on the data alone, so that no sum over them depends on who takes it. Each has counts
 # of all rules, so that smaller ones cost more time than more threads win.
 SHARD_NODES = 100_000
-
-
-@dataclass(frozen=True)
-class Inventory:
-    """What the numbers in a treebank stand for; shared by all its shards.
-
-    Attributes
-    ----------
-    phrases, tags
-        The symbols of in-terminals and of pre-terminals; a tag's number follows the last phrase's.
-    words
-        The word behind each word number.
-    rules
-        `(a, b, c)` behind each rule number, shape [n_rules, 3].
-    transform
-        How the trees were made binary, with `heads` decided.
-    rule_heads
-        On which side the head of each rule lies, 0 left or 1 right, shape [n_rules].
-    """
-
-    phrases: tuple[Symbol, ...]
-    tags: tuple[Symbol, ...]
-    words: tuple[str, ...]
-    rules: IntArray
-    transform: Transform
-    rule_heads: IntArray
-
-    @property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """All symbols in the order of their numbers."""
-        return self.phrases + self.tags
+SPLITS = ("train", "dev", "test")  # of the bundled treebank
+ROWS_AT_A_TIME = 100_000  # that are packed in memory before they are written to files
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,9 +91,7 @@ class Treebank:
     start: IntArray
     end: IntArray
 
-    COLUMNS: ClassVar[tuple[str, ...]] = (
-        "label", "rule", "left", "right", "parent", "word", "start", "end",
-    )  # fmt: skip
+    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
 
     def digest(self) -> str:
         """A fingerprint of trees and numbering: the same trees, in the same order, or another one.
@@ -152,10 +121,7 @@ class Treebank:
         if isinstance(trees, (str, bytes, PathLike, Tree)) or not isinstance(trees, Iterable):
             msg = f"from_trees needs several trees, not {describe(trees)}"
             raise CorpusError(msg, hint="give a list of trees; files are read by read_treebank")
-        packer, trees = packer_for(trees, transform)
-        for tree in trees:
-            packer.add(tree)
-        return packer.treebank()
+        return cls(*pack(map(as_tree, trees), transform))
 
     # -- size and slicing ---------------------------------------------------------------------
 
@@ -251,7 +217,7 @@ class Treebank:
 
     def retransform(self, transform: Transform) -> Treebank:
         """The same trees made binary in another way."""
-        if transform in (self.inventory.transform, replace(self.inventory.transform, heads="auto")):
+        if _is_same(self.inventory.transform, transform):
             return self
         return Treebank.from_trees(self.trees(), transform)
 
@@ -275,37 +241,24 @@ def read_treebank(
 
     Parameters
     ----------
-    sources
-        One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
     transform
         How to make the trees binary; the default grows phrases outward from their heads.
-    format
-        How the trees are written, a name of `sapwood.corpus.formats`; None recognises it, for each
-        file, from its beginning.
-    encoding
-        The encoding of the files, unless an XML file names its own.
     keep_functions
         Whether function tags stay in the labels, as in `NP-SBJ`.
-    skipped
-        When given, broken trees are skipped and their errors appended; when None, they are raised.
-    left_out
-        When given, the files of folders that were passed over are appended.
+    sources, format, encoding, skipped, left_out
+        As `read_trees` takes them.
     """
     trees = read_trees(
-        sources,
-        format=format,
-        encoding=encoding,
-        keep_functions=keep_functions,
-        skipped=skipped,
+        sources, format=format, encoding=encoding, keep_functions=keep_functions, skipped=skipped,
         left_out=left_out,
-    )
-    return Treebank.from_trees(clean_all(trees, keep_functions=keep_functions), transform)
+    )  # fmt: skip
+    return Treebank(*pack(clean_all(trees, keep_functions=keep_functions), transform))
 
 
 def as_treebank(source: TreebankLike) -> Treebank:
     """What `fit` and others take for a treebank: one, trees (ours or NLTK's), or where they lie.
 
-    Trees that come as objects are cleaned (`sapwood.corpus.clean`) as read ones are.
+    Trees that come as objects are cleaned (`sapwood.corpus.tree`) as read ones are.
 
     Examples
     --------
@@ -327,8 +280,19 @@ def as_treebank(source: TreebankLike) -> Treebank:
 
 def bundled_treebank(split: str = "train", transform: Transform | None = None) -> Treebank:
     """The treebank that comes with Sapwood: `train` (3,000 trees), `dev` or `test` (300 each)."""
-    with as_file(sample_path(split)) as path:
+    with resources.as_file(sample_path(split)) as path:
         return read_treebank(path, transform)
+
+
+def sample_path(split: str) -> Traversable:
+    """The gzipped file of the bundled trees `train`, `dev` or `test`.
+
+    It is a `pathlib.Path` whenever Sapwood is installed as plain files.
+    """
+    if split not in SPLITS:
+        msg = f"there is no bundled split {split!r}"
+        raise CorpusError(msg, hint=f"choose one of {', '.join(SPLITS)}")
+    return resources.files("sapwood.corpus.bundled").joinpath(f"{split}.mrg.gz")
 
 
 def _tree_numbers(places: object, n_trees: int) -> npt.NDArray[np.int64]:
@@ -348,6 +312,10 @@ def _tree_numbers(places: object, n_trees: int) -> npt.NDArray[np.int64]:
     return numbers.astype(np.int64) % n_trees
 
 
+def _is_same(done: Transform, wanted: Transform) -> bool:
+    return wanted in (done, replace(done, heads="auto"))
+
+
 def shard_cuts(offsets: npt.NDArray[np.int64], n: int | None = None) -> list[tuple[int, int]]:
     """First tree, and one past the last, of shards with about equally many nodes."""
     n = -(-int(offsets[-1]) // SHARD_NODES) if n is None else n
@@ -355,184 +323,139 @@ def shard_cuts(offsets: npt.NDArray[np.int64], n: int | None = None) -> list[tup
     return list(pairwise(np.unique(np.searchsorted(offsets, targets)).tolist()))
 
 
-def packer_for(trees: Iterable[Tree], transform: Transform | None) -> tuple[Packer, Iterable[Tree]]:
-    """A packer that has decided, by the first trees, whose heads to look for; and all trees."""
-    trees = map(as_tree, trees)
-    peeked = list(islice(trees, N_PEEKED))
-    if not peeked:
-        msg = "no tree found"
-        raise CorpusError(msg, hint="is the file empty, or are all its trees empty?")
-    return Packer(_decide_heads(transform or Transform(), peeked)), concatenate(peeked, trees)
+# -- treebanks larger than memory ----------------------------------------------------------------
 
 
-def _decide_heads(transform: Transform, trees: Sequence[Tree]) -> Transform:
-    if transform.heads != "auto":
-        return transform
-    labels = {label for tree in trees for label in tree.tags()}
-    return replace(transform, heads="penn" if uses_penn_tags(labels) else "generic")
+@dataclass(frozen=True, eq=False)
+class StoredShard:
+    """A run of trees in the files of a treebank.
 
-
-class _Template(NamedTuple):
-    """A production seen before: its binary nodes as numbers, innermost first."""
-
-    label: tuple[int, ...]
-    rule: tuple[int, ...]
-    left: tuple[int, ...]
-    right: tuple[int, ...]
-
-
-class _Open(NamedTuple):
-    """A phrase whose children are being packed: each as row, symbol number and outermost label."""
-
-    chain: tuple[str, ...]
-    ancestors: tuple[str, ...]
-    n_kids: int
-    kids: list[tuple[int, int, str]]
-
-
-class Packer:
-    """Collects rows; remembers each distinct production, since most occur many times.
-
-    Rows that were collected may be taken away before the end, see `StoredTreebank`.
+    Attributes
+    ----------
+    first, last
+        Rows.
+    offsets
+        Where each of its trees starts, counted from its first row.
     """
 
-    def __init__(self, transform: Transform) -> None:
-        self.transform = transform
-        self.phrases: dict[Symbol, int] = {}
-        self.tags: dict[Symbol, int] = {}
-        self.word_numbers: dict[str, int] = {}
-        self.rules: dict[tuple[int, int, int], int] = {}
-        self.rule_heads: list[int] = []
-        self.templates: dict[tuple[Any, ...], _Template] = {}
-        self.columns = {name: array("i") for name in Treebank.COLUMNS}
-        self.offsets = array("q", [0])
+    folder: Path
+    inventory: Inventory
+    first: int
+    last: int
+    offsets: npt.NDArray[np.int64]
 
-    def add(self, tree: Tree) -> None:
-        """Append the rows of a cleaned tree."""
-        if tree.label == ROOT and not tree.is_preterminal and len(tree.children) == 1:
-            tree = tree[0]
-        self.first = len(self.columns["label"])
-        self.position = 0
-        self._nodes(tree)
-        n_nodes = len(self.columns["label"]) - self.first
-        self.offsets.append(self.offsets[-1] + n_nodes)
+    def load(self) -> Treebank:
+        """Read it."""
+        columns: dict[str, Any] = {
+            name: np.fromfile(
+                self.folder / name, np.int32, self.last - self.first, offset=4 * self.first
+            )
+            for name in Treebank.COLUMNS
+        }
+        columns["label"] = number_tags(columns["label"], len(self.inventory.phrases))
+        return Treebank(self.inventory, self.offsets, **columns)
 
-    def take_rows(self) -> dict[str, IntArray]:
-        """The rows collected since they were last taken; tags are numbered -1, -2, ..."""
-        taken = {name: np.array(column, dtype=np.int32) for name, column in self.columns.items()}
-        self.columns = {name: array("i") for name in Treebank.COLUMNS}
-        return taken
 
-    def _nodes(self, tree: Tree) -> None:
-        """Append the rows of a tree, with a stack instead of recursion, so that depth is no limit.
+@dataclass(frozen=True, eq=False)
+class StoredTreebank:
+    """A treebank of which no more than one shard a thread is in memory at a time.
 
-        Tags are numbered -1, -2, ... until the number of phrases is known.
+    A folder holds a file for each column of `Treebank`, rows of all trees one after the other.
+    Shards are cut as those in memory, so that what is learnt from them is the same to the last bit.
+    Estimators take it where they take a `Treebank`. The folder is the caller's, and goes when the
+    caller removes it.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     bank = StoredTreebank.write(sw.bundled_treebank("dev").trees(), folder)
+    ...     model = sw.PCFG().fit(bank).model_
+    >>> bank.n_trees, model.is_plain
+    (300, True)
+    """
+
+    folder: Path
+    inventory: Inventory
+    offsets: npt.NDArray[np.int64]
+
+    @classmethod
+    def read(
+        cls,
+        sources: Source | Iterable[Source],
+        folder: str | Path,
+        transform: Transform | None = None,
+        *,
+        keep_functions: bool = False,
+        **options: Any,
+    ) -> StoredTreebank:
+        """Read, clean, make binary and pack a treebank into files.
+
+        Parameters
+        ----------
+        folder
+            Where the files go, in a folder of their own.
+        sources, transform, keep_functions, options
+            As for `read_treebank`.
         """
-        transform = self.transform
-        ahead: list[tuple[Tree, tuple[str, ...]]] = [(tree, ())]  # the next node last
-        opened: list[_Open] = []
-        while ahead:
-            node, ancestors = ahead.pop()
-            chain, node = unary_chain(node)
-            if not node.is_preterminal:
-                below = (
-                    child_ancestors(transform, chain, ancestors) if transform.vertical > 1 else ()
-                )
-                opened.append(_Open(chain, ancestors, len(node.children), []))
-                ahead.extend([(child, below) for child in node.children[::-1]])  # type: ignore[misc]
-                continue
-            done = self._leaf(chain, ancestors, node.word), self._last_label(), chain[0]
-            while opened:
-                production = opened[-1]
-                production.kids.append(done)
-                if len(production.kids) < production.n_kids:
-                    break
-                opened.pop()
-                row = self._production(production.chain, production.ancestors, production.kids)
-                done = row, self._last_label(), production.chain[0]
+        trees = read_trees(sources, keep_functions=keep_functions, **options)
+        return cls.write(clean_all(trees, keep_functions=keep_functions), folder, transform)
 
-    def _last_label(self) -> int:
-        return self.columns["label"][-1]
+    @classmethod
+    def write(
+        cls, trees: Iterable[Tree], folder: str | Path, transform: Transform | None = None
+    ) -> StoredTreebank:
+        """Pack cleaned trees, as `Treebank.from_trees` does, into files."""
+        packer = Packer(map(as_tree, trees), transform)
+        is_more = packer.fill(ROWS_AT_A_TIME)
+        own = working_folder(Path(folder), "treebank-")
+        _append(packer, own)
+        while is_more:
+            is_more = packer.fill(ROWS_AT_A_TIME)
+            _append(packer, own)
+        return cls(own, packer.inventory(), np.array(packer.offsets, dtype=np.int64))
 
-    def _leaf(self, chain: tuple[str, ...], ancestors: tuple[str, ...], word: str) -> int:
-        if len(chain) == 1 and not self.transform.tag_parents:
-            ancestors = ()
-        tags, words = self.tags, self.word_numbers
-        tag = tags.setdefault(Symbol(chain, ancestors), -len(tags) - 1)
-        number = words.setdefault(word, len(words))
-        self.position += 1
-        return self._append(tag, -1, -1, -1, number, self.position - 1)
+    @property
+    def n_trees(self) -> int:
+        """How many trees."""
+        return len(self.offsets) - 1
 
-    def _append(self, label: int, rule: int, left: int, right: int, word: int, start: int) -> int:
-        columns = self.columns
-        row = len(columns["label"]) - self.first
-        columns["label"].append(label)
-        columns["rule"].append(rule)
-        columns["left"].append(left)
-        columns["right"].append(right)
-        columns["parent"].append(-1)
-        columns["word"].append(word)
-        columns["start"].append(start)
-        columns["end"].append(self.position)
-        return row
+    @property
+    def n_tokens(self) -> int:
+        """How many words, counted with repetition."""
+        return (int(self.offsets[-1]) + self.n_trees) // 2
 
-    def _production(
-        self,
-        chain: tuple[str, ...],
-        ancestors: tuple[str, ...],
-        kids: list[tuple[int, int, str]],
-    ) -> int:
-        key = (chain, ancestors, *[symbol for _, symbol, _ in kids])
-        template = self.templates.get(key)
-        if template is None:
-            template = self.templates[key] = self._template(chain, ancestors, kids)
-        rows = [row for row, _, _ in kids]
-        starts, ends, parents = self.columns["start"], self.columns["end"], self.columns["parent"]
-        built = -1
-        for label, rule, left, right in zip(*template, strict=True):
-            b = built if left < 0 else rows[left]
-            c = built if right < 0 else rows[right]
-            built = self._append(label, rule, b, c, -1, starts[self.first + b])
-            ends[self.first + built] = ends[self.first + c]
-            parents[self.first + b] = parents[self.first + c] = built
-        return built
+    def __len__(self) -> int:
+        return self.n_trees
 
-    def _template(
-        self, chain: tuple[str, ...], ancestors: tuple[str, ...], kids: list[tuple[int, int, str]]
-    ) -> _Template:
-        steps = binarise(self.transform, chain, ancestors, [label for _, _, label in kids])
-        numbers = [symbol for _, symbol, _ in kids]
-        phrases = self.phrases
-        labels = [phrases.setdefault(step.symbol, len(phrases)) for step in steps]
-        rules = []
-        for place, (step, a) in enumerate(zip(steps, labels, strict=True)):
-            b, c = (labels[place - 1] if at < 0 else numbers[at] for at in (step.left, step.right))
-            rules.append(self.rules.setdefault((a, b, c), len(self.rules)))
-            if rules[-1] == len(self.rule_heads):
-                self.rule_heads.append(step.head)
-        return _Template(
-            tuple(labels), tuple(rules), tuple(s.left for s in steps), tuple(s.right for s in steps)
-        )
+    def __iter__(self) -> Iterator[Tree]:
+        return self.trees()
 
-    def inventory(self) -> Inventory:
-        """What the numbers stand for."""
-        rules = np.array(list(self.rules), dtype=np.int32).reshape(-1, 3)
-        return Inventory(
-            phrases=tuple(self.phrases),
-            tags=tuple(self.tags),
-            words=tuple(self.word_numbers),
-            rules=number_tags(rules, len(self.phrases)),
-            transform=self.transform,
-            rule_heads=np.array(self.rule_heads, dtype=np.int32),
-        )
+    def __repr__(self) -> str:
+        return f"<StoredTreebank: {self.n_trees:,} trees, {self.n_tokens:,} words in {self.folder}>"
 
-    def treebank(self) -> Treebank:
-        """All trees, with their rows in memory."""
-        columns: dict[str, Any] = self.take_rows()
-        columns["label"] = number_tags(columns["label"], len(self.phrases))
-        return Treebank(self.inventory(), np.array(self.offsets, dtype=np.int64), **columns)
+    def shards(self) -> list[StoredShard]:
+        """Runs of trees, cut by their size alone."""
+        return [
+            StoredShard(
+                self.folder, self.inventory, int(self.offsets[first]), int(self.offsets[last]),
+                self.offsets[first : last + 1] - self.offsets[first],
+            )
+            for first, last in shard_cuts(self.offsets)
+        ]  # fmt: skip
+
+    def trees(self) -> Iterator[Tree]:
+        """All trees, restored."""
+        return (tree for shard in self.shards() for tree in shard.load().trees())
+
+    def retransform(self, transform: Transform) -> StoredTreebank:
+        """The same trees made binary in another way, in files beside these."""
+        if _is_same(self.inventory.transform, transform):
+            return self
+        return StoredTreebank.write(self.trees(), self.folder.parent, transform)
 
 
-def number_tags(labels: IntArray, n_phrases: int) -> IntArray:
-    """Give tags, numbered -1, -2, ... while reading, the numbers after the last phrase."""
-    return np.where(labels < 0, n_phrases - 1 - labels, labels).astype(np.int32)
+def _append(packer: Packer, folder: Path) -> None:
+    for name, rows in packer.take_rows().items():
+        append_bytes(folder / name, rows.tobytes())

@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-FloatArray = npt.NDArray[np.float64]
+from sapwood.arrays import FloatArray
+
 Matrix = Any  # dense or sparse
 
 # A variance this much below the largest is rounding: its direction is left out, not blown up.

@@ -1,7 +1,7 @@
 """Distributions of hidden states by EM, where the likelihood is concave and EM finds its maximum.
 
-Notation of `convex_em` (PIVOT, Figure 1, step 2, Eq. 1)
---------------------------------------------------------
+Notation (PIVOT, Figure 1, step 2, Eq. 1)
+-----------------------------------------
     z[i, h1]       s(g | h1, a) of instance i: its outside feature given the state above    [n, m1]
     y[i, h2]       r(f2 | h2, b): the left child's inside feature given its state           [n, m2]
     x[i, h3]       r(f3 | h3, c): the right child's                                         [n, m3]
@@ -11,27 +11,18 @@ Notation of `convex_em` (PIVOT, Figure 1, step 2, Eq. 1)
 
 With several templates of features (section 6.2) the objective is the sum over their combinations:
 each combination of an instance is one more row here.
-
-Notation of `conditional_em` (Figure 2, step 3, Eq. 3)
-------------------------------------------------------
-    Q[f, g]    joint probability of two features          q[f, h]    p(h | f)
-    t[h, h']   p(h' | h), rows sum to 1                   s[g, h']   p(g | h')
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
 
-Matrix = Any  # dense or sparse, two axes
-
 CHUNK_NUMBERS = 1 << 22  # numbers in the product of two views held at a time: 32 MB
-CHUNK_PAIRS = 1 << 17  # entries of Q whose products are taken together: 32 MB at m = 32
 # Rounding of a mean of logarithms; a greater fall would be an error of the formulas.
 ROUNDING = 1e-12
 
@@ -55,14 +46,6 @@ class ConvexEM(NamedTuple):
     log_likelihoods: FloatArray
     gap: float
     n_impossible: int
-
-
-class ConditionalEM(NamedTuple):
-    """Conditional distributions found by EM, and how it went; attributes as above."""
-
-    t: FloatArray
-    log_likelihoods: FloatArray
-    gap: float
 
 
 def convex_em(
@@ -125,53 +108,6 @@ def convex_em(
             return ConvexEM(t, np.array(values), above, n_impossible)
         t = t * slope
         t /= t.sum()
-
-
-def conditional_em(
-    Q: Matrix, q: FloatArray, s: Matrix, start: FloatArray, *, gap: float, max_iter: int
-) -> ConditionalEM:
-    """How states of one view become states of another (Eq. 3).
-
-        max over t of  sum of Q[f, g] log K[f, g],  K = q t s',  at the entries of Q
-        slope[h, h'] = sum of Q[f, g] q[f, h] s[g, h'] / K[f, g];   t <- t * slope, rows scaled to 1
-
-    The likelihood is concave, so that its maximum is at most
-    sum over h of (max of slope[h] - t[h] slope[h]) above the value at t.
-
-    Parameters
-    ----------
-    Q : [d, d']
-        Sparse by rows, sum 1, no stored zeros.
-    s : [d', m']
-        Dense, or the sparse identity: t is then the second view itself.
-    start : [m, m']
-        Positive where the result may be.
-
-    Cost: O(m nnz(Q) + (d + d') m m') an iteration; no matrix of the size of Q is formed.
-    """
-    t, values = start, list[float]()
-    while True:
-        K = _at_entries(Q, q, np.asarray(s @ t.T))
-        values.append(float(Q.data @ np.log(K)))
-        _check_gain(values)
-        ratio = sparse.csr_array((Q.data / K, Q.indices, Q.indptr), shape=Q.shape)
-        slope = np.asarray((s.T @ (ratio.T @ q)).T)  # [m, m']
-        joint = t * slope
-        above = float((slope.max(axis=1) - joint.sum(axis=1)).sum())
-        if above <= gap or len(values) > max_iter:
-            return ConditionalEM(t, np.array(values), above)
-        total = joint.sum(axis=1, keepdims=True)
-        t = np.divide(joint, total, out=t.copy(), where=total > 0)
-
-
-def _at_entries(Q: Matrix, left: FloatArray, right: FloatArray) -> FloatArray:
-    """Sum over h of left[f, h] right[g, h] at the entries of Q only, [nnz]."""
-    f = np.repeat(np.arange(Q.shape[0]), np.diff(Q.indptr))
-    K = np.empty(Q.nnz)
-    for first in range(0, Q.nnz, CHUNK_PAIRS):
-        part = slice(first, first + CHUNK_PAIRS)
-        K[part] = np.einsum("ij,ij->i", left[f[part]], right[Q.indices[part]])
-    return K
 
 
 def _check_gain(values: list[float]) -> None:

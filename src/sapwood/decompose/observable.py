@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sapwood.arrays import FloatArray, IntArray, group_rows
+
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -71,12 +71,6 @@ class RuleSums(NamedTuple):
         return cls(zyw, z.T @ y, z.T @ w, y.T @ w, z.sum(axis=0), y.sum(axis=0), w.sum(axis=0))
 
     @classmethod
-    def sizes(cls, m: IntArray) -> IntArray:
-        """How many numbers the sums of rules take, for vectors of lengths [n_rules, 3]."""
-        a, b, c = m.T
-        return np.asarray(a * b * c + a * b + a * c + b * c + a + b + c)
-
-    @classmethod
     def from_flat(cls, flat: FloatArray, a: int, b: int, c: int) -> RuleSums:
         """Sums that were put one after the other."""
         shapes = ((a, b, c), (a, b), (a, c), (b, c), (a,), (b,), (c,))
@@ -109,22 +103,6 @@ def is_small(n: IntArray, m: IntArray, shrinkage: float) -> BoolArray:
     """
     rank = n if shrinkage == 0.0 else np.where(n == 1, 2, 4 * n + 2)
     return np.asarray(rank * m.sum(axis=1) < m.prod(axis=1))
-
-
-def rule_tensor(
-    z: FloatArray, y: FloatArray, w: FloatArray, label: LabelMeans, shrinkage: float
-) -> RuleTensor:
-    """Smoothed E of one rule, in whichever form takes fewer numbers.
-
-    Parameters
-    ----------
-    shrinkage
-        C above; 0 gives the plain third moment E1.
-    """
-    m = np.array([[z.shape[1], y.shape[1], w.shape[1]]])
-    if is_small(np.array([len(z)]), m, shrinkage)[0]:
-        return factored_tensor(z, y, w, label, shrinkage)
-    return whole_tensor(RuleSums.of(z, y, w), len(z), label, shrinkage)
 
 
 def whole_tensor(sums: RuleSums, n: int, label: LabelMeans, shrinkage: float) -> RuleTensor:
@@ -168,3 +146,94 @@ def factored_tensor(
             np.vstack([w, ew, w, w, ew[:1], label.w]),
         ]  # fmt: skip
     return RuleTensor(len(factors[0]), np.concatenate([f.ravel() for f in factors]))
+
+
+class RuleLayout(NamedTuple):
+    """Which rules keep their instances, and where the sums of the others start.
+
+    Attributes
+    ----------
+    rules, seen : [n_rules, 3], [n_rules]
+        Their symbols, and how often they were seen.
+    keeps : [n_rules]
+        Whether a rule keeps its instances.
+    start : [n_rules + 1]
+        Where its `RuleSums` start among those of all; nothing for rules that keep instances.
+    n_entries
+        Of the lexicon.
+    """
+
+    rules: IntArray
+    seen: IntArray
+    keeps: npt.NDArray[np.bool_]
+    start: IntArray
+    n_entries: int
+
+    @classmethod
+    def of(
+        cls, rules: IntArray, count: IntArray, m: IntArray, shrinkage: float, n_entries: int
+    ) -> RuleLayout:
+        """For rules seen so often, and labels with so many states."""
+        keeps = is_small(count, m[rules], shrinkage)
+        a, b, c = m[rules].T
+        sizes = np.where(keeps, 0, a * b * c + a * b + a * c + b * c + a + b + c)
+        return cls(rules, count, keeps, np.append(0, np.cumsum(sizes)), n_entries)
+
+
+class NodeMeans(NamedTuple):
+    """Means over the nodes of each label, [n_symbols, m].
+
+    Attributes
+    ----------
+    sigma
+        The diagonal of Sigma^a = E[y z' | a], up to the accuracy of the SVD; 1 where it is 0.
+    y, z
+        Of y, and of z / sigma.
+    """
+
+    sigma: FloatArray
+    y: FloatArray
+    z: FloatArray
+
+
+def rule_tensors(
+    layout: RuleLayout,
+    m: IntArray,
+    flat: FloatArray,
+    instances: tuple[IntArray, FloatArray, FloatArray, FloatArray],
+    means: NodeMeans,
+    symbol_count: FloatArray,
+    shrinkage: float,
+) -> tuple[IntArray, FloatArray]:
+    """C[a -> b c] = n(r) / M(a) * E of all rules that were seen: their ranks, and their numbers.
+
+    Parameters
+    ----------
+    symbol_count : [n_symbols]
+        M(a).
+    flat
+        `RuleSums` of the rules that do not keep their instances.
+    instances
+        Of those that do: their rules, and z, y and w.
+    """
+    ranks, parts, count = [], [np.zeros(0)], layout.seen
+    rule_of, Z, Y, W = instances
+    groups = group_rows(rule_of, len(layout.rules))
+    # a part of a treebank shares the inventory of the whole; the grammar has the rules seen
+    for r in np.flatnonzero(count).tolist():
+        a, b, c = layout.rules[r].tolist()
+        i, j, k = m[[a, b, c]].tolist()
+        share = count[r] / symbol_count[a]
+        sigma = means.sigma[a, :i]
+        label = LabelMeans(means.z[a, :i], means.y[b, :j], means.y[c, :k])
+        if layout.keeps[r]:
+            z, y, w = Z[groups[r], :i], Y[groups[r], :j], W[groups[r], :k]
+            label = label._replace(z=label.z * share)
+            tensor = factored_tensor(z / sigma * share, y, w, label, shrinkage)
+        else:
+            own = RuleSums.from_flat(flat[layout.start[r] : layout.start[r + 1]], i, j, k)
+            tensor = whole_tensor(own.divide_outside(sigma), int(count[r]), label, shrinkage)
+            tensor = tensor._replace(numbers=tensor.numbers * share)
+        ranks.append(tensor.rank)
+        parts.append(tensor.numbers)
+    return np.array(ranks, dtype=np.int64), np.concatenate(parts)

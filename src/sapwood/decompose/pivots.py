@@ -1,397 +1,222 @@
-"""Matrix decomposition with pivots: Q = r diag(pi) s', up to the order of the states.
+"""States from pivots: vertices of a cloud of points, and features as mixtures of them.
 
-Notation (PIVOT, section 5)
----------------------------
-    Q[f, g]     joint probability (or count) of two features              [d, d'], dense or sparse
-    pi[h]       probability of a state                                    [m]
-    r[f, h]     p(f | h), columns sum to 1                                [d, m]
-    s[g, h]     p(g | h), columns sum to 1                                [d', m]
-    q[f, h]     p(h | f), rows sum to 1                                   [d, m]
-    phi[g]      right directions of the CCA of Q                          [d', dim]
-    v[f]        E[phi(g) | f] = sum of q[f, h] w[h]                       [d, dim]
-    t[h, h']    which state of the second view is h of the first          [m, m], Eq. 3
+Notation (PIVOT, section 5; Arora et al. 2013, algorithm 4)
+-----------------------------------------------------------
+    v[f]        the point of a feature, E[phi(g) | f] = sum of q[f, h] w[h]       [d, dim]
+    w[h]        the vertices; pivots f of state h have v[f] = w[h]                [m, dim]
+    q[f, h]     p(h | f), rows sum to 1                                           [d, m]
+    pi[h]       probability of a state                                            [m]
+    s[g, h]     p(g | h), columns sum to 1                                        [d', m]
+    height      distance of a point from the affine hull of some others
 
-A pivot of state h is a feature f with q[f, h] = 1: its point v[f] is the vertex w[h]. Problem 2 of
-the paper asks for pi and r, and needs pivots among the rows. Problem 1 asks for s too. Figure 2
-solves it with pivots on both sides and EM for t (`decompose_both_views`). The remark below Theorem
-2 needs pivots on one side only: given q, s follows by least squares in closed form
-(`decompose_one_view`) or as the maximum of a concave likelihood (`likely_columns`).
-
-Models without pivots have points outside the hull of any m of them. How far they are outside is
-measured, compared with what sampling explains, and reported.
+A pivot of state h is a feature f with q[f, h] = 1: its point v[f] is the vertex w[h]. The point
+farthest from any affine subspace is a vertex. The first anchor is the one farthest from the mean;
+it becomes the origin, so that the span of the others' differences is their affine hull. Arora et
+al. start from the linear span: one more dimension, and results that move with the origin. Pivots on
+one side are enough (remark below Theorem 2): given q, s follows by least squares in closed form.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
-from sapwood.decompose.anchors import TOLERANCE, find_anchors
-from sapwood.decompose.cca import cca
-from sapwood.decompose.convex_em import ConditionalEM, conditional_em
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.decompose.simplex import simplex_least_squares
-from sapwood.errors import NotIdentifiableError, SapwoodError
+from sapwood.errors import NotIdentifiableError
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-Matrix = Any  # dense or sparse, two axes
-Missing = Literal["raise", "keep"]
 
-# Sampling moves singular values of the whitened Q by (sqrt(d) + sqrt(d')) / sqrt(n_pairs) or less;
-# with rare features by up to 1.8 times as much (m = 4, d = 30, 1e3 to 1e6 pairs).
-NOISE_LIMIT = 2.0
-# Squared distances over those that sampling explains. The hull moves towards the points, so that
-# models with pivots stay below 0.7 (m = 4, d = 30, 1e4 to 1e6 pairs; median 0.05). Models without
-# grow with the sample: of 60, 2 are above 1 at 1e4 pairs, 55 at 1e5, all at 1e6.
-EXCESS_LIMIT = 1.0
+# Rounding of exact moments leaves heights of 1e-15 to 1e-12 of the cloud's radius; a state that is
+# less than a millionth of it away from the others could not be told from data either.
+TOLERANCE = 1e-6
+# Coordinates are known to rounding of the largest: points that differ by less are the same.
+ROUNDING = 1e-10
 
 
-@dataclass(frozen=True)
-class PivotSettings:
-    """How pivots are looked for.
+class Anchors(NamedTuple):
+    """The points picked, and how well they stand apart.
 
     Attributes
     ----------
-    candidates : [d]
-        Features that may be pivots; see `anchors.frequent`.
-    n_pairs
-        How many pairs Q was counted from; without it, Q is taken to be exact.
-    tolerance
-        Heights and distances that count as zero, as a share of the cloud's size, and correlations.
-    ridge
-        Of the CCA, as a share of the mean probability. Two features that are seen once, together,
-        have a correlation of 1: long tails need a ridge of 1 or more, or they take all directions.
+    rows : [k]
+        Which points, in the order they were picked; k is m or, where the points are flatter, less.
+    heights : [k]
+        Distance of each from the affine hull of the others; the radius, where k is 1.
+    radius
+        Largest distance of a candidate from the candidates' mean.
+    leftover
+        Largest distance of a candidate from the affine hull of all anchors.
     """
 
-    candidates: BoolArray | None = None
-    n_pairs: float | None = None
-    tolerance: float = TOLERANCE
-    ridge: float = 0.0
-
-
-class Sampling(NamedTuple):
-    """What sampling explains.
-
-    Attributes
-    ----------
-    noise : [d]
-        Expected squared distance of each point from where it would be without sampling.
-    correlation
-        What canonical correlations of independent features would be.
-    """
-
-    noise: FloatArray
-    correlation: float
-
-
-@dataclass(frozen=True, eq=False)
-class PivotReport:
-    """Whether the features have pivots.
-
-    Attributes
-    ----------
-    wanted, found
-        States asked for, and vertices that stand apart.
-    heights : [found]
-        Distance of each pivot from the hull of the others, as a share of the cloud's size: of its
-        radius or its distance from the origin, whichever is greater.
-    misfit
-        Root mean square distance of the features from the hull of the pivots, likewise.
-    excess
-        Mean square distance over the mean expected from sampling; `inf` where Q is exact.
-    tolerance
-        What the misfit may be when sampling does not explain it.
-    correlations : [at most wanted + 1]
-        Canonical correlations; the last shows what more states could add. Empty for bare points.
-    noise_correlation
-        What sampling alone would make of the last; 0 where Q is exact.
-    """
-
-    wanted: int
-    found: int
+    rows: IntArray
     heights: FloatArray
-    misfit: float
-    excess: float
-    tolerance: float
-    correlations: FloatArray
-    noise_correlation: float
-
-    @property
-    def needs_more_states(self) -> bool:
-        """True where Q has a greater rank than the states wanted."""
-        beyond = self.correlations[self.wanted :]
-        return bool((beyond > max(self.tolerance, NOISE_LIMIT * self.noise_correlation)).any())
-
-    @property
-    def has_pivots(self) -> bool:
-        """True where these states explain Q, and all features are mixtures of their pivots."""
-        fits = self.misfit <= self.tolerance or self.excess <= EXCESS_LIMIT
-        return self.found == self.wanted and fits and not self.needs_more_states
+    radius: float
+    leftover: float
 
 
-@dataclass(frozen=True, eq=False)
-class OneSided:
-    """Answer to problem 2.
+def frequent(counts: FloatArray, total: float, *, least: float, share: float) -> BoolArray:
+    """Which features were seen often enough to be pivots.
+
+        count[f] >= max(least, share * total)
+
+    Features seen rarely have noisy points far out, and would all be taken for vertices.
+    """
+    return np.asarray(counts >= max(least, share * total))
+
+
+def find_anchors(
+    points: FloatArray,
+    m: int,
+    *,
+    candidates: BoolArray | None = None,
+    tolerance: float = TOLERANCE,
+    n_clean_up: int = 1,
+) -> Anchors:
+    """Up to m points whose convex hull comes closest to holding all others.
+
+        rows[0] = argmax |v[f] - mean|;   rows[i] = argmax distance(v[f], hull of rows[:i])
+        clean-up:  rows[i] = argmax distance(v[f], hull of all other rows),  for each i in turn
+
+    Parameters
+    ----------
+    candidates : [n]
+        Points that may be picked.
+    tolerance
+        A height this far below the radius, as a share of it, ends the search.
+    n_clean_up
+        Passes that pick each anchor again, given all others: they undo greedy early choices.
+
+    Returns
+    -------
+    Anchors
+        Fewer than m where the candidates span too little; none where there are no candidates.
+
+    Cost: O(n dim m) to pick, O(n dim m^2) for each clean-up. Deterministic; of equal heights the
+    first point is taken.
+
+    Examples
+    --------
+    >>> square = np.array([[0.2, 0.3], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.3, 0.3]])
+    >>> sorted(find_anchors(square, 3).rows.tolist())
+    [1, 2, 3]
+    """
+    places = np.arange(len(points)) if candidates is None else np.flatnonzero(candidates)
+    if not len(places) or m < 1:
+        return Anchors(np.zeros(0, dtype=np.int64), np.zeros(0), 0.0, 0.0)
+    V = np.asarray(points, dtype=float)[places]
+    distances = np.linalg.norm(V - V.mean(axis=0), axis=1)
+    radius = float(distances.max())
+    least = max(tolerance * radius, ROUNDING * float(np.linalg.norm(V, axis=1).max()))
+    picked = _greedy(V, int(distances.argmax()), m, least)
+    for _ in range(n_clean_up):
+        picked = _clean_up(V, picked)
+    leftover = float(_heights(V, picked).max())
+    return Anchors(places[picked], _apart(V, picked, radius), radius, leftover)
+
+
+def _greedy(V: FloatArray, first: int, m: int, least: float) -> list[int]:
+    """Stabilised Gram-Schmidt: every direction is orthogonalised twice, residuals once a pick."""
+    R = V - V[first]
+    basis = np.zeros((0, V.shape[1]))
+    picked = [first]
+    while len(picked) < min(m, len(V)):
+        heights = np.linalg.norm(R, axis=1)
+        best = int(heights.argmax())
+        if heights[best] <= least:
+            break
+        q = R[best] - (R[best] @ basis.T) @ basis
+        q /= np.linalg.norm(q)
+        R -= np.outer(R @ q, q)
+        basis = np.vstack([basis, q])
+        picked.append(best)
+    return picked
+
+
+def _clean_up(V: FloatArray, picked: list[int]) -> list[int]:
+    picked = list(picked)
+    for i in range(len(picked) if len(picked) > 1 else 0):
+        picked[i] = int(_heights(V, picked[:i] + picked[i + 1 :]).argmax())
+    return picked
+
+
+def _apart(V: FloatArray, picked: list[int], radius: float) -> FloatArray:
+    if len(picked) == 1:
+        return np.array([radius])
+    places = list(range(len(picked)))
+    return np.array([_heights(V[picked], places[:i] + places[i + 1 :])[i] for i in places])
+
+
+def _heights(V: FloatArray, picked: list[int]) -> FloatArray:
+    """Distance of every point from the affine hull of some of them, [n]."""
+    R = V - V[picked[0]]
+    basis = np.linalg.qr(R[picked[1:]].T)[0]  # [dim, len(picked) - 1]
+    for _ in range(2):  # twice is enough: the second projection removes the rounding of the first
+        R = R - (R @ basis) @ basis.T
+    return np.asarray(np.linalg.norm(R, axis=1))
+
+
+class PivotStates(NamedTuple):
+    """States whose pivots were found.
 
     Attributes
     ----------
     pi : [m]
-        Probabilities of the states; m is less than asked for where the features are too flat.
-    r : [d, m]
-        p(f | h); rows of features that never occur are zero.
+        Their probabilities; m is less than asked for where the features are too flat.
     posterior : [d, m]
-        p(h | f); likewise.
-    pivots : [m]
-        The pivot feature of each state.
-    report
-        Whether they deserve the name.
+        p(h | f); rows of features that never occur are zero.
+    anchors
+        The pivot feature of each state, and how well they stand apart.
     """
 
     pi: FloatArray
-    r: FloatArray
     posterior: FloatArray
-    pivots: IntArray
-    report: PivotReport
-
-
-@dataclass(frozen=True, eq=False)
-class Decomposition:
-    """Answer to problem 1: Q / sum(Q) = r diag(pi) s'.
-
-    Attributes
-    ----------
-    pi, r, s : [m], [d, m], [d', m]
-        The parameters, all in the same order of states.
-    reports
-        Of the rows and, where they were needed, of the columns.
-    clipped
-        Negative mass of s that was set to zero, per state; only least squares has any.
-    """
-
-    pi: FloatArray
-    r: FloatArray
-    s: FloatArray
-    reports: tuple[PivotReport, ...]
-    clipped: float = 0.0
-
-
-# -- problem 2 --------------------------------------------------------------------------------
-
-
-def decompose_rows(Q: Matrix, m: int, settings: PivotSettings | None = None) -> OneSided:
-    """Probabilities of states and of row features given a state (problem 2).
-
-        v[f] = sum over g of p(g | f) phi[g];   q[f] = argmin |sum of q[f, h] w[h] - v[f]|^2
-        pi[h] = sum of p(f) q[f, h];            r[f, h] = p(f) q[f, h] / pi[h]
-
-    Parameters
-    ----------
-    Q : [d, d']
-        Joint counts or probabilities, of any total; rows of zeros are left out.
-    m
-        States wanted.
-
-    Returns
-    -------
-    OneSided
-        With its report: this function does not judge, `require_pivots` does.
-
-    Cost: one CCA of m + 1 directions, O(d m^3) for anchors, and d least-squares problems.
-
-    Examples
-    --------
-    >>> Q = np.array([[0.3, 0.0], [0.1, 0.3], [0.0, 0.3]])
-    >>> found = decompose_rows(Q, 2)
-    >>> sorted(found.pivots.tolist()), found.report.has_pivots
-    ([0, 2], True)
-    """
-    settings = settings or PivotSettings()
-    Q = _probabilities(Q)
-    p_f, p_g = np.asarray(Q.sum(axis=1)), np.asarray(Q.sum(axis=0))
-    directions = cca(Q, p_f, p_g, m + 1, ridge=settings.ridge)
-    phi = directions.right[:, :m]
-    inverse = np.divide(1.0, p_f, out=np.zeros_like(p_f), where=p_f > 0)
-    points = (Q @ phi) * inverse[:, None]
-    sampling = _sampling(Q, phi, points, settings.n_pairs) if settings.n_pairs else None
-    return states_from_points(
-        points, p_f, m, settings, sampling=sampling, correlations=directions.correlations
-    )
-
-
-def _sampling(Q: Matrix, phi: FloatArray, points: FloatArray, n_pairs: float) -> Sampling:
-    """Variance of phi given f over the count of f, and the norm of whitened noise."""
-    p_f, p_g = np.asarray(Q.sum(axis=1)), np.asarray(Q.sum(axis=0))
-    inverse = np.divide(1.0, p_f, out=np.zeros_like(p_f), where=p_f > 0)
-    variance = (Q @ (phi * phi).sum(axis=1)) * inverse - (points * points).sum(axis=1)
-    edge = (np.count_nonzero(p_f) ** 0.5 + np.count_nonzero(p_g) ** 0.5) / n_pairs**0.5
-    return Sampling(np.maximum(variance, 0.0) * inverse / n_pairs, edge)
+    anchors: Anchors
 
 
 def states_from_points(
     points: FloatArray,
     p: FloatArray,
     m: int,
-    settings: PivotSettings | None = None,
     *,
-    sampling: Sampling | None = None,
-    correlations: FloatArray | None = None,
-) -> OneSided:
+    candidates: BoolArray | None = None,
+    tolerance: float = TOLERANCE,
+) -> PivotStates:
     """Steps 3 and 4 of section 5.2, for points from any representation of the features.
+
+        q[f] = argmin |sum of q[f, h] w[h] - v[f]|^2;     pi[h] = sum of p(f) q[f, h]
 
     Parameters
     ----------
     points : [d, dim]
         v above. With several templates of features (section 6.2), those of all of them.
     p : [d]
-        Probability of each feature; those with 0 are left out.
+        Probability of each feature, of any total; those with 0 are left out.
     m
         States wanted.
-    sampling
-        What sampling explains; without it, points are taken to be exact.
-    correlations
-        For the report only.
+    candidates, tolerance
+        Features that may be pivots, and when they stand apart, see `find_anchors`.
+
+    Raises
+    ------
+    NotIdentifiableError
+        When there is no candidate.
     """
-    settings = settings or PivotSettings()
-    allowed = p > 0 if settings.candidates is None else (p > 0) & settings.candidates
-    seen = np.flatnonzero(p > 0)
-    anchors = find_anchors(points, m, candidates=allowed, tolerance=settings.tolerance)
+    allowed = p > 0 if candidates is None else (p > 0) & candidates
+    anchors = find_anchors(points, m, candidates=allowed, tolerance=tolerance)
     if not len(anchors.rows):
         msg = f"no feature out of {len(p)} may be a pivot"
         raise NotIdentifiableError(msg, report=None, hint="lower the count that a pivot must have")
-    W = points[anchors.rows]
-    q = np.zeros((len(p), len(W)))
-    q[seen] = simplex_least_squares(W, points[seen])
-    share = p / p.sum()
-    pi = share @ q
-    outside = float(share @ ((q @ W - points) ** 2).sum(axis=1, where=p[:, None] > 0))
-    size = max(anchors.radius, float(np.linalg.norm(W, axis=1).max())) or 1.0
-    report = PivotReport(
-        wanted=m,
-        found=len(W),
-        heights=anchors.heights / size,
-        misfit=outside**0.5 / size,
-        excess=_excess(outside, share, q, sampling, anchors.rows) if sampling else np.inf,
-        tolerance=settings.tolerance,
-        correlations=np.zeros(0) if correlations is None else correlations,
-        noise_correlation=sampling.correlation if sampling else 0.0,
-    )
-    return OneSided(pi, share[:, None] * q / pi, q, anchors.rows, report)
-
-
-def _excess(
-    outside: float, share: FloatArray, q: FloatArray, sampling: Sampling, pivots: IntArray
-) -> float:
-    """Mean square distance over its expectation: noise of the points and of their pivots."""
-    expected = float(share @ (sampling.noise + (q * q) @ sampling.noise[pivots]))
-    return outside / max(expected, np.finfo(float).tiny)
-
-
-def require_pivots(report: PivotReport) -> None:
-    """Raise `NotIdentifiableError` where features have no pivots; its report is the argument."""
-    if report.has_pivots:
-        return
-    if report.found < report.wanted:
-        msg = f"{report.wanted} states were asked for, but features tell only {report.found} apart"
-        hint = f"use {report.found} states, or features that tell more states apart"
-        raise NotIdentifiableError(msg, report=report, hint=hint)
-    if report.needs_more_states:
-        last = report.correlations[report.wanted]
-        msg = (
-            f"{report.wanted} states leave a correlation of {last:.3g} unexplained;"
-            f" sampling explains about {report.noise_correlation:.3g}"
-        )
-        raise NotIdentifiableError(msg, report=report, hint="ask for more states")
-    msg = (
-        f"features lie {report.misfit:.3g} of the cloud's size outside the hull of"
-        f" {report.found} pivots, and sampling explains 1 / {report.excess:.3g} of it (squared)"
-    )
-    hint = "states have no pivots: use finer features or EM, or keep the result as an approximation"
-    raise NotIdentifiableError(msg, report=report, hint=hint)
-
-
-# -- problem 1 --------------------------------------------------------------------------------
-
-
-def decompose_both_views(
-    Q: Matrix,
-    m: int,
-    rows: PivotSettings | None = None,
-    columns: PivotSettings | None = None,
-    *,
-    gap: float = 1e-8,
-    on_missing: Missing = "raise",
-) -> Decomposition:
-    """All parameters from pivots on both sides (Figure 2).
-
-        r, pi from Q;   s' from Q';   s = s' t',  t from `align` (Eq. 3)
-
-    Parameters
-    ----------
-    gap
-        Of the likelihood where EM stops; the error of s is about 100 times as large.
-    on_missing
-        What to do where either side has no pivots: raise, or keep the result with its reports.
-    """
-    left = decompose_rows(Q, m, rows)
-    right = decompose_rows(sparse.csr_array(Q).T, m, columns)
-    _judge((left.report, right.report), on_missing)
-    t = align(Q, left.posterior, right.r, gap=gap).t
-    return Decomposition(left.pi, left.r, right.r @ t.T, (left.report, right.report))
-
-
-def decompose_one_view(
-    Q: Matrix, m: int, rows: PivotSettings | None = None, *, on_missing: Missing = "raise"
-) -> Decomposition:
-    """All parameters from pivots among the rows only (remark below Theorem 2).
-
-    Parameters
-    ----------
-    on_missing
-        What to do where the rows have no pivots: raise, or keep the result with its report.
-
-    Examples
-    --------
-    >>> Q = np.array([[0.3, 0.0], [0.1, 0.3], [0.0, 0.3]])
-    >>> found = decompose_one_view(Q, 2)
-    >>> (found.r * found.pi @ found.s.T).round(12).tolist()
-    [[0.3, 0.0], [0.1, 0.3], [0.0, 0.3]]
-    """
-    left = decompose_rows(Q, m, rows)
-    _judge((left.report,), on_missing)
-    s, clipped = least_squares_columns(Q, left.posterior)
-    return Decomposition(left.pi, left.r, s, (left.report,), clipped)
-
-
-def least_squares_columns(Q: Matrix, posterior: FloatArray) -> tuple[FloatArray, float]:
-    """Second view given the states of the first, in closed form.
-
-        min over s of  sum over f of p(f) |p(. | f) - sum of q[f, h] s[., h]|^2
-        s' = (q' D q)^-1 q' Q,   D = diag(p(f))
-
-    Columns sum to 1 by themselves. Negative entries are set to zero, and columns scaled to 1 again.
-
-    Returns
-    -------
-    tuple
-        s, [d', m], and the mean negative mass of a column before it was clipped.
-
-    Cost: O(m nnz(Q) + m^3).
-    """
-    Q = _probabilities(Q)
-    p = np.asarray(Q.sum(axis=1))
-    s = columns_given_states(posterior.T @ (p[:, None] * posterior), Q.T @ posterior)
-    clipped = float(np.maximum(-s, 0.0).sum(axis=0).mean())
-    s = np.maximum(s, 0.0)
-    return s / s.sum(axis=0), clipped
+    seen = np.flatnonzero(p > 0)
+    q = np.zeros((len(p), len(anchors.rows)))
+    q[seen] = simplex_least_squares(points[anchors.rows], points[seen])
+    return PivotStates(p / p.sum() @ q, q, anchors)
 
 
 def columns_given_states(gram: FloatArray, joint: FloatArray) -> FloatArray:
-    """The closed form itself, from sums that need no matrix of all pairs of features.
+    """Second view given the states of the first, from sums that need no matrix of all pairs.
 
         s' = gram^-1 joint'
 
@@ -408,82 +233,3 @@ def columns_given_states(gram: FloatArray, joint: FloatArray) -> FloatArray:
         Sampling noise makes some entries negative.
     """
     return np.asarray(np.linalg.lstsq(gram, joint.T, rcond=1e-10)[0].T, float)
-
-
-def likely_columns(
-    Q: Matrix, posterior: FloatArray, *, gap: float = 1e-8, max_iter: int = 2000
-) -> ConditionalEM:
-    """Second view given the states of the first, of greatest likelihood (remark below Theorem 2).
-
-        max over s of  sum of Q[f, g] log sum over h of q[f, h] s[g, h]
-
-    Returns
-    -------
-    ConditionalEM
-        Its t is s, [d', m].
-
-    Cost: O(m nnz(Q)) an iteration of EM.
-    """
-    Q = _probabilities(Q)
-    d_right, m = Q.shape[1], posterior.shape[1]
-    # s[h] is a distribution over columns: t of Eq. 3 with one state for each column
-    start = np.tile(np.asarray(Q.sum(axis=0)), (m, 1))
-    one_each = sparse.eye_array(d_right, format="csr")
-    found = conditional_em(Q, posterior, one_each, start, gap=gap, max_iter=max_iter)
-    return found._replace(t=found.t.T)
-
-
-def align(
-    Q: Matrix, posterior: FloatArray, s: FloatArray, *, gap: float = 1e-8, max_iter: int = 2000
-) -> ConditionalEM:
-    """Which states of the second view are those of the first, by EM (Eq. 3).
-
-        max over t of  sum of Q[f, g] log sum over h, h' of q[f, h] t[h, h'] s[g, h']
-
-    Parameters
-    ----------
-    posterior : [d, m]
-        q, from the rows.
-    s : [d', m']
-        p(g | h'), from the columns, in their own order.
-    gap
-        Stop once the likelihood is certain to be this close to its maximum.
-
-    Returns
-    -------
-    ConditionalEM
-        t, [m, m'], rows sum to 1. A model with pivots has a permutation; estimates come close.
-
-    Cost: O(m nnz(Q)) an iteration; hundreds of iterations.
-    """
-    m, m_right = posterior.shape[1], s.shape[1]
-    start = np.full((m, m_right), 1.0 / m_right)
-    return conditional_em(_probabilities(Q), posterior, s, start, gap=gap, max_iter=max_iter)
-
-
-def reconstruction_error(Q: Matrix, found: Decomposition) -> float:
-    """Sum over all entries of |Q / sum(Q) - r diag(pi) s'|; cost O(d d' m)."""
-    Q = _probabilities(Q)
-    weighted = found.r * found.pi
-    return float(
-        sum(np.abs(Q[[f]].toarray() - weighted[f] @ found.s.T).sum() for f in range(Q.shape[0]))
-    )
-
-
-def _judge(reports: tuple[PivotReport, ...], on_missing: Missing) -> None:
-    if on_missing == "raise":
-        for report in reports:
-            require_pivots(report)
-
-
-def _probabilities(Q: Matrix) -> Matrix:
-    """Q as a sparse matrix with sum 1 and without stored zeros."""
-    Q = sparse.csr_array(Q, dtype=float)
-    total, least = float(Q.sum()), float(Q.data.min(initial=0.0))
-    if least < 0 or not 0 < total < np.inf:
-        msg = f"Q has sum {total:g} and smallest entry {least:g}; it must hold counts, or shares"
-        raise SapwoodError(msg, hint="count how often each pair of features occurs")
-    Q = Q / total
-    Q.sum_duplicates()
-    Q.eliminate_zeros()
-    return Q

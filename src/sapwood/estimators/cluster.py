@@ -13,24 +13,17 @@ from dataclasses import replace
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from sapwood.arrays import group_rows
+from sapwood.arrays import FloatArray, IntArray, group_rows
 from sapwood.corpus.treebank import TreebankLike
-from sapwood.estimators.base import TreebankEstimator, dev_trees
-from sapwood.estimators.em_steps import Stage, climb
-from sapwood.estimators.maximise import maximise, smooth
-from sapwood.estimators.pcfg import PCFG, Trainable
-from sapwood.estimators.projection import Projection, project
-from sapwood.estimators.shared_parameters import OnPlainGrammar, WithEM, WithStates
-from sapwood.estimators.training_data import TrainingData
-from sapwood.estimators.training_trees import TrainingTrees
-from sapwood.models.latent_parameters import LatentParameters
+from sapwood.estimators.base import OnPlainGrammar, TreebankEstimator, WithEM, WithStates, dev_trees
+from sapwood.estimators.em_steps import Stage, TrainingTrees, climb
+from sapwood.estimators.pcfg import Trainable, TrainingData
+from sapwood.estimators.spectral import Projection, project
 from sapwood.moments.clusters import NodeSample, cluster_counts
 from sapwood.moments.expected_counts import ExpectedCounts
+from sapwood.moments.latent_parameters import LatentParameters, maximise, smooth
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 N_ROUNDS = 20  # of k-means: states change little behind that
 SAMPLE = 20_000  # nodes of a label, about, that place its centres; all nodes are then assigned
 
@@ -54,8 +47,7 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         dev
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
-        self._check_parameters()
-        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        data = self._prepare(bank)
         projection = project(data, self.n_states, seed=self.seed)  # step 1
         trees = TrainingTrees(data)
         layout = layout_of(trees, np.minimum(trees.limit, self.n_states))
@@ -65,7 +57,7 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         settings = self.em_settings(self.seed)
         stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
         model, self.info_ = climb(data, start, stages, settings, dev_trees(dev))  # step 4
-        record = data.record("cluster", n_states=self.n_states, seed=self.seed)
+        record = {"method": "cluster", "n_states": self.n_states, "seed": self.seed, **data.sizes}
         self.model_ = replace(model, record={**record, **model.record})
         return self
 

@@ -18,13 +18,18 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.base import TreebankEstimator
-from sapwood.estimators.clock import PhaseClock
-from sapwood.estimators.parameters import ANYTHING, between, parameter, whole
-from sapwood.estimators.pcfg import PCFG, Trainable
-from sapwood.estimators.shared_parameters import OnPlainGrammar
-from sapwood.estimators.training_data import TrainingData
+from sapwood.estimators.base import (
+    ANYTHING,
+    OnPlainGrammar,
+    TreebankEstimator,
+    between,
+    parameter,
+    whole,
+)
+from sapwood.estimators.pcfg import Trainable, TrainingData
+from sapwood.estimators.spectral import PhaseClock
 from sapwood.inference.charts import right_forest
 from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.kernels.signals import undisturbed
@@ -33,7 +38,6 @@ from sapwood.models.ensemble import FeatureGrammar
 if TYPE_CHECKING:
     from sapwood.kernels.forest import Forest
 
-FloatArray = npt.NDArray[np.float64]
 TABLE_BITS = 22  # four million weights: at 2^20 collisions already cost accuracy
 FIRST_SQUARE = 1e-2  # AdaGrad's sums start here, so that first steps are not the largest
 FAMILIAR = 2  # words seen so often are features themselves
@@ -84,9 +88,8 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
 
     def fit(self, bank: Trainable) -> Self:
         """Learn the weights from a treebank."""
-        self._check_parameters()
         clock = PhaseClock()
-        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        data = self._prepare(bank)
         model = _untrained(data)
         examples = _examples(data, model)
         clock.tick("charts")
@@ -94,10 +97,10 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         weights = self._learnt(examples, len(model.feature_weights))
         clock.tick("passes")
         self.info_.seconds = clock.seconds
-        record = data.record(
-            "crf", iterations=self.info_.iterations, seed=self.seed,
-            log_likelihood=self.info_.log_likelihoods[-1],
-        )  # fmt: skip
+        record = {
+            "method": "crf", "iterations": self.info_.iterations, "seed": self.seed,
+            "log_likelihood": self.info_.log_likelihoods[-1], **data.sizes,
+        }  # fmt: skip
         self.model_ = replace(model, feature_weights=weights.astype(np.float32), record=record)
         return self
 
@@ -172,7 +175,7 @@ def _step(example: _Example, weights: FloatArray, squares: FloatArray, rate: flo
 
 
 def _untrained(data: TrainingData) -> FeatureGrammar:
-    plain, count = data.grammar, data.counts.words(data.inventory)
+    plain, count = data.grammar, data.classes.seen
     seen = {data.inventory.words[x] for x in np.flatnonzero(count >= FAMILIAR).tolist()}
     familiar = np.array([word in seen for word in plain.lexicon.words], np.bool_)
     return FeatureGrammar(plain, np.zeros(1 << TABLE_BITS, np.float32), familiar)

@@ -25,17 +25,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from sapwood.arguments import as_items
+from sapwood.arguments import as_items, as_sentence
 from sapwood.arrays import FloatArray
 from sapwood.corpus.files import expand, lines_of, open_text, source_name
-from sapwood.corpus.text import refuse_other_kinds, split_words
-from sapwood.corpus.words import STYLES, as_sentence
+from sapwood.corpus.sentences import refuse_other_kinds, split_words
+from sapwood.corpus.vocabulary import STYLES
 from sapwood.decompose.cca import cca
 from sapwood.decompose.svd import block_svd
 from sapwood.errors import SapwoodError
 from sapwood.estimators.arcs.observe import choose_vocabulary
-from sapwood.estimators.base import Estimator
-from sapwood.estimators.parameters import between, one_of, parameter, positional, whole
+from sapwood.estimators.base import Estimator, between, one_of, parameter, positional, whole
 from sapwood.execute import Engine, tree_sum
 from sapwood.models.eigenwords import Eigenwords
 from sapwood.moments.contexts import ContextCounts, WordCounts

@@ -15,12 +15,19 @@ from dataclasses import replace
 from typing import Self
 
 from sapwood.corpus.treebank import TreebankLike
-from sapwood.estimators.base import TreebankEstimator, dev_trees
-from sapwood.estimators.em_steps import Stage, climb
-from sapwood.estimators.parameters import between, one_of, parameter, whole
-from sapwood.estimators.pcfg import PCFG, Trainable
-from sapwood.estimators.shared_parameters import OnPlainGrammar, WithEM, WithStates
-from sapwood.estimators.training_trees import TrainingTrees
+from sapwood.estimators.base import (
+    OnPlainGrammar,
+    TreebankEstimator,
+    WithEM,
+    WithStates,
+    between,
+    dev_trees,
+    one_of,
+    parameter,
+    whole,
+)
+from sapwood.estimators.em_steps import Stage, TrainingTrees, climb
+from sapwood.estimators.pcfg import Trainable
 
 STARTS = ("split", "matsuzaki")
 
@@ -66,12 +73,14 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             Trees apart from the treebank; the iteration of the last level that parses them best is
             kept.
         """
-        self._check_parameters()
-        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        data = self._prepare(bank)
         start = TrainingTrees(data).plain_parameters()
         settings = self.em_settings(self.seed, merge=self.merge, tolerance=self.tolerance)
         model, self.info_ = climb(data, start, self.schedule(), settings, dev_trees(dev))
-        record = data.record("em", n_states=self.n_states, start=self.start, seed=self.seed)
+        record = {
+            "method": "em", "n_states": self.n_states, "start": self.start, "seed": self.seed,
+            **data.sizes,
+        }  # fmt: skip
         self.model_ = replace(model, record={**record, **model.record})
         return self
 

@@ -3,76 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sapwood.errors import SapwoodError
-from sapwood.estimators.shared_parameters import MAX_STATES
-from sapwood.models.latent_parameters import LatentParameters
+from sapwood.estimators.base import MAX_STATES
+from sapwood.estimators.em_steps import EMInfo, Progress
+from sapwood.moments.latent_parameters import LatentParameters
 
-IntArray = npt.NDArray[np.int64]
 CHECKPOINT = "EM checkpoint"  # the kind of file, as its header says
 _ARRAYS = ("n_states", "root", "rules", "words")
-
-
-@dataclass(frozen=True)
-class EMInfo:
-    """What happened in a training.
-
-    Attributes
-    ----------
-    log_likelihoods, states
-        Log-likelihood before every M-step, and the most states of a symbol then.
-    dev_f1
-        Pairs of the number of iterations done and the F1 then, where dev trees were given.
-    seconds
-        Wall-clock seconds of training, and of the grading on dev trees within it.
-    grading_cpu_seconds
-        Processor seconds of that grading, over all threads.
-    """
-
-    log_likelihoods: list[float] = field(default_factory=list)
-    states: list[int] = field(default_factory=list)
-    dev_f1: list[tuple[int, float]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    grading_cpu_seconds: float = 0.0
-
-    @property
-    def iterations(self) -> int:
-        """E-steps taken."""
-        return len(self.log_likelihoods)
-
-    @property
-    def best_iteration(self) -> int | None:
-        """After how many iterations dev F1 was highest, the first time; None without dev trees."""
-        return max(self.dev_f1, key=lambda pair: pair[1])[0] if self.dev_f1 else None
-
-
-@dataclass(frozen=True, eq=False)
-class Progress:
-    """Where a training stands.
-
-    Attributes
-    ----------
-    stage, iteration
-        Which stage of the schedule, and how many of its iterations are done.
-    origin
-        The state before the last split that each state comes from; empty when nothing was split.
-    best
-        The parameters with the highest dev F1 so far.
-    """
-
-    parameters: LatentParameters
-    stage: int
-    iteration: int
-    origin: IntArray
-    rng: np.random.Generator
-    info: EMInfo
-    best: LatentParameters | None = None
 
 
 def save(path: Path, progress: Progress, settings: dict[str, Any]) -> None:

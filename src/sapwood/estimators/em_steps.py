@@ -1,9 +1,18 @@
-"""Expectation maximisation from given probabilities, for every learner that ends with it."""
+"""Expectation maximisation from given probabilities, for every learner that ends with it.
+
+Notation
+--------
+    e(a, x, h)    expected count of tag a in state h with word x        q(x | a)   plain lexicon
+    P(h | a, x) = (e(a, x, h) + u P(h | a, class of x)) / (n(a, x) + u)
+    q(x | a, h) = q(x | a) P(h | a, x) / P(h | a)
+
+The plain lexicon says how probable a word is with a tag, known or not; the states only share it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter, process_time
@@ -11,22 +20,222 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
-from sapwood.estimators import em_checkpoint
-from sapwood.estimators.dev_set import DevSet
-from sapwood.estimators.em_checkpoint import EMInfo, Progress
-from sapwood.estimators.latent_lexicon import latent_grammar
-from sapwood.estimators.maximise import maximise
-from sapwood.estimators.states import matsuzaki, merge_siblings, split
-from sapwood.estimators.training_data import TrainingData
-from sapwood.estimators.training_trees import TrainingTrees
-from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.latent_parameters import LatentParameters
-from sapwood.moments.expected_counts import ExpectedCounts
+from sapwood.estimators.panel import DevSet
+from sapwood.estimators.pcfg import TrainingData
+from sapwood.execute import Placed
+from sapwood.models.latent_grammar import LatentGrammar, Lexicon
+from sapwood.moments.expected_counts import ExpectedCounts, TreeShard, merge_losses
+from sapwood.moments.latent_parameters import (
+    LatentParameters,
+    join_states,
+    matsuzaki,
+    maximise,
+    normalise,
+    sibling_pairs,
+    split,
+)
 
+NODES_PER_STATE = 20  # a label gets no more states than its count divided by this
+CLASS_STRENGTH = 5.0  # u above: pseudo-tokens of the class behind the states of each word
 FALL = 1e-7  # relative fall of the likelihood that rounding can explain
 NOT_SPLIT = np.empty(0, np.int64)
+
+
+class TrainingTrees:
+    """Trees as EM takes them: sorted for its kernels, with pairs of tag and word numbered.
+
+    Attributes
+    ----------
+    pairs : [n_pairs]
+        Rising codes `tag * n_words + word` of the pairs of tag and word.
+    symbol_of_pair : [n_pairs]
+    limit : [n_symbols]
+        The most states of a label: no more than its nodes can tell apart.
+    """
+
+    def __init__(self, data: TrainingData) -> None:
+        self.engine, self.inventory, self.counts = data.engine, data.inventory, data.counts
+        self.pairs = data.counts.pairs
+        n_words, n_phrases = len(data.inventory.words), len(data.inventory.phrases)
+        self.symbol_of_pair = n_phrases + self.pairs // n_words
+        self.limit = np.maximum(1, data.counts.symbols // NODES_PER_STATE).astype(np.int64)
+        if "sorted trees" not in data.kept:
+            data.kept["sorted trees"] = self.engine.map(TreeShard, data.shards, self.pairs)
+        self.shards: Placed = data.kept["sorted trees"]
+
+    def plain_parameters(self) -> LatentParameters:
+        """Relative frequencies, one state a symbol."""
+        counts, pair = self.counts, np.searchsorted(self.pairs, self.counts.lexical // 2)
+        return normalise(
+            LatentParameters(
+                np.ones(len(counts.symbols), np.int64), self.inventory.rules.astype(np.int64),
+                self.symbol_of_pair, counts.roots, counts.rules,
+                np.bincount(pair, counts.lexical_count, len(self.pairs)).astype(float),
+            )
+        )  # fmt: skip
+
+    def expect(self, parameters: LatentParameters) -> ExpectedCounts:
+        """The E-step over all shards."""
+        return self.engine.total(ExpectedCounts.of, self.shards, parameters)
+
+
+def merge_siblings(
+    trees: TrainingTrees, parameters: LatentParameters, origin: IntArray, fraction: float
+) -> LatentParameters:
+    """Undo the splits that gained least (Petrov et al. 2006).
+
+    Parameters
+    ----------
+    fraction
+        Of the pairs of siblings, how many become one state again.
+    """
+    counts = trees.expect(parameters)
+    weight = replace(parameters, rules=counts.rules, words=counts.words).state_totals()
+    pairs = sibling_pairs(parameters, origin)
+    start = parameters.state_start[pairs[:, 0]]
+    one, two = weight[start + pairs[:, 1]], weight[start + pairs[:, 2]]
+    share = one / np.maximum(one + two, 1e-300)
+    losses = trees.engine.total(merge_losses, trees.shards, parameters, pairs, share)
+    chosen = pairs[np.argsort(losses, kind="stable")[: int(fraction * len(pairs))]]
+    # siblings stand side by side, so a state's new number is how many states before it stay
+    stays = np.ones(int(parameters.state_start[-1]), np.int64)
+    stays[parameters.state_start[chosen[:, 0]] + chosen[:, 2]] = 0
+    joined = [np.cumsum(part) - 1 for part in np.split(stays, parameters.state_start[1:-1])]
+    return join_states(parameters, joined, weight)
+
+
+def latent_grammar(
+    data: TrainingData,
+    pairs: IntArray,
+    parameters: LatentParameters,
+    counts: ExpectedCounts,
+    record: dict[str, Any],
+) -> LatentGrammar:
+    """Make a grammar of estimated probabilities, with the lexicon of the plain grammar behind it.
+
+    Parameters
+    ----------
+    pairs
+        Codes `tag * n_words + word` of the pairs in `parameters.words`.
+    counts
+        Expected counts under the parameters.
+    """
+    plain = data.grammar
+    sizes = np.diff(parameters.rule_start)
+    return LatentGrammar(
+        plain.phrases, plain.tags, parameters.n_states, parameters.root, plain.rules,
+        parameters.rules[np.repeat(data.counts.rules > 0, sizes)],
+        _lexicon(data, pairs, parameters, counts), plain.coarse, plain.transform, record=record,
+    )  # fmt: skip
+
+
+def _lexicon(
+    data: TrainingData, pairs: IntArray, parameters: LatentParameters, counts: ExpectedCounts
+) -> Lexicon:
+    lexicon, n_phrases = data.grammar.lexicon, data.grammar.n_phrases
+    m = int(parameters.n_states.max())
+    tag, word = np.divmod(pairs, len(data.inventory.words))
+    expected = np.zeros((len(pairs), m))  # zeros behind the states of each tag
+    expected[np.arange(m) < parameters.n_states[n_phrases + tag][:, None]] = counts.words
+    states = _state_shares(data, expected, tag, word)
+    entry_tag = lexicon.entry_tag.astype(np.int64)
+    joint = states * lexicon.weights[:, None]
+    per_tag = np.zeros((len(data.grammar.tags), m))
+    np.add.at(per_tag, entry_tag, joint)
+    joint /= np.where(per_tag > 0, per_tag, 1.0)[entry_tag]
+    sizes = parameters.n_states[n_phrases + entry_tag]
+    kept = np.arange(m) < sizes[:, None]
+    return replace(lexicon, weights=joint[kept], weight_start=starts_of(sizes))
+
+
+def _state_shares(
+    data: TrainingData, expected: FloatArray, tag: IntArray, word: IntArray
+) -> FloatArray:
+    """P(h | a, x) for every entry of the lexicon, shape [n_entries, m]."""
+    classes, lexicon = data.classes, data.grammar.lexicon
+    n_entries, m = len(lexicon.entry_tag), expected.shape[1]
+    by_tag = np.zeros((len(data.grammar.tags), m))
+    np.add.at(by_tag, tag, expected)
+    prior = by_tag / np.maximum(by_tag.sum(axis=1, keepdims=True), 1e-300)
+    entry_tag = lexicon.entry_tag.astype(np.int64)
+
+    def shares(rows: IntArray, behind: FloatArray) -> FloatArray:
+        """Expected states of the pairs that fall into each entry, over a prior."""
+        entry = lexicon.find_entries(rows, tag)
+        total = np.zeros((n_entries, m))
+        np.add.at(total, entry[entry >= 0], expected[entry >= 0])
+        n = total.sum(axis=1, keepdims=True)
+        return np.asarray((total + CLASS_STRENGTH * behind) / (n + CLASS_STRENGTH))
+
+    class_row = classes.class_of_word[0]
+    of_class = shares(class_row[word], prior[entry_tag])
+    entry_row = lexicon.entry_row
+    own_class = np.full(lexicon.n_rows, -1)  # the class behind each rare word's row
+    rare = (classes.own_row >= 0) & (class_row >= 0)
+    own_class[classes.own_row[rare]] = class_row[rare]
+    behind_entry = lexicon.find_entries(own_class[entry_row], entry_tag)
+    behind = np.where((behind_entry >= 0)[:, None], of_class[behind_entry], prior[entry_tag])
+    is_class = (entry_row >= len(lexicon.words))[:, None]
+    return np.where(is_class, of_class, shares(classes.own_row[word], behind))
+
+
+@dataclass(frozen=True)
+class EMInfo:
+    """What happened in a training.
+
+    Attributes
+    ----------
+    log_likelihoods, states
+        Log-likelihood before every M-step, and the most states of a symbol then.
+    dev_f1
+        Pairs of the number of iterations done and the F1 then, where dev trees were given.
+    seconds
+        Wall-clock seconds of training, and of the grading on dev trees within it.
+    grading_cpu_seconds
+        Processor seconds of that grading, over all threads.
+    """
+
+    log_likelihoods: list[float] = field(default_factory=list)
+    states: list[int] = field(default_factory=list)
+    dev_f1: list[tuple[int, float]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    grading_cpu_seconds: float = 0.0
+
+    @property
+    def iterations(self) -> int:
+        """E-steps taken."""
+        return len(self.log_likelihoods)
+
+    @property
+    def best_iteration(self) -> int | None:
+        """After how many iterations dev F1 was highest, the first time; None without dev trees."""
+        return max(self.dev_f1, key=lambda pair: pair[1])[0] if self.dev_f1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Where a training stands.
+
+    Attributes
+    ----------
+    stage, iteration
+        Which stage of the schedule, and how many of its iterations are done.
+    origin
+        The state before the last split that each state comes from; empty when nothing was split.
+    best
+        The parameters with the highest dev F1 so far.
+    """
+
+    parameters: LatentParameters
+    stage: int
+    iteration: int
+    origin: IntArray
+    rng: np.random.Generator
+    info: EMInfo
+    best: LatentParameters | None = None
 
 
 class Stage(NamedTuple):
@@ -270,11 +479,15 @@ class _Saved:
 
     def resume(self) -> Progress | None:
         """Where a training stopped that had all in common with this one."""
+        from sapwood.estimators import em_checkpoint
+
         if self.path is None:
             return None
         plain = self.trees.plain_parameters()
         return em_checkpoint.resume(self.path, plain, self.schedule, self.fingerprint)
 
     def save(self, now: Progress) -> None:
+        from sapwood.estimators import em_checkpoint
+
         if self.path is not None:
             em_checkpoint.save(self.path, now, self.fingerprint)

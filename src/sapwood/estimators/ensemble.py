@@ -12,26 +12,33 @@ from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.arrays import FloatArray
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators.base import TreebankEstimator, dev_trees
-from sapwood.estimators.budget import SAFETY, Clock
-from sapwood.estimators.candidates import PLAN, Candidate, estimator_of
-from sapwood.estimators.dev_set import Grades, cleaned, grade, pruned_by
-from sapwood.estimators.panel import Panel
-from sapwood.estimators.parameters import ANYTHING, parameter
-from sapwood.estimators.pcfg import PCFG
-from sapwood.estimators.shared_parameters import OnPlainGrammar, WithinBudget
-from sapwood.estimators.training_data import TrainingData
+from sapwood.estimators.base import (
+    ANYTHING,
+    OnPlainGrammar,
+    TreebankEstimator,
+    WithinBudget,
+    dev_trees,
+    parameter,
+)
+from sapwood.estimators.em import EMLPCFG
+from sapwood.estimators.em_steps import NODES_PER_STATE
+from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
+from sapwood.estimators.pcfg import PCFG, TrainingData
+from sapwood.estimators.registry import METHODS, methods_of
+from sapwood.execute import resolve_jobs
 from sapwood.models.ensemble import Ensemble, FeatureGrammar, Member, grammar_of
 
-FloatArray = npt.NDArray[np.float64]
+SPARE = 0.02  # of a budget, for what nobody foresees
+SAFETY = 1.2  # what is expected is mostly a little less than what comes: other things run too
+PIVOT_FACTOR = 3.0  # the convex EM of every rule, beside the features that others have too
 N_WARM = 20  # trees that are learnt and parsed before the clock of a budget starts
 MOST_DEV = 500  # dev sentences that choose: more only take longer
 LEAST_DEV, N_PROBE = 50, 20  # that choose even where time is short; that are charted to find out
@@ -42,6 +49,153 @@ SHARPNESS = 1.15  # of a mix that no dev trees calibrate
 MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
 TUNED_GAIN = 0.1  # F1 that tuned weights must win over equal ones: less is noise
+
+
+class Clock:
+    """How much time is left, and how long candidates will take.
+
+    First guesses are rates of one core measured on the Penn Treebank sample. Every training that
+    ends corrects them for its kind, and for kinds that were not tried yet: the machine may be
+    slower, or busy.
+
+    Parameters
+    ----------
+    budget
+        Seconds; None for no limit.
+    spent
+        Seconds of them that are gone already.
+    """
+
+    def __init__(
+        self, budget: float | None, data: TrainingData, jobs: int, *, spent: float = 0.0
+    ) -> None:
+        self.budget = np.inf if budget is None else budget
+        self.ends = perf_counter() + (1.0 - SPARE) * self.budget - spent
+        self.jobs = resolve_jobs(jobs)
+        counts = data.counts
+        self.n_nodes = float(counts.symbols.sum())
+        self.rule_count, self.rules = counts.rules, data.inventory.rules
+        self.limit = np.maximum(1, counts.symbols // NODES_PER_STATE)
+        self.factor: dict[str, float] = {}
+        self.last_factor = 1.0
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return self.ends - perf_counter()
+
+    def expected(self, candidate: Candidate) -> float:
+        """Seconds that a candidate will take, if nothing holds it up."""
+        return self._guess(candidate) * self.factor.get(candidate.method, self.last_factor)
+
+    def learn(self, candidate: Candidate, seconds: float) -> None:
+        """Note how long a candidate has taken."""
+        self.last_factor = seconds / self._guess(candidate)
+        self.factor[candidate.method] = self.last_factor
+
+    def _guess(self, candidate: Candidate) -> float:
+        if candidate.method == "crf":
+            return 1e-4 * self.n_nodes / (1 + (self.jobs - 1) / 2)  # only the charts are shared
+        passes = 2e-6 * self.n_nodes * (4 + candidate.states / 4)  # features, projection, tensors
+        if candidate.method.startswith("pivot"):
+            passes *= PIVOT_FACTOR
+        if candidate.method == "pivot-em":
+            n = METHODS[candidate.method].usual["iterations"]
+            passes += n * self._iteration(candidate.states)
+        if candidate.method == "em":
+            stages = EMLPCFG(candidate.states).schedule()
+            passes = sum(stage.iterations * self._iteration(stage.states) for stage in stages)
+        return passes / self.jobs
+
+    def _iteration(self, m: int) -> float:
+        """Seconds of one EM iteration: products over nodes, and passes over the tensors."""
+        states = np.minimum(self.limit, m)[self.rules].prod(axis=1)
+        return float(6e-10 * (self.rule_count @ states) + 4e-9 * states.sum() + 2e-7 * self.n_nodes)
+
+
+class Candidate(NamedTuple):
+    """A grammar that may become a member.
+
+    Attributes
+    ----------
+    method
+        One of those of `sapwood train`, but neither `pcfg` nor `best`.
+    states
+        Hidden states of a label; without meaning for `crf`.
+    binarise, horizontal
+        How its trees are made binary; None for the treebank's own way.
+    seed
+        Added to that of the ensemble.
+    """
+
+    method: str
+    states: int = 1
+    binarise: str | None = None
+    horizontal: int | None = None
+    seed: int = 0
+
+    @property
+    def way(self) -> tuple[str | None, int | None]:
+        """How its trees are made binary: those with the same way share their charts."""
+        return self.binarise, self.horizontal
+
+    @property
+    def has_states(self) -> bool:
+        """Whether its method has any hidden states."""
+        return self.method not in METHODS or METHODS[self.method].has_states
+
+    def __str__(self) -> str:
+        parts = [f"{self.method} {self.states}" if self.has_states else self.method]
+        parts += [self.binarise] if self.binarise else []
+        parts += [f"h{self.horizontal}"] if self.horizontal is not None else []
+        return " ".join(parts + ([f"seed {self.seed}"] if self.seed else []))
+
+
+# Kinds before seeds, and other ways to make trees binary before more of the same; the order is that
+# in which members were chosen most often on dev trees.
+PLAN = (
+    Candidate("spectral", 16),
+    Candidate("em", 16),
+    Candidate("crf"),
+    Candidate("cluster", 16),
+    Candidate("em", 16, "right"),
+    Candidate("em", 16, None, 0, 1),
+    Candidate("cluster", 16, "left"),
+    Candidate("em", 8),
+    Candidate("cluster", 16, None, 0),
+    Candidate("spectral", 16, "right"),
+    Candidate("cluster", 16, "right"),
+    Candidate("em", 16, "left"),
+    Candidate("pivot", 16),
+    Candidate("crf", 1, "right"),
+    Candidate("em", 24, "right", None, 2),
+)
+
+
+def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs: int = 1) -> Any:
+    """The estimator that a candidate stands for.
+
+    Parameters
+    ----------
+    plain
+        The estimator of the plain grammar behind it; the candidate's way to make trees binary
+        comes on top.
+    seed
+        The candidate's own is added to it.
+    """
+    kinds = {  # one grammar each, on top of a plain one
+        name: method
+        for name, method in methods_of("trees").items()
+        if method.has("plain") and not method.has_candidates
+    }
+    if c.method not in kinds:
+        msg = f"{c.method!r} is no kind of candidate; there are: {', '.join(kinds)}"
+        raise SapwoodError(msg)
+    behind = PCFG(**(plain or PCFG()).get_params())
+    ways = {"binarise": c.binarise, "horizontal": c.horizontal}
+    behind.set_params(**{name: way for name, way in ways.items() if way is not None})
+    values = {"n_states": c.states, "plain": behind, "seed": seed + c.seed, "n_jobs": n_jobs}
+    return kinds[c.method].make(**kinds[c.method].pick(values))
 
 
 @dataclass

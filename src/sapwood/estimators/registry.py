@@ -12,12 +12,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from sapwood.estimators.shared_parameters import WithinBudget, WithStates
+from sapwood.estimators.base import WithinBudget, WithStates
 
 if TYPE_CHECKING:
-    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
+    from sapwood.corpus.treebank import StoredTreebank, Treebank
     from sapwood.estimators.base import Estimator
     from sapwood.estimators.ensemble import Trial
     from sapwood.execute import Engine
@@ -86,8 +85,7 @@ class Settings:
 
     def values_for(self, method: Method) -> dict[str, Any]:
         """Values of those of a method's parameters that are set here."""
-        from sapwood.estimators.lexicon import LexiconSettings
-        from sapwood.estimators.pcfg import PCFG
+        from sapwood.estimators.pcfg import PCFG, LexiconSettings
 
         lexicon = LexiconSettings(rare_count=self.rare_count, style=self.signatures)
         values: dict[str, Any] = {

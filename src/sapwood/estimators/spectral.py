@@ -1,5 +1,7 @@
 """`SpectralLPCFG`: latent-variable PCFGs by singular value decomposition (SPECTRAL, Figure 7).
 
+`project`, its step 0, is also what cluster and pivot learning begin with.
+
 Notation
 --------
     phi, psi   inside and outside features of a node         M(a)     nodes with label a
@@ -9,34 +11,217 @@ Notation
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from sapwood.arrays import group_rows, starts_of
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.decompose.observable import (
-    LabelMeans,
-    RuleSums,
-    factored_tensor,
-    is_small,
-    whole_tensor,
+    NodeMeans,
+    RuleLayout,
+    rule_tensors,
 )
-from sapwood.estimators.base import TreebankEstimator
-from sapwood.estimators.clock import PhaseClock
-from sapwood.estimators.parameters import ANYTHING, FLAG, at_least, between, parameter
-from sapwood.estimators.pcfg import PCFG, Trainable
-from sapwood.estimators.projection import FeatureSettings, Templates, project
-from sapwood.estimators.shared_parameters import OnPlainGrammar, WithStates
-from sapwood.estimators.training_data import TrainingData
+from sapwood.decompose.svd import BlockSVD, block_svd
+from sapwood.errors import SapwoodError
+from sapwood.estimators.base import (
+    ANYTHING,
+    FLAG,
+    OnPlainGrammar,
+    TreebankEstimator,
+    WithStates,
+    at_least,
+    between,
+    parameter,
+)
+from sapwood.estimators.pcfg import Trainable, TrainingData
+from sapwood.execute import Placed
+from sapwood.features.templates import INSIDE, OUTSIDE, Template
 from sapwood.models.latent_grammar import LatentGrammar, Lexicon
-from sapwood.moments.projected_sums import ProjectedSums, RuleLayout
+from sapwood.moments.projected import (
+    CrossCovariance,
+    FeatureCounts,
+    FeatureRows,
+    FeatureSpace,
+    NodeKeys,
+    ProjectedSums,
+    SingularVectors,
+)
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+Templates = Sequence[str | Template] | None
+FEW, ENOUGH = 10, 100  # nodes of a label: one state up to FEW, all states from ENOUGH on
+LEAST_VALUE = 0.01  # singular values below carry noise
 SPECTRUM_LABELS = 40  # whose singular values are kept with the model
+
+
+class PhaseClock:
+    """Wall time between ticks."""
+
+    def __init__(self) -> None:
+        self.last = perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def tick(self, phase: str) -> None:
+        """The phase that ends now."""
+        now = perf_counter()
+        self.seconds[phase] = round(now - self.last, 3)
+        self.last = now
+
+
+class FeatureSettings(NamedTuple):
+    """Which features nodes have, and their scales.
+
+    Attributes
+    ----------
+    inside, outside
+        Templates.
+    scaled
+        Whether features are scaled by sqrt(M / (count + kappa)).
+    kappa
+        Shrinks the scale of rare features.
+    """
+
+    inside: tuple[Template, ...] = tuple(INSIDE.values())
+    outside: tuple[Template, ...] = tuple(OUTSIDE.values())
+    scaled: bool = True
+    kappa: float = 5.0
+
+    @classmethod
+    def of(cls, inside: Templates, outside: Templates, scaled: bool, kappa: float) -> Self:
+        """From names of templates, or templates; None takes all."""
+        return cls(_chosen(inside, INSIDE), _chosen(outside, OUTSIDE), scaled, kappa)
+
+
+def _chosen(wanted: Templates, known: dict[str, Template]) -> tuple[Template, ...]:
+    if wanted is None:
+        return tuple(known.values())
+    chosen = [known.get(item) if isinstance(item, str) else item for item in wanted]
+    missing = [item for item, found in zip(wanted, chosen, strict=True) if found is None]
+    if missing or not chosen:
+        msg = f"no feature template {missing[0]!r}" if missing else "no feature template was given"
+        raise SapwoodError(msg, hint=f"templates on this side: {', '.join(known)}")
+    return tuple(template for template in chosen if template is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of all nodes.
+
+    Attributes
+    ----------
+    inside, outside
+        Their numbers and scales.
+    rows
+        `FeatureRows` of every shard, where the shards are.
+    """
+
+    inside: FeatureSpace
+    outside: FeatureSpace
+    rows: Placed
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A treebank seen through its singular vectors.
+
+    Attributes
+    ----------
+    features
+        Of all nodes.
+    vectors
+        Which make y and z of them.
+    m : [n_symbols]
+        States of each label.
+    singular_values : [n_symbols, n_states]
+    """
+
+    features: Features
+    vectors: SingularVectors
+    m: IntArray
+    singular_values: FloatArray
+
+
+def project(
+    data: TrainingData,
+    n_states: int,
+    settings: FeatureSettings | None = None,
+    *,
+    seed: int = 0,
+    clock: PhaseClock | None = None,
+) -> Projection:
+    """Step 0 of Figure 7 for all labels at once; shared by all who ask for the same.
+
+    Parameters
+    ----------
+    seed
+        Of the random projection.
+    """
+    settings, clock = settings or FeatureSettings(), clock or PhaseClock()
+    if settings not in data.kept:
+        data.kept[settings] = _features(data, settings)
+    features: Features = data.kept[settings]
+    clock.tick("features")
+    key = settings, n_states, seed
+    if key not in data.kept:
+        svd = _decompose(data, features, n_states, seed)
+        values = svd.s if settings.scaled else _relative(svd.s)
+        m = states_by_label(values, data.counts.symbols, n_states)
+        weights = (features.inside.weight, features.outside.weight)
+        vectors = SingularVectors(*weights, svd.U, svd.V, m)
+        data.kept[key] = Projection(features, vectors, m, svd.s)
+    clock.tick("svd")
+    projection: Projection = data.kept[key]
+    return projection
+
+
+def _features(data: TrainingData, settings: FeatureSettings) -> Features:
+    """Count features, number them, and give every node its numbers."""
+    engine, n_inside = data.engine, len(settings.inside)
+    templates = settings.inside + settings.outside
+    nodes = engine.map(NodeKeys.of, data.shards, templates, data.classes.row_of_word)
+    counts: FeatureCounts = engine.total(attrgetter("counts"), nodes)
+    inside, outside = (
+        FeatureSpace.build(
+            templates[side], counts.keys[side], counts.counts[side], data.counts.symbols,
+            settings.kappa, scaled=settings.scaled,
+        )
+        for side in (slice(n_inside), slice(n_inside, None))
+    )  # fmt: skip
+    rows = engine.map(FeatureRows.of, nodes, inside, outside, data.classes, data.grammar.lexicon)
+    return Features(inside, outside, rows)
+
+
+def _decompose(data: TrainingData, features: Features, n_states: int, seed: int) -> BlockSVD:
+    """Singular vectors of Omega^a (Figure 8): products are sums over shards."""
+    sides = features.inside, features.outside
+    omega = CrossCovariance(*(side.weight for side in sides))
+    per_node = 1.0 / np.maximum(data.counts.symbols, 1.0)  # Omega is a mean over M(a) nodes
+    shares = [np.repeat(per_node, np.diff(side.start))[:, None] for side in sides]
+
+    def times(side: int, X: FloatArray) -> FloatArray:  # noqa: N803
+        return data.engine.total(omega.times, features.rows, X, side) * shares[side]
+
+    return block_svd(
+        partial(times, 0), partial(times, 1), sides[0].start, sides[1].start, n_states,
+        rng=np.random.default_rng(seed),
+    )  # fmt: skip
+
+
+def _relative(values: FloatArray) -> FloatArray:
+    """Singular values over each label's largest: unscaled ones have no common unit."""
+    return np.asarray(values / np.maximum(values[:, :1], 1e-300))
+
+
+def states_by_label(values: FloatArray, count: FloatArray, m: int) -> IntArray:
+    """States per label: 1 up to 10 nodes, m from 100 on, linear between; no tiny singular value."""
+    share = np.clip((count - FEW) / (ENOUGH - FEW), 0.0, 1.0)
+    by_count = 1 + np.floor(share * (m - 1)).astype(np.int64)
+    by_value = (values > LEAST_VALUE).sum(axis=1)
+    return np.asarray(np.maximum(1, np.minimum(by_count, by_value)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +281,8 @@ class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
 
     def fit(self, bank: Trainable) -> Self:
         """Learn the grammar of a treebank: Figure 7, step by step."""
-        self._check_parameters()
         clock = PhaseClock()
-        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        data = self._prepare(bank)
         clock.tick("plain grammar")
         settings = FeatureSettings.of(
             self.inside_features, self.outside_features, self.scaled, self.kappa
@@ -109,32 +293,31 @@ class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
             ProjectedSums.of, projection.features.rows, projection.vectors, layout
         )
         clock.tick("moments")
-        record = data.record("spectral", n_states=self.n_states, seed=self.seed)
-        record |= {"spectrum": _spectrum(data, projection.singular_values)}
+        record = {
+            "method": "spectral", "n_states": self.n_states, "seed": self.seed, **data.sizes,
+            "spectrum": _spectrum(data, projection.singular_values),
+        }  # fmt: skip
         self.model_ = grammar_of(  # step 3
             data, projection.m, layout, sums, self.shrinkage, self.word_trust, record
         )
         clock.tick("tensors")
-        inside, outside = projection.features.inside, projection.features.outside
-        self.info_ = SpectralInfo(
-            projection.singular_values, inside.n_features, outside.n_features, clock.seconds
-        )
+        n_inside, n_outside = len(projection.vectors.U), len(projection.vectors.V)
+        self.info_ = SpectralInfo(projection.singular_values, n_inside, n_outside, clock.seconds)
         return self
 
 
 def _spectrum(data: TrainingData, values: FloatArray) -> dict[str, list[float]]:
     """Singular values of the commonest labels, short enough for the header of a model file."""
     common = np.argsort(-data.counts.symbols, kind="stable")[:SPECTRUM_LABELS].tolist()
-    symbols = data.inventory.symbols
+    symbols = data.inventory.phrases + data.inventory.tags
     rounded = np.round(values, 4)
     return {str(symbols[a]): rounded[a][rounded[a] > 0].tolist() for a in common}
 
 
 def rule_layout(data: TrainingData, m: IntArray, shrinkage: float) -> RuleLayout:
     """Which rules keep their instances: those whose tensors will be factors of them."""
-    rules = data.inventory.rules.astype(np.int64)
-    keeps = is_small(data.counts.rules.astype(np.int64), m[rules], shrinkage)
-    return RuleLayout.of(rules, m, keeps, len(data.grammar.lexicon.entry_tag))
+    rules, count = data.inventory.rules.astype(np.int64), data.counts.rules.astype(np.int64)
+    return RuleLayout.of(rules, count, m, shrinkage, len(data.grammar.lexicon.entry_tag))
 
 
 def grammar_of(
@@ -150,8 +333,15 @@ def grammar_of(
     plain = data.grammar
     if (m == 1).all():  # one state is no state: relative frequencies are the best estimate
         return replace(plain, record=record)
-    means = NodeMeans.of(sums, data.counts.symbols)
-    rank, weights = _rules(data, m, layout, sums, means, shrinkage)
+    n = np.maximum(data.counts.symbols, 1.0)[:, None]
+    sigma = sums.yz / n
+    sigma = np.where(np.abs(sigma) > 0, sigma, 1.0)
+    means = NodeMeans(sigma, sums.y / n, sums.z / n / sigma)
+    kept = sums.instances
+    rank, weights = rule_tensors(
+        layout, m, sums.rules, (kept.rule, kept.z, kept.y, kept.w), means,
+        data.counts.symbols, shrinkage,
+    )  # fmt: skip
     root = (sums.root / data.n_trees)[np.arange(sums.root.shape[1]) < m[:, None]]
     return LatentGrammar(
         plain.phrases, plain.tags, m, root, plain.rules, weights,
@@ -160,76 +350,16 @@ def grammar_of(
     )  # fmt: skip
 
 
-class NodeMeans(NamedTuple):
-    """Means over the nodes of each label, [n_symbols, m].
-
-    Attributes
-    ----------
-    sigma
-        The diagonal of Sigma^a = E[y z' | a], up to the accuracy of the SVD; 1 where it is 0.
-    y, z
-        Of y, and of z / sigma.
-    """
-
-    sigma: FloatArray
-    y: FloatArray
-    z: FloatArray
-
-    @classmethod
-    def of(cls, sums: ProjectedSums, count: FloatArray) -> NodeMeans:
-        """From sums over so many nodes."""
-        n = np.maximum(count, 1.0)[:, None]
-        sigma = sums.yz / n
-        sigma = np.where(np.abs(sigma) > 0, sigma, 1.0)
-        return cls(sigma, sums.y / n, sums.z / n / sigma)
-
-
-def _rules(
-    data: TrainingData,
-    m: IntArray,
-    layout: RuleLayout,
-    sums: ProjectedSums,
-    means: NodeMeans,
-    shrinkage: float,
-) -> tuple[IntArray, FloatArray]:
-    """C[a -> b c] = n(r) / M(a) * E, rule by rule."""
-    ranks, parts = [], [np.zeros(0)]
-    count, instances = data.counts.rules, sums.instances
-    groups = group_rows(instances.rule, len(layout.rules))
-    # a part of a treebank shares the inventory of the whole; the grammar has the rules seen
-    for r in np.flatnonzero(count).tolist():
-        a, b, c = layout.rules[r].tolist()
-        i, j, k = m[[a, b, c]].tolist()
-        share = count[r] / data.counts.symbols[a]
-        sigma, label = (
-            means.sigma[a, :i],
-            LabelMeans(means.z[a, :i], means.y[b, :j], means.y[c, :k]),
-        )
-        if layout.keeps[r]:
-            at = groups[r]
-            z, y, w = instances.z[at, :i], instances.y[at, :j], instances.w[at, :k]
-            label = label._replace(z=label.z * share)
-            tensor = factored_tensor(z / sigma * share, y, w, label, shrinkage)
-        else:
-            flat = sums.rules[layout.start[r] : layout.start[r + 1]]
-            rule = RuleSums.from_flat(flat, i, j, k).divide_outside(sigma)
-            tensor = whole_tensor(rule, int(count[r]), label, shrinkage)
-            tensor = tensor._replace(numbers=tensor.numbers * share)
-        ranks.append(tensor.rank)
-        parts.append(tensor.numbers)
-    return np.array(ranks, dtype=np.int64), np.concatenate(parts)
-
-
 def _lexicon(
     plain: LatentGrammar, m: IntArray, sums: ProjectedSums, means: NodeMeans, word_trust: float
 ) -> Lexicon:
     """c_inf[a -> x] = q(x | a) * mean z over a -> x, mixed with the mean z of a."""
     lexicon = plain.lexicon
-    symbol = plain.n_phrases + lexicon.entry_tag.astype(np.int64)
+    symbol = len(plain.phrases) + lexicon.entry_tag.astype(np.int64)
     seen = sums.entry_count[:, None]
     own = sums.entry / np.maximum(seen, 1.0) / means.sigma[symbol]
     trust = np.where(seen > 0, word_trust, 0.0)
     vectors = trust * own + (1 - trust) * means.z[symbol]
     kept = np.arange(vectors.shape[1]) < m[symbol][:, None]
     weights = (vectors * lexicon.weights[:, None])[kept]
-    return replace(lexicon, weights=weights, weight_start=starts_of(m[symbol]))
+    return replace(lexicon, weights=weights, weight_start=np.append(0, np.cumsum(m[symbol])))

@@ -1,33 +1,336 @@
-"""What unmixing estimators share: counted sentences, proper tables, diagnostics, refinement."""
+"""Models with hidden trees from plain sentences, in closed form: PCFG-IE and DEP-IES.
+
+`UnmixPCFGIE` (IDENT, section 5.2)
+----------------------------------
+    pi, T, O    root, child and word tables of the PCFG-IE          [k], [k, k], [d, k]
+    A = O T     word below a parent of some state                   [d, k]
+    mu_123(eta) = E[x_1 (x) x_2 (eta . x_3)] for sentences of three words; mu_132, mu_231 likewise
+    Psi(eta)    = A diag(pi) T' diag(A' eta) A' = mu_123(eta) + mu_132(eta) - mu_231(eta)
+
+1. Unmix Psi(1), and Psi(tau) for random directions tau.
+2. DECOMPOSE(Psi(1)', Psi(tau)') gives the columns of A, which sum to 1.
+3. pi = A+ Psi(1) 1;  T = A+ Psi(1)' (A+)' diag(pi)^-1;  O = A T^-1.
+4. Refine with sentences of all lengths, if wanted.
+
+Left and right children are drawn alike, so that mu_132(eta) + mu_231(eta) - mu_123(eta), which is
+Psi(eta)', is a second estimate; their mean is taken.
+
+`UnmixDEPIES` (IDENT, section 5.3)
+----------------------------------
+    pi, A     words, and argument given its head; A pi = pi          [d], [d, d]
+    D         diag(pi)
+    mu_1      E[x] = pi, at every position of every length
+    mu_12, mu_13   E[x_1 (x) x_2], E[x_1 (x) x_3] for sentences of three words
+    mu~_12    E[x_1 (x) x_2] for sentences of two words, (D A' + A D) / 2
+
+1. A A + A = [7 (mu_13 - mu_12) + 2 mu~_12] D^-1.
+2. Each eigenvalue lam of A is one of two roots of lam^2 + lam = c; the choice that fits mu_12,
+   mu_13 and mu~_12 best is taken, conjugate pairs together.
+3. Both margins of A D, argument and head, are pi, which all words of all sentences count: A D is
+   scaled to have them.
+4. Refine with sentences of all lengths, if wanted.
+
+Trees are counted alike from both ends, so that pairs (i, j) and (n + 1 - j, n + 1 - i) are
+transposes: their mean is taken.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sapwood.arguments import as_items
+from sapwood.arguments import as_items, as_sentence
 from sapwood.arrays import FloatArray
-from sapwood.corpus.words import as_sentence
+from sapwood.decompose.diagonalise import Roots, decompose, stochastic_root
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
-from sapwood.estimators.moment_fit import fit_moments
-from sapwood.estimators.uniform_em import FLOOR, em, smooth
-from sapwood.estimators.uniform_families import uniform_family
+from sapwood.estimators.base import OfHiddenTrees, maybe, parameter, positional, whole
+from sapwood.estimators.uniform import (
+    DEP_IES,
+    FLOOR,
+    PCFG_IE,
+    em,
+    fit_moments,
+    smooth,
+    uniform_family,
+)
 from sapwood.identify.check import check, remedy
 from sapwood.identify.families import family_of, moments
 from sapwood.models.uniform_trees import UniformTreeModel
-from sapwood.moments.sentence_counts import SentenceCounts
-from sapwood.moments.uniform_counts import UniformCounts
+from sapwood.moments.sentence_counts import SentenceCounts, UniformCounts
 
+MOST_WORDS_PCFG_IE = 2000  # matrices are words x words
+Contract = Callable[[FloatArray], FloatArray]
+TINY = 1e-13
+MOST_ROUNDS = 1000  # of balancing; 20 do, mostly
+MOST_WORDS_DEP_IES = 300  # every eigenvalue of words x words has a root to choose
+# Roots nearer than that move with the square root of the noise, not with its slope.
+NEAR_ROOTS = 1e-2
 # Relative error of the eigenvectors, to first order, above which they mean little.
 UNSURE = 0.3
 LARGEST_REPORT = 8  # states of the report on a pcfg: a second, and more states look the same
 CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
+
+
+class UnmixPCFGIE(OfHiddenTrees):
+    """PCFG-IE from sentences, without trees.
+
+    Attributes
+    ----------
+    model_ : UniformTreeModel
+        States in falling order of their probability at the root.
+    info_ : UnmixInfo
+    """
+
+    n_states: int = positional(
+        default=2,
+        domain=whole(1),
+        words="Hidden states; at most as many as there are words.",
+        kw_only=False,
+    )
+    n_draws: int = parameter(
+        20, whole(1), "Random directions tried; the one with the widest eigengap is kept."
+    )
+    seed: int = parameter(0, maybe(whole(0)), "Of the directions.")
+
+    def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
+        """Learn from sentences, each a list of words; three words are needed in some of them."""
+        self._check_parameters()
+        vocabulary, counts = count_sentences(sentences, MOST_WORDS_PCFG_IE)
+        self._check_words(len(vocabulary))
+        PCFG_IE.require_lengths(counts)
+        return self.fit_counts(counts, vocabulary)
+
+    def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
+        """Learn from sentences that are counted already."""
+        self._check_parameters()
+        names = tuple(vocabulary or map(str, range(counts.n_words)))
+        info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
+        tables = self._unmix(lambda eta: psi_of_counts(counts, eta), counts.n_words, info)
+        check_conditioning(info, counts.n_sentences(3))
+        start = UniformTreeModel(PCFG_IE.name, names, tables)
+        self.model_ = _sort_states(refine(start, counts, info, self.get_params()))
+        check_fit(info, self.model_, counts)
+        self.info_ = info
+        return self
+
+    def fit_moments(self, mu_123: FloatArray, vocabulary: Sequence[str] | None = None) -> Self:
+        """Learn from the exact joint distribution of the words of three-word sentences.
+
+        Parameters
+        ----------
+        mu_123 : [d, d, d]
+            P(x_1, x_2, x_3).
+        """
+        self._check_parameters()
+        d = len(mu_123)
+        self._check_words(d)
+        self.info_ = UnmixInfo({3: np.inf})
+        tables = self._unmix(lambda eta: psi_of_tensor(mu_123, eta), d, self.info_)
+        names = tuple(vocabulary or map(str, range(d)))
+        self.model_ = _sort_states(UniformTreeModel(PCFG_IE.name, names, tables))
+        return self
+
+    def _check_words(self, n_words: int) -> None:
+        if self.n_states > n_words:
+            msg = f"{self.n_states} states, but only {n_words} types of words"
+            raise SapwoodError(msg, hint=f"ask for at most {n_words} states")
+
+    def _unmix(self, psi: Contract, d: int, info: UnmixInfo) -> dict[str, FloatArray]:
+        rng = np.random.default_rng(self.seed)
+        whole = psi(np.ones(d))
+        found = decompose(whole.T, lambda tau: psi(tau).T, self.n_states, rng, n_draws=self.n_draws)
+        info.gap = found.gap
+        info.noise_gain = float(1 / (found.singular_values[self.n_states - 1] * found.gap))
+        if self.n_states == 1:
+            info.noise_gain = 1.0
+        if not found.is_real:
+            info.warn("no direction had real eigenvalues: too few sentences, or too many states")
+        return _tables(found.M1, whole, info)
+
+
+def psi_of_counts(counts: SentenceCounts, eta: FloatArray) -> FloatArray:
+    """Psi(eta) of counted sentences, [d, d]."""
+    places = (((1, 2), 3), ((1, 3), 2), ((2, 3), 1))
+    return _mean_psi(*(counts.contracted(3, pair, third, eta) for pair, third in places))
+
+
+def psi_of_tensor(mu_123: FloatArray, eta: FloatArray) -> FloatArray:
+    """Psi(eta) of a joint distribution, [d, d]."""
+    forms = ("abc,c->ab", "abc,b->ac", "abc,a->bc")
+    return _mean_psi(*(np.einsum(form, mu_123, eta) for form in forms))
+
+
+def _mean_psi(mu_123: FloatArray, mu_132: FloatArray, mu_231: FloatArray) -> FloatArray:
+    psi = mu_123 + mu_132 - mu_231
+    mirrored = mu_132 + mu_231 - mu_123
+    return np.asarray((psi + mirrored.T) / 2)
+
+
+def _tables(M1: FloatArray, whole: FloatArray, info: UnmixInfo) -> dict[str, FloatArray]:  # noqa: N803
+    """Step 3: pi, T and O from the columns of A and Psi(1)."""
+    A = M1 / M1.sum(axis=0)  # noqa: N806 - a matrix
+    inverse = np.linalg.pinv(A)
+    root, removed = clip_columns((inverse @ whole.sum(axis=1))[:, None])
+    # A state that is never at the root leaves its column of T open.
+    pi = np.maximum(root[:, 0], 1e-9)
+    child, from_child = clip_columns(inverse @ whole.T @ inverse.T / pi)
+    words, from_words = clip_columns(A @ np.linalg.pinv(child))
+    info.clipped = max(removed, from_child, from_words)
+    return {"root": root[:, 0], "child": child, "words": words}
+
+
+def _sort_states(model: UniformTreeModel) -> UniformTreeModel:
+    """States in falling order of their probability at the root."""
+    t = model.tables
+    order = np.argsort(-t["root"], kind="stable")
+    tables = {
+        "root": t["root"][order], "child": t["child"][np.ix_(order, order)],
+        "words": t["words"][:, order],
+    }  # fmt: skip
+    return UniformTreeModel(model.family, model.vocabulary, tables)
+
+
+class PairMoments(NamedTuple):
+    """The moments of section 5.3, each [d, d]."""
+
+    mu_12: FloatArray
+    mu_13: FloatArray
+    two: FloatArray
+
+
+class UnmixDEPIES(OfHiddenTrees):
+    """DEP-IES from sentences, without trees.
+
+    Attributes
+    ----------
+    model_ : UniformTreeModel
+    info_ : UnmixInfo
+    roots_ : Roots
+        The choice of eigenvalues.
+    """
+
+    def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
+        """Learn from sentences, each a list of words; some need two words, and some three."""
+        self._check_parameters()
+        vocabulary, counts = count_sentences(sentences, MOST_WORDS_DEP_IES)
+        DEP_IES.require_lengths(counts)
+        return self.fit_counts(counts, vocabulary)
+
+    def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
+        """Learn from sentences that are counted already."""
+        self._check_parameters()
+        names = tuple(vocabulary or map(str, range(counts.n_words)))
+        info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
+        pairs = PairMoments(
+            _mean_of_ends(counts.joint(3, (1, 2)), counts.joint(3, (2, 3))),
+            _mean_of_ends(counts.joint(3, (1, 3)), counts.joint(3, (1, 3))),
+            _mean_of_ends(counts.joint(2, (1, 2)), counts.joint(2, (1, 2))),
+        )
+        tables = self._unmix(pairs, counts.words(), info)
+        n = min(counts.n_sentences(2), counts.n_sentences(3))
+        check_conditioning(info, n)
+        self._check_roots(info)
+        start = UniformTreeModel(DEP_IES.name, names, tables)
+        self.model_ = refine(start, counts, info, self.get_params())
+        check_fit(info, self.model_, counts)
+        self.info_ = info
+        return self
+
+    def fit_moments(
+        self,
+        mu_12: FloatArray,
+        mu_13: FloatArray,
+        two: FloatArray,
+        vocabulary: Sequence[str] | None = None,
+    ) -> Self:
+        """Learn from exact distributions of pairs of words.
+
+        Parameters
+        ----------
+        mu_12, mu_13 : [d, d]
+            Of the first two, and of the first and last word of three-word sentences.
+        two : [d, d]
+            Of two-word sentences.
+        """
+        self._check_parameters()
+        self.info_ = UnmixInfo({2: np.inf, 3: np.inf})
+        tables = self._unmix(PairMoments(mu_12, mu_13, two), two.sum(axis=1), self.info_)
+        names = tuple(vocabulary or map(str, range(len(two))))
+        self.model_ = UniformTreeModel(DEP_IES.name, names, tables)
+        return self
+
+    def _unmix(self, pairs: PairMoments, pi: FloatArray, info: UnmixInfo) -> dict[str, FloatArray]:
+        if (pi <= 0).any():
+            msg = f"word number {int(np.argmin(pi))} never occurs, so nothing is known below it"
+            raise SapwoodError(msg, hint="leave it out of the vocabulary")
+        self.roots_ = find_root(pairs, pi)
+        info.gap = self.roots_.gap
+        info.noise_gain = _noise_gain(self.roots_, pi)
+        argument, info.clipped = clip_columns(_with_pairs(self.roots_.A, pairs, pi))
+        return {"root": pi, "argument": _balance(argument * pi, pi) / pi}
+
+    def _check_roots(self, info: UnmixInfo) -> None:
+        if self.roots_.runner_up < 1.5 * self.roots_.mismatch:
+            info.warn(
+                "two choices of eigenvalues fit the pairs of words about equally well "
+                f"({self.roots_.mismatch:.3g} and {self.roots_.runner_up:.3g}): more sentences of "
+                "two and three words, or EM, would decide"
+            )
+
+
+def find_root(pairs: PairMoments, pi: FloatArray) -> Roots:
+    """Steps 1 and 2: A A + A from the moments, and its root that fits them."""
+    C = (7 * (pairs.mu_13 - pairs.mu_12) + 2 * pairs.two) / pi  # noqa: N806 - a matrix
+
+    def mismatch(A: FloatArray) -> float:  # noqa: N803
+        """L1 distance of the three moments; also what is negative in A."""
+        down = A * pi  # A D
+        far = A @ down  # A A D
+        two = (down + down.T) / 2
+        mu_12 = (2 * down + 3 * down.T + far.T + down @ A.T) / 7
+        mu_13 = (2 * down + 2 * down.T + far + far.T + down @ A.T) / 7
+        found = (pairs.mu_12 - mu_12, pairs.mu_13 - mu_13, pairs.two - two)
+        return float(sum(np.abs(part).sum() for part in found) - np.minimum(down, 0).sum())
+
+    return stochastic_root(C, mismatch)
+
+
+def _with_pairs(A: FloatArray, pairs: PairMoments, pi: FloatArray) -> FloatArray:  # noqa: N803
+    """A with the symmetric part of A D replaced by mu~_12, which is counted directly."""
+    down = A * pi
+    return np.asarray(((down - down.T) / 2 + pairs.two) / pi)
+
+
+def _balance(down: FloatArray, pi: FloatArray) -> FloatArray:
+    """The nearest table, in relative entropy, whose rows and columns both sum to pi.
+
+    Rows and columns are scaled in turn (Sinkhorn and Knopp 1967). A little of the table of
+    independent words, whose margins are right, keeps it going where zeros are in the way.
+    """
+    down = (1 - TINY) * down + TINY * np.outer(pi, pi)
+    for _ in range(MOST_ROUNDS):
+        rows = down.sum(axis=1)
+        if np.abs(rows - pi).max() < TINY:
+            break
+        down = down * (pi / rows)[:, None]
+        down = down * (pi / down.sum(axis=0))
+    return down
+
+
+def _mean_of_ends(pair: FloatArray, mirrored: FloatArray) -> FloatArray:
+    return np.asarray((pair + mirrored.T) / 2)
+
+
+def _noise_gain(roots: Roots, pi: FloatArray) -> float:
+    """Of the rarest word's column and the eigenvalue with the nearest two roots, to first order."""
+    slope = float(np.min(np.abs(2 * roots.eigenvalues + 1)))
+    return 7 * float(np.sqrt(2)) / (float(np.sqrt(pi.min())) * max(slope, NEAR_ROOTS))
 
 
 @dataclass

@@ -27,9 +27,8 @@ from functools import lru_cache
 from itertools import accumulate, zip_longest
 from typing import Final, NamedTuple
 
-from sapwood.corpus.clean import ROOT_LABELS, clean
-from sapwood.corpus.penn import as_trees
-from sapwood.corpus.tree import Tree, as_tree
+from sapwood.corpus.formats import as_trees
+from sapwood.corpus.tree import ROOT_LABELS, Tree, as_tree, clean
 from sapwood.errors import SapwoodError
 from sapwood.evaluate.scores import (
     COUNTS,
@@ -61,7 +60,7 @@ def bracketing(
         Trees of the same sentences in the same order, read once. None stands for a missing tree.
     raw
         Whether to score the trees as they are. Otherwise both sides are first cleaned
-        (`sapwood.corpus.clean`), so that treebanks with traces and function tags can be given; this
+        (`sapwood.corpus.tree`), so that treebanks with traces and function tags can be given; this
         also collapses `X -> X`, which EVALB would count twice.
 
     Returns

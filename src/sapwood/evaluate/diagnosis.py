@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final, NamedTuple
 
-from sapwood.corpus.clean import ROOT
+from sapwood.corpus.tree import ROOT
 from sapwood.evaluate.bracketing import Bracket, ScoredBrackets
 
 WRONG_LABEL: Final = "wrong label"

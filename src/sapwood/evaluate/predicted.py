@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from sapwood.corpus.files import Source, lines_of, open_text, peek_line, source_name
 from sapwood.corpus.formats import read_lines, treebank_files
-from sapwood.corpus.penn import is_comment
+from sapwood.corpus.formats.brackets import is_comment
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
 

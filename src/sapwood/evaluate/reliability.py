@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.clean import ROOT_LABELS, clean
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import ROOT_LABELS, Tree, clean
 from sapwood.errors import SapwoodError
 
 N_BINS = 10

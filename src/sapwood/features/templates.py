@@ -1,19 +1,98 @@
-"""Feature templates: each gives every node one value, a number that depends on the tree alone.
+"""Features of tree nodes: what they may look at, what they say, and their numbers.
 
-Inside templates look at what is below a node, outside templates at everything else; -1 stands for
-"absent" and is a value like any other. All are pure functions of a `NodeTable`, so that shards
-agree on the numbers. Values are made unique per label later; a template need not mention the label.
+A template gives every node one value, a number that depends on the tree alone. Inside templates
+look at what is below a node, outside templates at everything else; -1 stands for "absent" and is a
+value like any other. All are pure functions of a `NodeTable`, so that shards agree on the numbers.
+Values are made unique per label later; a template need not mention the label. The list follows
+Cohen et al. (2013). Users may add functions of their own, see `SpectralLPCFG`.
 
-The list follows Cohen et al. (2013). Users may add functions of their own, see `SpectralLPCFG`.
+Notation
+--------
+    M(a)       nodes with label a          n(f)   nodes with feature f
+    phi_f = sqrt(M(a) / (n(f) + kappa))    value of an active feature; kappa shrinks rare ones
+
+Features are numbered so that those of one label stand together: each label has its own block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from sapwood.features.nodes import Column, NodeTable
+from sapwood.corpus.treebank import Treebank
+
+Column = npt.NDArray[np.int64]
+LEFT, RIGHT, ROOT = 0, 1, 2
+
+
+class NodeTable:
+    """Columns of a treebank with rows numbered over all its trees; -1 stands for "there is none".
+
+    Attributes
+    ----------
+    label, rule, word, start, end
+        As in `Treebank`.
+    left, right, parent
+        Rows of the children and of the parent.
+    """
+
+    def __init__(self, bank: Treebank, row_of_word: npt.NDArray[np.int64] | None = None) -> None:
+        self.bank = bank
+        self.inventory = bank.inventory
+        first = np.repeat(bank.offsets[:-1], np.diff(bank.offsets))
+        self.label = bank.label.astype(np.int64)
+        self.rule = bank.rule.astype(np.int64)
+        self.left, self.right, self.parent = (
+            np.where(column >= 0, column + first, -1)
+            for column in (bank.left, bank.right, bank.parent)
+        )
+        self.start, self.end = bank.start.astype(np.int64), bank.end.astype(np.int64)
+        self.word = bank.word.astype(np.int64)
+        if row_of_word is not None:  # rare words stand for their class
+            self.word = np.where(self.word >= 0, row_of_word[self.word], -1)
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def at(self, column: Column, rows: Column) -> Column:
+        """Values of a column at other rows; -1 where there is no such row."""
+        return np.where(rows >= 0, column[rows], -1)
+
+    @cached_property
+    def side(self) -> Column:
+        """Whether a node is a left child, a right child, or a root."""
+        side = np.full(len(self), ROOT, dtype=np.int64)
+        side[self.left[self.left >= 0]] = LEFT
+        side[self.right[self.right >= 0]] = RIGHT
+        return side
+
+    @cached_property
+    def n_words(self) -> Column:
+        """Length of each node's sentence."""
+        bank = self.bank
+        return np.repeat(bank.end[bank.offsets[1:] - 1], np.diff(bank.offsets)).astype(np.int64)
+
+    @cached_property
+    def base_tag(self) -> Column:
+        """Number of the treebank tag behind each symbol of the inventory."""
+        bases = [symbol.chain[-1] for symbol in self.inventory.phrases + self.inventory.tags]
+        number = {name: place for place, name in enumerate(dict.fromkeys(bases))}
+        return np.array([number[name] for name in bases], dtype=np.int64)
+
+    @cached_property
+    def heads(self) -> tuple[Column, Column]:
+        """Tag of each node's head word, and the first head tag above that differs from it."""
+        from sapwood.kernels.heads import head_tags, heads_above
+
+        heads = self.inventory.rule_heads
+        own = np.asarray(
+            head_tags(self.label, self.rule, self.left, self.right, heads, self.base_tag)
+        )
+        return own, np.asarray(heads_above(own, self.parent))
+
 
 Template = Callable[[NodeTable], Column]
 
@@ -72,7 +151,7 @@ def right_rule(t: NodeTable) -> Column:
 
 def head(t: NodeTable) -> Column:
     """Tag of the head word."""
-    return t.head
+    return t.heads[0]
 
 
 def length(t: NodeTable) -> Column:
@@ -117,7 +196,7 @@ def grandparent(t: NodeTable) -> Column:
 
 def head_above(t: NodeTable) -> Column:
     """First head tag above that differs from the node's own."""
-    return t.head_above
+    return t.heads[1]
 
 
 def words_before(t: NodeTable) -> Column:
@@ -141,3 +220,19 @@ OUTSIDE: dict[str, Template] = {
         words_before, words_behind,
     )
 }  # fmt: skip
+
+
+def feature_keys(
+    bank: Treebank, templates: Sequence[Template], row_of_word: Column | None = None
+) -> Iterator[Column]:
+    """For each template, one number for label and value of every node of a treebank.
+
+    Parameters
+    ----------
+    row_of_word
+        Numbers that stand for words; None for the words' own.
+    """
+    table = NodeTable(bank, row_of_word)
+    n_symbols = len(table.inventory.phrases) + len(table.inventory.tags)
+    for template in templates:
+        yield (template(table) + 1) * n_symbols + table.label

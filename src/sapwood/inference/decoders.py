@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import FloatArray, IntArray, cell, group_rows
-from sapwood.corpus.clean import ROOT
 from sapwood.corpus.transform import restore
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import ROOT, Tree
 from sapwood.errors import SapwoodError
 from sapwood.inference.charts import SMALLEST, ParseForest, leaf_vectors, sentence_log, tag_weights
 from sapwood.inference.k_best import Edges, k_best

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sapwood.arguments import as_count, as_items, describe
+from sapwood.arguments import as_count, as_items, as_sentence, describe
 from sapwood.arrays import FloatArray
-from sapwood.corpus.clean import ROOT
 from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
-from sapwood.corpus.tree import Tree
-from sapwood.corpus.words import as_sentence
+from sapwood.corpus.tree import ROOT, Tree
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import Engine, Threads, as_engine
 from sapwood.inference.charts import SMALLEST, ParseForest

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.transform import Symbol, root_chain
 from sapwood.corpus.tree import escape
-from sapwood.corpus.words import signatures
+from sapwood.corpus.vocabulary import signatures
 from sapwood.models.coarse import expected_visits
 from sapwood.models.ensemble import Ensemble, FeatureGrammar, grammars_of
 from sapwood.models.latent_grammar import LatentGrammar

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arguments import as_sentence
 from sapwood.arrays import FloatArray, IntArray
-from sapwood.corpus.clean import clean
-from sapwood.corpus.penn import as_trees
-from sapwood.corpus.tree import Tree, as_tree, is_tree
+from sapwood.corpus.formats import as_trees
+from sapwood.corpus.tree import Tree, as_tree, clean, is_tree
 from sapwood.corpus.treebank import Treebank
-from sapwood.corpus.words import as_sentence
 from sapwood.inference.charts import (
     SMALLEST,
     inside_vectors,

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arguments import as_count, describe
+from sapwood.arguments import as_count, as_sentence, check_word, describe
 from sapwood.arrays import IntArray
-from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.corpus.words import UNKNOWN, as_sentence, check_word
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
 from sapwood.errors import ModelFormatError
 from sapwood.models.kinds import FileContents, SavedModel, require_type
 from sapwood.models.latent_grammar import read_names, read_record, read_style

@@ -9,8 +9,7 @@ import numpy as np
 from sapwood.arrays import starts_of
 from sapwood.corpus.bundled import GrammarText, grammar_text, parse_grammar
 from sapwood.corpus.transform import Symbol, Transform
-from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.corpus.words import UNKNOWN
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
 from sapwood.models.coarse import project
 from sapwood.models.latent_grammar import LatentGrammar, Lexicon
 

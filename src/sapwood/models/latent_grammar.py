@@ -25,8 +25,7 @@ import numpy.typing as npt
 from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
 from sapwood.corpus.transform import Symbol, Transform
-from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.corpus.words import STYLES, UNKNOWN
+from sapwood.corpus.vocabulary import STYLES, UNKNOWN, Vocabulary
 from sapwood.errors import ModelFormatError
 from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.tree_model import TreeModel

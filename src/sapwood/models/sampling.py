@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from sapwood.arguments import as_count
 from sapwood.arrays import group_rows, starts_of
-from sapwood.corpus.clean import is_empty
 from sapwood.corpus.transform import restore
+from sapwood.corpus.tree import is_empty
 from sapwood.errors import SapwoodError
 
 if TYPE_CHECKING:

@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from sapwood.arrays import group_rows
-from sapwood.models.latent_parameters import LatentParameters
+from sapwood.arrays import FloatArray, IntArray, group_rows
 from sapwood.moments.expected_counts import ExpectedCounts
+from sapwood.moments.latent_parameters import LatentParameters
 from sapwood.moments.projected import FeatureRows, SingularVectors
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 def points(rows: FeatureRows, vectors: SingularVectors) -> FloatArray:

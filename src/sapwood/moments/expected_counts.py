@@ -1,4 +1,4 @@
-"""Expected counts of rules, words and roots under a latent grammar: the moments of EM."""
+"""Expected counts under a latent grammar, the moments of EM; and what joining states would cost."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sapwood.arrays import starts_of
+from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.features.nodes import NodeTable
-from sapwood.models.latent_parameters import LatentParameters
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sapwood.features.templates import NodeTable
+from sapwood.moments.latent_parameters import LatentParameters
 
 
 class Groups(NamedTuple):
@@ -144,3 +140,25 @@ def vectors(
         beta, down, alpha,
     )  # fmt: skip
     return beta, alpha, down, log_likelihood, root
+
+
+def merge_losses(
+    shard: TreeShard, parameters: LatentParameters, pairs: IntArray, share: FloatArray
+) -> FloatArray:
+    """Log-likelihood that one shard would lose if each pair of states were joined, alone, about.
+
+    Parameters
+    ----------
+    pairs : [n_pairs, 3]
+        Symbol and two of its states, in the order of the symbols.
+    share : [n_pairs]
+        How frequent the first state is among the two.
+    """
+    from sapwood.kernels import treebank_em as kernel
+
+    beta, alpha, *_ = vectors(shard, parameters)
+    symbol, first, second = np.ascontiguousarray(pairs.T)
+    start = np.searchsorted(symbol, np.arange(len(parameters.n_states) + 1))
+    loss = np.zeros(len(pairs))
+    kernel.merge_losses(shard.label, start, first, second, share, alpha, beta, loss)
+    return loss

@@ -18,11 +18,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import group_rows
+from sapwood.arrays import FloatArray, IntArray, group_rows
 from sapwood.moments.projected import FeatureRows, SingularVectors
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.uint32]
 
 

@@ -1,7 +1,8 @@
 """How often each sentence occurs, by length: the moments of models with hidden trees.
 
 Pairs and triples of words at given positions are sums over distinct sentences, so they add up as
-the counts do. Positions are counted from 1, as in IDENT.
+the counts do. Positions are counted from 1, as in IDENT. Expected counts under a model with uniform
+hidden trees are the moments of its EM.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sapwood.arrays import FloatArray, IntArray
+from sapwood.models.uniform_trees import UniformTreeModel
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceCounts:
-    """Distinct sentences with their counts; `+` joins shards, `zero` is neutral.
+    """Distinct sentences with their counts; `+` joins shards; without rows it is neutral.
 
     Attributes
     ----------
@@ -35,11 +35,6 @@ class SentenceCounts:
     counts: Mapping[int, FloatArray] = field(default_factory=dict)
 
     @classmethod
-    def zero(cls, n_words: int) -> SentenceCounts:
-        """No sentences."""
-        return cls(n_words)
-
-    @classmethod
     def of(cls, sentences: Iterable[Sequence[int]], n_words: int) -> SentenceCounts:
         """Count sentences of any lengths, given as word numbers; empty ones are left out."""
         by_length: dict[int, list[Sequence[int]]] = {}
@@ -47,7 +42,7 @@ class SentenceCounts:
             if len(sentence):
                 by_length.setdefault(len(sentence), []).append(sentence)
         parts = (cls.of_rows(np.array(by_length[n]), n_words) for n in sorted(by_length))
-        return sum(parts, start=cls.zero(n_words))
+        return sum(parts, start=cls(n_words))
 
     @classmethod
     def of_rows(
@@ -150,3 +145,49 @@ def _distinct(rows: IntArray, n_words: int) -> tuple[IntArray, IntArray]:
     code = rows @ (n_words ** np.arange(length - 1, -1, -1))
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     return rows[first], inverse
+
+
+@dataclass(frozen=True, eq=False)
+class UniformCounts:
+    """Expected counts in the layout of the model's tables; `+` joins shards.
+
+    Attributes
+    ----------
+    tables
+        Expected counts of each entry of each table.
+    log_likelihood
+        Of the sentences given their lengths, under the model that the counts were taken with.
+    n_impossible
+        Sentences that the model gives probability 0; they are in none of the other numbers.
+    """
+
+    tables: Mapping[str, FloatArray]
+    log_likelihood: float
+    n_impossible: float
+
+    def __add__(self, other: UniformCounts) -> UniformCounts:
+        return UniformCounts(
+            {name: table + other.tables[name] for name, table in self.tables.items()},
+            self.log_likelihood + other.log_likelihood,
+            self.n_impossible + other.n_impossible,
+        )
+
+    @classmethod
+    def zero(cls, model: UniformTreeModel) -> UniformCounts:
+        """No sentences."""
+        return cls({name: np.zeros(t.shape) for name, t in model.tables.items()}, 0.0, 0.0)
+
+    @classmethod
+    def of(cls, sentences: SentenceCounts, model: UniformTreeModel) -> UniformCounts:
+        """The E-step on some sentences."""
+        total = cls.zero(model)
+        for length in sentences.lengths:
+            counts = sentences.counts[length]
+            tables, logs = model.expect(sentences.rows[length], counts)
+            is_possible = np.isfinite(logs)
+            total = total + cls(
+                tables,
+                float((logs[is_possible] * counts[is_possible]).sum()),
+                float(counts[~is_possible].sum()),
+            )
+        return total

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.treebank import Inventory, Treebank
-
-FloatArray = npt.NDArray[np.float64]
+from sapwood.arrays import FloatArray
+from sapwood.corpus.transform import Inventory
+from sapwood.corpus.treebank import Treebank
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +38,6 @@ class TreeCounts:
         """Distinct codes `tag * n_words + word`, rising."""
         return np.unique(self.lexical // 2)
 
-    def words(self, inventory: Inventory) -> FloatArray:
-        """How often each word occurs, [n_words]."""
-        n_words = len(inventory.words)
-        return np.asarray(
-            np.bincount(self.lexical // 2 % n_words, self.lexical_count, n_words), float
-        )
-
     @classmethod
     def zero(cls, inventory: Inventory) -> TreeCounts:
         """No trees."""
@@ -58,7 +51,7 @@ class TreeCounts:
     def of(cls, bank: Treebank) -> TreeCounts:
         """Count a treebank or a shard of one."""
         inventory = bank.inventory
-        n_symbols = len(inventory.symbols)
+        n_symbols = len(inventory.phrases) + len(inventory.tags)
         leaf = bank.word >= 0
         tag = bank.label[leaf].astype(np.int64) - len(inventory.phrases)
         codes = (tag * len(inventory.words) + bank.word[leaf]) * 2 + (bank.start[leaf] == 0)

@@ -101,7 +101,7 @@ def _reliability(
     gold: Sequence[Tree], predicted: Sequence[Predicted], *, raw: bool
 ) -> tuple[Reliability | None, int, int]:
     """Grade the phrases of all sentences that have the words of their gold trees."""
-    from sapwood.corpus.clean import clean
+    from sapwood.corpus.tree import clean
     from sapwood.evaluate.reliability import calibration, graded
 
     grades: list[tuple[float, bool]] = []

@@ -58,7 +58,7 @@ def describe_strings(model: StringModel, name: str | None = None) -> dict[str, A
 
 def with_lines(lines: Iterable[str], file: str) -> Iterator[tuple[int, list[str]]]:
     """Symbols of each line, with its number; none for an empty one."""
-    from sapwood.corpus.text import split_words
+    from sapwood.corpus.sentences import split_words
 
     return ((number, split_words(line)) for number, line in enumerate(lines, 1))
 

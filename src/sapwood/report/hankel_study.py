@@ -210,8 +210,7 @@ def tag_strings(trees: Iterable[Tree], longest: int = 10) -> list[tuple[Tree, tu
 
     Tags of the Penn treebank become the universal ones; others stay as they are.
     """
-    from sapwood.corpus.clean import clean
-    from sapwood.corpus.tree import Tree, rebuild
+    from sapwood.corpus.tree import Tree, clean, rebuild
 
     def leaf(node: Tree) -> Tree | None:
         tag = UNIVERSAL.get(node.label.split("|")[-1], node.label)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sapwood.report.meter import Meter, peak_memory_mb, reset_peak_memory
 
 if TYPE_CHECKING:
-    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.estimators.dev_set import Grades
+    from sapwood.corpus.treebank import StoredTreebank, Treebank
     from sapwood.estimators.ensemble import EnsembleLPCFG
+    from sapwood.estimators.panel import Grades
     from sapwood.estimators.registry import Learner
     from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
@@ -85,7 +84,7 @@ def budget_report(learner: EnsembleLPCFG, budget: float | None, seconds: float) 
 
 def score_on(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> dict[str, Any]:
     """Parse the sentences of gold trees and compare; see `dev_report`."""
-    from sapwood.estimators.dev_set import grade
+    from sapwood.estimators.panel import grade
 
     return dev_report(grade(model, gold, jobs))
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
-    from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE
+    from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE
 
 
 def unmix_report(estimator: UnmixPCFGIE | UnmixDEPIES) -> dict[str, Any]:

@@ -46,7 +46,7 @@ app = typer.Typer(
 @app.command("list", epilog=LIST_EPILOG)
 def list_command(as_json: opt.Json = False) -> None:
     """List the open corpora that can be fetched; needs no network."""
-    from sapwood.corpus.registry import list_corpora
+    from sapwood.corpus.fetch import list_corpora
 
     show([entry.as_dict() for entry in list_corpora()], list_text, as_json=as_json)
 
@@ -114,8 +114,8 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
     The word `rna` before FILES (write ./rna for a file of that name) turns RNA structures in
     dot-bracket form into trees, and trees into dot-brackets.
     """
-    from sapwood.corpus.clean import clean_all
-    from sapwood.corpus.penn import read_trees, write_trees
+    from sapwood.corpus.formats import read_trees, write_trees
+    from sapwood.corpus.tree import clean_all
 
     if files[0] == RNA and len(files) > 1:
         convert_rna(files[1:], out, force=force)
@@ -144,7 +144,7 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
 def convert_rna(files: list[str], out: Path | None, *, force: bool) -> None:
     """Write RNA structures as trees, one a line, or trees as records of dot-brackets."""
     from sapwood.corpus.files import peek_line
-    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.formats import read_trees
     from sapwood.corpus.rna import read_structures, structure_tree, tree_structure
 
     claim_stdin(*files)
@@ -203,8 +203,7 @@ def run_fetch(
     force
         Whether files may be replaced that Sapwood did not write.
     """
-    from sapwood.corpus.fetch import fetch
-    from sapwood.corpus.registry import find_corpus
+    from sapwood.corpus.fetch import fetch, find_corpus
 
     entry = find_corpus(name)
     echo(f"{entry.name}: {size_text(entry.size)} in {len(entry.files)} files, {entry.licence}")

@@ -98,8 +98,7 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
 
 def _read(treebanks: list[str], reading: Reading) -> tuple[list[Tree], list[int]]:
     """All trees, and the number of the file that each is from."""
-    from sapwood.corpus.formats import treebank_files
-    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.formats import read_trees, treebank_files
 
     trees: list[Tree] = []
     files: list[int] = []

@@ -60,7 +60,7 @@ def stats(
 
 
 def _count(treebanks: list[str], reading: Reading) -> TreeCounts:
-    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.formats import read_trees
     from sapwood.corpus.statistics import TreeCounts
 
     with transient("reading ..."):

@@ -133,14 +133,14 @@ def _check_options(supervised: bool, basis: float | None, solver: str | None, me
 
 
 def _read_trees(file: str) -> list[Any]:
-    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.formats import read_trees
 
     return list(read_trees(file))
 
 
 def _read_strings(file: str) -> Counter[tuple[str, ...]]:
     from sapwood.corpus.files import source_name
-    from sapwood.corpus.text import refuse_other_kinds
+    from sapwood.corpus.sentences import refuse_other_kinds
 
     name = source_name(file)
     try:

@@ -81,7 +81,7 @@ def study(  # noqa: PLR0913 - every option of the command is an argument
 def _trees(file: str, limit: int | None) -> list[Any]:
     from itertools import islice
 
-    from sapwood.corpus.penn import read_trees
+    from sapwood.corpus.formats import read_trees
 
     return list(islice(read_trees(file), limit))
 

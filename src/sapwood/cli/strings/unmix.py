@@ -13,13 +13,12 @@ from sapwood.cli.console import echo, transient
 from sapwood.cli.inputs import STDIN, read_lines
 from sapwood.cli.tables import more_line, show
 from sapwood.errors import NotIdentifiableError, SapwoodError, count
-from sapwood.estimators.shared_parameters import REFINEMENTS
+from sapwood.estimators.base import REFINEMENTS
 from sapwood.report import unmix_report
 from sapwood.report.meter import Meter
 
 if TYPE_CHECKING:
-    from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
-    from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE
+    from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE
 
 EPILOG = """\b
 Families: pcfg-ie (hidden states), dep-ies (words only). `sapwood identify` says what can be learnt
@@ -70,7 +69,7 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
     come from eigenvectors of counts of short sentences, without iterations and without local
     optima. Warnings say where the counts are too few for that.
     """
-    from sapwood.corpus.text import split_words
+    from sapwood.corpus.sentences import split_words
 
     meter = Meter()
     family = family.lower()  # papers write them in capitals
@@ -96,9 +95,7 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
 def _estimator(
     family: str, states: int | None, refine: str, max_length: int, seed: int
 ) -> UnmixPCFGIE | UnmixDEPIES:
-    from sapwood.estimators.unmix import refuse_family
-    from sapwood.estimators.unmix_dep_ies import UnmixDEPIES
-    from sapwood.estimators.unmix_pcfg_ie import UnmixPCFGIE
+    from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE, refuse_family
 
     if refine not in REFINEMENTS:
         msg = f"unknown refinement {refine!r}; expected one of {', '.join(REFINEMENTS)}"

@@ -66,9 +66,9 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     A spectral model has weights instead of probabilities, and some are negative: each line is then
     the logarithm of the absolute weight, TAB, and its sign (+, - or 0); there is no perplexity.
     """
-    from sapwood.corpus.clean import clean
     from sapwood.corpus.files import peek_line
     from sapwood.corpus.formats import recognise
+    from sapwood.corpus.tree import clean
     from sapwood.models.ensemble import has_probabilities
     from sapwood.models.strings.string_model import StringModel
 

@@ -24,7 +24,7 @@ from sapwood.cli.methods import (
 from sapwood.cli.reading import Reading
 from sapwood.cli.tables import fact_lines
 from sapwood.cli.trees.training import Run, iteration_line, show_trial
-from sapwood.estimators.shared_parameters import WithEM, WithStates
+from sapwood.estimators.base import WithEM, WithStates
 from sapwood.outputs import check_output
 from sapwood.report import to_json
 

@@ -17,10 +17,9 @@ from sapwood.report import budget_report, score_on, training_report
 from sapwood.report.meter import Meter
 
 if TYPE_CHECKING:
-    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.transform import Transform
     from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
+    from sapwood.corpus.treebank import StoredTreebank, Treebank
     from sapwood.estimators.ensemble import EnsembleLPCFG, Trial
     from sapwood.models.ensemble import Model
 

@@ -1,8 +1,8 @@
 """Dependencies from phrase-structure trees, by tables of heads.
 
-The head word of a phrase is that of its head child (`sapwood.corpus.heads`). The head words of its
-other children hang on it, with the function of the child as relation (`SBJ` of `NP-SBJ`), or its
-label where it has none (`NP`). Such trees are projective.
+The head word of a phrase is that of its head child (`sapwood.corpus.transform`). The head words of
+its other children hang on it, with the function of the child as relation (`SBJ` of `NP-SBJ`), or
+its label where it has none (`NP`). Such trees are projective.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from itertools import islice
 
 from sapwood.corpus.arcs.bank import NOTHING, ArcBank, ArcPacker, Arcs
 from sapwood.corpus.arcs.reader import SUFFIXES, read_sentences
-from sapwood.corpus.clean import clean_all, clean_label, clean_tag
 from sapwood.corpus.files import COMPRESSED, Reading, Source, lines_of, open_text, source_name
 from sapwood.corpus.formats import read_lines, treebank_files
-from sapwood.corpus.heads import PUNCTUATION, HeadRule, head_rule, uses_penn_tags
-from sapwood.corpus.recognise import peek_conllu
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.sentences import peek_conllu
+from sapwood.corpus.transform import PUNCTUATION, HeadRule, head_rule, uses_penn_tags
+from sapwood.corpus.tree import Tree, clean_all, clean_label, clean_tag
 from sapwood.errors import CorpusError
 
 N_PEEKED = 1000  # trees that are looked at to recognise the label set

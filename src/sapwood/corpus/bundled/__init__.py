@@ -1,4 +1,4 @@
-"""The grammar and the sample trees that come with Sapwood.
+"""The grammar that comes with Sapwood, beside the trees that were drawn from it.
 
 The header of ``english.grammar`` describes the format that :func:`parse_grammar` reads.
 """
@@ -12,21 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from itertools import product
-from typing import TYPE_CHECKING
 
 from sapwood.errors import CorpusError
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
-__all__ = ["SPLITS", "GrammarText", "LatentSymbol", "grammar_text", "parse_grammar", "sample_path"]
 
 #: A symbol with its hidden state; the state is ``""`` for a symbol that has only one.
 LatentSymbol = tuple[str, str]
 _Rule = tuple[LatentSymbol, LatentSymbol, LatentSymbol]
-
-#: The names of the sample files.
-SPLITS = ("train", "dev", "test")
 
 _GRAMMAR_FILE = "english.grammar"
 _TOKEN = re.compile(r"\S+")
@@ -60,26 +51,6 @@ class GrammarText:
 def grammar_text() -> str:
     """Return the text of the bundled English grammar."""
     return resources.files(__name__).joinpath(_GRAMMAR_FILE).read_text(encoding="utf-8")
-
-
-def sample_path(split: str) -> Traversable:
-    """Return the gzipped file of bundled trees of one split.
-
-    Parameters
-    ----------
-    split
-        ``"train"``, ``"dev"`` or ``"test"``.
-
-    Returns
-    -------
-    Traversable
-        The file, with ``open("rb")`` and ``read_bytes()``; a :class:`pathlib.Path` whenever Sapwood
-        is installed as plain files.
-    """
-    if split not in SPLITS:
-        msg = f"there is no bundled split {split!r}"
-        raise CorpusError(msg, hint=f"choose one of {', '.join(SPLITS)}")
-    return resources.files(__name__).joinpath(f"{split}.mrg.gz")
 
 
 def parse_grammar(text: str, *, file: str | None = None) -> GrammarText:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import NoReturn
 
 from sapwood.corpus.files import Reading
-from sapwood.corpus.formats.brackets import is_penn
 from sapwood.corpus.formats.graph import category, spell
 from sapwood.corpus.tree import Tree
 from sapwood.errors import CorpusError
@@ -22,19 +20,7 @@ _NUMBER = re.compile(r"\s*(#\d[^\s()]*\s+)?")
 _TOKEN = re.compile(r"[()|]|[^()|]+")
 # Only where one can begin, and nothing is given back: a long line is not read from everywhere.
 _MARK = re.compile(r"(?<=[\s#)])([^\s#()]++|[()])\((\w++)\)")
-_CLAUSE = re.compile(
-    r"\s*(?:#\d[^\s()]*\s+)?[^\s()|:#<{\[]+"  # a number, a category, and its brackets,
-    r"(?=\().*?[(|](?:[^\s()|:]+:){1,2}[^\s()|:]+[|)]"  # in which there is some role:tag:word
-)
 HINT = "a clause is LABEL(role:TAG:word|role:LABEL(...))"
-
-
-def is_like(head: str) -> bool:
-    """Whether one of the first lines is a clause."""
-    if is_penn(head):
-        return False
-    lines = islice((line for line in head.split("\n") if line.strip()), 5)
-    return any(_CLAUSE.match(line) for line in lines)
 
 
 def read(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:

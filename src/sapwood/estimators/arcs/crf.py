@@ -25,9 +25,8 @@ from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.corpus.arcs.projective import LIFTED, lift
 from sapwood.errors import CorpusError
 from sapwood.estimators.arcs.learning import Table, learn
-from sapwood.estimators.base import Estimator
-from sapwood.estimators.clock import PhaseClock
-from sapwood.estimators.parameters import ANYTHING, between, parameter, positional, whole
+from sapwood.estimators.base import ANYTHING, Estimator, between, parameter, positional, whole
+from sapwood.estimators.spectral import PhaseClock
 from sapwood.execute import Engine
 from sapwood.features import arc_templates
 from sapwood.features.arcs import COLUMN, Words, hash_of, sentence_rows

@@ -16,8 +16,7 @@ from typing import Self
 
 from sapwood.corpus.arcs.bank import ArcBankLike, as_arc_bank
 from sapwood.estimators.arcs.crf import ArcEstimator, Lesson, MemberPlan, OnPass
-from sapwood.estimators.clock import PhaseClock
-from sapwood.estimators.parameters import (
+from sapwood.estimators.base import (
     Domain,
     at_least,
     between,
@@ -26,6 +25,7 @@ from sapwood.estimators.parameters import (
     positional,
     whole,
 )
+from sapwood.estimators.spectral import PhaseClock
 from sapwood.features import arc_templates
 from sapwood.models.arcs.arc_model import ArcMember
 

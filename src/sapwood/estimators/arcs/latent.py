@@ -20,8 +20,7 @@ from sapwood.corpus.arcs.bank import ArcBankLike, as_arc_bank
 from sapwood.estimators.arcs.crf import ArcCRF, ArcEstimator, ArcInfo
 from sapwood.estimators.arcs.em import EMDependency
 from sapwood.estimators.arcs.observe import MAX_STATES, SEEN
-from sapwood.estimators.clock import PhaseClock
-from sapwood.estimators.parameters import (
+from sapwood.estimators.base import (
     FLAG,
     at_least,
     between,
@@ -30,6 +29,7 @@ from sapwood.estimators.parameters import (
     positional,
     whole,
 )
+from sapwood.estimators.spectral import PhaseClock
 from sapwood.models.arcs.arc_model import LatentMember
 from sapwood.models.arcs.dependency import TAG_COLUMNS
 

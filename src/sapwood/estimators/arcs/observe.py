@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from sapwood.arguments import as_items
+from sapwood.arguments import as_items, as_sentence
 from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
-from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.corpus.words import STYLES, UNKNOWN, as_sentence, signatures
+from sapwood.corpus.vocabulary import STYLES, UNKNOWN, Vocabulary, signatures
 from sapwood.errors import CorpusError, SapwoodError
-from sapwood.estimators.base import Estimator
-from sapwood.estimators.parameters import (
+from sapwood.estimators.base import (
     ANYTHING,
     FLAG,
+    Estimator,
     at_least,
     between,
     one_of,

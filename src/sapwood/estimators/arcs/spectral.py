@@ -26,7 +26,7 @@ from sapwood.decompose.arcs import (
 from sapwood.decompose.cca import cca
 from sapwood.errors import SapwoodError
 from sapwood.estimators.arcs.observe import BySpectrum, OfArcs, OfChains
-from sapwood.estimators.parameters import Domain, maybe, one_of, parameter
+from sapwood.estimators.base import Domain, maybe, one_of, parameter
 from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel, Seen, chains
 from sapwood.models.arcs.latent import LatentArcs
 from sapwood.models.eigenwords import Eigenwords

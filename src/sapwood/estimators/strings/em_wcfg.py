@@ -9,7 +9,7 @@ import numpy as np
 
 from sapwood.corpus.bracketed import Bracketed
 from sapwood.corpus.tree import is_tree
-from sapwood.estimators.parameters import at_least, parameter, positional, whole
+from sapwood.estimators.base import at_least, parameter, positional, whole
 from sapwood.estimators.strings.shared import (
     MAX_STATES,
     OfStrings,

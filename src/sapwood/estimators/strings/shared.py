@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.arguments import as_items
+from sapwood.arguments import as_items, as_sentence
 from sapwood.arrays import FloatArray
 from sapwood.corpus.bracketed import Bracketed, as_bracketed
-from sapwood.corpus.words import as_sentence
 from sapwood.decompose.hankel import Conditioning
 from sapwood.errors import SapwoodError, SapwoodTypeError, SapwoodWarning
-from sapwood.estimators.base import Estimator
-from sapwood.estimators.parameters import (
+from sapwood.estimators.base import (
+    Estimator,
     between,
     maybe,
     one_of,

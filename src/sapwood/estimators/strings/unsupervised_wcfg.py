@@ -13,7 +13,7 @@ from sapwood.decompose import lowrank
 from sapwood.decompose.hankel import Operators, conditioning, factorise, operators, sampling_noise
 from sapwood.decompose.lowrank import Problem, Solution
 from sapwood.errors import SapwoodError
-from sapwood.estimators.parameters import at_least, one_of, parameter, whole
+from sapwood.estimators.base import at_least, one_of, parameter, whole
 from sapwood.estimators.strings.fit_values import fit_values
 from sapwood.estimators.strings.shared import (
     OfStrings,

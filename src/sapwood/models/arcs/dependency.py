@@ -18,11 +18,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from sapwood.arguments import as_count, as_items, describe
+from sapwood.arguments import as_count, as_items, as_sentence, describe
 from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.arcs.bank import NOTHING, ArcBank, ArcBankLike, as_arc_bank
 from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.corpus.words import as_sentence
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees
 from sapwood.models.kinds import FileContents, SavedModel

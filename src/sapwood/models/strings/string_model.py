@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sapwood.arguments import as_sentence
 from sapwood.arrays import FloatArray, IntArray
-from sapwood.corpus.words import as_sentence
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.kinds import require_type
 from sapwood.models.tree_model import SignedLog

@@ -27,8 +27,7 @@ from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.bracketed import LABEL, Bracketed, bracket, from_splits
 from sapwood.corpus.transform import Symbol
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.corpus.words import UNKNOWN
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
 from sapwood.errors import SapwoodError
 from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.latent_grammar import (
