@@ -173,7 +173,7 @@ MUTANTS: dict[str, Template] = {
     "rule_above": lambda t: t.at(t.rule, t.parent),
     "left_rule": lambda t: templates._pair(t.rule, t.at(t.rule, t.right)),
     "parent": lambda t: t.at(t.label, t.parent),
-    "head_above": lambda t: t.at(t.heads[0], t.parent),
+    "head_above": lambda t: t.at(t.head, t.parent),
     "words_behind": lambda t: templates._bucket(t.end),
     "length": lambda t: t.end - t.start,
 }

@@ -44,27 +44,27 @@ def test_heads_are_those_of_the_columns(bank: Treebank) -> None:
     for first, last in zip(bank.offsets[:-1].tolist(), bank.offsets[1:].tolist(), strict=True):
         for row in range(last - first):
             leaf = first + of_row(bank, first, row)
-            assert table.heads[0][first + row] == table.base_tag[bank.label[leaf]]
+            assert table.head[first + row] == table.base_tag[bank.label[leaf]]
 
 
 def test_heads_of_roots_are_those_of_the_table(bank: Treebank) -> None:
     table = NodeTable(bank)
     names = named(table)
     for index, tree in enumerate(bank.trees()):
-        assert names[int(table.heads[0][bank.offsets[index + 1] - 1])] == head_tag(tree[0])
+        assert names[int(table.head[bank.offsets[index + 1] - 1])] == head_tag(tree[0])
 
 
 def above(table: NodeTable, node: int) -> int:
     """First different head tag above, by climbing."""
     over = int(table.parent[node])
-    while over >= 0 and table.heads[0][over] == table.heads[0][node]:
+    while over >= 0 and table.head[over] == table.head[node]:
         over = int(table.parent[over])
-    return int(table.heads[0][over]) if over >= 0 else -1
+    return int(table.head[over]) if over >= 0 else -1
 
 
 def test_heads_above(bank: Treebank) -> None:
     table = NodeTable(bank)
-    assert table.heads[1].tolist() == [above(table, node) for node in range(len(table))]
+    assert table.head_above.tolist() == [above(table, node) for node in range(len(table))]
 
 
 def test_by_hand_and_a_mutant() -> None:

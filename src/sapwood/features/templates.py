@@ -82,9 +82,18 @@ class NodeTable:
         number = {name: place for place, name in enumerate(dict.fromkeys(bases))}
         return np.array([number[name] for name in bases], dtype=np.int64)
 
+    @property
+    def head(self) -> Column:
+        """Tag of each node's head word."""
+        return self._heads[0]
+
+    @property
+    def head_above(self) -> Column:
+        """First head tag above each node that differs from its own."""
+        return self._heads[1]
+
     @cached_property
-    def heads(self) -> tuple[Column, Column]:
-        """Tag of each node's head word, and the first head tag above that differs from it."""
+    def _heads(self) -> tuple[Column, Column]:
         from sapwood.kernels.heads import head_tags, heads_above
 
         heads = self.inventory.rule_heads
@@ -151,7 +160,7 @@ def right_rule(t: NodeTable) -> Column:
 
 def head(t: NodeTable) -> Column:
     """Tag of the head word."""
-    return t.heads[0]
+    return t.head
 
 
 def length(t: NodeTable) -> Column:
@@ -196,7 +205,7 @@ def grandparent(t: NodeTable) -> Column:
 
 def head_above(t: NodeTable) -> Column:
     """First head tag above that differs from the node's own."""
-    return t.heads[1]
+    return t.head_above
 
 
 def words_before(t: NodeTable) -> Column:
