@@ -230,7 +230,7 @@ def test_the_mix_is_calibrated(
     """By dev trees; else by a constant, which a single member does not need."""
     assert all_four.model_.sharpness == ensemble.SHARPNESS
     assert sw.EnsembleLPCFG(plan=PLAN_OF_FOUR[1:2]).fit(bank[:60]).model_.sharpness == 1.0
-    panel = Panel(dev, chosen.model_.first)
+    panel = Panel(dev, chosen.model_.members[0])
     for member in chosen.model_.members:
         panel.add(member)
     places, weights = list(range(panel.n_members)), chosen.model_.weights
