@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from sapwood.estimators.em import EMLPCFG as EMLPCFG
     from sapwood.estimators.ensemble import Candidate as Candidate
     from sapwood.estimators.ensemble import EnsembleLPCFG as EnsembleLPCFG
+    from sapwood.estimators.lm.kneser_ney import KneserNey as KneserNey
+    from sapwood.estimators.lm.latent import EMBigram as EMBigram
+    from sapwood.estimators.lm.latent import LatentTrigram as LatentTrigram
+    from sapwood.estimators.lm.latent import PivotBigram as PivotBigram
+    from sapwood.estimators.lm.mixture import LanguageMixture as LanguageMixture
     from sapwood.estimators.pcfg import PCFG as PCFG
     from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
     from sapwood.estimators.spectral import SpectralLPCFG as SpectralLPCFG
@@ -68,6 +73,7 @@ if TYPE_CHECKING:
     from sapwood.models.latent_grammar import LatentGrammar as LatentGrammar
     from sapwood.models.strings.sequence_model import SequenceModel as SequenceModel
     from sapwood.models.strings.weighted_grammar import WeightedGrammar as WeightedGrammar
+    from sapwood.moments.ngrams import count_text as count_text
 
 __version__ = "0.1.0"
 
@@ -85,6 +91,7 @@ _HOMES = {
     "DependencyModel": "sapwood.models.arcs.dependency",
     "EMDependency": "sapwood.estimators.arcs.em",
     "EMHMM": "sapwood.estimators.arcs.em",
+    "EMBigram": "sapwood.estimators.lm.latent",
     "EMLPCFG": "sapwood.estimators.em",
     "EMWCFG": "sapwood.estimators.strings.em_wcfg",
     "Eigenwords": "sapwood.models.eigenwords",
@@ -92,11 +99,15 @@ _HOMES = {
     "EnsembleLPCFG": "sapwood.estimators.ensemble",
     "HiddenMarkovModel": "sapwood.models.arcs.dependency",
     "LatentArcCRF": "sapwood.estimators.arcs.latent",
+    "KneserNey": "sapwood.estimators.lm.kneser_ney",
+    "LanguageMixture": "sapwood.estimators.lm.mixture",
     "LatentGrammar": "sapwood.models.latent_grammar",
+    "LatentTrigram": "sapwood.estimators.lm.latent",
     "ModelFormatError": "sapwood.errors",
     "NotIdentifiableError": "sapwood.errors",
     "PCFG": "sapwood.estimators.pcfg",
     "Parser": "sapwood.inference.parser",
+    "PivotBigram": "sapwood.estimators.lm.latent",
     "PivotLPCFG": "sapwood.estimators.pivot",
     "RerankingParser": "sapwood.inference.arcs.reranking",
     "SapwoodError": "sapwood.errors",
@@ -118,6 +129,8 @@ _HOMES = {
     "bundled_grammar": "sapwood.models.from_text",
     "bundled_treebank": "sapwood.corpus.treebank",
     "clean": "sapwood.corpus.tree",
+    "clean": "sapwood.corpus.clean",
+    "count_text": "sapwood.moments.ngrams",
     "evaluate": "",
     "identify": "",
     "load": "sapwood.models.kinds",

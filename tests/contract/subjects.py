@@ -21,6 +21,9 @@ from sapwood.estimators.arcs.observe import OfArcs, OfChains
 from sapwood.estimators.base import Estimator, OfHiddenTrees, TreebankEstimator
 from sapwood.estimators.eigenwords import WordEmbedding
 from sapwood.estimators.registry import ARC_METHODS, METHODS
+from sapwood.estimators.lm.base import LanguageEstimator
+from sapwood.estimators.registry import METHODS
+from sapwood.estimators.shared_parameters import OfHiddenTrees
 from sapwood.estimators.strings.shared import OfBrackets, OfStrings
 from sapwood.models.kinds import HOMES, SavedModel
 from sapwood.models.strings.targets import dyck
@@ -34,6 +37,8 @@ OWN: dict[str, dict[str, Any]] = {
     "ArcReranker": {"folds": 2, "list_folds": 2, "n_best": 4, "list_passes": 1},
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
     "EMWCFG": {"iterations": 3, "starts": 1},
+    "KneserNey": {"order": 2},
+    "PivotBigram": {"n_states": 2},
     "PivotLPCFG": {"iterations": 0},
     "WordEmbedding": {"dimension": 3},
     "SpectralWCFG": {"basis": 0.05},
@@ -95,6 +100,7 @@ DATA: dict[type[Estimator], Callable[[], Any]] = {
     OfBrackets: brackets,
     OfStrings: strings,
     ArcEstimator: lambda: arc_toys.bank(40),
+    LanguageEstimator: sentences,
 }
 
 

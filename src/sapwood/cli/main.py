@@ -28,6 +28,7 @@ from sapwood.cli.console import (
     was_interrupted,
 )
 from sapwood.cli.corpora import data, split, stats, words
+from sapwood.cli.lm import app as lm_app
 from sapwood.cli.strings import embed, hankel, identify, unmix
 from sapwood.cli.trees import compare, demo, evaluate, inspect, parse, sample, score, train
 
@@ -101,6 +102,7 @@ for _run, _epilog, _summary in _COMMANDS:
     app.command(epilog=_epilog, short_help=_summary)(_run)
 app.add_typer(depend.app, name="depend", short_help="Dependency parsers: train, parse, score.")
 app.add_typer(hankel.app, name="hankel", short_help="Weighted grammars from plain strings.")
+app.add_typer(lm_app, name="lm", short_help="Count text, learn language models, use them.")
 app.add_typer(data.app, name="data", short_help="List and fetch open treebanks; convert your own.")
 
 

@@ -1,0 +1,77 @@
+"""`sapwood lm count`: n-grams of text of any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import rmtree
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import Phases
+from sapwood.cli.engines import open_engine
+from sapwood.cli.inputs import claim_stdin
+from sapwood.cli.lm import options as lm_opt
+from sapwood.errors import SapwoodError
+from sapwood.outputs import check_output
+from sapwood.report import to_json
+from sapwood.report.meter import Meter
+
+EPILOG = """\b
+Examples:
+  sapwood lm count news.txt.xz -o news.parquet
+  sapwood lm count 'part-*.txt' -o all.parquet --order 5 --memory 8G
+  duckdb -c "select * from 'news.parquet' order by count desc limit 10"
+"""
+
+
+def count(  # noqa: PLR0913 - every option of the command is an argument
+    texts: lm_opt.Texts,
+    *,
+    out: Path = typer.Option(
+        ...,
+        "--out",
+        "-o",
+        metavar="COUNTS",
+        help="The file of counts, in Parquet.",
+        show_default=False,
+    ),
+    force: opt.Force = False,
+    order: int = typer.Option(3, min=1, max=5, metavar="N", help="Words of an n-gram."),
+    stream: lm_opt.Stream = False,
+    memory: lm_opt.Memory = "2G",
+    jobs: opt.Jobs = 0,
+    engine: opt.Engine = None,
+    scheduler: opt.Scheduler = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Count the n-grams of a text, in bounded memory.
+
+    What is counted so far is kept in COUNTS.part while the command runs. If it is stopped, the same
+    command goes on from there. Counts are the same for any number of jobs, machines and any memory.
+    """
+    meter = Meter()
+    claim_stdin(*texts)
+    check_output(out, inputs=lm_opt.text_files(*texts), force=force)
+    from sapwood.moments.ngram_files import save_counts
+    from sapwood.moments.ngrams import CountSettings, count_runs
+
+    settings = CountSettings(order, stream, lm_opt.bytes_of(memory))
+    folder = out.with_name(f"{out.name}.part")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        msg = f"cannot make the folder {folder}: {error.strerror}"
+        raise SapwoodError(msg, hint="remove what is there, or choose another output") from error
+    phases = Phases(2)
+    with open_engine(engine, scheduler, jobs) as where:
+        with phases.phase("counting") as notes:
+            runs = count_runs(list(texts), folder, settings, where)
+            notes.append(f"{len(runs.words) - 4:,} words")
+        with phases.phase("merging") as notes:
+            n_rows = save_counts(runs, out)
+            notes.append(f"{n_rows:,} {order}-grams")
+    rmtree(folder, ignore_errors=True)
+    if as_json:
+        report = {"order": order, "ngrams": n_rows, "words": len(runs.words) - 4, "stream": stream}
+        print(to_json(report | meter.as_dict(), indent=2))

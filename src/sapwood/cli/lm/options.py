@@ -1,0 +1,107 @@
+"""Arguments and options that the commands of `sapwood lm` share, and how they read text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sapwood.errors import CorpusError, ModelFormatError
+
+if TYPE_CHECKING:
+    from sapwood.models.lm.language_model import LanguageModel
+    from sapwood.outputs import Input
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+LEAST_MEMORY = 1 << 24
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A file that `sapwood lm train` wrote.", show_default=False
+    ),
+]
+Texts = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TEXT",
+        help="Tokens apart by blanks, a sentence a line: files (also .gz, .xz, .bz2, .zst), quoted "
+        "globs, folders, or - for stdin.",
+        show_default=False,
+    ),
+]
+Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="The text is one stream of tokens: lines do not end sentences. Not for text with a "
+        "sentence a line whose ends should be learnt.",
+    ),
+]
+
+
+def check_size(text: str | None) -> str | None:
+    """A number of bytes, or a usage error."""
+    if text is not None:
+        bytes_of(text)
+    return text
+
+
+def bytes_of(text: str) -> int:
+    """Bytes of a text such as 512M.
+
+    Examples
+    --------
+    >>> bytes_of("2G"), bytes_of("512MB")
+    (2147483648, 536870912)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    size = int(float(found[1]) * UNITS[found[2].upper()]) if found else 0
+    if size < LEAST_MEMORY:
+        msg = f"{text!r} is no size of at least 16M: give a number with M or G, such as 2G"
+        raise typer.BadParameter(msg)
+    return size
+
+
+Memory = Annotated[
+    str,
+    typer.Option(
+        callback=check_size,
+        metavar="SIZE",
+        help="Memory for merging counts; what is more lies on disk. The words of the text must "
+        "fit besides. Counts do not depend on it.",
+    ),
+]
+
+
+def load_language_model(name: str) -> LanguageModel:
+    """The language model that a user names."""
+    from sapwood.models.files import load
+    from sapwood.models.lm.language_model import LanguageModel
+
+    if Path(name).is_dir():
+        msg = f"{name}: a folder, expected a model file"
+        raise ModelFormatError(msg, hint="name the file in it that `sapwood lm train` wrote")
+    model = load(Path(name).expanduser())
+    if not isinstance(model, LanguageModel):
+        msg = f"{name}: holds a {type(model).__name__}, expected a language model"
+        raise ModelFormatError(msg, hint="name a file that `sapwood lm train` wrote")
+    return model
+
+
+def text_files(*sources: str) -> Iterator[Input]:
+    """The files that arguments stand for, which no output may replace."""
+    from sapwood.corpus.files import expand
+    from sapwood.corpus.plain_text import TEXT_SUFFIXES
+
+    for source in sources:
+        if source == "-":
+            yield 0
+            continue
+        with suppress(CorpusError):
+            for file in expand(source, TEXT_SUFFIXES):
+                yield Path(str(file))

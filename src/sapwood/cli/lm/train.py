@@ -1,0 +1,167 @@
+"""`sapwood lm train`: a language model from counts or text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import Phases, warn
+from sapwood.cli.engines import open_engine
+from sapwood.cli.inputs import claim_stdin
+from sapwood.cli.lm import options as lm_opt
+from sapwood.errors import SapwoodError
+from sapwood.estimators.lm.methods import LM_METHODS
+from sapwood.outputs import check_output
+from sapwood.report import to_json
+from sapwood.report.meter import Meter
+
+if TYPE_CHECKING:
+    from sapwood.execute import Engine
+    from sapwood.moments.ngrams import NgramCounts
+
+EPILOG = """\b
+Examples:
+  sapwood lm train train.txt -o mix.lm --held-out dev.txt
+  sapwood lm train news.parquet -o kn.lm --method kn-mod --order 3
+  sapwood lm train train.txt -o em.lm --method em --states 256 --held-out dev.txt
+"""
+_SUMMARIES = "; ".join(f"{name} ({method.summary})" for name, method in LM_METHODS.items())
+# option: the parameter that it sets
+_PARAMETERS = {"--order": "order", "--states": "n_states", "--blocks": "n_blocks"}
+
+
+def known_method(name: str) -> str:
+    """A method's name, or a usage error."""
+    if name not in LM_METHODS:
+        msg = f"{name!r} is not one of {', '.join(LM_METHODS)}"
+        raise typer.BadParameter(msg)
+    return name
+
+
+def train(  # noqa: PLR0913 - every option of the command is an argument
+    source: list[str] = typer.Argument(
+        ...,
+        metavar="COUNTS|TEXT...",
+        help="A file that `sapwood lm count` wrote, or text: tokens apart by blanks, a sentence a "
+        "line, also compressed; - for stdin.",
+        show_default=False,
+    ),
+    *,
+    out: Path = typer.Option(
+        ..., "--out", "-o", metavar="MODEL", help="The model file.", show_default=False
+    ),
+    force: opt.Force = False,
+    method: str = typer.Option(
+        "mix", callback=known_method, metavar="METHOD", help=f"{_SUMMARIES}."
+    ),
+    order: int | None = typer.Option(
+        None,
+        min=1,
+        max=5,
+        metavar="N",
+        help="Words of an n-gram. Only for kn, kn-mod and mix.",
+        show_default="3",
+    ),
+    states: int | None = typer.Option(
+        None,
+        min=1,
+        max=4096,
+        metavar="M",
+        help="Hidden states. Not for kn and kn-mod.",
+        show_default="128, for mix 256",
+    ),
+    blocks: int | None = typer.Option(
+        None,
+        min=1,
+        max=64,
+        metavar="B",
+        help="Parts of the states that are learnt apart from different starts, which is more "
+        "accurate; 1 is the model of the paper. Only for em and mix.",
+        show_default="4",
+    ),
+    held_out: str | None = typer.Option(
+        None,
+        metavar="TEXT",
+        help="Text that decides when EM ends, how models are smoothed and how they are mixed. Not "
+        "a part of the training text. Without it, some n-grams of the training text are held out; "
+        "give it where you can.",
+    ),
+    min_count: int = typer.Option(
+        2, min=1, metavar="N", help="Words seen less often are the unknown word."
+    ),
+    stream: lm_opt.Stream = False,
+    seed: int = typer.Option(0, min=0, metavar="N", help="Of random starts."),
+    jobs: opt.Jobs = 0,
+    engine: opt.Engine = None,
+    scheduler: opt.Scheduler = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Learn a language model and write it to a file."""
+    given = {"--order": order, "--states": states, "--blocks": blocks}
+    for option, value in given.items():
+        users = [name for name, known in LM_METHODS.items() if known.has(_PARAMETERS[option])]
+        if value is not None and method not in users:
+            msg = f"it does not apply to --method {method}; it applies to {', '.join(users)}"
+            raise typer.BadParameter(msg, param_hint=option)
+    meter = Meter()
+    sources = [*source, *([held_out] if held_out else [])]
+    claim_stdin(*sources)
+    check_output(out, inputs=lm_opt.text_files(*sources), force=force, is_model=True)
+    phases = Phases(3)
+    wanted = {_PARAMETERS[option]: value for option, value in given.items() if value is not None}
+    chosen = LM_METHODS[method]
+    with open_engine(engine, scheduler, jobs) as where:
+        with phases.phase("counting") as notes:
+            learner = chosen.make(**wanted, **chosen.pick({"seed": seed, "engine": where}))
+            n = max(getattr(learner, "order", 2), 3 if method == "mix" else 2)
+            counts = _counts(source, n, stream, where).cut_words(min_count)
+            held = _held_out(held_out, counts, where) if held_out else None
+            notes.append(f"{counts.n_tokens:,} tokens  {len(counts.words) - 4:,} words")
+        with phases.phase("training") as notes:
+            learner.fit(counts, held) if held and chosen.has("n_states") else learner.fit(counts)
+            model = learner.model_
+            notes.append(repr(model).strip("<>"))
+        with phases.phase("writing") as notes:
+            model.save(out, force=force)
+            notes.append(str(out))
+    if as_json:
+        told = {
+            "method": method, "tokens": counts.n_tokens, "words": len(counts.words) - 4,
+            "stream": counts.is_stream, "order": model.order,
+            "states": getattr(learner, "n_states", None),
+            "iterations": getattr(learner, "iterations_", None), **meter.as_dict(),
+        }  # fmt: skip
+        print(to_json(told, indent=2))
+
+
+def _counts(source: list[str], order: int, stream: bool, engine: Engine) -> NgramCounts:
+    """Counts from a file of them, or of text."""
+    from sapwood.moments.ngram_files import is_parquet, load_counts
+    from sapwood.moments.ngrams import CountSettings, count_runs
+
+    if len(source) == 1 and is_parquet(source[0]):
+        counts = load_counts(Path(source[0]))
+        if stream and not counts.is_stream:
+            msg = f"{source[0]}: counted with ends of sentences, not as a stream"
+            raise SapwoodError(msg, hint="leave --stream out, or count with --stream")
+        return counts.shorten(order)
+    with TemporaryDirectory(prefix="sapwood-") as folder:
+        return count_runs(source, Path(folder), CountSettings(order, stream), engine).whole()
+
+
+def _held_out(name: str, counts: NgramCounts, engine: Engine) -> NgramCounts:
+    """Held-out text in the words of the training text, warned of when it is part of that."""
+    from sapwood.moments.ngrams import CountSettings, count_text, share_seen
+
+    settings = CountSettings(counts.order, counts.is_stream)
+    held = count_text(name, settings, words=counts.words, engine=engine)
+    if share_seen(held, counts) == 1.0:
+        warn([(
+            f"every {counts.order}-gram of {name} was seen in training: it seems to be part of it",
+            "hold out text that is not trained on, or the model will trust what it has seen",
+        )])  # fmt: skip
+    return held

@@ -1,0 +1,1 @@
+"""Learning language models from counts of n-grams."""

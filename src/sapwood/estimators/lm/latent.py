@@ -1,0 +1,497 @@
+"""`EMBigram`, `PivotBigram`, `LatentTrigram`: hidden states between neighbouring words.
+
+Notation as in `models.lm.latent_models`, and
+---------------------------------------------
+    c[x, y]     how often y follows x, by contexts x            sparse
+    R[x, h]     expected count of state h after x               [V, m]
+    S[y, h]     expected count of state h before y              [V, m]
+
+Several small models, each from its own start, are better than a large one, and together they are
+one: with blocks r = (r_1 .. r_B) / B and s = (s_1 .. s_B) side by side,
+
+    sum over h of r[x, h] s[y, h] = mean over blocks of sum over h of r_b[x, h] s_b[y, h]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from sapwood.arrays import FloatArray, IntArray
+from sapwood.corpus.plain_text import NOTHING, START, UNKNOWN
+from sapwood.errors import SapwoodError
+from sapwood.estimators.lm.base import LanguageEstimator
+from sapwood.estimators.parameters import at_least, parameter, positional, whole
+from sapwood.execute import Engine
+from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pair_mix
+from sapwood.moments.ngram_files import CountsLike, as_counts
+from sapwood.moments.ngrams import NgramCounts
+
+SHARD_ENTRIES = 400_000  # of contexts with their words: tenths of a second of work
+HELD_SHARE = 0.05  # of a text without held-out part that is held out to choose when to stop
+UNIGRAM_PRIOR = 0.5
+TINY = 1e-12  # EM cannot leave a zero
+SMOOTHING_STEPS = 20
+N_WEIGHT_BINS = 24
+STOP_WEIGHT = 0.05  # of single words while held-out text decides when EM ends
+
+Single = npt.NDArray[np.float32]
+
+
+class Pairs(NamedTuple):
+    """Some contexts and the words that follow them.
+
+    Attributes
+    ----------
+    first
+        Number of the first of these contexts.
+    starts : [n + 1]
+    seconds, counts : [nnz]
+        By context.
+    """
+
+    first: int
+    starts: npt.NDArray[np.int64]
+    seconds: npt.NDArray[np.int64]
+    counts: Single
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedStates:
+    """What an E-step gives; a sum over contexts.
+
+    Attributes
+    ----------
+    R
+        Rows of some contexts, in order.
+    S : [V, m]
+        Without its factor s.
+    log_likelihood
+    """
+
+    R: list[Single]
+    S: Single
+    log_likelihood: float
+
+    def __add__(self, other: ExpectedStates) -> ExpectedStates:
+        return ExpectedStates(
+            self.R + other.R, self.S + other.S, self.log_likelihood + other.log_likelihood
+        )
+
+
+def expect(pairs: Pairs, r: Single, s: Single) -> ExpectedStates:
+    """The E-step for some contexts."""
+    from sapwood.kernels.bigrams import expect_states
+
+    here = np.ascontiguousarray(r[pairs.first : pairs.first + len(pairs.starts) - 1])
+    R, S = np.zeros_like(here), np.zeros_like(s)
+    value = expect_states(pairs.starts, pairs.seconds, pairs.counts, here, s, R, S)
+    return ExpectedStates([R], S, float(value))
+
+
+def cut_pairs(c: sparse.csr_array, dtype: npt.DTypeLike = np.float32) -> list[Pairs]:
+    """Shards of whole contexts with about `SHARD_ENTRIES` entries each."""
+    starts = c.indptr.astype(np.int64)
+    wanted = np.arange(SHARD_ENTRIES, starts[-1], SHARD_ENTRIES)
+    cuts = np.unique([0, *np.searchsorted(starts, wanted), len(starts) - 1])
+    shards = []
+    for a, b in pairwise(cuts):
+        part = slice(starts[a], starts[b])
+        shards.append(
+            Pairs(int(a), starts[a : b + 1] - starts[a], c.indices[part].astype(np.int64),
+                  c.data[part].astype(dtype))
+        )  # fmt: skip
+    return shards
+
+
+def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> sparse.csr_array:
+    """c[x, y] of the pairs that end n-grams; what follows nothing is left out."""
+    is_pair = rows[:, 1] != NOTHING
+    x, y = rows[is_pair, 1].astype(np.int64), rows[is_pair, 0].astype(np.int64)
+    return sparse.csr_array((counts[is_pair].astype(float), (x, y)), shape=(n, n))
+
+
+class Start(NamedTuple):
+    """Where EM starts, and what it found."""
+
+    r: Single
+    s: Single
+
+
+@dataclass(frozen=True)
+class Held:
+    """Text that decides when EM ends.
+
+    Attributes
+    ----------
+    before, after, counts : [n]
+        Pairs of words and how often.
+    u : [V]
+        Distribution of single words, for smoothing.
+    """
+
+    before: IntArray
+    after: IntArray
+    counts: FloatArray
+    u: FloatArray
+
+    @classmethod
+    def of(cls, c: sparse.csr_array, u: FloatArray) -> Held:
+        """Pairs of a table, those before the unknown word left out: nobody predicts it."""
+        found = c.tocoo()
+        kept = found.col != UNKNOWN
+        before, after = found.row[kept].astype(np.int64), found.col[kept].astype(np.int64)
+        return cls(before, after, np.asarray(found.data[kept], float), u)
+
+    def value(self, start: Start) -> float:
+        """Mean log-probability, smoothed a little."""
+        p = pair_mix(start.r, start.s, self.before, self.after)
+        mixed = (1 - STOP_WEIGHT) * p + STOP_WEIGHT * self.u[self.after]
+        return float(self.counts @ np.log(mixed) / self.counts.sum())
+
+
+class Climb(NamedTuple):
+    """How EM went.
+
+    Attributes
+    ----------
+    found
+        Of the best iteration on held-out text.
+    log_likelihoods, held_values
+        After each iteration.
+    """
+
+    found: Start
+    log_likelihoods: list[float]
+    held_values: list[float]
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """How EM is run.
+
+    Attributes
+    ----------
+    iterations
+        The most.
+    prior
+        Words that are added to every context, spread as states are, and to every state, as u is.
+    u : [V]
+        Distribution of single words.
+    held
+        What decides when to stop; None for after all iterations.
+    patience
+        Iterations that may make held-out text less likely.
+    """
+
+    iterations: int
+    prior: float
+    u: FloatArray
+    held: Held | None = None
+    patience: int = 2
+
+    def climb(self, engine: Engine, shards: list[Pairs], start: Start) -> Climb:
+        """EM: E, M, stop when held-out text gets less likely."""
+        placed = engine.place(shards)
+        best, values = start, []
+        held_values = [] if self.held is None else [self.held.value(start)]
+        for _ in range(self.iterations):
+            expected = engine.total(expect, placed, start.r, start.s)
+            start = self.maximise(expected, start)
+            values.append(expected.log_likelihood)
+            if self.held is None:
+                best = start
+                continue
+            held_values.append(self.held.value(start))
+            if held_values[-1] == max(held_values):
+                best = start
+            elif len(held_values) - 1 - int(np.argmax(held_values)) >= self.patience:
+                break
+        return Climb(best, values, held_values)
+
+    def maximise(self, expected: ExpectedStates, old: Start) -> Start:
+        """The M-step; with a prior, that of greatest posterior probability.
+
+        r[x, h] ~ R[x, h] + prior * share of h;    s[y, h] ~ S[y, h] + prior * u[y]
+        """
+        dtype = old.r.dtype
+        R, S = np.concatenate(expected.R), expected.S * old.s
+        share = R.sum(axis=0, dtype=float)
+        R = R + (self.prior * share / share.sum() + TINY).astype(dtype)
+        S = S + (self.prior * self.u + TINY)[:, None].astype(dtype)
+        return Start(
+            np.asarray(R / R.sum(axis=1, keepdims=True), dtype),
+            np.asarray(S / S.sum(axis=0), dtype),
+        )
+
+
+class LatentEstimator(LanguageEstimator):
+    """What learning of hidden states between words has in common."""
+
+    n_states: int = positional(
+        default=128, domain=whole(1, 4096), words="Hidden states.", kw_only=False
+    )
+    iterations: int = parameter(
+        100, whole(0), "The most EM iterations; held-out text ends them earlier."
+    )
+    prior: float = parameter(
+        5.0, at_least(0), "Words that are added to every context, and to every state."
+    )
+    seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
+
+    def _train_and_held(
+        self, counts: NgramCounts, held_out: NgramCounts | None
+    ) -> tuple[sparse.csr_array, FloatArray, Held, sparse.csr_array]:
+        """Pairs to learn from, distribution of words, what decides when to stop, held-out pairs."""
+        n = len(counts.words)
+        c = follow_counts(counts.rows, counts.counts, n)
+        if not c.nnz:
+            msg = "no word follows another in the counts"
+            raise SapwoodError(msg, hint="count more text")
+        u = word_distribution(c)
+        if held_out is not None:
+            if held_out.words != counts.words:
+                msg = "the held-out text is counted in other words"
+                raise SapwoodError(msg)
+            held = follow_counts(held_out.rows, held_out.counts, n)
+            return c, u, Held.of(held, u), held
+        drawn = np.random.default_rng(self.seed).binomial(c.data.astype(np.int64), HELD_SHARE)
+        held, rest = c.copy(), c.copy()
+        held.data, rest.data = drawn.astype(float), c.data - drawn
+        held.eliminate_zeros()
+        rest.eliminate_zeros()
+        return rest, u, Held.of(held, u), held
+
+    def _model(
+        self, counts: NgramCounts, start: Start, u: FloatArray, held: sparse.csr_array
+    ) -> BigramModel:
+        weight = smoothing_weights(start, u, counts, Held.of(held, u))
+        return BigramModel(
+            counts.words, start.r.astype(np.float32), start.s.astype(np.float32), u, weight,
+            counts.is_stream,
+        )  # fmt: skip
+
+
+class EMBigram(LatentEstimator):
+    """Latent bigram model by EM from random starts.
+
+    Examples
+    --------
+    >>> text = [["the", "dog", "barks"], ["the", "cat", "sleeps"]] * 20
+    >>> model = EMBigram(2, n_blocks=1).fit(text).model_
+    >>> float(np.exp(model.next_log_probs(["the"])).sum().round(4))
+    1.0
+    """
+
+    n_blocks: int = parameter(
+        4,
+        whole(1, 64),
+        "Parts of the states that are learnt apart, each from its own start; 1 is the plain model.",
+    )
+
+    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+        """Learn from counts of pairs at least; held-out text says when to stop and how to smooth.
+
+        Attributes set: `model_`; `climbs_`, how EM went for each block.
+        """
+        self._check_parameters()
+        counts = as_counts(source, 2)
+        c, u, stop, held = self._train_and_held(counts, held_out)
+        sizes = block_sizes(self.n_states, self.n_blocks)
+        shards, ascent = cut_pairs(c), Ascent(self.iterations, self.prior, u, stop)
+        self.climbs_ = []
+        for block, m in enumerate(sizes):
+            start = random_start(u, m, np.random.default_rng([self.seed, block]))
+            self.climbs_.append(ascent.climb(self._engine(), shards, start))
+        whole_model = join_blocks([climbed.found for climbed in self.climbs_])
+        self.model_ = self._model(counts, whole_model, u, held)
+        return self
+
+    @property
+    def iterations_(self) -> int:
+        """EM iterations of all blocks."""
+        return sum(len(climbed.log_likelihoods) for climbed in self.climbs_)
+
+
+def block_sizes(n_states: int, n_blocks: int) -> list[int]:
+    """States of each block, as equal as can be.
+
+    Examples
+    --------
+    >>> block_sizes(10, 4), block_sizes(2, 4)
+    ([3, 3, 2, 2], [1, 1])
+    """
+    n_blocks = min(n_blocks, n_states)
+    return [n_states // n_blocks + (b < n_states % n_blocks) for b in range(n_blocks)]
+
+
+def random_start(
+    u: FloatArray, m: int, rng: np.random.Generator, dtype: npt.DTypeLike = np.float32
+) -> Start:
+    """Random states of contexts, and distributions of words near that of all."""
+    s = u[:, None] * rng.uniform(0.5, 1.5, (len(u), m)) + TINY
+    return Start(rng.dirichlet(np.ones(m), len(u)).astype(dtype), (s / s.sum(axis=0)).astype(dtype))
+
+
+def join_blocks(blocks: list[Start]) -> Start:
+    """Models side by side, as one; see the notation of this module."""
+    r = np.concatenate([block.r for block in blocks], axis=1) / np.float32(len(blocks))
+    return Start(r.astype(blocks[0].r.dtype), np.concatenate([b.s for b in blocks], axis=1))
+
+
+def word_distribution(c: sparse.csr_array) -> FloatArray:
+    """How often words follow anything, with a little for each that could."""
+    seen = np.asarray(c.sum(axis=0)).ravel()
+    could = seen + UNIGRAM_PRIOR
+    could[:UNKNOWN] = np.where(seen[:UNKNOWN] > 0, could[:UNKNOWN], 0.0)
+    return np.asarray(could / could.sum())
+
+
+def smoothing_weights(start: Start, u: FloatArray, counts: NgramCounts, held: Held) -> FloatArray:
+    """Share of single words after each word, by how often it was seen, from held-out text.
+
+    A bin starts with one pair of either kind, so that unseen bins are half and half.
+    """
+    bins = np.minimum(np.log2(1 + counts.word_counts), N_WEIGHT_BINS - 1).astype(np.int64)
+    bins[START] = N_WEIGHT_BINS - 1  # starts of sentences are many, and not counted as words
+    here = bins[held.before]
+    p, q = pair_mix(start.r, start.s, held.before, held.after), u[held.after]
+    weight = np.full(N_WEIGHT_BINS, 0.1)
+    n = np.bincount(here, held.counts, N_WEIGHT_BINS)
+    for _ in range(SMOOTHING_STEPS):
+        share = weight[here] * q / (weight[here] * q + (1 - weight[here]) * p)
+        weight = (np.bincount(here, held.counts * share, N_WEIGHT_BINS) + 1) / (n + 2)
+    return np.asarray(weight[bins])
+
+
+class PivotBigram(LatentEstimator):
+    """Latent bigram model by pivot words, convex EM, and a few iterations of EM.
+
+    The states of contexts come from pivots: words after which the state is certain. Given them,
+    the likelihood of the words that follow is concave, and its maximum is found. `iterations` of
+    EM may follow; 0 keeps the pivot estimate.
+    """
+
+    iterations: int = parameter(
+        20, whole(0), "The most EM iterations that follow; held-out text ends them earlier."
+    )
+    min_pivot_count: int = parameter(100, whole(1), "How often a word must be seen to be a pivot.")
+
+    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+        """Learn from counts of pairs at least; held-out text says when to stop and how to smooth.
+
+        Attributes set: `model_`; `pivots_`, a word for each state; `report_`, see `PivotReport`;
+        `climb_`, how EM went.
+        """
+        from sapwood.decompose.pivots import PivotSettings, decompose_rows, likely_columns
+
+        self._check_parameters()
+        counts = as_counts(source, 2)
+        c, u, stop, held = self._train_and_held(counts, held_out)
+        seen = np.asarray(c.sum(axis=1)).ravel()
+        least = min(self.min_pivot_count, float(np.sort(seen)[-self.n_states :].min()))
+        settings = PivotSettings(seen >= max(least, 1.0), float(c.sum()), ridge=1.0)
+        rows = decompose_rows(c, self.n_states, settings)
+        self.pivots_ = [counts.words[i] for i in rows.pivots]
+        self.report_ = rows.report
+        posterior = np.where(seen[:, None] > 0, rows.posterior, rows.pi)
+        columns = likely_columns(c, posterior, gap=1e-2, max_iter=50)
+        s = columns.t.T if columns.t.shape[0] == len(rows.pi) else columns.t
+        start = Start(
+            _spread(posterior, axis=1, floor=rows.pi).astype(np.float32),
+            _spread(s, axis=0, floor=u[:, None]).astype(np.float32),
+        )
+        ascent = Ascent(self.iterations, self.prior, u, stop)
+        self.climb_ = ascent.climb(self._engine(), cut_pairs(c), start)
+        self.model_ = self._model(counts, self.climb_.found, u, held)
+        return self
+
+    @property
+    def iterations_(self) -> int:
+        """EM iterations that followed."""
+        return len(self.climb_.log_likelihoods)
+
+
+def _spread(p: FloatArray, axis: int, floor: FloatArray, share: float = 1e-3) -> FloatArray:
+    """Distributions with a small share of another, so that EM can leave their zeros."""
+    p = (1 - share) * p / p.sum(axis=axis, keepdims=True) + share * floor
+    return np.asarray(p / p.sum(axis=axis, keepdims=True))
+
+
+class LatentTrigram(LatentEstimator):
+    """The hidden state depends on two words, and backs off to one.
+
+        r2[c, h] ~ expected count of h after the pair c  +  strength * r[last word of c, h]
+
+    The words that follow a state are those of a latent bigram model, which is learnt first.
+    """
+
+    n_blocks: int = parameter(4, whole(1, 64), "Of the bigram model, see `EMBigram`.")
+    strength: float = parameter(
+        4.0, at_least(0), "Words that the nearer word's states count for in a pair."
+    )
+    min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
+    pair_iterations: int = parameter(4, whole(1), "Of EM for the states of pairs.")
+
+    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+        """Learn from counts of order 3 at least.
+
+        Attributes set: `model_`, and `bigram_`, the estimator of the model it backs off to.
+        """
+        self._check_parameters()
+        counts = as_counts(source, 3)
+        self.bigram_ = EMBigram(
+            self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
+            seed=self.seed, n_jobs=self.n_jobs, engine=self.engine,
+        ).fit(counts, held_out)  # fmt: skip
+        self.model_ = self.add_pairs(self.bigram_.model_, counts)
+        return self
+
+    def add_pairs(self, bigram: BigramModel, counts: NgramCounts) -> LatentTrigramModel:
+        """States of pairs of words, given those of single words."""
+        c, pairs = pair_follow_counts(counts, self.min_pair_count)
+        if not len(pairs):
+            msg = f"no pair of words was seen {self.min_pair_count} times and followed"
+            raise SapwoodError(msg, hint="lower min_pair_count, or use EMBigram")
+        nearer = (pairs % np.uint64(len(counts.words))).astype(np.int64)
+        shards = cut_pairs(c)
+        placed = self._engine().place(shards)
+        prior = bigram.r[nearer]
+        r2 = prior
+        for _ in range(self.pair_iterations):
+            expected = self._engine().total(expect, placed, r2, bigram.s)
+            R = np.concatenate(expected.R) + np.float32(self.strength) * prior
+            r2 = np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
+        return LatentTrigramModel(bigram, pairs, r2)
+
+    @property
+    def iterations_(self) -> int:
+        """EM iterations in all."""
+        return self.bigram_.iterations_ + self.pair_iterations
+
+
+def pair_follow_counts(
+    counts: NgramCounts, least: int
+) -> tuple[sparse.csr_array, npt.NDArray[np.uint64]]:
+    """What follows each pair of words that was seen often enough, and these pairs."""
+    rows, n = counts.rows, np.uint64(len(counts.words))
+    is_whole = rows[:, 2] != NOTHING
+    keys = rows[is_whole, 2].astype(np.uint64) * n + rows[is_whole, 1]
+    pairs, place = np.unique(keys, return_inverse=True)
+    seen = np.bincount(place, counts.counts[is_whole])
+    kept = seen >= least
+    number = np.cumsum(kept) - 1
+    chosen = kept[place]
+    c = sparse.csr_array(
+        (
+            counts.counts[is_whole][chosen].astype(float),
+            (number[place[chosen]], rows[is_whole, 0][chosen].astype(np.int64)),
+        ),
+        shape=(int(kept.sum()), len(counts.words)),
+    )
+    return c, pairs[kept]

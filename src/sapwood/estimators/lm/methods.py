@@ -1,0 +1,36 @@
+"""The methods of learning language models by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sapwood.estimators.registry import Method
+
+TASK = "text"
+LM_METHODS: Mapping[str, Method] = {
+    "mix": Method(
+        "kn-mod, em and hidden states after two words, weighed by context",
+        ("lm.mixture", "LanguageMixture"),
+        TASK,
+    ),
+    "kn": Method(
+        "interpolated Kneser-Ney",
+        ("lm.kneser_ney", "KneserNey"),
+        TASK,
+        fixed={"is_modified": False},
+    ),
+    "kn-mod": Method(
+        "Kneser-Ney with three discounts",
+        ("lm.kneser_ney", "KneserNey"),
+        TASK,
+        fixed={"is_modified": True},
+    ),
+    "em": Method("hidden states between two words, by EM", ("lm.latent", "EMBigram"), TASK),
+    "pivot": Method(
+        "the same by pivot words and convex EM",
+        ("lm.latent", "PivotBigram"),
+        TASK,
+        fixed={"iterations": 0},
+    ),
+    "pivot-em": Method("a few iterations of EM from there", ("lm.latent", "PivotBigram"), TASK),
+}

@@ -1,0 +1,121 @@
+"""`LanguageMixture`: Kneser-Ney and hidden states together, with weights from held-out text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+
+from sapwood.arrays import FloatArray
+from sapwood.corpus.plain_text import UNKNOWN
+from sapwood.estimators.lm.base import LanguageEstimator
+from sapwood.estimators.lm.kneser_ney import KneserNey
+from sapwood.estimators.lm.latent import LatentTrigram
+from sapwood.estimators.parameters import parameter, positional, whole
+from sapwood.models.lm.language_model import LanguageModel
+from sapwood.models.lm.mixture import N_BINS, ContextBins, MixtureModel
+from sapwood.moments.ngram_files import CountsLike, as_counts
+from sapwood.moments.ngrams import NgramCounts
+
+STEPS = 60
+SHRINKAGE = 50.0  # words that the weights of all contexts count for in a bin
+
+
+HELD_SHARE = 0.05  # of n-grams that are held out where no text is given for that
+
+
+class LanguageMixture(LanguageEstimator):
+    """Modified Kneser-Ney, a latent bigram and a latent trigram model, mixed by context.
+
+    Without held-out text, a share of the n-grams is held out to learn the weights, and the members
+    are then learnt again from all of them.
+    """
+
+    n_states: int = positional(
+        default=256, domain=whole(1, 4096), words="Hidden states.", kw_only=False
+    )
+    order: int = parameter(3, whole(3, 5), "Words of an n-gram of Kneser-Ney.")
+    n_blocks: int = parameter(4, whole(1, 64), "Of the latent models, see `EMBigram`.")
+    iterations: int = parameter(100, whole(0), "The most of EM, see `EMBigram`.")
+    seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
+
+    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+        """Learn from counts of this order at least.
+
+        Attributes set: `model_`; `members_`, models by name; `latent_`, their estimator.
+        """
+        self._check_parameters()
+        counts = as_counts(source, self.order)
+        if held_out is not None:
+            self.model_ = mix(self._members(counts, held_out), counts, held_out)
+            return self
+        rest, held = hold_out(counts, HELD_SHARE, self.seed)
+        weighed = mix(self._members(rest, held), rest, held)
+        bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
+        self.model_ = MixtureModel(tuple(self._members(counts, None)), bins, weighed.weights)
+        return self
+
+    def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:
+        self.latent_ = LatentTrigram(
+            self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, min_pair_count=1,
+            seed=self.seed, n_jobs=self.n_jobs, engine=self.engine,
+        ).fit(counts, held_out)  # fmt: skip
+        plain = KneserNey(self.order).fit(counts).model_
+        return [plain, self.latent_.bigram_.model_, self.latent_.model_]
+
+    @property
+    def iterations_(self) -> int:
+        """EM iterations of the latent members."""
+        return self.latent_.iterations_
+
+
+def hold_out(counts: NgramCounts, share: float, seed: int) -> tuple[NgramCounts, NgramCounts]:
+    """N-grams to learn from, and a share that is held out, drawn one by one."""
+    drawn = np.random.default_rng(seed).binomial(counts.counts, share)
+    if drawn.sum() == 0:  # a few sentences: the commonest is all there is to go by
+        drawn[np.argmax(counts.counts)] = 1
+    rest, held = (
+        replace(counts, rows=counts.rows[n > 0], counts=n[n > 0])
+        for n in (counts.counts - drawn, drawn)
+    )
+    return rest, held
+
+
+def mix(
+    members: Sequence[LanguageModel], counts: NgramCounts, held_out: NgramCounts
+) -> MixtureModel:
+    """The mixture that makes held-out text likeliest, bin by bin.
+
+    Parameters
+    ----------
+    counts
+        Of the training text, for the bins of contexts.
+    held_out
+        In the same words, of at least the order of every member.
+    """
+    known = held_out.rows[:, 0] != UNKNOWN
+    rows, n = held_out.rows[known], held_out.counts[known].astype(float)
+    p = np.stack([np.exp(member.log_probs(rows)) for member in members], axis=1)
+    bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
+    everywhere = _weights(p, n, np.zeros(len(rows), np.int64), 1, np.full(p.shape[1], 1.0), 0.0)
+    weights = _weights(p, n, bins.bin(rows), N_BINS, everywhere[0], SHRINKAGE)
+    return MixtureModel(tuple(members), bins, weights)
+
+
+def _weights(
+    p: FloatArray, n: FloatArray, bins: np.ndarray, n_bins: int, prior: FloatArray, strength: float
+) -> FloatArray:
+    """EM for the weights of every bin: [n_bins, members]."""
+    prior = prior / prior.sum()
+    lam = np.tile(prior, (n_bins, 1))
+    for _ in range(STEPS):
+        share = lam[bins] * p
+        share *= (n / share.sum(axis=1))[:, None]
+        total: FloatArray = np.stack(
+            [np.bincount(bins, column, n_bins).astype(float) for column in share.T], axis=1
+        )
+        total = total + (strength + 1e-6) * prior
+        lam = total / total.sum(axis=1, keepdims=True)
+    return lam

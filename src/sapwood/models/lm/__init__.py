@@ -1,0 +1,1 @@
+"""Language models: the probability of a word given the words before it."""

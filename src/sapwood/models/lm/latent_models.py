@@ -1,0 +1,176 @@
+"""Language models with a hidden state between the words before and the next word.
+
+Notation (PIVOT, section 8; Saul and Pereira 1997)
+--------------------------------------------------
+    r[x, h]      p(h | the word before is x)                         [V, m]
+    s[y, h]      p(next word is y | h)                               [V, m]
+    r2[c, h]     p(h | the two words before), for pairs c seen       [n_pairs, m]
+    u[y]         p(y), whatever comes before                         [V]
+    weight[x]    share of u after x                                  [V]
+
+    p(y | x) = (1 - weight[x]) sum over h of r[x, h] s[y, h]  +  weight[x] u[y]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.arrays import FloatArray, IntArray
+from sapwood.corpus.plain_text import NOTHING, Rows
+from sapwood.errors import ModelFormatError
+from sapwood.models.kinds import FileContents, require_type
+from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
+
+SingleArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BigramModel(LanguageModel):
+    """The latent bigram model, smoothed by the distribution of single words.
+
+    Attributes
+    ----------
+    r, s, u, weight
+        See the notation of this module.
+    """
+
+    words: tuple[str, ...]
+    r: SingleArray
+    s: SingleArray
+    u: FloatArray
+    weight: FloatArray
+    is_stream: bool = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.n_states} states, {len(self.words):,} words>"
+
+    @property
+    def n_states(self) -> int:
+        """Hidden states."""
+        return int(self.r.shape[1])
+
+    @property
+    def order(self) -> int:
+        """One word before the next."""
+        return 2
+
+    def state_mix(self, rows: Rows) -> FloatArray:
+        """Sum over states of r s for each row."""
+        return pair_mix(self.r, self.s, rows[:, 1].astype(np.int64), rows[:, 0].astype(np.int64))
+
+    def log_probs(self, rows: Rows) -> FloatArray:
+        """See `LanguageModel`."""
+        weight = np.where(rows[:, 1] == NOTHING, 1.0, self.weight[rows[:, 1]])
+        with np.errstate(divide="ignore"):
+            return np.log((1 - weight) * self.state_mix(rows) + weight * self.u[rows[:, 0]])
+
+    def to_file(self) -> FileContents:
+        """All arrays."""
+        arrays: dict[str, npt.NDArray[Any]] = {"r": self.r, "s": self.s}
+        arrays |= {"u": self.u, "weight": self.weight}
+        return FileContents(arrays, {"words": list(self.words), "is_stream": self.is_stream})
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """Check the shapes, which the kernels trust."""
+        arrays, header = contents
+        words = require_words(header["words"])
+        require_finite(arrays)
+        n, m = len(words), arrays["r"].shape[-1]
+        for name, kind, shape in (
+            ("r", np.float32, (n, m)), ("s", np.float32, (n, m)),
+            ("u", np.float64, (n,)), ("weight", np.float64, (n,)),
+        ):  # fmt: skip
+            require_shape(arrays[name], name, kind, shape)
+        r, s, u, weight = (arrays[name] for name in ("r", "s", "u", "weight"))
+        return cls(words, r, s, u, weight, bool(header["is_stream"]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LatentTrigramModel(LanguageModel):
+    """The state depends on two words; for pairs that were not seen, on the nearer one.
+
+    Attributes
+    ----------
+    bigram
+        For other pairs, and for smoothing.
+    pairs : [n_pairs]
+        (word before the last) * V + last word, sorted.
+    r2 : [n_pairs, m]
+        See the notation of this module.
+    """
+
+    bigram: BigramModel
+    pairs: npt.NDArray[np.uint64]
+    r2: SingleArray
+
+    def __repr__(self) -> str:
+        return f"<LatentTrigramModel: {self.bigram.n_states} states, {len(self.pairs):,} pairs>"
+
+    @property
+    def words(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the bigram model."""
+        return self.bigram.words
+
+    @property
+    def is_stream(self) -> bool:  # type: ignore[override]
+        """As the bigram model."""
+        return self.bigram.is_stream
+
+    @property
+    def order(self) -> int:
+        """Two words before the next."""
+        return 3
+
+    def log_probs(self, rows: Rows) -> FloatArray:
+        """See `LanguageModel`."""
+        result = self.bigram.log_probs(rows)
+        if rows.shape[1] < 3:
+            return result
+        wanted = rows[:, 2].astype(np.uint64) * np.uint64(len(self.words)) + rows[:, 1]
+        at = np.minimum(np.searchsorted(self.pairs, wanted), len(self.pairs) - 1)
+        hit = np.flatnonzero(self.pairs[at] == wanted)
+        mix = pair_mix(self.r2, self.bigram.s, at[hit], rows[hit, 0].astype(np.int64))
+        weight = self.bigram.weight[rows[hit, 1]]
+        result[hit] = np.log((1 - weight) * mix + weight * self.bigram.u[rows[hit, 0]])
+        return result
+
+    def to_file(self) -> FileContents:
+        """The bigram model's arrays, and those of pairs."""
+        arrays, header = self.bigram.to_file()
+        return FileContents(arrays | {"pairs": self.pairs, "r2": self.r2}, header)
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """Check the shapes, which the kernels trust."""
+        bigram = BigramModel.from_file(contents)
+        pairs, r2 = contents.arrays["pairs"], contents.arrays["r2"]
+        require_shape(r2, "r2", np.float32, (len(pairs), bigram.n_states))
+        require_shape(pairs, "pairs", np.uint64, (len(pairs),))
+        if not len(pairs) or not (pairs[1:] > pairs[:-1]).all():
+            msg = "pairs are not in order"
+            raise ModelFormatError(msg)
+        return cls(bigram, pairs, r2)
+
+
+def pair_mix(r: SingleArray, s: SingleArray, before: IntArray, after: IntArray) -> FloatArray:
+    """Sum over states of r[before, h] s[after, h]."""
+    from sapwood.kernels.bigrams import pair_probabilities
+
+    out = np.empty(len(before), r.dtype)
+    pair_probabilities(np.ascontiguousarray(before), np.ascontiguousarray(after), r, s, out)
+    return out.astype(float)
+
+
+def require_shape(
+    array: npt.NDArray[Any], name: str, kind: npt.DTypeLike, shape: tuple[int, ...]
+) -> None:
+    """Refuse an array that kernels could not take."""
+    require_type(array, name, kind, len(shape))
+    if array.shape != shape:
+        msg = f"{name} is of shape {array.shape}, expected {shape}"
+        raise ModelFormatError(msg)

@@ -1,0 +1,436 @@
+"""Counts of n-grams: additive, in memory bounded by a setting, the same wherever they are made.
+
+    text -> shards -> words and their counts -> vocabulary, commonest first
+                   -> n-grams of each shard, sorted: a run on disk
+    runs -> merged, a range of n-grams at a time -> counts
+
+An n-gram is counted for every word of the text, with as many words before it as there are, up to
+order - 1; missing ones are `NOTHING`. Rows are sorted by their last word, then by the one before,
+and so on: all n-grams with a common ending lie together, so that one pass over the table gives the
+counts of every lower order, and how many different words an ending follows.
+
+Notation
+--------
+    w[i, j]     word j places before the last of n-gram i               [n, order]
+    c[i]        how often it was seen                                   [n]
+    key         w[i, 0], w[i, 1], ... as the digits of a number, most significant first
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.corpus.files import Source
+from sapwood.corpus.plain_text import (
+    END,
+    SPECIAL,
+    UNKNOWN,
+    KnownWords,
+    Rows,
+    TextShard,
+    cut_text,
+    ngrams_of,
+    read_ids,
+)
+from sapwood.errors import CorpusError, SapwoodError
+from sapwood.execute import Engine, Threads
+
+MAX_ORDER = 5
+DEFAULT_MEMORY = 2 << 30
+_MARKS = {name.encode() for name in SPECIAL[:3]}
+_BYTES_A_ROW = 100  # while a row is merged: key, count, order, and copies
+
+Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NgramCounts:
+    """How often n-grams occur in a text.
+
+    Attributes
+    ----------
+    words : [V]
+        Special words first, then those of the text, commonest first.
+    word_counts : [V]
+        How often each occurs.
+    rows : [n, order]
+        Words of each n-gram, the last one first; sorted.
+    counts : [n]
+    is_stream
+        Whether the text is one stream of words, rather than sentences with starts and ends.
+    """
+
+    words: tuple[str, ...]
+    word_counts: Counts
+    rows: Rows
+    counts: Counts
+    is_stream: bool = False
+
+    @property
+    def order(self) -> int:
+        """The most words of an n-gram."""
+        return int(self.rows.shape[1])
+
+    @property
+    def n_tokens(self) -> int:
+        """Words of the text, without starts and ends of sentences."""
+        return int(self.word_counts[UNKNOWN:].sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"<NgramCounts: {len(self.rows):,} {self.order}-grams of {self.n_tokens:,} tokens, "
+            f"{len(self.words) - len(SPECIAL):,} words>"
+        )
+
+    def cut_words(self, min_count: int) -> NgramCounts:
+        """The same text with words below a count as the unknown word.
+
+        Examples
+        --------
+        >>> counts = count_sentences([["a", "b"], ["a", "c"]], order=2)
+        >>> counts.cut_words(2).words
+        ('<nothing>', '<s>', '</s>', '<unk>', 'a')
+        """
+        n_kept = len(SPECIAL) + int((self.word_counts[len(SPECIAL) :] >= min_count).sum())
+        if n_kept == len(self.words):
+            return self
+        # Words come commonest first, so that those cut off are the last.
+        rows = np.where(self.rows >= n_kept, np.uint32(UNKNOWN), self.rows)
+        bits = bits_for(n_kept)
+        keys, counts = merge_runs([(pack(rows, bits), self.counts)])
+        word_counts = self.word_counts[:n_kept].copy()
+        word_counts[UNKNOWN] += self.word_counts[n_kept:].sum()
+        rows = unpack(keys, self.order, bits)
+        return NgramCounts(self.words[:n_kept], word_counts, rows, counts, self.is_stream)
+
+    def shorten(self, order: int) -> NgramCounts:
+        """The same text in n-grams of a lower order."""
+        if order > self.order:
+            msg = f"the counts are of order {self.order}, expected at least {order}"
+            raise SapwoodError(msg, hint=f"count again with --order {order}")
+        rows = self.rows[:, :order]
+        firsts = first_of_runs(rows)
+        return NgramCounts(
+            self.words, self.word_counts, np.ascontiguousarray(rows[firsts]),
+            np.add.reduceat(self.counts, firsts) if len(firsts) else self.counts, self.is_stream,
+        )  # fmt: skip
+
+
+def first_of_runs(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Where a sorted table has a row that differs from the one before."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    differs = (rows[1:] != rows[:-1]).any(axis=1)
+    return np.concatenate([[0], 1 + np.flatnonzero(differs)])
+
+
+# -- keys -----------------------------------------------------------------------------------------
+
+
+def bits_for(n_words: int) -> int:
+    """Bits of a word's number."""
+    return max(1, (n_words - 1).bit_length())
+
+
+def pack(rows: Rows, bits: int) -> Keys:
+    """Numbers that sort as the rows do, in one column of 64 bits or two.
+
+    Examples
+    --------
+    >>> pack(np.array([[1, 2], [3, 0]], np.uint32), 4).ravel().tolist()
+    [18, 48]
+    """
+    n_a_column = 64 // bits
+    columns = []
+    for start in range(0, rows.shape[1], n_a_column):
+        key = np.zeros(len(rows), np.uint64)
+        for j in range(start, min(start + n_a_column, rows.shape[1])):
+            key = (key << np.uint64(bits)) | rows[:, j].astype(np.uint64)
+        columns.append(key)
+    return np.stack(columns, axis=1)
+
+
+def unpack(keys: Keys, order: int, bits: int) -> Rows:
+    """The rows that were packed."""
+    n_a_column, mask = 64 // bits, np.uint64((1 << bits) - 1)
+    rows = np.empty((len(keys), order), np.uint32)
+    for start in range(0, order, n_a_column):
+        stop, key = min(start + n_a_column, order), keys[:, start // n_a_column]
+        for j in range(start, stop):
+            rows[:, j] = (key >> np.uint64(bits * (stop - 1 - j))) & mask
+    return rows
+
+
+def merge_runs(runs: Iterable[tuple[Keys, Counts]]) -> tuple[Keys, Counts]:
+    """Sorted, every key once, counts summed."""
+    keys, counts = (np.concatenate(parts) for parts in zip(*runs, strict=True))
+    # Stable sorting finds runs that are sorted already.
+    order = (
+        np.argsort(keys[:, 0], kind="stable")
+        if keys.shape[1] == 1
+        else np.lexsort(tuple(keys[:, j] for j in reversed(range(keys.shape[1]))))
+    )
+    keys = keys[order]
+    firsts = first_of_runs(keys)
+    return keys[firsts], np.add.reduceat(counts[order], firsts) if len(firsts) else counts
+
+
+# -- shards ---------------------------------------------------------------------------------------
+
+
+def count_words(shard: TextShard) -> Counter[bytes]:
+    """How often each word occurs in a shard."""
+    found = Counter(shard.read().split())
+    if marks := _MARKS & found.keys():
+        mark = min(marks)
+        at = shard.read().index(mark)
+        msg = f"found {mark.decode()} as a word: it stands for the start or end of a sentence"
+        hint = "leave it out: one sentence a line has its start and end by itself"
+        raise CorpusError(msg, file=shard.name, line=shard._line_of(at), hint=hint)
+    return found
+
+
+class Job(NamedTuple):
+    """What counting a shard needs besides the shard.
+
+    Attributes
+    ----------
+    ids
+        Number of each word.
+    order, bits
+        Of n-grams, and of a word's number.
+    is_stream
+        Whether n-grams reach over ends of lines.
+    folder
+        Where runs are put.
+    """
+
+    ids: KnownWords
+    order: int
+    bits: int
+    is_stream: bool
+    folder: Path
+
+
+def write_run(numbered: tuple[int, TextShard], job: Job) -> Path:
+    """Count a shard into a sorted run on disk; one that is there is taken as it is."""
+    from sapwood.outputs import Place, new_file
+
+    number, shard = numbered
+    path = job.folder / f"run-{number:06d}.npy"
+    if path.exists():
+        return path
+    found = read_ids(shard, job.ids, is_stream=job.is_stream)
+    keys = pack(ngrams_of(found, job.order, len(shard.lead)), job.bits)
+    keys, counts = merge_runs([(keys, np.ones(len(keys), np.int64))])
+    with new_file(Place(path)) as part, part.open("wb") as file:
+        np.save(file, np.concatenate([keys, counts[:, None].astype(np.uint64)], axis=1))
+    return path
+
+
+# -- all of a text --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CountSettings:
+    """How a text is counted.
+
+    Attributes
+    ----------
+    order
+        Words of an n-gram, 1 to 5.
+    is_stream
+        Whether the text is one stream of words without ends of sentences.
+    memory
+        Bytes that merging may use.
+    """
+
+    order: int = 3
+    is_stream: bool = False
+    memory: int = DEFAULT_MEMORY
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.order <= MAX_ORDER:
+            msg = f"n-grams of order {self.order}: expected 1 to {MAX_ORDER}"
+            raise SapwoodError(msg)
+
+
+def count_runs(
+    sources: Source | Iterable[Source],
+    folder: Path,
+    settings: CountSettings,
+    engine: Engine,
+    words: tuple[str, ...] | None = None,
+) -> Runs:
+    """Sorted runs of a text in a folder; runs of an earlier try at the same text are used.
+
+    Parameters
+    ----------
+    words
+        The vocabulary to count in, all others being the unknown word; None for the text's own.
+    """
+    n_lead = settings.order - 1 if settings.is_stream else 0
+    shards = cut_text(sources, folder, n_lead=n_lead)
+    if words is None:
+        words = find_words(shards, engine)
+    elif not shards:
+        raise _no_text()
+    _remove_other_runs(folder, shards, words, settings)
+    job = Job(KnownWords(words), settings.order, bits_for(len(words)), settings.is_stream, folder)
+    placed = engine.place(list(enumerate(shards)))
+    paths = list(engine.gather(engine.map(write_run, placed, job)))
+    return Runs(words, paths, job.bits, settings)
+
+
+def find_words(shards: list[TextShard], engine: Engine) -> tuple[str, ...]:
+    """All words of a text, commonest first."""
+    found = engine.total(count_words, engine.place(shards)) if shards else Counter()
+    found.pop(SPECIAL[UNKNOWN].encode(), 0)
+    if not found:
+        raise _no_text()
+    # Words of equal count by their bytes, so that the order is the text's own.
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return (*SPECIAL, *(word.decode() for word, _ in ordered))
+
+
+def _no_text() -> CorpusError:
+    hint = "give tokens apart by blanks, a sentence a line"
+    return CorpusError("no words: the text is empty", hint=hint)
+
+
+def _remove_other_runs(
+    folder: Path, shards: list[TextShard], words: tuple[str, ...], settings: CountSettings
+) -> None:
+    """Remove runs in a folder that are of another text or order."""
+    told = repr([(s.start, s.stop, s.name, s.lead) for s in shards]) + repr(words)
+    digest = sha256(f"{told} {settings.order} {settings.is_stream}".encode()).hexdigest()
+    note = folder / "text.json"
+    if note.exists() and json.loads(note.read_text()).get("sha256") == digest:
+        return
+    for run in folder.glob("run-*.npy"):
+        run.unlink()
+    note.write_text(json.dumps({"sha256": digest}))
+
+
+class Runs(NamedTuple):
+    """A text in sorted runs.
+
+    Attributes
+    ----------
+    words
+        See `NgramCounts`.
+    paths
+        Of the runs.
+    bits
+        Of a word's number in their keys.
+    settings
+    """
+
+    words: tuple[str, ...]
+    paths: list[Path]
+    bits: int
+    settings: CountSettings
+
+    def merged(self) -> Iterator[tuple[Rows, Counts]]:
+        """Rows and counts in order, a range of keys at a time, as large as memory allows."""
+        runs = [np.load(path, mmap_mode="r") for path in self.paths]
+        n_rows = sum(len(run) for run in runs)
+        n_ranges = max(1, -(-n_rows * _BYTES_A_ROW // self.settings.memory))
+        for start, stop in _ranges(runs, n_ranges):
+            parts = [np.array(run[a:b]) for run, a, b in zip(runs, start, stop, strict=True)]
+            pieces = [(part[:, :-1], part[:, -1].astype(np.int64)) for part in parts]
+            keys, counts = merge_runs(pieces)
+            yield unpack(keys, self.settings.order, self.bits), counts
+
+    def whole(self) -> NgramCounts:
+        """All of it in memory."""
+        rows, counts = (np.concatenate(parts) for parts in zip(*self.merged(), strict=True))
+        return table_of(self.words, rows, counts, is_stream=self.settings.is_stream)
+
+
+def table_of(words: tuple[str, ...], rows: Rows, counts: Counts, *, is_stream: bool) -> NgramCounts:
+    """Counts of n-grams with those of words, each of which ends as many n-grams as it is seen."""
+    seen = np.bincount(rows[:, 0], counts, len(words)).astype(np.int64)
+    seen[END] = 0
+    return NgramCounts(words, seen, rows, counts, is_stream)
+
+
+def _ranges(
+    runs: list[npt.NDArray[np.uint64]], n_ranges: int
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Where each run starts and stops for ranges of about equal size of first keys."""
+    sample = np.sort(np.concatenate([run[:: max(1, len(run) // 1000), 0] for run in runs]))
+    cuts = np.unique(sample[np.arange(1, n_ranges) * len(sample) // n_ranges])
+    start = np.zeros(len(runs), np.int64)
+    for cut in cuts:
+        stop = np.array([np.searchsorted(run[:, 0], cut) for run in runs])
+        yield start, stop
+        start = stop
+    yield start, np.array([len(run) for run in runs])
+
+
+def count_text(
+    sources: Source | Iterable[Source],
+    settings: CountSettings | None = None,
+    *,
+    words: tuple[str, ...] | None = None,
+    engine: Engine | None = None,
+) -> NgramCounts:
+    r"""Count the n-grams of a text.
+
+    Parameters
+    ----------
+    sources
+        Files, globs, folders, `-`; also compressed.
+    words
+        The vocabulary to count in, all others being the unknown word; None for the text's own.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     text = Path(here, "text.txt")
+    ...     _ = text.write_text("the dog barks\nthe cat sleeps\n")
+    ...     count_text(text, CountSettings(order=2))
+    <NgramCounts: 7 2-grams of 6 tokens, 5 words>
+    """
+    from tempfile import TemporaryDirectory
+
+    settings, engine = settings or CountSettings(), engine or Threads(1)
+    with TemporaryDirectory(prefix="sapwood-") as here:
+        return count_runs(sources, Path(here), settings, engine, words).whole()
+
+
+def count_sentences(sentences: Iterable[Iterable[str]], order: int = 3) -> NgramCounts:
+    """Count n-grams of sentences in memory.
+
+    Examples
+    --------
+    >>> count_sentences([["a", "b"], ["a"]], order=2).counts.tolist()
+    [1, 1, 2, 1]
+    """
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="sapwood-") as here:
+        path = Path(here, "text")
+        path.write_text("\n".join(" ".join(words) for words in sentences) + "\n", "utf-8")
+        return count_text(path, CountSettings(order=order))
+
+
+def share_seen(counts: NgramCounts, others: NgramCounts) -> float:
+    """Share of the n-grams of one text that also occur in another, both in the same words."""
+    bits = bits_for(len(counts.words))
+    mine, theirs = pack(counts.rows, bits), pack(others.shorten(counts.order).rows, bits)
+    both = np.concatenate([mine, theirs])
+    _, seen = merge_runs([(both, np.ones(len(both), np.int64))])
+    return float((seen > 1).sum() / max(1, len(mine)))

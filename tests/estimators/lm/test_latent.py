@@ -1,0 +1,158 @@
+"""Latent bigram and trigram models, and mixtures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.estimators.lm.test_kneser_ney import some_text
+
+import sapwood as sw
+from sapwood.corpus.plain_text import UNKNOWN
+from sapwood.errors import SapwoodError
+from sapwood.estimators.lm import latent
+from sapwood.estimators.lm.latent import Ascent, Held, Start, cut_pairs, expect, random_start
+from sapwood.estimators.lm.mixture import mix
+from sapwood.execute import Threads
+from sapwood.moments.ngrams import CountSettings, NgramCounts, count_sentences, count_text
+
+
+@pytest.fixture(scope="module")
+def counts() -> NgramCounts:
+    return count_sentences(some_text(400), 3)
+
+
+@pytest.fixture(scope="module")
+def held(counts: NgramCounts, tmp_path_factory: pytest.TempPathFactory) -> NgramCounts:
+    path = tmp_path_factory.mktemp("held") / "text.txt"
+    path.write_text("".join(" ".join(line) + "\n" for line in some_text(100, seed=0)[50:]))
+    return count_text(path, CountSettings(3), words=counts.words)
+
+
+def log_prob(model: object, text: NgramCounts) -> float:
+    rows = text.rows[text.rows[:, 0] != UNKNOWN]
+    n = text.counts[text.rows[:, 0] != UNKNOWN]
+    return float(n @ model.log_probs(rows) / n.sum())  # type: ignore[attr-defined]
+
+
+def a_table(rng: np.random.Generator, n: int = 12) -> sparse.csr_array:
+    return sparse.csr_array(rng.poisson(1.0, (n, n)).astype(float))
+
+
+def test_the_e_step_is_that_of_the_formulas(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    c, u = a_table(rng), np.full(12, 1 / 12)
+    r, s = random_start(u, 3, rng, np.float64)
+    p = r @ s.T
+    joint = c.toarray()[:, :, None] * r[:, None, :] * s[None] / p[:, :, None]  # [x, y, h]
+    monkeypatch.setattr(latent, "SHARD_ENTRIES", 9)
+    shards = cut_pairs(c, np.float64)
+    assert len(shards) > 3
+    with Threads(2) as engine:
+        found = engine.total(expect, engine.place(shards), r, s)
+    np.testing.assert_allclose(np.concatenate(found.R), joint.sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found.S * s, joint.sum(axis=0), rtol=1e-12)
+    expected = (c.toarray() * np.log(p)).sum()
+    assert found.log_likelihood == pytest.approx(expected, rel=1e-12)
+
+
+def test_em_never_lowers_the_likelihood() -> None:
+    rng = np.random.default_rng(1)
+    c, u = a_table(rng, 30), np.full(30, 1 / 30)
+    ascent = Ascent(iterations=60, prior=0.0, u=u)
+    climbed = ascent.climb(Threads(1), cut_pairs(c, np.float64), random_start(u, 4, rng, float))
+    gains = np.diff(climbed.log_likelihoods)
+    assert (gains >= -1e-9).all()
+    assert gains.sum() > 1
+
+
+def test_blocks_side_by_side_are_their_mean() -> None:
+    rng = np.random.default_rng(2)
+    u = np.full(9, 1 / 9)
+    blocks = [random_start(u, m, rng, np.float64) for m in (2, 3)]
+    r, s = latent.join_blocks(blocks)
+    np.testing.assert_allclose(r @ s.T, sum(b.r @ b.s.T for b in blocks) / 2, rtol=1e-12)
+    np.testing.assert_allclose(r.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [sw.EMBigram(4, n_blocks=2), sw.PivotBigram(3, min_pivot_count=5), sw.LatentTrigram(4)],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_they_are_distributions_that_have_learnt(learner: object, counts: NgramCounts) -> None:
+    model = learner.fit(counts).model_  # type: ignore[attr-defined]
+    for context in ([], ["a"], ["h", "g"], ["x", "a"], ["a", "x"]):
+        assert np.exp(model.next_log_probs(context)).sum() == pytest.approx(1, abs=1e-4)
+    single = sw.KneserNey(1).fit(counts).model_
+    assert log_prob(model, counts) > log_prob(single, counts) + 0.2
+
+
+def test_held_out_text_ends_em(counts: NgramCounts, held: NgramCounts) -> None:
+    em = sw.EMBigram(8, n_blocks=1, prior=0.0, iterations=500).fit(counts, held)
+    (climbed,) = em.climbs_
+    assert len(climbed.log_likelihoods) < 500
+    assert np.argmax(climbed.held_values) == len(climbed.held_values) - 3
+
+
+def test_smoothing_weights_make_held_out_text_likelier(
+    counts: NgramCounts, held: NgramCounts
+) -> None:
+    model = sw.EMBigram(8, n_blocks=1).fit(counts, held).model_
+    for weight in (0.01, 0.5):
+        other = sw.EMBigram(8, n_blocks=1).fit(counts, held).model_
+        other.weight[:] = weight
+        assert log_prob(model, held) > log_prob(other, held)
+
+
+def test_pairs_of_words_say_more_than_one(counts: NgramCounts, held: NgramCounts) -> None:
+    trigram = sw.LatentTrigram(8).fit(counts, held)
+    assert log_prob(trigram.model_, held) > log_prob(trigram.bigram_.model_, held) + 0.02
+
+
+def test_pairs_that_were_not_seen_back_off(counts: NgramCounts) -> None:
+    model = sw.LatentTrigram(4, min_pair_count=2).fit(counts).model_
+    unseen = [["x", "a"], ["x", "h"]]
+    for context in unseen:
+        np.testing.assert_allclose(
+            model.next_log_probs(context), model.bigram.next_log_probs(context), rtol=1e-6
+        )
+
+
+def test_a_mixture_is_better_than_its_members(counts: NgramCounts, held: NgramCounts) -> None:
+    mixture = sw.LanguageMixture(8).fit(counts, held).model_
+    assert np.exp(mixture.next_log_probs(["a", "b"])).sum() == pytest.approx(1, abs=1e-4)
+    assert all(log_prob(mixture, held) > log_prob(m, held) for m in mixture.members)
+    np.testing.assert_allclose(mixture.weights.sum(axis=1), 1)
+
+
+def test_weights_go_to_the_member_that_is_right(counts: NgramCounts) -> None:
+    """One member is the source itself in all but name: it gets nearly all of the weight."""
+    good, bad = sw.KneserNey(3).fit(counts).model_, sw.KneserNey(1).fit(counts).model_
+    weights = mix([bad, good], counts, counts).weights
+    assert (weights[:, 1] > 0.6).all()
+
+
+def test_models_of_other_words_are_not_mixed(counts: NgramCounts) -> None:
+    good, other = sw.KneserNey(2).fit(counts).model_, sw.KneserNey(2).fit([["x", "y"]]).model_
+    with pytest.raises(SapwoodError, match="same words"):
+        mix([good, other], counts, counts)
+
+
+def test_held_out_text_in_other_words_is_refused(counts: NgramCounts) -> None:
+    with pytest.raises(SapwoodError, match="other words"):
+        sw.EMBigram(2).fit(counts, count_sentences([["x", "y"]], 2))
+
+
+def test_too_few_pairs_are_refused() -> None:
+    with pytest.raises(SapwoodError, match="no pair of words was seen 9 times"):
+        sw.LatentTrigram(2, min_pair_count=9).fit([["a", "b"], ["a", "c"]])
+
+
+def test_held_of_nothing_known() -> None:
+    u = np.full(5, 0.2)
+    table = sparse.csr_array(np.eye(5))
+    held = Held.of(table, u)
+    assert UNKNOWN not in held.after
+    start = Start(np.ones((5, 1), np.float32), np.full((5, 1), 0.2, np.float32))
+    assert held.value(start) == pytest.approx(np.log(0.2), abs=1e-6)

@@ -1,0 +1,255 @@
+"""Counts of n-grams: equal to a naive count, whatever the shards, memory, engine, and stops."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sapwood.corpus import plain_text
+from sapwood.corpus.plain_text import NOTHING, SPECIAL
+from sapwood.errors import CorpusError, ModelFormatError, SapwoodError
+from sapwood.execute import Threads
+from sapwood.moments import ngrams
+from sapwood.moments.ngram_files import as_counts, load_counts, save_counts
+from sapwood.moments.ngrams import (
+    CountSettings,
+    NgramCounts,
+    count_runs,
+    count_sentences,
+    count_text,
+    merge_runs,
+    pack,
+    share_seen,
+    unpack,
+)
+from sapwood.reference.ngrams import count_grams
+
+TEXT = [["the", "dog", "sees", "the", "cat"], ["a", "dog"], ["the", "dog", "sees"], ["cat"]] * 3
+words = st.sampled_from("abcde")
+texts = st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=8)
+
+
+def as_dict(counts: NgramCounts) -> dict[tuple[str, ...], int]:
+    found = {}
+    for row, n in zip(counts.rows, counts.counts, strict=True):
+        found[tuple(counts.words[x] for x in row[::-1] if x != NOTHING)] = int(n)
+    return found
+
+
+def write(folder: Path, sentences: list[list[str]], name: str = "text.txt") -> Path:
+    path = folder / name
+    path.write_text("".join(" ".join(line) + "\n" for line in sentences), "utf-8")
+    return path
+
+
+@given(texts, st.integers(1, 5), st.booleans(), st.sampled_from([3, 11, 1000]))
+def test_counts_are_those_of_a_naive_count(
+    tmp_path_factory: pytest.TempPathFactory,
+    sentences: list[list[str]],
+    order: int,
+    is_stream: bool,
+    shard_bytes: int,
+) -> None:
+    path = write(tmp_path_factory.mktemp("text"), sentences)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain_text, "SHARD_BYTES", shard_bytes)
+        counts = count_text(path, CountSettings(order, is_stream), engine=Threads(2))
+    assert as_dict(counts) == count_grams(sentences, order, is_stream=is_stream)
+    assert counts.n_tokens == sum(map(len, sentences))
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_shards_memory_and_threads_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stream: bool
+) -> None:
+    path = write(tmp_path, TEXT)
+    whole = count_text(path, CountSettings(3, is_stream))
+    monkeypatch.setattr(plain_text, "SHARD_BYTES", 10)
+    for memory in (1, 2000, 1 << 30):
+        settings = CountSettings(3, is_stream, memory)
+        found = count_text(path, settings, engine=Threads(3))
+        assert found.words == whole.words
+        assert np.array_equal(found.rows, whole.rows)
+        assert np.array_equal(found.counts, whole.counts)
+
+
+def test_several_files_are_one_text(tmp_path: Path) -> None:
+    whole = count_text(write(tmp_path, TEXT), CountSettings(3, is_stream=True))
+    first, second = write(tmp_path, TEXT[:2], "a.txt"), write(tmp_path, TEXT[2:], "b.txt")
+    both = count_text([first, second], CountSettings(3, is_stream=True))
+    assert as_dict(both) == as_dict(whole)
+
+
+def test_compressed_text_is_text(tmp_path: Path) -> None:
+    path = write(tmp_path, TEXT)
+    packed = tmp_path / "text.txt.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    also = tmp_path / "text.txt.xz"
+    also.write_bytes(lzma.compress(path.read_bytes()))
+    assert as_dict(count_text(packed)) == as_dict(count_text(also)) == as_dict(count_text(path))
+
+
+def test_zstandard_is_text(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    path, packed = write(tmp_path, TEXT), tmp_path / "text.zst"
+    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    assert as_dict(count_text(packed)) == as_dict(count_text(path))
+
+
+def test_blank_lines_are_no_sentences(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("\n\n a  b\t\n\n\nb\n\n")
+    assert as_dict(count_text(path)) == count_grams([["a", "b"], ["b"]], 3, is_stream=False)
+
+
+def test_runs_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a stop, only what is missing is counted; another text starts anew."""
+    monkeypatch.setattr(plain_text, "SHARD_BYTES", 20)
+    path, folder = write(tmp_path, TEXT), tmp_path / "work"
+    folder.mkdir()
+    settings = CountSettings(3)
+    whole = count_runs(path, folder, settings, Threads(1)).whole()
+    runs = sorted(folder.glob("run-*.npy"))
+    assert len(runs) > 2
+    runs[1].unlink()
+    times = {run: run.stat().st_mtime_ns for run in runs if run.exists()}
+    again = count_runs(path, folder, settings, Threads(1)).whole()
+    assert as_dict(again) == as_dict(whole)
+    assert all(run.stat().st_mtime_ns == at for run, at in times.items())
+    write(tmp_path, [["other", "words"], *TEXT[1:]])
+    other = count_runs(path, folder, settings, Threads(1)).whole()
+    assert ("other", "words") in {gram[-2:] for gram in as_dict(other)}
+    assert as_dict(other) == count_grams([["other", "words"], *TEXT[1:]], 3, is_stream=False)
+
+
+def test_a_cluster_counts_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    from sapwood.execute import Cluster
+
+    del distributed
+    path = write(tmp_path, TEXT)
+    with Cluster(None, 1) as engine:
+        assert as_dict(count_text(path, engine=engine)) == as_dict(count_text(path))
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4), min_size=1, max_size=20),
+    st.sampled_from([4, 16, 20]),
+)
+def test_keys_sort_as_rows_and_come_back(rows: list[list[int]], bits: int) -> None:
+    table = np.array(rows, np.uint32)
+    keys = pack(table, bits)
+    assert np.array_equal(unpack(keys, 4, bits), table)
+    merged, counts = merge_runs([(keys, np.ones(len(keys), np.int64))])
+    assert [tuple(row) for row in unpack(merged, 4, bits)] == sorted(set(map(tuple, rows)))
+    assert counts.sum() == len(rows)
+
+
+def test_rare_words_become_the_unknown_one() -> None:
+    counts = count_sentences(TEXT, 3)
+    few = counts.cut_words(5)
+    kept = {word for word in counts.words[4:] if sum(s.count(word) for s in TEXT) >= 5}
+    assert set(few.words) == {*SPECIAL, *kept}
+    replaced = [[w if w in kept else "<unk>" for w in words] for words in TEXT]
+    assert as_dict(few) == count_grams(replaced, 3, is_stream=False)
+
+
+def test_lower_orders_are_endings() -> None:
+    assert as_dict(count_sentences(TEXT, 4).shorten(2)) == as_dict(count_sentences(TEXT, 2))
+    with pytest.raises(SapwoodError, match="order 2, expected at least 3"):
+        count_sentences(TEXT, 2).shorten(3)
+
+
+def test_words_of_another_text(tmp_path: Path) -> None:
+    counts = count_sentences(TEXT, 2)
+    held = count_text(write(tmp_path, [["the", "horse"]]), CountSettings(2), words=counts.words)
+    assert as_dict(held) == {("<s>", "the"): 1, ("the", "<unk>"): 1, ("<unk>", "</s>"): 1}
+    assert share_seen(counts, counts) == 1.0
+    assert share_seen(held, counts) == pytest.approx(1 / 3)
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def test_files_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    from sapwood.moments import ngram_files
+
+    monkeypatch.setattr(ngram_files, "MAX_GROUP", 5)
+    counts, path = count_sentences(TEXT, 3), tmp_path / "counts.parquet"
+    save_counts(counts, path)
+    again = load_counts(path)
+    assert again.words == counts.words
+    assert np.array_equal(again.rows, counts.rows)
+    assert np.array_equal(again.counts, counts.counts)
+    assert np.array_equal(again.word_counts, counts.word_counts)
+    assert not again.is_stream
+    assert as_dict(as_counts(path, 2)) == as_dict(counts.shorten(2))
+
+
+def test_other_programs_read_the_words(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    save_counts(count_sentences([["the", "dog"]], 2), tmp_path / "counts.parquet")
+    rows = pq.read_table(tmp_path / "counts.parquet").to_pylist()
+    assert {"w1": "the", "w2": "dog", "count": 1} in rows
+
+
+def test_files_that_are_not_counts_are_refused(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "counts.parquet"
+    save_counts(count_sentences(TEXT, 2), path)
+    data = path.read_bytes()
+    for size in (5, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:size])
+        with pytest.raises(ModelFormatError, match="counts.parquet"):
+            load_counts(path)
+    table = pa.table({"w1": ["a"], "count": [1]})
+    pq.write_table(table, path)
+    with pytest.raises(ModelFormatError, match="no counts of Sapwood"):
+        load_counts(path)
+    said = {b"sapwood_counts": b'{"format": 9, "order": 1, "is_stream": false}'}
+    pq.write_table(table.replace_schema_metadata(said), path)
+    with pytest.raises(ModelFormatError, match="format 9"):
+        load_counts(path)
+
+
+# -- bad text -------------------------------------------------------------------------------------
+
+
+def test_bad_text_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "text.txt"
+    monkeypatch.setattr(plain_text, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(plain_text, "SHARD_BYTES", 10)
+    for data, line, match in (
+        (b"a b\nc\xff d\n", 2, "not UTF-8 text"),
+        (b"a b\nc\nd\0 d\n", 3, "not UTF-8 text"),
+        (b"a b\nc <s> d\n", 2, "found <s> as a word"),
+        (b"a b\n" * 5 + b"c" * 200, 6, "a line of more than 100"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(CorpusError, match=match) as caught:
+            count_text(path)
+        assert caught.value.line == line
+    for blank in (b"", b"\n \n\t\n"):
+        path.write_bytes(blank)
+        with pytest.raises(CorpusError, match="no words"):
+            count_text(path)
+
+
+def test_orders_beyond_five_are_refused() -> None:
+    with pytest.raises(SapwoodError, match="order 6"):
+        CountSettings(6)
+    assert ngrams.MAX_ORDER == 5
