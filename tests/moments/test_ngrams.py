@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sapwood.corpus import plain_text
 from sapwood.corpus.plain_text import NOTHING, SPECIAL
 from sapwood.errors import CorpusError, ModelFormatError, SapwoodError
-from sapwood.execute import Threads
+from sapwood.execute import Cluster, Threads
 from sapwood.moments import ngrams
 from sapwood.moments.ngram_files import as_counts, load_counts, save_counts
 from sapwood.moments.ngrams import (
@@ -128,14 +128,10 @@ def test_runs_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
     assert as_dict(other) == count_grams([["other", "words"], *TEXT[1:]], 3, is_stream=False)
 
 
-def test_a_cluster_counts_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    distributed = pytest.importorskip("distributed")
-    from sapwood.execute import Cluster
-
-    del distributed
+@pytest.mark.dask
+def test_a_cluster_counts_alike(tmp_path: Path, cluster: Cluster) -> None:
     path = write(tmp_path, TEXT)
-    with Cluster(None, 1) as engine:
-        assert as_dict(count_text(path, engine=engine)) == as_dict(count_text(path))
+    assert as_dict(count_text(path, engine=cluster)) == as_dict(count_text(path))
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -212,7 +208,7 @@ def test_files_that_are_not_counts_are_refused(tmp_path: Path) -> None:
     data = path.read_bytes()
     for size in (5, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:size])
-        with pytest.raises(ModelFormatError, match="counts.parquet"):
+        with pytest.raises(ModelFormatError, match="not a complete file of counts"):
             load_counts(path)
     table = pa.table({"w1": ["a"], "count": [1]})
     pq.write_table(table, path)
@@ -227,9 +223,7 @@ def test_files_that_are_not_counts_are_refused(tmp_path: Path) -> None:
 # -- bad text -------------------------------------------------------------------------------------
 
 
-def test_bad_text_is_named_with_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_text_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "text.txt"
     monkeypatch.setattr(plain_text, "MAX_CHARACTERS", 100)
     monkeypatch.setattr(plain_text, "SHARD_BYTES", 10)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -137,7 +138,7 @@ def _unpack(path: Path, name: str, target: Path) -> None:
 
 def _open_bytes(path: Path, name: str) -> IO[bytes] | Any:
     if name == "<stdin>":
-        return open(sys.stdin.fileno(), "rb", closefd=False)
+        return nullcontext(sys.stdin.buffer)  # which stays open
     if path.suffix.lower() == ZST:
         try:
             return import_module("zstandard").open(path, "rb")

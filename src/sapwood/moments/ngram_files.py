@@ -18,6 +18,7 @@ import numpy as np
 from sapwood.arguments import describe
 from sapwood.corpus.plain_text import NOTHING, SPECIAL, KnownWords, Rows
 from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.execute import Engine
 from sapwood.moments.ngrams import (
     Counts,
     CountSettings,
@@ -158,7 +159,7 @@ def _pyarrow() -> tuple[Any, Any]:
 CountsLike = NgramCounts | str | Path | Iterable[Iterable[str]]
 
 
-def as_counts(source: CountsLike, order: int) -> NgramCounts:
+def as_counts(source: CountsLike, order: int, engine: Engine | None = None) -> NgramCounts:
     """Counts of an order: given as such, as files of counts or text, or as sentences.
 
     Examples
@@ -171,7 +172,7 @@ def as_counts(source: CountsLike, order: int) -> NgramCounts:
     if isinstance(source, (str, Path)):
         if is_parquet(source):
             return load_counts(Path(source)).shorten(order)
-        return count_text(source, CountSettings(order=order))
+        return count_text(source, CountSettings(order=order), engine=engine)
     hint = "give counts, the path of a text, or sentences as lists of words"
     found = list(source) if isinstance(source, Iterable) and not isinstance(source, dict) else None
     if not found or not all(_is_sentence(item) for item in found):

@@ -67,8 +67,10 @@ class KneserNeyTwin:
 
     def p(self, word: str, context: Sequence[str]) -> float:
         """The probability of a word after others, at most n - 1 of them."""
-        context = tuple(context)[len(context) - self.n + 1 :] if len(context) >= self.n else tuple(
-            context
+        context = (
+            tuple(context)[len(context) - self.n + 1 :]
+            if len(context) >= self.n
+            else tuple(context)
         )
         lower = self.p(word, context[1:]) if context else 1.0 / len(self.vocabulary)
         k = len(context)

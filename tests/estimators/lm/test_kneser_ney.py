@@ -22,8 +22,8 @@ texts = st.lists(st.lists(words, min_size=1, max_size=7), min_size=2, max_size=1
 
 def some_text(n: int = 300, seed: int = 0) -> list[list[str]]:
     """Sentences in which a word depends on the two before it."""
+    p = np.random.default_rng(0).dirichlet(np.full(9, 0.3), (8, 8))
     rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(9, 0.3), (8, 8))
     found = []
     for _ in range(n):
         x, y, line = 0, 0, []

@@ -80,8 +80,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         max=64,
         metavar="B",
         help="Parts of the states that are learnt apart from different starts, which is more "
-        "accurate; 1 is the model of the paper. Only for em and mix.",
-        show_default="4",
+        "accurate; 1 is the plain model. Only for em and mix.",
+        show_default="one for every 32 states, at most 8",
     ),
     held_out: str | None = typer.Option(
         None,

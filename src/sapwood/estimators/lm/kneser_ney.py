@@ -72,7 +72,7 @@ class KneserNey(LanguageEstimator):
         Attributes set: `model_`; `discounts_`, for each order those of counts 1, 2 and more.
         """
         self._check_parameters()
-        counts = as_counts(source, self.order)
+        counts = as_counts(source, self.order, self._engine())
         tries: list[Keys] = []
         levels = [self._lowest(counts)]
         for k in range(1, self.order):

@@ -12,18 +12,15 @@ from sapwood.arrays import FloatArray
 from sapwood.corpus.plain_text import UNKNOWN
 from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.estimators.lm.kneser_ney import KneserNey
-from sapwood.estimators.lm.latent import LatentTrigram
-from sapwood.estimators.parameters import parameter, positional, whole
-from sapwood.models.lm.language_model import LanguageModel
+from sapwood.estimators.lm.latent import BLOCKS, LatentTrigram, draw_held
+from sapwood.estimators.parameters import maybe, parameter, positional, whole
+from sapwood.models.lm.language_model import LanguageModel, require_same_words
 from sapwood.models.lm.mixture import N_BINS, ContextBins, MixtureModel
 from sapwood.moments.ngram_files import CountsLike, as_counts
 from sapwood.moments.ngrams import NgramCounts
 
 STEPS = 60
 SHRINKAGE = 50.0  # words that the weights of all contexts count for in a bin
-
-
-HELD_SHARE = 0.05  # of n-grams that are held out where no text is given for that
 
 
 class LanguageMixture(LanguageEstimator):
@@ -37,7 +34,7 @@ class LanguageMixture(LanguageEstimator):
         default=256, domain=whole(1, 4096), words="Hidden states.", kw_only=False
     )
     order: int = parameter(3, whole(3, 5), "Words of an n-gram of Kneser-Ney.")
-    n_blocks: int = parameter(4, whole(1, 64), "Of the latent models, see `EMBigram`.")
+    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS)
     iterations: int = parameter(100, whole(0), "The most of EM, see `EMBigram`.")
     seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
 
@@ -47,11 +44,11 @@ class LanguageMixture(LanguageEstimator):
         Attributes set: `model_`; `members_`, models by name; `latent_`, their estimator.
         """
         self._check_parameters()
-        counts = as_counts(source, self.order)
+        counts = as_counts(source, self.order, self._engine())
         if held_out is not None:
             self.model_ = mix(self._members(counts, held_out), counts, held_out)
             return self
-        rest, held = hold_out(counts, HELD_SHARE, self.seed)
+        rest, held = hold_out(counts, self.seed)
         weighed = mix(self._members(rest, held), rest, held)
         bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
         self.model_ = MixtureModel(tuple(self._members(counts, None)), bins, weighed.weights)
@@ -71,11 +68,11 @@ class LanguageMixture(LanguageEstimator):
         return self.latent_.iterations_
 
 
-def hold_out(counts: NgramCounts, share: float, seed: int) -> tuple[NgramCounts, NgramCounts]:
+def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
     """N-grams to learn from, and a share that is held out, drawn one by one."""
-    drawn = np.random.default_rng(seed).binomial(counts.counts, share)
-    if drawn.sum() == 0:  # a few sentences: the commonest is all there is to go by
-        drawn[np.argmax(counts.counts)] = 1
+    drawn = draw_held(counts.counts, seed)
+    if not drawn.any():  # a few sentences: there is nothing to spare
+        return counts, counts
     rest, held = (
         replace(counts, rows=counts.rows[n > 0], counts=n[n > 0])
         for n in (counts.counts - drawn, drawn)
@@ -95,6 +92,7 @@ def mix(
     held_out
         In the same words, of at least the order of every member.
     """
+    require_same_words(members)
     known = held_out.rows[:, 0] != UNKNOWN
     rows, n = held_out.rows[known], held_out.counts[known].astype(float)
     p = np.stack([np.exp(member.log_probs(rows)) for member in members], axis=1)

@@ -1,0 +1,249 @@
+"""Language models: perplexity and time on Brown and news text, and counting at scale.
+
+brown     the split of the PIVOT paper (800,000 / 200,000 / rest, one stream, words seen once
+unknown): EM, pivot and pivot-em by number of states, Kneser-Ney, mixtures; dev is its
+second half, the first half is held out for stopping and weights
+news      wikinews_en in sentences: modified Kneser-Ney and the mixture on dev, which is cut in
+two: the first half is held out, the second is scored
+scale     tokens a second and peak memory of counting and of EM, on text drawn from a model
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import machine  # first: it pins BLAS to one thread
+import numpy as np
+
+import sapwood as sw
+from sapwood.estimators.lm.latent import (
+    Ascent,
+    cut_pairs,
+    follow_counts,
+    random_start,
+    word_distribution,
+)
+from sapwood.evaluate.perplexity import perplexity
+from sapwood.execute import Threads
+from sapwood.models.lm.language_model import LanguageModel
+from sapwood.moments.ngrams import CountSettings, NgramCounts, count_text
+
+BROWN = (800_000, 900_000, 1_000_000)
+STATES = (2, 4, 8, 16, 32, 64, 128, 256)
+
+
+def data_file(*parts: str) -> Path:
+    """A file of the folder that SAPWOOD_DATA names."""
+    folder = os.environ.get("SAPWOOD_DATA") or sys.exit("SAPWOOD_DATA is not set")
+    return Path(folder, *parts)
+
+
+def brown_texts(folder: Path) -> dict[str, Path]:
+    """Brown as one stream, in the parts of the paper."""
+    with lzma.open(data_file("brown", "brown.tagged.xz"), "rt", encoding="utf-8") as file:
+        words = [token.rpartition("/")[0] for line in file for token in line.split()]
+    first, half, last = BROWN
+    parts = {
+        "train": words[:first], "held": words[first:half], "dev": words[half:last],
+        "test": words[last:],
+    }  # fmt: skip
+    for name, part in parts.items():
+        lines = (" ".join(part[i : i + 1000]) for i in range(0, len(part), 1000))
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {name: folder / f"{name}.txt" for name in parts}
+
+
+def score(model: LanguageModel, texts: dict[str, NgramCounts]) -> list[str]:
+    """Perplexity of each text."""
+    return [f"{perplexity(model, t.rows, t.counts).perplexity:.1f}" for t in texts.values()]
+
+
+def brown(most_states: int) -> None:
+    """The paper's table, and what goes beyond it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        paths = brown_texts(Path(scratch))
+        settings = CountSettings(3, is_stream=True)
+        counts = count_text(paths["train"], settings).cut_words(2)
+        texts = {
+            name: count_text(path, settings, words=counts.words)
+            for name, path in paths.items()
+            if name != "train"
+        }
+    held = texts.pop("held")
+    rows = []
+    for order in (2, 3):
+        for title, is_modified in (("Kneser-Ney", False), ("modified Kneser-Ney", True)):
+            with machine.Clock() as clock:
+                model = sw.KneserNey(order, is_modified=is_modified).fit(counts).model_
+            rows.append([f"{title} {order}", "", *score(model, texts), "", f"{clock.cpu:.1f}"])
+    for m in (m for m in STATES if m <= most_states):
+        learners = {
+            "em, as in the paper": sw.EMBigram(m, n_blocks=1, prior=0.0),
+            "em, in blocks": sw.EMBigram(m),
+            "pivot": sw.PivotBigram(m, iterations=0),
+            "pivot-em": sw.PivotBigram(m),
+            "hidden state of two words": sw.LatentTrigram(m, min_pair_count=1),
+        }
+        for title, learner in learners.items():
+            with machine.Clock() as clock:
+                learner.fit(counts, held)
+            found = score(learner.model_, texts)
+            rows.append([title, m, *found, learner.iterations_, f"{clock.cpu:.1f}"])
+            print("  ".join(map(str, rows[-1])), file=sys.stderr, flush=True)
+    with machine.Clock() as clock:
+        mixture = sw.LanguageMixture(most_states).fit(counts, held)
+    n = mixture.iterations_
+    rows.append(["mix", most_states, *score(mixture.model_, texts), n, f"{clock.cpu:.1f}"])
+    print(
+        f"Brown: {counts.n_tokens:,} tokens, {len(counts.words) - 4:,} words; perplexity",
+        end="\n\n",
+    )
+    machine.print_table(
+        ["model", "states", "dev", "test", "iterations", "CPU s"],
+        rows,
+    )
+
+
+def news() -> None:
+    """Sentences of news, words seen once unknown; ends and unknown words are not scored."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with lzma.open(data_file("wikinews_en", "dev.txt.xz"), "rt", encoding="utf-8") as file:
+            lines = file.readlines()
+        half = Path(scratch, "held.txt"), Path(scratch, "dev.txt")
+        half[0].write_text("".join(lines[::2]), encoding="utf-8")
+        half[1].write_text("".join(lines[1::2]), encoding="utf-8")
+        settings = CountSettings(3)
+        with machine.Clock() as clock:
+            counts = count_text(data_file("wikinews_en", "train.txt.xz"), settings).cut_words(2)
+        rows = [["counting", "", "", f"{clock.cpu:.1f}"]]
+        held, dev = (count_text(path, settings, words=counts.words) for path in half)
+        whole = count_text(data_file("wikinews_en", "dev.txt.xz"), settings, words=counts.words)
+    texts = {"half": dev, "whole": whole}
+    for order in (2, 3):
+        with machine.Clock() as clock:
+            model = sw.KneserNey(order).fit(counts).model_
+        rows.append([f"modified Kneser-Ney {order}", *score(model, texts), f"{clock.cpu:.1f}"])
+    with machine.Clock() as clock:
+        mixture = sw.LanguageMixture(128).fit(counts, held)
+    for title, member in (
+        ("hidden states of one word", mixture.model_.members[1]),
+        ("hidden states of two words", mixture.model_.members[2]),
+        ("mix", mixture.model_),
+    ):
+        found = score(member, {"half": dev})
+        rows.append([title, *found, "", f"{clock.cpu:.1f}" if title == "mix" else ""])
+    print(
+        f"News: {counts.n_tokens:,} tokens, {len(counts.words) - 4:,} words; perplexity", end="\n\n"
+    )
+    machine.print_table(
+        ["model", "second half of dev", "all of dev", "CPU s"],
+        rows,
+    )
+
+
+COUNT = """
+import resource, sys
+from sapwood.cli.main import main
+try:
+    sys.argv = ["sapwood", *sys.argv[1:]]
+    main()
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(f"{used.ru_utime + used.ru_stime:.2f} {used.ru_maxrss / 1024:.0f}", file=sys.stderr)
+"""
+
+
+def scale(millions: list[int], order: int, memory: str) -> None:
+    """Counting in processes of their own, then one EM iteration."""
+    rng = np.random.default_rng(0)
+    n_words = 60_000
+    p = 1.0 / np.arange(3, n_words + 3)
+    names = np.array([f"w{i}" for i in range(n_words)])
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for size in millions:
+            path, out = Path(scratch, f"{size}.txt"), Path(scratch, f"{size}.parquet")
+            _write_text(path, size * 1_000_000, p / p.sum(), names, rng)
+            start = perf_counter()
+            command = [sys.executable, "-c", COUNT, "lm", "count", str(path), "-o", str(out)]
+            done = subprocess.run(
+                [*command, "--order", str(order), "--memory", memory],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            wall = perf_counter() - start
+            cpu, peak = map(float, done.stderr.strip().splitlines()[-1].split())
+            mb = out.stat().st_size / 1e6
+            rows.append([f"{size} M", f"{wall:.0f}", f"{cpu:.0f}", f"{size / cpu:.2f}",
+                         f"{peak:.0f}", f"{mb:.0f}"])  # fmt: skip
+            path.unlink()
+            out.unlink()
+    print(f"Counting {order}-grams with --memory {memory}", end="\n\n")
+    machine.print_table(
+        ["tokens", "wall s", "CPU s", "M tokens / CPU s", "peak MB", "file MB"],
+        rows,
+    )
+
+
+def _write_text(path: Path, n: int, p: np.ndarray, names: np.ndarray, rng: object) -> None:
+    """Words drawn by Zipf's law with a memory of one word, twenty a line."""
+    chunk = 1_000_000
+    with path.open("w", encoding="utf-8") as file:
+        for _ in range(0, n, chunk):
+            drawn = rng.choice(len(p), chunk, p=p)  # type: ignore[attr-defined]
+            drawn[1::2] = (drawn[::2] * 7 + drawn[1::2] % 50) % len(p)
+            words = names[drawn].reshape(-1, 20)
+            file.write("\n".join(" ".join(line) for line in words) + "\n")
+
+
+def iteration(states: list[int]) -> None:
+    """Seconds and bytes of an EM iteration, beside what the machine can move."""
+    counts = count_text(data_file("wikinews_en", "train.txt.xz"), CountSettings(2)).cut_words(2)
+    c = follow_counts(counts.rows, counts.counts, len(counts.words))
+    u = word_distribution(c)
+    shards = cut_pairs(c)
+    rows = []
+    for m in states:
+        start = random_start(u, m, np.random.default_rng(0))
+        ascent = Ascent(1, 1.0, u)
+        ascent.climb(Threads(1), shards, start)
+        with machine.Clock() as clock:
+            ascent.climb(Threads(1), shards, start)
+        moved = 3 * 4 * m * c.nnz / 1e9
+        rows.append([m, f"{clock.cpu:.2f}", f"{moved:.1f}", f"{moved / clock.cpu:.1f}"])
+    print(f"One EM iteration over {c.nnz:,} pairs of words, one thread", end="\n\n")
+    machine.print_table(
+        ["states", "CPU s", "GB of rows moved", "GB / s"],
+        rows,
+    )
+
+
+def main() -> None:
+    """Run the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", default=["brown"],
+                        choices=["brown", "news", "scale", "iteration"])  # fmt: skip
+    parser.add_argument("--states", type=int, default=256, help="the most, for brown")
+    parser.add_argument("--millions", type=int, nargs="+", default=[4, 40])
+    parser.add_argument("--order", type=int, default=3)
+    parser.add_argument("--memory", default="1G")
+    options = parser.parse_args()
+    for part in options.parts:
+        if part == "brown":
+            brown(options.states)
+        elif part == "news":
+            news()
+        elif part == "scale":
+            scale(options.millions, options.order, options.memory)
+        else:
+            iteration([16, 64, 256])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""`sapwood lm`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.estimators.lm.test_kneser_ney import ARPA, some_text
+
+import sapwood as sw
+from sapwood.cli.main import app
+
+SCORES = {"perplexity", "tokens", "unknown", "log2_prob"}
+
+
+def write(path: Path, sentences: list[list[str]]) -> Path:
+    path.write_text("".join(" ".join(words) + "\n" for words in sentences))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("lm")
+    write(here / "train.txt", some_text(600))
+    write(here / "held.txt", [*some_text(100, seed=1), ["unheard", "a"]])
+    write(here / "test.txt", [*some_text(100, seed=2), ["a", "unheard", "b"]])
+    return here
+
+
+@pytest.fixture(scope="module")
+def models(folder: Path) -> dict[str, Path]:
+    """A small model of every method."""
+    found = {}
+    for method in ("kn", "kn-mod", "em", "pivot", "pivot-em", "mix"):
+        out = folder / f"{method}.lm"
+        held = [] if method.startswith("kn") else ["--held-out", folder / "held.txt"]
+        states = [] if method.startswith("kn") else ["--states", 3]
+        args = ("lm", "train", folder / "train.txt", "-o", out, "--method", method, *states, *held)
+        with pytest.raises(SystemExit) as end:
+            app([str(arg) for arg in args], prog_name="sapwood")
+        assert not end.value.code
+        found[method] = out
+    return found
+
+
+@pytest.mark.parametrize("method", ["kn", "kn-mod", "em", "pivot", "pivot-em", "mix"])
+def test_every_method_learns_and_is_scored(cli, folder: Path, models, method: str) -> None:
+    result = cli("lm", "evaluate", models[method], folder / "test.txt", "--json")
+    report = json.loads(result.out)
+    assert set(report) >= SCORES
+    assert report["unknown"] == 1
+    assert report["tokens"] == sum(len(x) for x in some_text(100, seed=2)) + 2
+    assert 1 < report["perplexity"] < 9.0  # eight words, which depend on those before
+    expected = 2 ** (-report["log2_prob"] / report["tokens"])
+    assert report["perplexity"] == pytest.approx(expected)
+    counted = cli("lm", "evaluate", models[method], folder / "test.txt", "--unknown", "count",
+                  "--json")  # fmt: skip
+    assert json.loads(counted.out)["tokens"] == report["tokens"] + 1
+    assert json.loads(counted.out)["log2_prob"] < report["log2_prob"]
+
+
+def test_counts_first_gives_the_same_model(cli, folder: Path, models, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    counts, out = tmp_path / "counts.parquet", tmp_path / "kn.lm"
+    result = cli("lm", "count", folder / "train.txt", "-o", counts, "--json")
+    assert json.loads(result.out)["words"] == 8
+    assert [path.name for path in tmp_path.iterdir()] == [counts.name]  # no folder is left
+    assert cli("lm", "train", counts, "-o", out, "--method", "kn-mod").status == 0
+    assert out.read_bytes() == models["kn-mod"].read_bytes()
+    again = tmp_path / "again.parquet"
+    cli("lm", "count", folder / "train.txt", "-o", again, "--jobs", 1, "--memory", "16M")
+    assert again.read_bytes() == counts.read_bytes()
+
+
+def test_a_stream_has_no_ends(cli, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "stream.lm"
+    cli("lm", "train", folder / "train.txt", "-o", out, "--method", "kn", "--stream")
+    report = json.loads(cli("lm", "evaluate", out, folder / "test.txt", "--stream", "--json").out)
+    assert report["sentences"] == 0
+    assert report["perplexity_with_ends"] is None
+
+
+def test_scores_by_sentence_and_word(cli, models) -> None:
+    sentence = "a b c"
+    line = cli("lm", "score", models["kn"], stdin=f"{sentence}\n\nb\n").out.splitlines()
+    assert [part.partition("\t")[2] for part in line] == [sentence, "", "b"]
+    words = cli("lm", "score", models["kn"], "--by-word", stdin=sentence).out.splitlines()
+    assert [word.split("\t")[1] for word in words] == ["a", "b", "c", "</s>"]
+    total = sum(float(word.split("\t")[0]) for word in words)
+    assert float(line[0].split("\t")[0]) == pytest.approx(total, abs=1e-3)
+    model = sw.load(models["kn"])
+    likelier = max(["a a a", "h g f"], key=lambda text: model.log_prob(text.split()))
+    best = cli("lm", "score", models["kn"], "--best", stdin="a a a\nh g f\n\nb\n").out.splitlines()
+    assert best == [likelier, "b"]
+
+
+def test_next_words_and_samples(cli, models) -> None:
+    rows = json.loads(cli("lm", "next", models["mix"], "a b", "--top", 100, "--json").out)
+    assert sum(row["p"] for row in rows) == pytest.approx(1, abs=1e-3)
+    assert [row["p"] for row in rows] == sorted((row["p"] for row in rows), reverse=True)
+    drawn = cli("lm", "sample", models["kn"], "-n", 4, "--seed", 3).out
+    assert drawn == cli("lm", "sample", models["kn"], "-n", 4, "--seed", 3).out
+    assert len(drawn.splitlines()) == 4
+
+
+def test_states_are_shown_by_their_words(cli, fails, models) -> None:
+    states = json.loads(cli("lm", "classes", models["em"], "--json").out)
+    assert sum(state["share"] for state in states) == pytest.approx(1, abs=1e-3)
+    assert "state" in cli("lm", "classes", models["mix"], "--word", "a", "--top", 2).out
+    assert "no hidden states" in fails("lm", "classes", models["kn"]).err
+    assert "does not know 'zzz'" in fails("lm", "classes", models["em"], "--word", "zzz").err
+
+
+def test_arpa_both_ways(cli, fails, folder: Path, models, tmp_path: Path) -> None:
+    arpa, back = tmp_path / "kn.arpa", tmp_path / "back.lm"
+    assert cli("lm", "convert", models["kn"], "-o", arpa).status == 0
+    assert arpa.read_text().startswith("\\data\\\nngram 1=")
+    assert cli("lm", "convert", arpa, "-o", back).status == 0
+    first, second = (
+        json.loads(cli("lm", "evaluate", model, folder / "test.txt", "--json").out)["perplexity"]
+        for model in (models["kn"], back)
+    )
+    assert second == pytest.approx(first, rel=1e-5)
+    assert (
+        "no n-grams to write"
+        in fails("lm", "convert", models["em"], "-o", tmp_path / "em.arpa").err
+    )
+    bad = tmp_path / "bad.arpa"
+    bad.write_text(ARPA.replace("-0.5 </s>", "x"))
+    assert "bad.arpa:8" in fails("lm", "convert", bad, "-o", tmp_path / "bad.lm").err
+
+
+def test_bad_input_is_one_line(fails, misused, folder: Path, models, tmp_path: Path) -> None:
+    out, bad = tmp_path / "x.lm", tmp_path / "bad.txt"
+    for data, match in (
+        (b"", "no words"),
+        (b"a\n\xff\xfe\n", "bad.txt:2"),
+        (b"\0" * 9, "not UTF-8"),
+    ):
+        bad.write_bytes(data)
+        assert match in fails("lm", "train", bad, "-o", out, "--method", "kn").err
+        assert not out.exists()
+        assert match in fails("lm", "count", bad, "-o", tmp_path / "c.parquet").err
+    assert "no such file" in fails("lm", "train", tmp_path / "none.txt", "-o", out).err
+    assert "Sapwood model" in fails("lm", "evaluate", folder / "train.txt", bad).err
+    bad.write_text("zzz yyy\n")
+    assert "no word that the model knows" in fails("lm", "evaluate", models["kn"], bad).err
+    assert (
+        "sentences with ends"
+        in fails("lm", "evaluate", models["kn"], folder / "test.txt", "--stream").err
+    )
+    text = folder / "train.txt"
+    assert (
+        "kn, kn-mod" in misused("lm", "train", text, "-o", out, "--method", "em", "--order", 3).err
+    )
+    assert "em" in misused("lm", "train", text, "-o", out, "--method", "kn", "--states", 3).err
+    assert "is not one of" in misused("lm", "train", text, "-o", out, "--method", "magic").err
+    assert "no size" in misused("lm", "count", text, "-o", out, "--memory", "much").err
+    assert "train.txt" in fails("lm", "count", text, "-o", text).err
+
+
+def test_held_out_text_that_is_trained_on_is_told(cli, folder: Path, tmp_path: Path) -> None:
+    args = ("lm", "train", folder / "train.txt", "-o", tmp_path / "x.lm", "--method", "em")
+    told = cli(*args, "--states", 2, "--held-out", folder / "train.txt")
+    assert "seems to be part of it" in told.err
+    assert "part of it" not in cli(*args, "--states", 2, "--held-out", folder / "held.txt").err
