@@ -234,4 +234,5 @@ def ngrams_of(found: npt.NDArray[np.uint32], order: int, n_lead: int = 0) -> Row
     rows = np.zeros((len(found), order), np.uint32)
     for j in range(min(order, len(found))):
         rows[j:, j] = np.where(age[j:] >= j, found[: len(found) - j], NOTHING)
-    return rows[(found != START) & (place >= n_lead)]
+    kept: Rows = rows[(found != START) & (place >= n_lead)]
+    return kept

@@ -12,7 +12,7 @@ from sapwood.corpus.plain_text import UNKNOWN
 from sapwood.errors import SapwoodError
 from sapwood.estimators.lm import latent
 from sapwood.estimators.lm.latent import Ascent, Held, Start, cut_pairs, expect, random_start
-from sapwood.estimators.lm.mixture import mix
+from sapwood.estimators.lm.mixture import mix, mixture_weights
 from sapwood.execute import Threads
 from sapwood.moments.ngrams import CountSettings, NgramCounts, count_sentences, count_text
 
@@ -117,6 +117,24 @@ def test_pairs_that_were_not_seen_back_off(counts: NgramCounts) -> None:
         np.testing.assert_allclose(
             model.next_log_probs(context), model.bigram.next_log_probs(context), rtol=1e-6
         )
+
+
+def test_pairs_with_a_strong_prior_are_their_nearer_word(counts: NgramCounts) -> None:
+    model = sw.LatentTrigram(4, strength=1e6).fit(counts).model_
+    for context in (["a", "b"], ["h", "g"]):
+        np.testing.assert_allclose(
+            model.next_log_probs(context), model.bigram.next_log_probs(context), rtol=1e-3
+        )
+
+
+def test_weights_are_those_of_greatest_likelihood() -> None:
+    """There, every member's share of the probability is the same: the slopes are equal."""
+    rng = np.random.default_rng(0)
+    p, n = rng.uniform(0.1, 1, (200, 3)), rng.integers(1, 9, 200).astype(float)
+    (lam,) = mixture_weights(p, n, np.zeros(200, np.int64), 1, np.ones(3), 0.0)
+    slopes = (n[:, None] * p / (p @ lam)[:, None]).sum(axis=0) / n.sum()
+    np.testing.assert_allclose(slopes[lam > 0.05], 1, atol=1e-2)
+    assert (slopes < 1.01).all()
 
 
 def test_a_mixture_is_better_than_its_members(counts: NgramCounts, held: NgramCounts) -> None:

@@ -97,12 +97,14 @@ def mix(
     rows, n = held_out.rows[known], held_out.counts[known].astype(float)
     p = np.stack([np.exp(member.log_probs(rows)) for member in members], axis=1)
     bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
-    everywhere = _weights(p, n, np.zeros(len(rows), np.int64), 1, np.full(p.shape[1], 1.0), 0.0)
-    weights = _weights(p, n, bins.bin(rows), N_BINS, everywhere[0], SHRINKAGE)
+    everywhere = mixture_weights(
+        p, n, np.zeros(len(rows), np.int64), 1, np.full(p.shape[1], 1.0), 0.0
+    )
+    weights = mixture_weights(p, n, bins.bin(rows), N_BINS, everywhere[0], SHRINKAGE)
     return MixtureModel(tuple(members), bins, weights)
 
 
-def _weights(
+def mixture_weights(
     p: FloatArray, n: FloatArray, bins: np.ndarray, n_bins: int, prior: FloatArray, strength: float
 ) -> FloatArray:
     """EM for the weights of every bin: [n_bins, members]."""
