@@ -80,7 +80,7 @@ Memory = Annotated[
 
 def load_language_model(name: str) -> LanguageModel:
     """The language model that a user names."""
-    from sapwood.models.files import load
+    from sapwood.models.kinds import load
     from sapwood.models.lm.language_model import LanguageModel
 
     if Path(name).is_dir():
