@@ -45,6 +45,11 @@ PLAN = (
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),
     ("dependency_reranking.py", ("--corpora", "ptb_nltk_dep", "--limit", "900"), ()),
+    (
+        "language_models.py",
+        ("--parts", "brown", "iteration", "--states", "32"),
+        ("--parts", "brown", "news", "scale", "iteration"),
+    ),
     ("latent_dependencies.py", ("--states", "1,8", "--copies", "1,10"), ()),
     ("hankel.py", ("--targets", "2", "--repeats", "2", "--em-iterations", "40"), ()),
     ("hankel_tags.py", ("--factors", "0.0005", "--states", "5"), ()),

@@ -34,11 +34,18 @@ from sapwood.corpus import fetch
 from sapwood.corpus.arcs.projective import LIFTED, lift_arcs, lower_arcs
 from sapwood.corpus.formats import read_trees
 from sapwood.corpus.sentences import kind_of, read_sentences, split_words
+from sapwood.corpus.files import open_text
+from sapwood.corpus.penn import read_trees
+from sapwood.corpus.recognise import kind_of
+from sapwood.corpus.sentences import read_sentences
+from sapwood.corpus.text import split_words
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.decoders import DECODERS
 from sapwood.models.ensemble import FeatureGrammar
 from sapwood.models.from_text import grammar_from_text
+from sapwood.models.lm.ngram_model import read_arpa
+from sapwood.moments.ngram_files import load_counts
 from sapwood.resume import Part
 
 Make = Callable[[random.Random, int], bytes]
@@ -133,6 +140,11 @@ def spoilt_json(text: str) -> Make:
 def spoilt_model(kind: str) -> Make:
     """Model files with wrong contents under a right checksum, or with damage."""
     return lambda rng, n_edits: spoil_file(rng, seeds.model_files()[kind], n_edits)
+
+
+def spoilt_counts(rng: random.Random, n_edits: int) -> bytes:
+    """A file of counts with some bytes changed."""
+    return spoilt(seeds.counts_file())(rng, n_edits)
 
 
 def spoilt_checkpoint(rng: random.Random, n_edits: int) -> bytes:
@@ -336,6 +348,23 @@ def convert_dependencies(data: bytes, folder: Path) -> int:
     return run("depend", "convert", put(data, folder, "input"), *(["--lift"] * (len(data) % 2)))
 
 
+def count_words_of(data: bytes, folder: Path) -> None:
+    """Text for language models."""
+    sw.KneserNey(2).fit(put(data, folder, "text.txt"))
+
+
+def read_arpa_file(data: bytes, folder: Path) -> None:
+    """A language model of another tool, and a sentence by it."""
+    path = put(data, folder, "model.arpa")
+    with open_text(path) as file:
+        read_arpa(file, str(path)).log_prob(["a", "dog"])
+
+
+def read_counts(data: bytes, folder: Path) -> None:
+    """A file of counts, and a model of them."""
+    sw.KneserNey(2).fit(load_counts(put(data, folder, "counts.parquet")))
+
+
 def recognise(data: bytes, folder: Path) -> None:
     """What a text holds."""
     lines = data.decode("utf-8", "replace").split("\n")
@@ -499,6 +528,9 @@ def _readers() -> Iterator[Reader]:
     for kind in ("plain", "em", "spectral", "crf", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)
     yield Reader("model.uniform", spoilt_model("uniform"), read_hidden_trees, 10)
+    yield Reader("text", spoilt(seeds.TEXT), count_words_of, 20)
+    yield Reader("arpa", spoilt(seeds.ARPA), read_arpa_file, 40)
+    yield Reader("counts", spoilt_counts, read_counts, 10)
     yield Reader("part", spoilt_part, resume_parse, 10)
     yield Reader("checkpoint", spoilt_checkpoint, resume_em, 10)
     yield Reader("stamp", spoilt_json(seeds.STAMP), read_stamp, 10)

@@ -18,6 +18,8 @@ import sapwood as sw
 from sapwood.models.ensemble import FeatureGrammar
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.uniform_trees import UniformTreeModel
+from sapwood.moments.ngram_files import save_counts
+from sapwood.moments.ngrams import count_sentences
 
 TREES = """\
 (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))
@@ -160,3 +162,20 @@ REGISTRY = (
     "toy\tA toy\ttrees\tpenn\tutf-8\t*.mrg\ttrain:a..b dev:c..d\tfree\tnowhere\thttp://x.invalid\t-\n"
 )
 FILES = f"# path\tsha256\tbytes\tsplit\na.zip\t{'0' * 64}\t123\t*\n"
+
+
+# -- language models ------------------------------------------------------------------------------
+
+TEXT = "the dog sees a cat .\na cat sees the dog .\n\nthe cat sleeps .\n"
+ARPA = "\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n-1.0 <unk>\n-99 <s> -0.3\n-0.5 </s>\n" + (
+    "-0.6 a -0.2\n\n\\2-grams:\n-0.1 <s> a\n-0.2 a </s>\n\n\\end\\\n"
+)
+
+
+@cache
+def counts_file() -> bytes:
+    """A file of counts of n-grams."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "counts.parquet")
+        save_counts(count_sentences([line.split() for line in TEXT.splitlines() if line], 2), path)
+        return path.read_bytes()

@@ -100,8 +100,15 @@ def load_counts(path: Path) -> NgramCounts:
             msg = f"{path}: counts of format {said.get('format')!r}; this version reads {FORMAT}"
             raise ModelFormatError(msg, hint="count the text again")
         return _table(file, int(said["order"]), bool(said["is_stream"]))
-    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
-        msg = f"{path}: not a complete file of counts ({str(error).splitlines()[0]})"
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        pa.ArrowException,
+    ) as error:
+        msg = f"{path}: not a complete file of counts ({' '.join(str(error).split())[:80]})"
         raise ModelFormatError(msg, hint="name a file that `sapwood lm count` wrote") from error
 
 
