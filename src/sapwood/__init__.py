@@ -129,7 +129,6 @@ _HOMES = {
     "bundled_grammar": "sapwood.models.from_text",
     "bundled_treebank": "sapwood.corpus.treebank",
     "clean": "sapwood.corpus.tree",
-    "clean": "sapwood.corpus.clean",
     "count_text": "sapwood.moments.ngrams",
     "evaluate": "",
     "identify": "",

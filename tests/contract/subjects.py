@@ -22,7 +22,6 @@ from sapwood.estimators.base import Estimator, OfHiddenTrees, TreebankEstimator
 from sapwood.estimators.eigenwords import WordEmbedding
 from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.estimators.registry import ARC_METHODS, METHODS
-from sapwood.estimators.shared_parameters import OfHiddenTrees
 from sapwood.estimators.strings.shared import OfBrackets, OfStrings
 from sapwood.models.kinds import HOMES, SavedModel
 from sapwood.models.strings.targets import dyck

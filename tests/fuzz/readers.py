@@ -32,13 +32,9 @@ import sapwood as sw
 from sapwood.cli.main import app
 from sapwood.corpus import fetch
 from sapwood.corpus.arcs.projective import LIFTED, lift_arcs, lower_arcs
+from sapwood.corpus.files import open_text
 from sapwood.corpus.formats import read_trees
 from sapwood.corpus.sentences import kind_of, read_sentences, split_words
-from sapwood.corpus.files import open_text
-from sapwood.corpus.penn import read_trees
-from sapwood.corpus.recognise import kind_of
-from sapwood.corpus.sentences import read_sentences
-from sapwood.corpus.text import split_words
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.decoders import DECODERS

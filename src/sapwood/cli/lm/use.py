@@ -60,7 +60,7 @@ def score(
     import numpy as np
 
     from sapwood.corpus.plain_text import END
-    from sapwood.corpus.text import split_words
+    from sapwood.corpus.sentences import split_words
 
     if by_word and best:
         msg = "not together with --by-word"

@@ -21,8 +21,8 @@ import numpy as np
 
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import END, NOTHING, START
+from sapwood.estimators.base import FLAG, parameter, positional, whole
 from sapwood.estimators.lm.base import LanguageEstimator
-from sapwood.estimators.parameters import FLAG, parameter, positional, whole
 from sapwood.models.lm.ngram_model import LOG_10, Keys, NgramModel, find_ngrams
 from sapwood.moments.ngram_files import CountsLike, as_counts
 from sapwood.moments.ngrams import NgramCounts, first_of_runs

@@ -24,9 +24,11 @@ from scipy import sparse
 
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, START, UNKNOWN
+from sapwood.decompose.cca import cca
+from sapwood.decompose.pivots import PivotStates, columns_given_states, states_from_points
 from sapwood.errors import SapwoodError
+from sapwood.estimators.base import at_least, maybe, parameter, positional, whole
 from sapwood.estimators.lm.base import LanguageEstimator
-from sapwood.estimators.parameters import at_least, maybe, parameter, positional, whole
 from sapwood.execute import Engine
 from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pair_mix
 from sapwood.moments.ngram_files import CountsLike, as_counts
@@ -37,6 +39,7 @@ HELD_SHARE = 0.05  # of a text without held-out part that is held out to choose 
 UNIGRAM_PRIOR = 0.5
 # Chosen on Brown's held-out part: blocks of 32 against 16, 64 and 128; rare pivots are noise.
 BLOCK_STATES, MOST_BLOCKS = 32, 8
+CONVEX_ITERATIONS = 50
 PIVOT_COUNT, PIVOT_SHARE, PIVOT_RIDGE = 50, 0.01, 10.0
 BLOCKS = (
     "Parts of the states that are learnt apart, each from its own start; 1 is the plain model, "
@@ -194,6 +197,8 @@ class Ascent:
         What decides when to stop; None for after all iterations.
     patience
         Iterations that may make held-out text less likely.
+    is_r_free
+        Whether r is learnt too; with r fixed, the likelihood is concave, and EM finds its maximum.
     """
 
     iterations: int
@@ -201,6 +206,7 @@ class Ascent:
     u: FloatArray
     held: Held | None = None
     patience: int = 2
+    is_r_free: bool = True
 
     def climb(self, engine: Engine, shards: list[Pairs], start: Start) -> Climb:
         """EM: E, M, stop when held-out text gets less likely."""
@@ -402,30 +408,23 @@ class PivotBigram(LatentEstimator):
     def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
         """Learn from counts of pairs at least; held-out text says when to stop and how to smooth.
 
-        Attributes set: `model_`; `pivots_`, a word for each state; `report_`, see `PivotReport`;
-        `climb_`, how EM went.
+        Attributes set: `model_`; `pivots_`, a word for each state; `climb_`, how EM went.
         """
-        from sapwood.decompose.pivots import PivotSettings, decompose_rows, likely_columns
-
         self._check_parameters()
         counts = as_counts(source, 2, self._engine())
         c, u, stop, held = self._train_and_held(counts, held_out)
-        seen = np.asarray(c.sum(axis=1)).ravel()
         wanted = self.min_pivot_count or max(PIVOT_COUNT, PIVOT_SHARE * c.sum() / self.n_states)
-        least = min(wanted, np.sort(seen)[-self.n_states :].min())  # each state needs a word
-        settings = PivotSettings(seen >= max(least, 1.0), float(c.sum()), ridge=PIVOT_RIDGE)
-        rows = decompose_rows(c, self.n_states, settings)
-        self.pivots_ = [counts.words[i] for i in rows.pivots]
-        self.report_ = rows.report
-        posterior = np.where(seen[:, None] > 0, rows.posterior, rows.pi)
-        columns = likely_columns(c, posterior, gap=1e-2, max_iter=50)
-        s = columns.t.T if columns.t.shape[0] == len(rows.pi) else columns.t
+        found, s = pivot_states(c, self.n_states, least=wanted, ridge=PIVOT_RIDGE)
+        self.pivots_ = [counts.words[i] for i in found.anchors.rows]
         start = Start(
-            _spread(posterior, axis=1, floor=rows.pi).astype(np.float32),
+            _spread(found.posterior, axis=1, floor=found.pi).astype(np.float32),
             _spread(s, axis=0, floor=u[:, None]).astype(np.float32),
         )
+        shards = cut_pairs(c)
+        convex = Ascent(CONVEX_ITERATIONS, self.prior, u, stop, is_r_free=False)
+        start = convex.climb(self._engine(), shards, start).found
         ascent = Ascent(self.iterations, self.prior, u, stop)
-        self.climb_ = ascent.climb(self._engine(), cut_pairs(c), start)
+        self.climb_ = ascent.climb(self._engine(), shards, start)
         self.model_ = self._model(counts, self.climb_.found, u, held)
         return self
 
@@ -433,6 +432,39 @@ class PivotBigram(LatentEstimator):
     def iterations_(self) -> int:
         """EM iterations that followed."""
         return len(self.climb_.log_likelihoods)
+
+
+def pivot_states(
+    c: sparse.csr_array, m: int, *, least: float, ridge: float
+) -> tuple[PivotStates, FloatArray]:
+    """States of the words before, by pivots, and words that follow each state, by least squares.
+
+        v[x] = sum over y of p(y | x) phi[y];   r[x] = argmin |sum over h of r[x, h] w[h] - v[x]|^2
+
+    Parameters
+    ----------
+    least
+        How often a word must be seen to be a pivot; less, where there are not enough such words.
+    ridge
+        Of the CCA, see `cca`; 0 for exact probabilities.
+
+    Returns
+    -------
+    tuple
+        With p(h | x) as `posterior`, [V, m]; and s, [V, m], without negative entries. Words that
+        nothing follows have the states of all.
+    """
+    seen = np.asarray(c.sum(axis=1)).ravel()
+    p_x, p_y = seen / seen.sum(), np.asarray(c.sum(axis=0)).ravel() / seen.sum()
+    Q = sparse.csr_array(c / seen.sum())
+    phi = cca(Q, p_x, p_y, m, ridge=ridge).right[:, :m]
+    inverse = np.divide(1.0, p_x, out=np.zeros_like(p_x), where=p_x > 0)
+    least = min(least, float(np.sort(seen)[-m:].min()))  # each state needs a word
+    is_candidate = seen >= max(least, np.finfo(float).tiny)
+    found = states_from_points((Q @ phi) * inverse[:, None], p_x, m, candidates=is_candidate)
+    q = found.posterior
+    s = np.maximum(columns_given_states(q.T @ (p_x[:, None] * q), Q.T @ q), 0.0)
+    return found._replace(posterior=np.where(seen[:, None] > 0, q, found.pi)), s / s.sum(axis=0)
 
 
 def _spread(p: FloatArray, axis: int, floor: FloatArray, share: float = 1e-3) -> FloatArray:

@@ -10,10 +10,10 @@ import numpy as np
 
 from sapwood.arrays import FloatArray
 from sapwood.corpus.plain_text import UNKNOWN
+from sapwood.estimators.base import maybe, parameter, positional, whole
 from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.estimators.lm.kneser_ney import KneserNey
 from sapwood.estimators.lm.latent import BLOCKS, LatentTrigram, draw_held
-from sapwood.estimators.parameters import maybe, parameter, positional, whole
 from sapwood.models.lm.language_model import LanguageModel, require_same_words
 from sapwood.models.lm.mixture import N_BINS, ContextBins, MixtureModel
 from sapwood.moments.ngram_files import CountsLike, as_counts
