@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 
 import sapwood as sw
-from sapwood.inference.charts import TAG_SHARE, plain_inside, plain_outside, tag_weights
+from sapwood.inference.charts import TAG_SHARE, _scratch, chart_room, plain_inside, tag_weights
 from sapwood.inference.parser import BEAM, THRESHOLD
 from sapwood.inference.prepared import PreparedGrammar, prepare
 
@@ -194,6 +194,7 @@ def chart_once(
     prepared: PreparedGrammar, words: list[str], beam: float, out: Sentence
 ) -> tuple[Any, ...]:
     """Chart a sentence as `plain_forest` does, with the thread's CPU seconds of each phase."""
+    from sapwood.kernels.coarse import outside
     from sapwood.kernels.forest import prune
 
     times = [thread_time()]
@@ -201,7 +202,9 @@ def chart_once(
     times.append(thread_time())
     chart = plain_inside(prepared.plain, tags, beam)
     times.append(thread_time())
-    alpha, tag_alpha = plain_outside(prepared.plain, tags, chart)
+    plain = prepared.plain
+    room = _scratch.get("outside", chart_room(plain, len(words)))
+    alpha, tag_alpha = outside(plain.rules, tags, chart, plain.root, room)
     times.append(thread_time())
     prune(prepared.plain.pairs, tags, chart.beta * alpha, tags.weight * tag_alpha, THRESHOLD)
     times.append(thread_time())

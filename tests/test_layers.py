@@ -134,7 +134,7 @@ def test_rooms_are_in_order() -> None:
         ("sapwood.features.inside", "from sapwood.models import lexicon"),
         ("sapwood.estimators.em", "from sapwood.cli.main import main"),
         ("sapwood.estimators.em", "from sapwood.report import score_on"),
-        ("sapwood.report.score", "from sapwood.cli.console import echo"),
+        ("sapwood.report.trees", "from sapwood.cli.console import echo"),
         ("sapwood.cli.main", "from sapwood.web import app"),
     ],
 )

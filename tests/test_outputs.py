@@ -406,7 +406,7 @@ def test_a_finished_part_gets_a_name(tmp_path: Path) -> None:
 WRITERS = {"write_text", "write_bytes", "savefig", "replace", "rename", "fdopen", "mkstemp", "dump"}
 # file, what it calls: where that does not write, or writes what `new_file` has opened
 ALLOWED = {
-    ("report/meter.py", "write_text"),  # a switch of the kernel's, in /proc
+    ("report/training.py", "write_text"),  # a switch of the kernel's, in /proc
     ("cli/plots.py", "savefig"),  # into memory
     ("cli/main.py", "fdopen"),  # of /dev/null
     ("cli/main.py", "open"),

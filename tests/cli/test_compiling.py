@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.cli.compiling import CompileNotice
+from sapwood.cli.console import CompileNotice
 
 PARTS = [("coarse.fill", True), ("coarse.fill", False), ("forest.prune", True),
          ("forest.prune", False)]  # fmt: skip
@@ -100,7 +100,7 @@ def test_after_warming_no_command_compiles(
 def test_a_terminal_is_clean_after_compiling(tmp_path: Path) -> None:
     """One line stays; the one that changes is wiped."""
     code = (
-        "from sapwood.cli.compiling import announce_compiling, notice\n"
+        "from sapwood.cli.console import announce_compiling, notice\n"
         "announce_compiling()\n"
         "from sapwood.kernels.border import kernel\n"
         "import powers; powers.double(3)\n"

@@ -10,7 +10,7 @@ import pytest
 from sapwood.cli.console import Phases, error_lines, show_warning
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.report import to_json
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 
 def test_phases_are_numbered_and_timed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,7 @@ from sapwood.inference.prepared import SpanFeatures, prepare
 from sapwood.kernels import span_features as kernel
 from sapwood.kernels.forest import Forest
 from sapwood.models import kinds
-from sapwood.models.ensemble import FeatureGrammar
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 
 Array = np.ndarray
 SENTENCE = ["the", "girl", "saw", "a", "dog", "in", "the", "garden", "."]

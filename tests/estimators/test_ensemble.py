@@ -20,7 +20,7 @@ from sapwood.estimators.panel import Panel
 from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Threads
 from sapwood.inference.parser import MIDDLE
-from sapwood.models.ensemble import FeatureGrammar
+from sapwood.models.latent_grammar import FeatureGrammar
 
 PLAN_OF_FOUR = (
     Candidate("spectral", 4),

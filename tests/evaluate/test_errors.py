@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 import sapwood as sw
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
-from sapwood.evaluate import BracketError, ErrorReport, bracketing, diagnose, diagnosis
+from sapwood.evaluate import BracketError, ErrorReport, bracketing, diagnose
+from sapwood.evaluate import errors as diagnosis
 from sapwood.evaluate.bracketing import ScoredBrackets, scored_brackets
-from sapwood.evaluate.diagnosis import KINDS, UNARY, WRONG_LABEL
+from sapwood.evaluate.errors import KINDS, UNARY, WRONG_LABEL
 
 
 def diagnosed(gold: str, predicted: str) -> ErrorReport:

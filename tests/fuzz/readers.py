@@ -38,8 +38,8 @@ from sapwood.corpus.sentences import kind_of, read_sentences, split_words
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.decoders import DECODERS
-from sapwood.models.ensemble import FeatureGrammar
 from sapwood.models.from_text import grammar_from_text
+from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.lm.ngram_model import read_arpa
 from sapwood.moments.ngram_files import load_counts
 from sapwood.resume import Part

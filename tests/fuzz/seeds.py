@@ -15,8 +15,7 @@ import numpy as np
 from tests.notations import EXAMPLES
 
 import sapwood as sw
-from sapwood.models.ensemble import FeatureGrammar
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.ngram_files import save_counts
 from sapwood.moments.ngrams import count_sentences

@@ -12,7 +12,7 @@ from sapwood.errors import SapwoodError
 from sapwood.identify import MomentMap, Report, Table, check, check_map, einsum, remedy
 from sapwood.identify.check import LONGEST, family_map, memory_bytes
 from sapwood.identify.dual import PRIME, Dual, Reals, Residues
-from sapwood.identify.families import FAMILIES
+from sapwood.identify.families import FAMILIES, observations
 from sapwood.identify.jacobian import (
     changes,
     direction_of,
@@ -20,7 +20,6 @@ from sapwood.identify.jacobian import (
     draw_residues,
     jacobian,
 )
-from sapwood.identify.observations import observations
 
 FIELD = Residues()
 QUESTIONS = [

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.identify import elimination
-from sapwood.identify.dual import PRIME, Residues
-from sapwood.identify.elimination import null_space, rank
+from sapwood.identify import dual
+from sapwood.identify.dual import PRIME, Residues, null_space, rank
 
 FIELD = Residues()
 
@@ -49,7 +48,7 @@ def test_one_row_in_thousands_counts() -> None:
 
 
 def test_without_the_check_of_all_rows_it_would_be_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elimination, "_rows_outside", lambda *_: np.zeros(0, np.int64))
+    monkeypatch.setattr(dual, "_rows_outside", lambda *_: np.zeros(0, np.int64))
     assert null_space(needle(), FIELD, np.random.default_rng(0)).rank == 1
 
 

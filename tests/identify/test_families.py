@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.errors import SapwoodError
-from sapwood.identify import families, tree_sums
+from sapwood.identify import families
 from sapwood.identify.dual import PRIME, Dual, Residues
 from sapwood.identify.families import (
     FAMILIES,
@@ -98,7 +98,7 @@ def test_moments_are_exact_modulo_a_prime(name: str) -> None:
 def test_a_wrong_count_of_unseen_trees_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str, target: str, mutant: Any
 ) -> None:
-    monkeypatch.setattr(tree_sums, target, mutant)
+    monkeypatch.setattr(families, target, mutant)
     assert disagreement(name, 2, 4, seed=0) > 1e-3
 
 
@@ -108,14 +108,14 @@ def test_swapped_sides_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         "dep-i",
         families.Family(
             "dep-i", False, FAMILIES["dep-i"].tables,
-            lambda given: tree_sums.Dependents(given["root"], given["right"], given["left"]),
+            lambda given: families.Dependents(given["root"], given["right"], given["left"]),
         ),
     )  # fmt: skip
     assert disagreement("dep-i", 2, 3, seed=0) > 1e-3
 
 
 def test_a_dropped_split_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = tree_sums.Constituents._split
+    whole = families.Constituents._split
 
     def without_last(self: Any, seen: tuple[bool, ...]) -> Any:
         last = len(seen) - 1
@@ -124,7 +124,7 @@ def test_a_dropped_split_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         pair = self.children.pair(self._span(seen[:last]), self._span(seen[last:]))
         return whole(self, seen) - pair.reshape(pair.shape[0], -1)
 
-    monkeypatch.setattr(tree_sums.Constituents, "_split", without_last)
+    monkeypatch.setattr(families.Constituents, "_split", without_last)
     assert disagreement("pcfg-i", 2, 3, seed=0) > 1e-3
 
 

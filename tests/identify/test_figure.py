@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sapwood.errors import SapwoodError
+from sapwood.identify.families import NAMED
 from sapwood.identify.figure import Cell, Size, as_row, figure, paper_answer
-from sapwood.identify.observations import NAMED
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "identifiability.md"
 

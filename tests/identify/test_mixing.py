@@ -11,7 +11,7 @@ import pytest
 
 from sapwood.errors import SapwoodError
 from sapwood.identify.dual import PRIME, Residues
-from sapwood.identify.elimination import rank as exact_rank
+from sapwood.identify.dual import rank as exact_rank
 from sapwood.identify.mixing import (
     PairPaths,
     PairRow,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sapwood.errors import SapwoodError
-from sapwood.identify.observations import NAMED, Observation, observations
+from sapwood.identify.families import NAMED, Observation, observations
 
 
 def positions(name: str, length: int) -> list[tuple[int, ...]]:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.corpus.transform import Symbol
-from sapwood.inference.charts import Brackets
-from sapwood.inference.mixture import (
+from sapwood.inference.charts import (
+    Brackets,
     brackets_of,
     decoded,
     item_labels,

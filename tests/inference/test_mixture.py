@@ -15,7 +15,7 @@ from tests.models.test_ensemble import toys
 from tests.toys import Toy, random_bases, random_toy
 
 import sapwood as sw
-from sapwood.inference.mixture import FLOOR, Mixer, Pruning, decoded
+from sapwood.inference.charts import FLOOR, Mixer, Pruning, decoded
 from sapwood.inference.parser import FAST, Parse, Parser
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.latent_grammar import LatentGrammar

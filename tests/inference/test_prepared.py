@@ -15,8 +15,7 @@ from tests.toys import random_toy
 import sapwood as sw
 from sapwood.inference import prepared as module
 from sapwood.inference.prepared import SpanFeatures, prepare, prepare_grammars
-from sapwood.models.ensemble import FeatureGrammar
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 
 WORDS = ["w0", "w1", "w2", "w0"]
 

@@ -18,8 +18,8 @@ from tests.toys import EXTREME, Toy, exact_log, plain_toys, random_toy, sentence
 from sapwood.corpus.vocabulary import UNKNOWN
 from sapwood.inference.charts import (
     _scratch,
+    chart_room,
     plain_inside,
-    plain_outside,
     sentence_log,
     tag_weights,
 )
@@ -54,7 +54,8 @@ class Charted:
         self.chart = plain_inside(prepared.plain, self.tags)
         self.total = coarse.partition(self.chart, self.root)
         self.log_weight = sentence_log(self.chart.scale, self.n, self.total)
-        alpha, tag_alpha = plain_outside(prepared.plain, self.tags, self.chart)
+        plain, room = prepared.plain, np.empty(chart_room(prepared.plain, self.n))
+        alpha, tag_alpha = coarse.outside(plain.rules, self.tags, self.chart, plain.root, room)
         self.phrases, self.tag_posteriors = self.chart.beta * alpha, self.tags.weight * tag_alpha
 
     def posteriors(self) -> dict[tuple[int, int, int], float]:

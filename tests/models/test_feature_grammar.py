@@ -18,8 +18,8 @@ from sapwood.errors import SapwoodError
 from sapwood.inference.prepared import SpanFeatures
 from sapwood.kernels import span_features as kernel
 from sapwood.models import kinds
-from sapwood.models.ensemble import FeatureGrammar, grammar_of
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.ensemble import grammar_of
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 
 Array = np.ndarray
 BITS = 12  # a small table, so that files are small

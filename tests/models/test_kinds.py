@@ -11,9 +11,8 @@ import pytest
 
 import sapwood as sw
 from sapwood.models import kinds
-from sapwood.models.ensemble import FeatureGrammar
 from sapwood.models.kinds import HOMES, FileContents, SavedModel, class_of
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 
 KEPT = Path(__file__).parents[1] / "data" / "models-0.1"
 CLASSES = {

@@ -11,7 +11,7 @@ import pytest
 import sapwood as sw
 from sapwood import report as room
 from sapwood.corpus.statistics import TreeCounts
-from sapwood.evaluate.predicted import Predicted
+from sapwood.evaluate.reliability import Predicted
 from sapwood.report.inspect import member_of
 
 TREES = [sw.Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark)))"), sw.Tree.parse("(S (NN (X a)))")]

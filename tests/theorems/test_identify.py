@@ -14,11 +14,18 @@ import pytest
 
 from sapwood.identify import MomentMap, Table, check, check_map, einsum
 from sapwood.identify.check import family_map
-from sapwood.identify.directions import SYMMETRIES, Symmetry, basis_changes, symmetry_directions
-from sapwood.identify.dual import Reals, Residues
-from sapwood.identify.elimination import null_space, rank
+from sapwood.identify.dual import Reals, Residues, null_space, rank
 from sapwood.identify.families import FAMILIES, family_of, moment
-from sapwood.identify.jacobian import direction_of, draw_reals, draw_residues, jacobian
+from sapwood.identify.jacobian import (
+    SYMMETRIES,
+    Symmetry,
+    basis_changes,
+    direction_of,
+    draw_reals,
+    draw_residues,
+    jacobian,
+    symmetry_directions,
+)
 
 FIELD = Residues()
 SIZES = [(2, 2), (3, 2), (3, 3), (4, 3), (4, 4)]  # words d and states k

@@ -46,7 +46,7 @@ def doctor(
 
 def _warm() -> dict[str, Any]:
     """Load every kernel, compiling those that were not; what it took."""
-    from sapwood.cli.compiling import notice
+    from sapwood.cli.console import notice
     from sapwood.estimators.warming import every_kernel, warm_up
 
     started = perf_counter()

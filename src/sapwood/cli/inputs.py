@@ -1,20 +1,27 @@
-"""What commands take: models by name, and text by line."""
+"""What commands take: models by name, text by line, trees, and the words of sentences."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from sapwood.cli.console import echo
-from sapwood.errors import CorpusError, ModelFormatError
+from sapwood.cli.console import echo, warn
+from sapwood.cli.tables import name_some
+from sapwood.errors import CorpusError, ModelFormatError, SapwoodError, count
 from sapwood.outputs import Input
 
 if TYPE_CHECKING:
+    from sapwood.corpus.tokenize import Tokenizer
+    from sapwood.corpus.transform import Transform
+    from sapwood.corpus.tree import Tree
+    from sapwood.corpus.treebank import StoredTreebank, Treebank
     from sapwood.models.ensemble import Model
     from sapwood.models.strings.string_model import StringModel
 
@@ -95,3 +102,203 @@ def claim_stdin(*sources: str) -> None:
     if sources.count(STDIN) > 1:
         msg = "stdin (-) can be read only once; name a file for the other input"
         raise typer.BadParameter(msg)
+
+
+# -- trees ----------------------------------------------------------------------------------------
+
+
+N_NAMED = 5  # files left out that are listed
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How trees are read, and what was passed over on the way.
+
+    Attributes
+    ----------
+    format, encoding, keep_functions, skip_bad
+        The options of the command line.
+    skipped, left_out
+        The errors of broken trees, and the files of folders that are no treebanks, so far.
+    """
+
+    format: str | None = None
+    encoding: str = "utf-8"
+    keep_functions: bool = False
+    skip_bad: bool = False
+    skipped: list[CorpusError] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def options(self) -> dict[str, Any]:
+        """What `read_trees` and `read_treebank` take."""
+        return {
+            "format": self.format,
+            "encoding": self.encoding,
+            "keep_functions": self.keep_functions,
+            "skipped": self.skipped if self.skip_bad else None,
+            "left_out": self.left_out,
+        }
+
+    def bank(self, sources: list[str], transform: Transform | None = None) -> Treebank:
+        """A treebank; without any tree, the error says in which files, and why if all were bad."""
+        from sapwood.corpus.treebank import read_treebank
+
+        with self.explain(sources):
+            return read_treebank(sources, transform, **self.options())
+
+    def stored_bank(
+        self, sources: list[str], folder: Path, transform: Transform | None = None
+    ) -> StoredTreebank:
+        """The same in files of a folder."""
+        from sapwood.corpus.treebank import StoredTreebank
+
+        with self.explain(sources):
+            return StoredTreebank.read(sources, folder, transform, **self.options())
+
+    @contextmanager
+    def explain(self, sources: list[str]) -> Iterator[None]:
+        """Name the files in an error about all of them, and why each tree was bad."""
+        try:
+            yield
+        except CorpusError as error:
+            if error.file is None:
+                error.file = ", ".join(sources)
+                error.hint = self._why(error.hint)
+            raise
+
+    def trees(self, source: str) -> list[Tree]:
+        """The trees of a file as they are written; an error when there is none."""
+        from sapwood.corpus.formats import read_trees
+
+        return self._some(read_trees(source, **self.options()), source)
+
+    def trees_of(self, lines: Iterable[str], source: str) -> Iterator[Tree]:
+        """The trees of lines that are read already from a source."""
+        from sapwood.corpus.files import source_name
+        from sapwood.corpus.formats import read_lines
+
+        return read_lines(
+            lines,
+            source_name(source),
+            self.format,
+            skipped=self.skipped if self.skip_bad else None,
+            keep_functions=self.keep_functions,
+        )
+
+    def clean_trees(self, source: str) -> list[Tree]:
+        """The cleaned trees of a file; an error when there is none."""
+        from sapwood.corpus.formats import read_trees
+        from sapwood.corpus.tree import clean_all
+
+        trees = read_trees(source, **self.options())
+        return self._some(clean_all(trees, keep_functions=self.keep_functions), source)
+
+    def _some(self, trees: Iterable[Tree], source: str) -> list[Tree]:
+        found = list(trees)
+        self.check(len(found), source)
+        return found
+
+    def check(self, n_trees: int, source: str) -> None:
+        """Refuse a source without any tree."""
+        if not n_trees:
+            msg = "no tree found"
+            raise CorpusError(msg, file=source, hint=self._why("is the file empty?"))
+
+    def _why(self, hint: str | None) -> str | None:
+        if not self.skipped:
+            return hint
+        return f"{count(len(self.skipped), 'tree')} skipped; the first: {self.skipped[0]}"
+
+    def tell(self) -> None:
+        """Say what was passed over."""
+        if self.skipped:
+            n_trees = count(len(self.skipped), "broken tree")
+            echo(f"skipped {n_trees}; the first: {self.skipped[0]}")
+        if self.left_out:
+            names = name_some((PurePath(path).name for path in self.left_out), N_NAMED)
+            echo(f"{count(len(self.left_out), 'file')} skipped: {names}")
+
+
+# -- sentences ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Text:
+    """How sentences are read; the same for all commands that take some.
+
+    Attributes
+    ----------
+    trees
+        Whether the words are those of trees; None for lines, after a look at the first.
+    raw
+        Whether lines have to be tokenised.
+    tokenizer
+        The name of a function that does it; None for Penn conventions.
+    """
+
+    trees: bool | None = None
+    raw: bool = False
+    tokenizer: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.trees and (self.raw or self.tokenizer):
+            msg = "the words of trees are tokenised already; leave --raw and --tokenizer out"
+            raise typer.BadParameter(msg, param_hint="--trees")
+
+    def sentences(self, file: str, model: Model) -> Iterator[list[str]]:
+        """The words of each sentence; none for an empty line, or for a tree without words."""
+        if self.trees:
+            from sapwood.corpus.formats import read_trees
+            from sapwood.corpus.tree import clean
+
+            for tree in read_trees(file):
+                kept = clean(tree)
+                yield kept.words() if kept is not None else []
+            return
+        with closing(read_lines(file)) as lines:  # at once, also where a line is refused
+            yield from self.words_of(lines, file, model)
+
+    def words_of(self, lines: Iterator[str], file: str, model: Model) -> Iterator[list[str]]:
+        """The words of each line; `file` is where they come from."""
+        from sapwood.corpus.files import source_name
+        from sapwood.corpus.sentences import (
+            doubt_tokenising,
+            refuse_other_kinds,
+            split_words,
+            tokenise_lines,
+        )
+        from sapwood.corpus.tokenize import PennTokenizer
+        from sapwood.models.ensemble import grammars_of
+
+        # the members of an ensemble share a vocabulary
+        known = grammars_of(model)[0].lexicon.words
+        if self.trees is None:
+            lines = refuse_other_kinds(lines, file, source_name(file))
+        if self.tokenizer:
+            return tokenise_lines(lines, load_tokenizer(self.tokenizer), source_name(file))
+        if self.raw:
+            return tokenise_lines(lines, PennTokenizer(known), source_name(file))
+        sentences = map(split_words, lines)
+        if self.trees is False:
+            return sentences
+        return doubt_tokenising(sentences, known, lambda *doubt: warn([doubt]))
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """The function that a user names as MODULE:FUNCTION."""
+    module_name, _, function_name = name.partition(":")
+    if not module_name or not function_name:
+        msg = f"{name!r} is not MODULE:FUNCTION"
+        raise typer.BadParameter(msg, param_hint="--tokenizer")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: object = getattr(import_module(module_name), function_name)
+    except (ImportError, AttributeError) as error:
+        msg = f"--tokenizer {name}: {error}"
+        hint = "MODULE is a file MODULE.py in this folder, or an installed package"
+        raise SapwoodError(msg, hint=hint) from error
+    if not callable(found):
+        msg = f"--tokenizer {name}: not a function, but {type(found).__name__}"
+        raise SapwoodError(msg, hint="name a function from the text of a sentence to its words")
+    return cast("Tokenizer", found)

@@ -16,14 +16,15 @@ import typer
 from sapwood import __version__
 from sapwood.cli import doctor
 from sapwood.cli.arcs import main as depend
-from sapwood.cli.compiling import announce_compiling, notice
 from sapwood.cli.console import (
     FAILED,
     INTERRUPTED,
     Boundary,
     abandon_stdout,
+    announce_compiling,
     fail,
     handle_interrupts,
+    notice,
     show_warning,
     was_interrupted,
 )

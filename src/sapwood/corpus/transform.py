@@ -331,7 +331,7 @@ def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str 
     top = done[-1]
     if isinstance(top, Tree) and top.label == ROOT:
         return top
-    return Tree._trusted(ROOT, (top,) if isinstance(top, Tree) else _gather(done, *top))
+    return _expand((ROOT,), (top,) if isinstance(top, Tree) else _gather(done, *top))
 
 
 def _gather(done: Sequence[Tree | tuple[int, int]], left: int, right: int) -> tuple[Tree, ...]:

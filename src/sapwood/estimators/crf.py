@@ -33,7 +33,7 @@ from sapwood.estimators.spectral import PhaseClock
 from sapwood.inference.charts import right_forest
 from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.kernels.signals import undisturbed
-from sapwood.models.ensemble import FeatureGrammar
+from sapwood.models.latent_grammar import FeatureGrammar
 
 if TYPE_CHECKING:
     from sapwood.kernels.forest import Forest

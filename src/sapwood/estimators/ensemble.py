@@ -34,7 +34,8 @@ from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.estimators.pcfg import PCFG, TrainingData
 from sapwood.estimators.registry import METHODS, methods_of
 from sapwood.execute import resolve_jobs
-from sapwood.models.ensemble import Ensemble, FeatureGrammar, Member, grammar_of
+from sapwood.models.ensemble import Ensemble, Member, grammar_of
+from sapwood.models.latent_grammar import FeatureGrammar
 
 SPARE = 0.02  # of a budget, for what nobody foresees
 SAFETY = 1.2  # what is expected is mostly a little less than what comes: other things run too

@@ -25,9 +25,18 @@ from sapwood.errors import SapwoodError
 from sapwood.evaluate.bracketing import add_up, bracketing
 from sapwood.evaluate.scores import SentenceScore
 from sapwood.execute import ordered_map
-from sapwood.inference.charts import ItemLabels, ParseForest, posteriors, pruned_forests
+from sapwood.inference.charts import (
+    ItemLabels,
+    LabelTable,
+    ParseForest,
+    brackets_of,
+    item_labels,
+    label_table,
+    posteriors,
+    pruned_forests,
+    sharpened,
+)
 from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains
-from sapwood.inference.mixture import LabelTable, brackets_of, item_labels, label_table, sharpened
 from sapwood.inference.parser import BEAM, THRESHOLD, Parser
 from sapwood.inference.prepared import prepare
 from sapwood.kernels.signals import undisturbed

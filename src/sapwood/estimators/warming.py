@@ -26,8 +26,9 @@ from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser
 from sapwood.kernels.border import all_kernels
 from sapwood.models.arcs.latent import LatentArcs, pack_trees
-from sapwood.models.ensemble import FeatureGrammar, Member
+from sapwood.models.ensemble import Member
 from sapwood.models.from_text import grammar_from_text
+from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.arcs import StateCounts
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sapwood.evaluate.attachment import AttachmentScores, attachment, compare_attachment
 from sapwood.evaluate.bracketing import bracketing
-from sapwood.evaluate.diagnosis import BracketError
-from sapwood.evaluate.errors import ErrorReport, diagnose
+from sapwood.evaluate.errors import BracketError, ErrorReport, diagnose
 from sapwood.evaluate.reliability import Reliability, calibration, graded
 from sapwood.evaluate.scores import BracketingReport, SentenceScore, Totals
 

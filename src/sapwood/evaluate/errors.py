@@ -1,19 +1,393 @@
-"""Reports of wrong brackets and tags: scores by label, kinds of errors, examples.
+"""Which brackets are wrong, and why: every missing and every extra bracket in exactly one kind.
 
-`sapwood.evaluate.diagnosis` explains the brackets of one sentence; here they are added up.
+Notation
+--------
+    G, P       brackets of the gold and of the predicted tree, as EVALB counts them (multisets)
+    missing    G - P, what recall lacks;  extra    P - G, what precision lacks
+    right      a bracket of both trees, or a word
+
+The kinds, in the order in which they are tried:
+
+1. **wrong label**: a missing and an extra bracket over the same words.
+2. **unary level**: the other tree has brackets over exactly the same words, but one fewer.
+3. **shifted edge**: a missing and an extra bracket with the same label share one edge and differ at
+   the other by the words D. The pairs with the shortest D are made first.
+4. **unary level** again: of those left, a bracket over one word or over the whole sentence.
+5. **misplaced bracket**: all others. D is what the bracket's parts are: its children.
+
+For 3 and 5 the cause is looked for in D. A conjunction in D makes it *coordination*, and for 5 also
+one next to the bracket that the other tree joins with a part of it. Else a phrase (or adverb) of D
+that is right, and whose parents in the two trees span different words, names the kind: *PP
+attachment*, *clause attachment* and so on. For 3 it must lie next to the shorter bracket. For 5 it
+is the first such child besides the head, roughly; one that the other tree has parted from the head
+goes before others. Without such a phrase, 3 is *span boundary*, and 5 is *NP structure* in or as a
+noun phrase, else *other structure*.
+
+So an attachment is only blamed on a phrase that both trees have. Kummerfeld et al. (2012) also
+type errors by what moved, but search for edits that turn one tree into the other; here no edit is
+made, and each bracket is explained by the two trees as they are. Words go by their gold tags.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any, Final, NamedTuple
 
-from sapwood.corpus.tree import Tree
+from sapwood.corpus.tree import ROOT, Tree
 from sapwood.evaluate.bracketing import Bracket, ScoredBrackets, scored_brackets
-from sapwood.evaluate.diagnosis import KINDS, WRONG_LABEL, BracketError, explain
+
+WRONG_LABEL: Final = "wrong label"
+UNARY: Final = "unary level"
+COORDINATION: Final = "coordination"
+BOUNDARY: Final = "span boundary"
+NP_STRUCTURE: Final = "NP structure"
+OTHER_STRUCTURE: Final = "other structure"
+OTHER_ATTACHMENT: Final = "other attachment"
+
+NOMINAL: Final = frozenset({"NP", "NX", "NAC", "QP", "WHNP", "WNP", "NUMP"})
+CLAUSAL: Final = frozenset({"S", "SBAR", "SBARQ", "SINV", "SQ", "RRC", "IP", "CP"})
+_MOVED: Final = (
+    ("PP attachment", frozenset({"PP", "WHPP", "WPP"})),
+    ("NP attachment", NOMINAL),
+    ("clause attachment", CLAUSAL),
+    (
+        "modifier attachment",
+        frozenset({"ADVP", "ADJP", "WHADVP", "WHADJP", "WADVP", "WADJP", "RB", "RBR", "RBS"}),
+    ),
+    ("VP attachment", frozenset({"VP"})),
+)
+_KIND_OF_MOVED: Final = {label: kind for kind, labels in _MOVED for label in labels}
+_ADVERBS: Final = frozenset({"RB", "RBR", "RBS"})  # the only words that move by themselves
+_CONJUNCTIONS: Final = frozenset({"CC", "CONJ", "CONJP"})
+KINDS: Final = (
+    WRONG_LABEL, UNARY, *(kind for kind, _ in _MOVED), OTHER_ATTACHMENT, COORDINATION,
+    BOUNDARY, NP_STRUCTURE, OTHER_STRUCTURE,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class BracketError:
+    """One wrong bracket, or a missing and an extra one that explain each other.
+
+    Attributes
+    ----------
+    kind
+        One of `KINDS`.
+    sentence
+        Number of the sentence, from 1.
+    missing, extra
+        The brackets; at least one is there. Positions count the scored words.
+    phrase
+        What the error is about: the phrase that moved, else the wrong bracket itself.
+    gold_parent, predicted_parent
+        The bracket above the phrase in each tree, or above each tree's own wrong bracket where two
+        are paired; `TOP` for the whole sentence.
+    """
+
+    kind: str
+    sentence: int
+    missing: Bracket | None
+    extra: Bracket | None
+    phrase: Bracket
+    gold_parent: Bracket
+    predicted_parent: Bracket
+
+
+def explain(number: int, pair: ScoredBrackets) -> list[BracketError]:
+    """Explain the wrong brackets of one sentence, each once.
+
+    Notes
+    -----
+    Cost: O(n d) for n words and depth d, and O(e^2) for e wrong brackets.
+    Reference: Kummerfeld, Hall, Curran and Klein (2012), for the idea of the kinds.
+    """
+    return list(_Sentence(number, pair).errors())
+
+
+# -- one side of a sentence -----------------------------------------------------------------------
+
+
+class _Side:
+    """Brackets of one tree with their parents; nodes are numbered, -1 is the root.
+
+    `others` maps brackets to the same brackets of the other tree, where it has them.
+    """
+
+    def __init__(self, brackets: Sequence[Bracket], tags: Sequence[str]) -> None:
+        self.brackets = brackets
+        self.tags = tags
+        self.root: Bracket = (ROOT, 0, len(tags))
+        self.parent = _parents(brackets)
+        self.word_parent = [-1] * len(tags)
+        self.children: defaultdict[int, list[_Constituent]] = defaultdict(list)
+        self.spans: dict[tuple[int, int], int] = {}  # innermost bracket
+        self.others: dict[int, int] = {}
+        for node, (label, i, j) in enumerate(brackets):
+            self.spans[i, j] = node
+            self.word_parent[i:j] = [node] * (j - i)  # in pre-order, so the innermost stays
+            self.children[self.parent[node]].append(_Constituent(label, i, j, node))
+        for k, node in enumerate(self.word_parent):
+            self.children[node].append(_Constituent(tags[k], k, k + 1, None))
+
+    def bracket(self, node: int) -> Bracket:
+        """A bracket by its number."""
+        return self.root if node < 0 else self.brackets[node]
+
+    def parent_of(self, part: _Constituent) -> Bracket:
+        """The bracket above a bracket or word."""
+        node = self.word_parent[part.start] if part.node is None else self.parent[part.node]
+        return self.bracket(node)
+
+    def has_span(self, i: int, j: int) -> bool:
+        """Whether some bracket has exactly these words."""
+        return (i, j) in self.spans
+
+    def has_unit(self, i: int, j: int) -> bool:
+        """Whether these are one word or the sentence, which every tree has."""
+        return j - i == 1 or (i, j) == self.root[1:]
+
+    def around(self, i: int, j: int) -> Bracket:
+        """The smallest bracket that contains these words."""
+        node = self.word_parent[i]
+        while node >= 0 and self.brackets[node][2] < j:
+            node = self.parent[node]
+        return self.bracket(node)
+
+    def cuts_conjunct(self, i: int, j: int) -> bool:
+        """Whether a conjunction next to these words is joined with some of them, but not all."""
+        for k in (i - 1, j):
+            if 0 <= k < len(self.tags) and self.tags[k] in _CONJUNCTIONS:
+                _, start, end = self.around(k, k + 1)
+                if i < start < j or i < end < j:
+                    return True
+        return False
+
+    def parts(self, node: int) -> list[_Constituent]:
+        """The children of a bracket from left to right; a chain over the same words has one set."""
+        bottom = self.spans[self.brackets[node][1:]]
+        return sorted(self.children[bottom], key=lambda part: part.start)
+
+
+class _Constituent(NamedTuple):
+    """A bracket with its number, or a word with none."""
+
+    label: str
+    start: int
+    end: int
+    node: int | None
+
+    @property
+    def bracket(self) -> Bracket:
+        return self.label, self.start, self.end
+
+
+def _parents(brackets: Sequence[Bracket]) -> list[int]:
+    out: list[int] = []
+    opened: list[int] = []
+    for node, (_, start, _) in enumerate(brackets):
+        while opened and brackets[opened[-1]][2] <= start:
+            opened.pop()
+        out.append(opened[-1] if opened else -1)
+        opened.append(node)
+    return out
+
+
+def _match(gold: _Side, predicted: _Side) -> None:
+    """Pair equal brackets, outermost first: as many as the multiset intersection has."""
+    waiting: defaultdict[Bracket, list[int]] = defaultdict(list)
+    for node in reversed(range(len(predicted.brackets))):
+        waiting[predicted.brackets[node]].append(node)
+    for node, bracket in enumerate(gold.brackets):
+        if waiting[bracket]:
+            other = waiting[bracket].pop()
+            gold.others[node] = other
+            predicted.others[other] = node
+
+
+# -- one sentence ---------------------------------------------------------------------------------
+
+
+class _Blame(NamedTuple):
+    """A kind with the phrase that names it; None when it is the bracket itself."""
+
+    kind: str
+    moved: _Constituent | None = None
+
+
+class _Sentence:
+    """The wrong brackets of one sentence, explained one after another."""
+
+    def __init__(self, number: int, pair: ScoredBrackets) -> None:
+        self.number = number
+        self.gold = _Side(pair.gold, pair.gold_tags)
+        self.predicted = _Side(pair.predicted, pair.gold_tags)  # what is a conjunction, gold knows
+        _match(self.gold, self.predicted)
+        self.missing, self.extra = _wrong_nodes(self.gold), _wrong_nodes(self.predicted)
+
+    def errors(self) -> Iterator[BracketError]:
+        """Every missing and every extra bracket once."""
+        if not self.missing and not self.extra:
+            return
+        yield from self._wrong_labels()
+        yield from self._unary_levels(_Side.has_span)
+        yield from self._shifted_edges()
+        yield from self._unary_levels(_Side.has_unit)
+        for wrong, side, other in self._sides():
+            for node in wrong:
+                yield self._single(node, side, other, self._misplacement(node, side, other))
+
+    def _sides(self) -> Iterator[tuple[list[int], _Side, _Side]]:
+        """What is wrong in each tree, that tree, and the other one."""
+        yield self.missing, self.gold, self.predicted
+        yield self.extra, self.predicted, self.gold
+
+    def _wrong_labels(self) -> Iterator[BracketError]:
+        found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for node in reversed(self.extra):
+            found[self.predicted.brackets[node][1:]].append(node)
+        for node in list(self.missing):
+            if others := found[self.gold.brackets[node][1:]]:
+                yield self._pair(node, others.pop(), _Blame(WRONG_LABEL))
+
+    def _unary_levels(self, is_there: Callable[[_Side, int, int], bool]) -> Iterator[BracketError]:
+        for wrong, side, other in self._sides():
+            for node in list(wrong):
+                if is_there(other, *side.brackets[node][1:]):
+                    wrong.remove(node)
+                    yield self._single(node, side, other, _Blame(UNARY))
+
+    def _shifted_edges(self) -> Iterator[BracketError]:
+        """Pair same labels that share an edge, the smallest difference first."""
+        pairs = []
+        for node, other in product(self.missing, self.extra):
+            (a, i, j), (b, k, l_) = self.gold.brackets[node], self.predicted.brackets[other]
+            if a == b and (i == k or j == l_):
+                # The same key from both sides, so that swapping them pairs the same brackets.
+                key = (abs(i - k) + abs(j - l_), i != k, min(i, k), max(j, l_), a)
+                pairs.append((key, node, other))
+        for _, node, other in sorted(pairs):
+            if node in self.missing and other in self.extra:
+                yield self._pair(node, other, self._shift(node, other))
+
+    def _shift(self, node: int, other: int) -> _Blame:
+        """What the words between the two edges are."""
+        (_, i, j), (_, k, l_) = self.gold.brackets[node], self.predicted.brackets[other]
+        start, end = (min(j, l_), max(j, l_)) if i == k else (min(i, k), max(i, k))
+        units = list(self._right_units(start, end))
+        if any(unit.label in _CONJUNCTIONS for unit in units):
+            return _Blame(COORDINATION)
+        nearest = units[0 if i == k else -1]
+        if _can_move(nearest) and self._hangs_elsewhere(nearest):
+            return _Blame(_kind(nearest), nearest)
+        return _Blame(BOUNDARY)
+
+    def _right_units(self, start: int, end: int) -> Iterator[_Constituent]:
+        """The largest right brackets between two fenceposts, and the words beside them."""
+        while start < end:
+            fitting = [
+                _Constituent(*self.gold.brackets[node], node)
+                for node in self.gold.others
+                if self.gold.brackets[node][1] == start and self.gold.brackets[node][2] <= end
+            ]
+            word = _Constituent(self.gold.tags[start], start, start + 1, None)
+            unit = max(fitting, key=lambda part: part.end, default=word)
+            yield unit
+            start = unit.end
+
+    def _hangs_elsewhere(self, unit: _Constituent) -> bool:
+        other = self._counterpart(unit, self.gold)
+        here, there = self.gold.parent_of(unit), self.predicted.parent_of(other)
+        return here[1:] != there[1:]
+
+    def _counterpart(self, part: _Constituent, side: _Side) -> _Constituent:
+        """The same bracket or word in the other tree."""
+        return part if part.node is None else part._replace(node=side.others[part.node])
+
+    def _misplacement(self, node: int, side: _Side, other: _Side) -> _Blame:
+        """For a bracket without a partner, blame the part of it that hangs elsewhere."""
+        label, i, j = side.brackets[node]
+        parts = side.parts(node)
+        if any(part.label in _CONJUNCTIONS for part in parts) or other.cuts_conjunct(i, j):
+            return _Blame(COORDINATION)
+        head = _head(label, parts)
+        # The bracket is not in the other tree, so each part has a parent over other words there.
+        moved = [
+            self._counterpart(part, side)
+            for part in parts
+            if part is not head and _can_move(part) and _is_right(part, side)
+        ]
+        if moved:
+            home = (
+                other.parent_of(self._counterpart(head, side))
+                if _is_right(head, side)
+                else other.around(head.start, head.end)
+            )  # the bracket that holds the head in the other tree
+            apart = (part for part in moved if other.parent_of(part)[1:] != home[1:])
+            first = next(apart, moved[0])
+            return _Blame(_kind(first), self._counterpart(first, other))
+        inside_np = label in NOMINAL or other.around(i, j)[0] in NOMINAL
+        return _Blame(NP_STRUCTURE if inside_np else OTHER_STRUCTURE)
+
+    # -- records ----------------------------------------------------------------------------------
+
+    def _pair(self, node: int, other: int, blame: _Blame) -> BracketError:
+        self.missing.remove(node)
+        self.extra.remove(other)
+        gold, predicted = self.gold.brackets[node], self.predicted.brackets[other]
+        phrase, above, above_too = (
+            gold,
+            self.gold.bracket(self.gold.parent[node]),
+            self.predicted.bracket(self.predicted.parent[other]),
+        )
+        if blame.moved:
+            phrase = blame.moved.bracket
+            above = self.gold.parent_of(blame.moved)
+            above_too = self.predicted.parent_of(self._counterpart(blame.moved, self.gold))
+        return BracketError(blame.kind, self.number, gold, predicted, phrase, above, above_too)
+
+    def _single(self, node: int, side: _Side, other: _Side, blame: _Blame) -> BracketError:
+        bracket = phrase = side.brackets[node]
+        here, there = side.bracket(side.parent[node]), other.around(*bracket[1:])
+        if blame.moved:
+            phrase = blame.moved.bracket
+            here = side.parent_of(blame.moved)
+            there = other.parent_of(self._counterpart(blame.moved, side))
+        if side is self.gold:
+            return BracketError(blame.kind, self.number, bracket, None, phrase, here, there)
+        return BracketError(blame.kind, self.number, None, bracket, phrase, there, here)
+
+
+def _wrong_nodes(side: _Side) -> list[int]:
+    return [node for node in range(len(side.brackets)) if node not in side.others]
+
+
+def _is_right(part: _Constituent, side: _Side) -> bool:
+    return part.node is None or part.node in side.others
+
+
+def _can_move(part: _Constituent) -> bool:
+    return part.node is not None or part.label in _ADVERBS
+
+
+def _kind(part: _Constituent) -> str:
+    return _KIND_OF_MOVED.get(part.label, OTHER_ATTACHMENT)
+
+
+def _head(label: str, parts: Sequence[_Constituent]) -> _Constituent:
+    """The part that carries a bracket: its own label again, or a clause's VP, or the first word."""
+    wanted = "VP" if label in CLAUSAL else label
+    for part in parts:
+        if part.node is not None and part.label == wanted:
+            return part
+    words = (part for part in parts if part.node is None and part.label not in _ADVERBS)
+    return next(words, parts[0])
+
+
+# -- reports --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +554,7 @@ def diagnose(
     Notes
     -----
     Cost: as of `bracketing`, and O(e^2) for a sentence of e wrong brackets. What the kinds mean:
-    `sapwood.evaluate.diagnosis`.
+    `sapwood.evaluate.errors`.
 
     Examples
     --------

@@ -1,8 +1,17 @@
 """Where work runs: over shards or streams, on one thread or several, with the same result."""
 
 from sapwood.execute.cluster import Cluster, Traffic
-from sapwood.execute.engine import Engine, Placed, Stored, Threads, as_engine, tree_sum
-from sapwood.execute.parallel import map_reduce, ordered_map, resolve_jobs
+from sapwood.execute.engine import (
+    Engine,
+    Placed,
+    Stored,
+    Threads,
+    as_engine,
+    map_reduce,
+    ordered_map,
+    resolve_jobs,
+    tree_sum,
+)
 
 __all__ = [
     "Cluster",

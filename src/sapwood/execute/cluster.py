@@ -29,8 +29,16 @@ from weakref import finalize
 from sapwood import __version__
 from sapwood.arguments import describe
 from sapwood.errors import SapwoodError, SapwoodTypeError
-from sapwood.execute.engine import Engine, PickledShard, Placed, load_shard, tree_sum
-from sapwood.execute.parallel import Stream, ordered_map, resolve_jobs
+from sapwood.execute.engine import (
+    Engine,
+    PickledShard,
+    Placed,
+    Stream,
+    load_shard,
+    ordered_map,
+    resolve_jobs,
+    tree_sum,
+)
 from sapwood.outputs import working_folder
 
 R = TypeVar("R")

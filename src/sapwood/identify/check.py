@@ -20,21 +20,28 @@ import numpy as np
 
 from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
-from sapwood.identify.directions import SYMMETRIES, Symmetry, symmetry_directions
-from sapwood.identify.dual import AnyArray, Array, Reals, Residues
-from sapwood.identify.elimination import NullSpace, null_space, rank
-from sapwood.identify.families import Family, Parameters, Table, family_of
+from sapwood.identify.dual import AnyArray, Array, NullSpace, Reals, Residues, null_space, rank
+from sapwood.identify.families import (
+    Family,
+    Observation,
+    Parameters,
+    Table,
+    family_of,
+    observations,
+)
 from sapwood.identify.families import moments as moments_at
 from sapwood.identify.jacobian import (
     CHUNK,
+    SYMMETRIES,
     MomentMap,
+    Symmetry,
     changes,
     direction_of,
     draw_reals,
     draw_residues,
     jacobian,
+    symmetry_directions,
 )
-from sapwood.identify.observations import Observation, observations
 from sapwood.identify.report import Conditioning, Report
 
 LONGEST = 60  # words; longer sentences would nest deeper than Python's stack

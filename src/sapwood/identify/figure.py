@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from sapwood.errors import SapwoodError
 from sapwood.identify.check import check, family_map
-from sapwood.identify.families import FAMILIES
-from sapwood.identify.observations import NAMED, Observation, observations
+from sapwood.identify.families import FAMILIES, NAMED, Observation, observations
 
 # The least length from which on the paper says yes; None where it says no for every length. Borders
 # of the merged columns are lost in the text that we have; this is how the section around it reads.

@@ -8,19 +8,30 @@ Notation (IDENT, section 4.2)
 
 Directions are numbered table by table, then outcome by outcome, then column by column. Along one,
 an outcome grows by 1 and the last outcome of its column falls by 1.
+
+Directions that are known in advance (section 3; see `families` for the tables)
+-------------------------------------------------------------------------------
+    G       change of basis of the hidden states, columns sum to 1; G = I + t X with 1'X = 0  [k, k]
+    F       joint distribution of an argument and its head, A diag(root)                      [d, d]
+    E       a change of F                                                                     [d, d]
+
+A symmetry is a set of directions that is known in advance, for all tables or within one. None is
+believed. One for all tables is named in a report only after every one of its directions was
+multiplied with the exact Jacobian and gave zero; one within a table only after it was found to
+contain what every unseen direction does to that table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
-from sapwood.identify.dual import AnyArray, Array, Dual, Field, Residues
-from sapwood.identify.families import Parameters, Table
+from sapwood.identify.dual import AnyArray, Array, Dual, Field, Residues, einsum
+from sapwood.identify.families import Parameters, Table, stationary
 
 CHUNK = 64  # directions differentiated together: few enough to keep all spans in memory
 OPERATIONS = "+, -, *, @, / by an integer, indexing, sum, reshape, T, einsum and solve"
@@ -150,3 +161,139 @@ def direction_of(tables: Mapping[str, Table], change: Mapping[str, AnyArray]) ->
     """A change of each table as a vector of non-redundant parameters."""
     parts = [change[name].reshape(-1)[: table.n_free] for name, table in tables.items()]
     return np.concatenate(parts)
+
+
+# -- directions in which parameters can move unseen -----------------------------------------------
+
+
+Point = Mapping[str, Dual]
+Change = dict[str, Dual]
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """Directions that leave the moments as they are, at least for some moments.
+
+    Attributes
+    ----------
+    text
+        What moving along them does.
+    changes
+        The directions at a point, as changes of its tables.
+    within
+        The only table that the changes name, where what happens to the others is left open.
+    """
+
+    text: str
+    changes: Callable[[Point], Iterator[Change]]
+    within: str | None = None
+
+
+def symmetry_directions(
+    symmetry: Symmetry, point: Mapping[str, AnyArray], field: Residues
+) -> list[dict[str, AnyArray]]:
+    """The directions of a symmetry at a point modulo a prime."""
+    lifted = {
+        name: Dual(value, np.zeros((0, *value.shape), np.int64), field)
+        for name, value in point.items()
+    }
+    return [
+        {name: each.value for name, each in change.items()} for change in symmetry.changes(lifted)
+    ]
+
+
+def basis_changes(point: Point) -> Iterator[Change]:
+    """Take root to G root, rules to (G x G) rules G^-1, words to words G^-1."""
+    rules = point["rules"]
+    for x in _generators(point["root"].shape[0]):
+        moved = einsum("de,eca->dca", x, rules) + einsum("de,bea->bda", x, rules)
+        yield {
+            "root": x @ point["root"],
+            "rules": moved - einsum("bce,ea->bca", rules, x),  # type: ignore[dict-item]
+            "words": -(point["words"] @ x),
+        }
+
+
+def word_bases(point: Point) -> Iterator[Change]:
+    """Take words to words G^-1: what the states emit stays in the same space."""
+    for x in _generators(point["root"].shape[0]):
+        yield {"words": point["words"] @ x}
+
+
+def _generators(k: int) -> Iterator[AnyArray]:
+    """A basis of the matrices X whose columns sum to 0."""
+    for row in range(k - 1):
+        for column in range(k):
+            x = np.zeros((k, k), dtype=np.int64)
+            x[row, column], x[-1, column] = 1, -1
+            yield x
+
+
+def order_of_pairs(point: Point) -> Iterator[Change]:
+    """F -> F + E with E = -E': a pair is as often (head, argument) as the other way round."""
+    d = point["root"].shape[0]
+    for row in range(d):
+        for column in range(row):
+            e = np.zeros((d, d), dtype=np.int64)
+            e[row, column], e[column, row] = 1, -1
+            root = e.sum(axis=0)
+            change = _conditional(point["argument"], point["root"], e, root)
+            yield {"root": point["root"].lift(root), "argument": change}
+
+
+def side_of_pairs(point: Point) -> Iterator[Change]:
+    """F_right -> F_right + E and F_left -> F_left - E', the margins of heads staying equal."""
+    d = point["root"].shape[0]
+    for row in range(d):
+        for column in range(d):
+            if row == column:
+                continue
+            e = np.zeros((d, d), dtype=np.int64)
+            e[row, column] = 2
+            e[row, row] = e[column, column] = -1
+            root = e.sum(axis=0)
+            yield {
+                "root": point["root"].lift(root),
+                "left": _conditional(point["left"], point["root"], -e.T, root),
+                "right": _conditional(point["right"], point["root"], e, root),
+            }
+
+
+def circulations(point: Point) -> Iterator[Change]:
+    """F -> F + E with E = -E' and E 1 = 0: more often round a cycle of words, one way."""
+    argument = point["argument"]
+    root = stationary(argument)
+    assert isinstance(root, Dual)
+    d = argument.shape[0]
+    for first in range(1, d):
+        for second in range(1, first):
+            e = np.zeros((d, d), dtype=np.int64)
+            for row, column in ((0, first), (first, second), (second, 0)):
+                e[row, column] += 1
+                e[column, row] -= 1
+            yield {"argument": _conditional(argument, root, e, np.zeros(d, np.int64))}
+
+
+def _conditional(table: Dual, root: Dual, joint: AnyArray, margin: AnyArray) -> Dual:
+    """Change of A = F diag(root)^-1: (E - A diag(change of root)) diag(root)^-1."""
+    field = root.field
+    inverse = field.inverse(np.diag(root.value))
+    change = field.normalise(joint - table.value * field.array(margin))
+    return Dual(field.matmul(change, inverse), np.zeros((0, *table.shape), np.int64), field)
+
+
+_WORDS = Symmetry("changes of basis of the hidden states", word_bases, within="words")
+# In the order in which a report tries them.
+SYMMETRIES: dict[str, tuple[Symmetry, ...]] = {
+    "pcfg": (Symmetry("changes of basis of the hidden states", basis_changes), _WORDS),
+    "pcfg-i": (_WORDS,),
+    "pcfg-ie": (_WORDS,),
+    "dep-i": (
+        Symmetry(
+            "trades between a left argument of one word and a right argument of the other",
+            side_of_pairs,
+        ),
+    ),
+    "dep-ie": (Symmetry("exchanges of head and argument in a pair of words", order_of_pairs),),
+    "dep-ies": (Symmetry("circulations of heads and arguments in a cycle of words", circulations),),
+}

@@ -38,6 +38,7 @@ DECODERS = ("f1", "goodman", "max-rule", "viterbi")
 # half of an F1 of 88 %, and dev F1 is flat from 0.4 to 0.5.
 BRACKET_COST = 0.44
 TAG_GAIN = 0.1  # tags are no brackets: they only decide between trees that are equal otherwise
+MAX_DUPLICATES = 1000  # derivations of trees already listed that are looked past
 FLOOR = 1e-12  # below this a posterior of a spectral model is noise
 
 
@@ -116,14 +117,26 @@ def decode(parsed: ParseForest, decoder: str) -> tuple[Tree, Decoded] | None:
     return restore_words(parsed.prepared.grammar, parsed.words, best.nodes), best
 
 
-def next_best(parsed: ParseForest, decoder: str) -> Iterator[tuple[Tree, Decoded]]:
-    """The trees of a forest from the best down, as the decoder scores them."""
+def best_trees(
+    parsed: ParseForest, decoder: str, tree: Tree, best: Decoded, k: int
+) -> dict[Tree, Decoded]:
+    """The k best different trees of a forest, from the best down, which is given."""
     if decoder == "viterbi" and not parsed.prepared.grammar.is_plain:
-        found = next_derivations(parsed)
+        rest = next_derivations(parsed)
     else:
-        found = next_trees(parsed, GAINS[decoder](parsed))
-    for one in found:
-        yield restore_words(parsed.prepared.grammar, parsed.words, one.nodes), one
+        rest = next_trees(parsed, GAINS[decoder](parsed))
+    out, lowest, duplicates = {tree: best}, best.score, 0
+    while len(out) < k and duplicates <= MAX_DUPLICATES:
+        found = next(rest, None)
+        if found is None:
+            break
+        tree = restore_words(parsed.prepared.grammar, parsed.words, found.nodes)
+        lowest = min(lowest, found.score)  # sums in another order differ in their last digit
+        if tree not in out:
+            out[tree] = found._replace(score=lowest)
+        else:
+            duplicates += 1
+    return out
 
 
 def restore_words(grammar: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:

@@ -20,17 +20,16 @@ from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.tree import ROOT, Tree
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import Engine, Threads, as_engine
-from sapwood.inference.charts import SMALLEST, ParseForest
+from sapwood.inference.charts import SMALLEST, Mixer, ParseForest, Pruning, decoded, tag_shares
 from sapwood.inference.decoders import (
     DECODERS,
     Decoded,
     Nodes,
+    best_trees,
     decode,
     join_pieces,
-    next_best,
     root_label,
 )
-from sapwood.inference.mixture import Mixer, Pruning, decoded, tag_shares
 from sapwood.inference.scores import derivation_log_probs
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import Ensemble, Model
@@ -46,7 +45,6 @@ MIDDLE = 1e-4  # what the smallest member of an ensemble finds less probable, th
 FAST = {"threshold": 3e-3, "beam": 3e-3, "middle": 1e-2}
 MEMORY_LIMIT_MB = 2000.0
 SHORT = 60  # words; Ctrl-C waits for the end of such a sentence, not only of each kernel
-MAX_DUPLICATES = 1000  # derivations of trees already listed that k_best looks past before it stops
 
 
 class Constituent(NamedTuple):
@@ -191,15 +189,8 @@ class Parse:
         if self._forest is None or self._best is None:
             return [ScoredTree(self.tree, 0.0, -inf)]
         out = {self.tree: self._best}
-        lowest, duplicates = self._best.score, 0
-        for tree, found in next_best(self._forest, self._decoder) if k > 1 else ():
-            lowest = min(lowest, found.score)  # sums in another order differ in their last digit
-            if tree not in out:
-                out[tree] = found._replace(score=lowest)
-            else:
-                duplicates += 1
-            if len(out) >= k or duplicates > MAX_DUPLICATES:
-                break
+        if k > 1:
+            out = best_trees(self._forest, self._decoder, self.tree, self._best, k)
         logs, _ = self._log_probs([found.nodes for found in out.values()])
         return [
             ScoredTree(tree, found.score, log_prob)

@@ -20,8 +20,8 @@ from sapwood.corpus.transform import Symbol, root_chain
 from sapwood.corpus.tree import escape
 from sapwood.corpus.vocabulary import signatures
 from sapwood.models.coarse import expected_visits
-from sapwood.models.ensemble import Ensemble, FeatureGrammar, grammars_of
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.ensemble import Ensemble, grammars_of
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 
 if TYPE_CHECKING:
     from sapwood.kernels.coarse import CoarseRules

@@ -16,7 +16,7 @@ from sapwood.arrays import IntArray
 from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
 from sapwood.errors import ModelFormatError
 from sapwood.models.kinds import FileContents, SavedModel, require_type
-from sapwood.models.latent_grammar import read_names, read_record, read_style
+from sapwood.models.latent_grammar import read_names, read_style
 
 Vectors = npt.NDArray[np.float32]
 
@@ -138,7 +138,7 @@ class Eigenwords(SavedModel):
             msg = f"a word is listed twice among {describe(words[:3])}"
             raise ModelFormatError(msg)
         known = Vocabulary(words, classes, read_style(header["style"]))
-        record = read_record(header.get("record", {}))
+        record = header.get("record", {})
         return cls(known, arrays["vectors"], arrays["strengths"], record)
 
 

@@ -1,4 +1,4 @@
-"""`Ensemble`: several grammars that parse together; `FeatureGrammar`: a member of its own kind.
+"""`Ensemble`: several grammars that parse together.
 
 Each member gives every labelled span a posterior; the ensemble's is their weighted mean. Members
 with the same symbols, rules and plain grammar form a *group* and share one pruned chart. Groups may
@@ -21,72 +21,11 @@ from sapwood.arrays import FloatArray
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.models.kinds import FileContents, SavedModel, read_model
-from sapwood.models.latent_grammar import LatentGrammar, read_record
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FeatureGrammar(TreeModel, SavedModel):
-    """A plain grammar with weights of features; see `sapwood.kernels.span_features`.
-
-    Attributes
-    ----------
-    grammar
-        The plain grammar: symbols, rules, words, and the chart that it leaves.
-    feature_weights
-        The table of weights; its size is a power of two.
-    is_familiar : [n_words]
-        Words of the lexicon that are features themselves; the others stand for their class.
-    record
-        How the model was made.
-    """
-
-    grammar: LatentGrammar
-    feature_weights: npt.NDArray[np.float32]
-    is_familiar: npt.NDArray[np.bool_]
-    record: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.grammar.is_plain:
-            msg = "the grammar behind a model of features has hidden states, expected a plain one"
-            raise SapwoodError(msg)
-        weights = self.feature_weights
-        size = weights.size
-        if weights.shape != (size,) or size < 1 or size & (size - 1):
-            msg = f"the table of feature weights has {size} numbers, expected a power of two"
-            raise SapwoodError(msg)
-        if weights.dtype != np.float32 or not np.isfinite(weights).all():
-            msg = f"feature weights must be finite numbers of type float32, not {weights.dtype}"
-            raise SapwoodError(msg)
-        n_words = len(self.grammar.lexicon.vocabulary.words)
-        if self.is_familiar.shape != (n_words,):
-            msg = f"{len(self.is_familiar)} marks of words, expected {n_words}"
-            raise SapwoodError(msg)
-
-    def __repr__(self) -> str:
-        method = self.record.get("method", "of unknown origin")
-        n = len(self.feature_weights)
-        return f"<FeatureGrammar ({method}): {n:,} weights of features over {self.grammar!r}>"
-
-    @property
-    def transform(self) -> Transform:
-        """How treebank trees become trees of the plain grammar."""
-        return self.grammar.transform
-
-    def to_file(self) -> FileContents:
-        """The plain grammar, the table of weights, and which words are features."""
-        arrays, header = self.grammar.to_file()
-        own = {"feature_weights": self.feature_weights, "is_familiar": self.is_familiar}
-        return FileContents(arrays | own, header | {"record": dict(self.record)})
-
-    @classmethod
-    def from_file(cls, contents: FileContents) -> Self:
-        """The model of a file."""
-        grammar, arrays = LatentGrammar.from_file(contents), contents.arrays
-        return cls(grammar, arrays["feature_weights"], arrays["is_familiar"], grammar.record)
 
 
 COMBINATIONS = ("mean", "product")
@@ -248,7 +187,7 @@ class Ensemble(TreeModel, SavedModel):
             members.append(read_model(kind, FileContents(own, said)))
         return cls(
             tuple(members), arrays["weights"], header["combine"], header.get("sharpness", 1.0),
-            read_record(header["record"]),
+            header["record"],
         )  # fmt: skip
 
 

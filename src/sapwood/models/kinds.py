@@ -17,6 +17,7 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arguments import as_path
+from sapwood.arguments import as_path, describe
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.outputs import write_bytes
 
@@ -36,7 +37,7 @@ HOMES = {
     "ArcModel": "sapwood.models.arcs.arc_model",
     "BigramModel": "sapwood.models.lm.latent_models",
     "Ensemble": "sapwood.models.ensemble",
-    "FeatureGrammar": "sapwood.models.ensemble",
+    "FeatureGrammar": "sapwood.models.latent_grammar",
     "HiddenMarkovModel": "sapwood.models.arcs.dependency",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "SequenceModel": "sapwood.models.strings.sequence_model",
@@ -97,7 +98,41 @@ def read_model(kind: object, contents: FileContents) -> Any:
     # Version 0.1 called a FeatureGrammar a LatentGrammar, which its weights give away.
     if kind == "LatentGrammar" and "feature_weights" in contents.arrays:
         kind = "FeatureGrammar"
+    read_record(contents.header.get("record", {}))
     return class_of(kind).from_file(contents)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_table(value: Any, is_item: Callable[[Any], bool]) -> bool:
+    """Whether it is an object of lists of such items."""
+    return isinstance(value, dict) and all(
+        isinstance(row, list) and all(map(is_item, row)) for row in value.values()
+    )
+
+
+# what reports read out of a training record; everything else in it is shown as it is
+_RECORD: dict[str, Callable[[Any], bool]] = {
+    "method": lambda value: isinstance(value, str),
+    "iterations": lambda value: isinstance(value, int),
+    "dev_f1": lambda value: value is None or _is_number(value),
+    "pivots": lambda value: _is_table(value, lambda item: isinstance(item, str)),
+    "spectrum": lambda value: _is_table(value, _is_number),
+}
+
+
+def read_record(value: Any) -> dict[str, Any]:
+    """How a model was made; refused where reports could not read it."""
+    if not isinstance(value, dict):
+        msg = f"the training record is {describe(value)}, expected an object"
+        raise ModelFormatError(msg)
+    for name, is_right in _RECORD.items():
+        if name in value and not is_right(value[name]):
+            msg = f"the training record cannot have {describe(value[name])} as its {name}"
+            raise ModelFormatError(msg)
+    return value
 
 
 def class_of(kind: object) -> type[SavedModel]:

@@ -14,7 +14,7 @@ model holds the same arrays up to an invertible change of basis per symbol, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +26,7 @@ from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.vocabulary import STYLES, UNKNOWN, Vocabulary
-from sapwood.errors import ModelFormatError
+from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.tree_model import TreeModel
 
@@ -265,7 +265,7 @@ class LatentGrammar(TreeModel, SavedModel):
             arrays["lexicon_row_start"],
             entry_tag,
             arrays["lexicon_weights"],
-            starts_of(n_states[len(phrases) + entry_tag.astype(np.int64)]),
+            np.append(0, np.cumsum(n_states[len(phrases) + entry_tag.astype(np.int64)])),
         )
         coarse = CoarseWeights(
             arrays.get("coarse_root", arrays["root"]),
@@ -276,8 +276,69 @@ class LatentGrammar(TreeModel, SavedModel):
             phrases, tags, n_states, arrays["root"], arrays["rules"], arrays["rule_weights"],
             lexicon, coarse, read_transform(said["transform"]),
             read_flag(said["is_probabilistic"], "is_probabilistic"),
-            read_record(said["record"]), arrays.get("rule_rank", np.empty(0, np.int64)),
+            said["record"], arrays.get("rule_rank", np.empty(0, np.int64)),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureGrammar(TreeModel, SavedModel):
+    """A plain grammar with weights of features; see `sapwood.kernels.span_features`.
+
+    Attributes
+    ----------
+    grammar
+        The plain grammar: symbols, rules, words, and the chart that it leaves.
+    feature_weights
+        The table of weights; its size is a power of two.
+    is_familiar : [n_words]
+        Words of the lexicon that are features themselves; the others stand for their class.
+    record
+        How the model was made.
+    """
+
+    grammar: LatentGrammar
+    feature_weights: npt.NDArray[np.float32]
+    is_familiar: npt.NDArray[np.bool_]
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.grammar.is_plain:
+            msg = "the grammar behind a model of features has hidden states, expected a plain one"
+            raise SapwoodError(msg)
+        weights = self.feature_weights
+        size = weights.size
+        if weights.shape != (size,) or size < 1 or size & (size - 1):
+            msg = f"the table of feature weights has {size} numbers, expected a power of two"
+            raise SapwoodError(msg)
+        if weights.dtype != np.float32 or not np.isfinite(weights).all():
+            msg = f"feature weights must be finite numbers of type float32, not {weights.dtype}"
+            raise SapwoodError(msg)
+        n_words = len(self.grammar.lexicon.vocabulary.words)
+        if self.is_familiar.shape != (n_words,):
+            msg = f"{len(self.is_familiar)} marks of words, expected {n_words}"
+            raise SapwoodError(msg)
+
+    def __repr__(self) -> str:
+        method = self.record.get("method", "of unknown origin")
+        n = len(self.feature_weights)
+        return f"<FeatureGrammar ({method}): {n:,} weights of features over {self.grammar!r}>"
+
+    @property
+    def transform(self) -> Transform:
+        """How treebank trees become trees of the plain grammar."""
+        return self.grammar.transform
+
+    def to_file(self) -> FileContents:
+        """The plain grammar, the table of weights, and which words are features."""
+        arrays, header = self.grammar.to_file()
+        own = {"feature_weights": self.feature_weights, "is_familiar": self.is_familiar}
+        return FileContents(arrays | own, header | {"record": dict(self.record)})
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The model of a file."""
+        grammar, arrays = LatentGrammar.from_file(contents), contents.arrays
+        return cls(grammar, arrays["feature_weights"], arrays["is_familiar"], grammar.record)
 
 
 # -- what the header of a file may say ------------------------------------------------------------
@@ -330,39 +391,6 @@ def read_transform(value: Any) -> Transform:
         raise ModelFormatError(msg)
     read_flag(value.get("tag_parents", False), "tag_parents")
     return Transform(**value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float))
-
-
-def _is_table(value: Any, is_item: Callable[[Any], bool]) -> bool:
-    """Whether it is an object of lists of such items."""
-    return isinstance(value, dict) and all(
-        isinstance(row, list) and all(map(is_item, row)) for row in value.values()
-    )
-
-
-# what reports read out of a training record; everything else in it is shown as it is
-_RECORD: dict[str, Callable[[Any], bool]] = {
-    "method": lambda value: isinstance(value, str),
-    "iterations": lambda value: isinstance(value, int),
-    "dev_f1": lambda value: value is None or _is_number(value),
-    "pivots": lambda value: _is_table(value, lambda item: isinstance(item, str)),
-    "spectrum": lambda value: _is_table(value, _is_number),
-}
-
-
-def read_record(value: Any) -> dict[str, Any]:
-    """How a model was made."""
-    if not isinstance(value, dict):
-        msg = f"the training record is {describe(value)}, expected an object"
-        raise ModelFormatError(msg)
-    for name, is_right in _RECORD.items():
-        if name in value and not is_right(value[name]):
-            msg = f"the training record cannot have {describe(value[name])} as its {name}"
-            raise ModelFormatError(msg)
-    return value
 
 
 def _a_list(value: Any, kind: str) -> list[Any]:

@@ -295,7 +295,7 @@ def _tag_run(
     from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG
     from sapwood.evaluate.strings import expected_l1, unlabelled
     from sapwood.moments.hankel import frequencies
-    from sapwood.report.meter import Meter
+    from sapwood.report.training import Meter
 
     start, meter = perf_counter(), Meter()
     row: dict[str, Any] = {"factor": factor, "states": n}

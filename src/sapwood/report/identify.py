@@ -1,4 +1,4 @@
-"""What can be learnt at all, and from how many trees."""
+"""What can be learnt at all, from how many trees, and what was learnt from plain sentences."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sapwood.errors import SapwoodError
 from sapwood.report.inspect import member_of
 
 if TYPE_CHECKING:
+    from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE
     from sapwood.identify.report import Report
     from sapwood.models.ensemble import Model
 
@@ -98,7 +99,7 @@ def identify_bounds(
         For a model without probabilities, which has neither xi nor gamma.
     """
     from sapwood.identify.bounds import BoundInputs, hidden_constants, sample_bounds
-    from sapwood.models.ensemble import FeatureGrammar
+    from sapwood.models.latent_grammar import FeatureGrammar
 
     place = f"{name}: " if name else ""
     grammar = member_of(model, member, name)
@@ -143,3 +144,35 @@ def identify_bounds(
             "constants": list(bounds.constants),
         }
     )
+
+
+def unmix_report(estimator: UnmixPCFGIE | UnmixDEPIES) -> dict[str, Any]:
+    """The tables of a fitted estimator as nested lists, and how far they can be trusted.
+
+    Returns
+    -------
+    dict
+        `family`, `states`, `vocabulary`, `parameters` by table; `sentences` read, also by length;
+        `moment_error` of the counted pairs beside the `moment_noise` of sampling; `eigengap`,
+        `noise_gain` and `clipped` of the closed form; `refine`, `iterations`, `log_likelihood`;
+        `warnings`.
+    """
+    model, info = estimator.model_, estimator.info_
+    return {
+        "family": model.family,
+        "states": model.n_states if model.family == "pcfg-ie" else None,
+        "words": len(model.vocabulary),
+        "sentences": int(sum(info.n_sentences.values())),
+        "sentences_by_length": {str(n): int(found) for n, found in info.n_sentences.items()},
+        "vocabulary": list(model.vocabulary),
+        "parameters": {name: table.tolist() for name, table in model.tables.items()},
+        "moment_error": info.moment_error,
+        "moment_noise": info.moment_noise,
+        "eigengap": info.gap,
+        "noise_gain": info.noise_gain,
+        "clipped": info.clipped,
+        "refine": info.refined,
+        "iterations": info.iterations,
+        "log_likelihood": info.log_likelihood,
+        "warnings": info.warnings,
+    }

@@ -18,7 +18,7 @@ from sapwood.cli.engines import open_engine
 from sapwood.cli.inputs import input_files, read_lines
 from sapwood.errors import ModelFormatError, count
 from sapwood.outputs import check_output, is_stdout, open_output
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import Arcs

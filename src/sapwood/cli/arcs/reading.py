@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sapwood.cli.reading import Reading
+from sapwood.cli.inputs import Reading
 
 if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import ArcBank

@@ -22,7 +22,7 @@ from sapwood.errors import count
 from sapwood.estimators.registry import methods_of
 from sapwood.outputs import check_output
 from sapwood.report import to_json
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import ArcBank

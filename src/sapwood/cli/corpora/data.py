@@ -11,8 +11,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import claim_stdin, input_files, read_lines
-from sapwood.cli.reading import Reading
+from sapwood.cli.inputs import Reading, claim_stdin, input_files, read_lines
 from sapwood.cli.tables import show, table_lines
 from sapwood.errors import count
 from sapwood.outputs import check_output, open_output

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.inputs import claim_stdin, input_files
-from sapwood.cli.reading import Reading
+from sapwood.cli.inputs import Reading, claim_stdin, input_files
 from sapwood.cli.tables import show, table_lines
 from sapwood.outputs import check_output, open_output
 from sapwood.report import split_report

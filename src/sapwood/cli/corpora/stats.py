@@ -10,8 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import transient
-from sapwood.cli.inputs import claim_stdin
-from sapwood.cli.reading import Reading
+from sapwood.cli.inputs import Reading, claim_stdin
 from sapwood.cli.tables import fact_lines, more_line, name_some, show, table_lines
 from sapwood.errors import CorpusError, count
 from sapwood.report import treebank_report

@@ -8,8 +8,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import claim_stdin, input_files
-from sapwood.cli.reading import Reading
+from sapwood.cli.inputs import Reading, claim_stdin, input_files
 from sapwood.errors import count
 from sapwood.outputs import check_output, open_output
 

@@ -15,7 +15,7 @@ from sapwood.cli.lm import options as lm_opt
 from sapwood.errors import SapwoodError
 from sapwood.outputs import check_output
 from sapwood.report import to_json
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 EPILOG = """\b
 Examples:

@@ -17,7 +17,7 @@ from sapwood.errors import SapwoodError
 from sapwood.estimators.lm.methods import LM_METHODS
 from sapwood.outputs import check_output
 from sapwood.report import to_json
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine

@@ -16,7 +16,7 @@ from sapwood.cli.inputs import claim_stdin, input_files
 from sapwood.cli.tables import show
 from sapwood.errors import count
 from sapwood.outputs import check_output
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 EPILOG = """\b
 Examples:

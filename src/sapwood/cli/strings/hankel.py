@@ -19,7 +19,7 @@ from sapwood.cli.tables import fact_lines, show
 from sapwood.errors import SapwoodError, count
 from sapwood.outputs import check_output
 from sapwood.report.hankel import at_line, learn_report, with_lines
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine

@@ -15,7 +15,7 @@ from sapwood.cli.tables import more_line, show
 from sapwood.errors import NotIdentifiableError, SapwoodError, count
 from sapwood.estimators.base import REFINEMENTS
 from sapwood.report import unmix_report
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 if TYPE_CHECKING:
     from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE

@@ -11,10 +11,9 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import claim_stdin
+from sapwood.cli.inputs import Reading, claim_stdin
 from sapwood.cli.methods import MAX_STATES, METHODS, SEED, known_method, option
 from sapwood.cli.plots import check_plot, plot_f1
-from sapwood.cli.reading import Reading
 from sapwood.cli.tables import show, table_lines
 from sapwood.errors import count
 from sapwood.report import comparison_row

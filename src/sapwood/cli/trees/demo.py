@@ -15,7 +15,7 @@ from sapwood.cli.console import Phases, echo, is_colourful
 from sapwood.cli.tables import table_lines
 from sapwood.errors import count
 from sapwood.report import to_json
-from sapwood.report.meter import Meter
+from sapwood.report.training import Meter
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree

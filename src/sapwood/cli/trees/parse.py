@@ -16,13 +16,12 @@ from sapwood import __version__
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, progress_line, wipe
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import BUNDLED, STDIN, input_files, load_model
-from sapwood.cli.sentences import Text
+from sapwood.cli.inputs import BUNDLED, STDIN, Text, input_files, load_model
 from sapwood.errors import count
 from sapwood.outputs import check_output, is_stdout, open_output
 from sapwood.report import parse_report, to_json
-from sapwood.report.meter import Meter
-from sapwood.report.parsing import constituents
+from sapwood.report.training import Meter
+from sapwood.report.trees import constituents
 from sapwood.resume import open_part, part_and_note, sha256, skip_done
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def sample(
     probabilities, nor for crf, which knows trees only given their sentences, nor for ensembles
     with one.
     """
-    from sapwood.models.ensemble import FeatureGrammar
+    from sapwood.models.latent_grammar import FeatureGrammar
     from sapwood.models.strings.string_model import StringModel
 
     loaded = load_any(model)

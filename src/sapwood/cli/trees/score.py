@@ -11,9 +11,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import STDIN, as_grammar, load_any, read_lines
-from sapwood.cli.reading import Reading
-from sapwood.cli.sentences import Text
+from sapwood.cli.inputs import STDIN, Reading, Text, as_grammar, load_any, read_lines
 from sapwood.cli.strings.models import score_strings
 from sapwood.errors import count
 from sapwood.report import ScoreReport, score_sentences, score_trees, to_json

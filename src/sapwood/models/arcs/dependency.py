@@ -25,7 +25,7 @@ from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees
 from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.latent_grammar import read_flag, read_names, read_record, read_style
+from sapwood.models.latent_grammar import read_flag, read_names, read_style
 
 TAG_COLUMNS = ("upos", "xpos")
 MOST_CHILDREN = 9  # on a side; more are counted as so many
@@ -194,7 +194,7 @@ class _LatentModel:
         """The model of a file."""
         arrays, header = contents
         arcs = LatentArcs.from_arrays(arrays)
-        record = read_record(header.get("record", {}))
+        record = header.get("record", {})
         model = cls(Seen.from_header(header["seen"]), arcs, record)
         if arcs.n_sides != cls._N_SIDES:
             msg = f"{arcs.n_sides} tables of steps, expected {cls._N_SIDES}"

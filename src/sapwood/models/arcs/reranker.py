@@ -17,8 +17,8 @@ from sapwood.arguments import describe
 from sapwood.arrays import FloatArray
 from sapwood.corpus.arcs.bank import ArcBank
 from sapwood.errors import ModelFormatError, count
-from sapwood.models.kinds import FileContents, SavedModel, read_model, require_type
-from sapwood.models.latent_grammar import read_flag, read_record
+from sapwood.models.kinds import FileContents, SavedModel, read_model, read_record, require_type
+from sapwood.models.latent_grammar import read_flag
 
 COLUMNS = ("upos", "xpos")
 LIST_FEATURES = ("score", "expected heads")  # what a list says of each of its trees

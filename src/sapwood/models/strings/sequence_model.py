@@ -22,7 +22,7 @@ from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.bracketed import right_branching
 from sapwood.corpus.tree import Tree
 from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.latent_grammar import read_names, read_record
+from sapwood.models.latent_grammar import read_names
 from sapwood.models.strings.string_model import (
     MAX_TRIES,
     MAX_WORDS,
@@ -176,5 +176,5 @@ class SequenceModel(StringModel, SavedModel):
         arrays, header = contents
         return cls(
             read_names(header["symbols"], "symbols"), arrays["initial"], arrays["final"],
-            arrays["steps"], read_record(header.get("record", {})),
+            arrays["steps"], header.get("record", {}),
         )  # fmt: skip

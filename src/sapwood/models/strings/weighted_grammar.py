@@ -35,7 +35,6 @@ from sapwood.models.latent_grammar import (
     LatentGrammar,
     Lexicon,
     read_names,
-    read_record,
 )
 from sapwood.models.strings.string_model import (
     MAX_TRIES,
@@ -425,7 +424,7 @@ class WeightedGrammar(StringModel, SavedModel):
         arrays, header = contents
         return cls(
             read_names(header["symbols"], "symbols"), arrays["initial"],
-            arrays["terminals"], arrays["binary"], read_record(header.get("record", {})),
+            arrays["terminals"], arrays["binary"], header.get("record", {}),
         )  # fmt: skip
 
 
