@@ -12,7 +12,8 @@ a parse gets its best pieces, side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -121,21 +122,23 @@ def best_trees(
     parsed: ParseForest, decoder: str, tree: Tree, best: Decoded, k: int
 ) -> dict[Tree, Decoded]:
     """The k best different trees of a forest, from the best down, which is given."""
+    out, lowest, duplicates = {tree: best}, best.score, 0
+    if k < 2:
+        return out
     if decoder == "viterbi" and not parsed.prepared.grammar.is_plain:
         rest = next_derivations(parsed)
     else:
         rest = next_trees(parsed, GAINS[decoder](parsed))
-    out, lowest, duplicates = {tree: best}, best.score, 0
-    while len(out) < k and duplicates <= MAX_DUPLICATES:
-        found = next(rest, None)
-        if found is None:
-            break
-        tree = restore_words(parsed.prepared.grammar, parsed.words, found.nodes)
-        lowest = min(lowest, found.score)  # sums in another order differ in their last digit
-        if tree not in out:
-            out[tree] = found._replace(score=lowest)
-        else:
-            duplicates += 1
+    with closing(rest):
+        for found in rest:
+            tree = restore_words(parsed.prepared.grammar, parsed.words, found.nodes)
+            lowest = min(lowest, found.score)  # sums in another order differ in their last digit
+            if tree not in out:
+                out[tree] = found._replace(score=lowest)
+            else:
+                duplicates += 1
+            if len(out) >= k or duplicates > MAX_DUPLICATES:
+                break
     return out
 
 
@@ -276,7 +279,7 @@ def _viterbi_latent(parsed: ParseForest) -> Decoded | None:
 # -- the next best trees --------------------------------------------------------------------------
 
 
-def next_trees(parsed: ParseForest, gains: Gains) -> Iterator[Decoded]:
+def next_trees(parsed: ParseForest, gains: Gains) -> Generator[Decoded, None, None]:
     """Trees of a forest from the best down."""
     from sapwood.kernels.forest import best_derivations
 
@@ -293,7 +296,7 @@ def next_trees(parsed: ParseForest, gains: Gains) -> Iterator[Decoded]:
     return _trees(forest, np.arange(len(best)), best, roots, incoming)
 
 
-def next_derivations(parsed: ParseForest) -> Iterator[Decoded]:
+def next_derivations(parsed: ParseForest) -> Generator[Decoded, None, None]:
     """Trees of a latent grammar's forest from the best down, each with its best hidden states.
 
     A tree's score is the log-probability of its likeliest derivation, states included: what the
@@ -340,7 +343,7 @@ def _trees(
     best: FloatArray,
     roots: Ways,
     incoming: Callable[[int], Ways],
-) -> Iterator[Decoded]:
+) -> Generator[Decoded, None, None]:
     """The derivations of a node above all roots, as trees."""
     top, is_leaf = len(item_of), forest.end - forest.start == 1
     symbol, start = forest.symbol.tolist(), forest.start.tolist()

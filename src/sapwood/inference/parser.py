@@ -188,9 +188,7 @@ class Parse:
             return []
         if self._forest is None or self._best is None:
             return [ScoredTree(self.tree, 0.0, -inf)]
-        out = {self.tree: self._best}
-        if k > 1:
-            out = best_trees(self._forest, self._decoder, self.tree, self._best, k)
+        out = best_trees(self._forest, self._decoder, self.tree, self._best, k)
         logs, _ = self._log_probs([found.nodes for found in out.values()])
         return [
             ScoredTree(tree, found.score, log_prob)
