@@ -314,18 +314,18 @@ def next_derivations(parsed: ParseForest) -> Generator[Decoded, None, None]:
         log_root = np.log(grammar.root)
     edges_of = group_rows(forest.head, len(m))
 
+    def by_states(edge: int, h: int) -> Ways:
+        children = [int(forest.left[edge]), int(forest.right[edge])]
+        with np.errstate(divide="ignore"):
+            gain = np.log(grammar.tensor(int(forest.rule[edge]))[h])
+        tails = np.indices(gain.shape).reshape(2, -1).T + begin[children]
+        return gain.ravel(), tails, np.full(gain.size, edge)
+
     def incoming(node: int) -> Ways:
         item = int(item_of[node])
-        edges, h = edges_of[item], node - int(begin[item])
-        left, right = forest.left[edges], forest.right[edges]
-        tensors = [grammar.tensor(rule)[h].ravel() for rule in forest.rule[edges].tolist()]
-        with np.errstate(divide="ignore"):
-            weight = np.log(np.concatenate(tensors))
-        sizes, row = m[left] * m[right], np.repeat(np.arange(len(edges)), m[left] * m[right])
-        place = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        p, q = np.divmod(place, m[right][row])
-        tails = np.column_stack([begin[left][row] + p, begin[right][row] + q])
-        return weight, tails, edges[row]
+        parts = [by_states(edge, node - int(begin[item])) for edge in edges_of[item].tolist()]
+        weight, tails, edge = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return weight, tails, edge
 
     nodes = np.concatenate([np.arange(begin[x], begin[x + 1]) for x in parsed.roots])
     state = nodes - begin[item_of[nodes]] + grammar.state_start[forest.symbol[item_of[nodes]]]

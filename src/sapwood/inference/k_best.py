@@ -14,10 +14,8 @@ Notation
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator
 from itertools import count
-from operator import add
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -38,9 +36,9 @@ class Edges(NamedTuple):
         What tells derivations apart: those of the same names, all the way down, count once.
     """
 
-    weight: Sequence[float] | FloatArray
-    tails: Sequence[Sequence[int]] | IntArray
-    name: Sequence[int] | IntArray
+    weight: list[float]
+    tails: list[tuple[int, ...]]
+    name: list[int]
 
     @classmethod
     def best_first(
@@ -54,11 +52,11 @@ class Edges(NamedTuple):
         best : [n_nodes]
             Score of the best derivation of each node, -inf for none: what a Viterbi pass finds.
         """
-        total = weight + reduce(add, (best[column] for column in tails.T))
+        total = weight + best[tails].sum(axis=1)
         order = np.argsort(-total, kind="stable")
         order = order[total[order] > -np.inf]
-        # as arrays: hardly any of them will be looked at
-        return cls(weight[order], tails[order], name[order])
+        rows = map(tuple, tails[order].tolist())
+        return cls(weight[order].tolist(), list(rows), name[order].tolist())
 
 
 class Derivation(NamedTuple):
@@ -162,9 +160,9 @@ class _LazyBest(dict[int, _Node]):
         for way in node.pending:
             below = node.below.get(way[0])
             if below is None:
-                below = [self[int(tail)] for tail in node.edges.tails[way[0]]]
+                below = [self[tail] for tail in node.edges.tails[way[0]]]
                 node.below[way[0]] = below
-            score = float(node.edges.weight[way[0]])
+            score = node.edges.weight[way[0]]
             for k, tail in enumerate(below, 1):
                 if way[k] < len(tail.found):
                     score += tail.found[way[k]].score
@@ -185,7 +183,7 @@ class _LazyBest(dict[int, _Node]):
         _, tails, name = node.edges
         score, way = heapq.heappop(node.heap)
         edge = way[0]
-        key = [int(name[edge])]
+        key = [name[edge]]
         following = []
         for k, tail in enumerate(node.below[edge], 1):
             key.append(tail.found[way[k]].tree)
@@ -207,7 +205,7 @@ class _LazyBest(dict[int, _Node]):
             node, k = waiting[len(drawn)]
             edge, *ranks = self[node].found[k].way
             first = len(waiting)
-            waiting += zip(map(int, self[node].edges.tails[edge]), ranks, strict=True)
+            waiting += zip(self[node].edges.tails[edge], ranks, strict=True)
             drawn.append((node, range(first, len(waiting))))
         last = len(drawn) - 1
         return [(node, tuple(last - place for place in tails)) for node, tails in reversed(drawn)]
