@@ -27,6 +27,10 @@ def test_a_sentence_as_the_table_of_heads_has_it() -> None:
     assert arcs.xpos == ("DT", "JJ", "NN", "MD", "VB", "NNP", "IN", "NNP", ".")
 
 
+def test_the_last_noun_is_the_head() -> None:
+    assert tree_arcs(sw.Tree.parse("(NP (NN dog) (NN house))"), head_rule("penn")).heads == (2, 0)
+
+
 def test_universal_tags_where_tags_are_penns() -> None:
     assert read_as_arcs(io.StringIO(TREE))[0].upos[:4] == ("DET", "ADJ", "NOUN", "AUX")
     german = "(S (NP (ART ein) (NE Hund)) (VVFIN bellt))"
