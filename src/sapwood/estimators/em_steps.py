@@ -81,6 +81,12 @@ class TrainingTrees:
         """The E-step over all shards."""
         return self.engine.total(ExpectedCounts.of, self.shards, parameters)
 
+    def merge_losses(
+        self, parameters: LatentParameters, pairs: IntArray, share: FloatArray
+    ) -> FloatArray:
+        """Log-likelihood that all shards would lose, see `moments.expected_counts`."""
+        return self.engine.total(merge_losses, self.shards, parameters, pairs, share)
+
 
 def merge_siblings(
     trees: TrainingTrees, parameters: LatentParameters, origin: IntArray, fraction: float
@@ -98,7 +104,7 @@ def merge_siblings(
     start = parameters.state_start[pairs[:, 0]]
     one, two = weight[start + pairs[:, 1]], weight[start + pairs[:, 2]]
     share = one / np.maximum(one + two, 1e-300)
-    losses = trees.engine.total(merge_losses, trees.shards, parameters, pairs, share)
+    losses = trees.merge_losses(parameters, pairs, share)
     chosen = pairs[np.argsort(losses, kind="stable")[: int(fraction * len(pairs))]]
     # siblings stand side by side, so a state's new number is how many states before it stay
     stays = np.ones(int(parameters.state_start[-1]), np.int64)
