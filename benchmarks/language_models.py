@@ -23,13 +23,8 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 import sapwood as sw
-from sapwood.estimators.lm.latent import (
-    Ascent,
-    cut_pairs,
-    follow_counts,
-    random_start,
-    word_distribution,
-)
+from sapwood.estimators.lm.ascent import Ascent, OnEngine, cut_pairs
+from sapwood.estimators.lm.latent import follow_counts, random_start, word_distribution
 from sapwood.evaluate.perplexity import perplexity
 from sapwood.execute import Threads
 from sapwood.models.lm.language_model import LanguageModel
@@ -212,9 +207,10 @@ def iteration(states: list[int]) -> None:
     for m in states:
         start = random_start(u, m, np.random.default_rng(0))
         ascent = Ascent(1, 1.0, u)
-        ascent.climb(Threads(1), shards, start)
+        source = OnEngine(Threads(1), shards)
+        ascent.climb(source, start)
         with machine.Clock() as clock:
-            ascent.climb(Threads(1), shards, start)
+            ascent.climb(source, start)
         moved = 3 * 4 * m * c.nnz / 1e9
         rows.append([m, f"{clock.cpu:.2f}", f"{moved:.1f}", f"{moved / clock.cpu:.1f}"])
     print(f"One EM iteration over {c.nnz:,} pairs of words, one thread", end="\n\n")

@@ -9,9 +9,12 @@ from tests.estimators.lm.test_kneser_ney import some_text
 
 import sapwood as sw
 from sapwood.corpus.plain_text import UNKNOWN
+from sapwood.decompose.latent_bigrams import DevicePairs
 from sapwood.errors import SapwoodError
+from sapwood.estimators.lm import ascent as ascent_module
 from sapwood.estimators.lm import latent
-from sapwood.estimators.lm.latent import Ascent, Held, Start, cut_pairs, expect, random_start
+from sapwood.estimators.lm.ascent import Ascent, Held, OnEngine, Start, cut_pairs, expect
+from sapwood.estimators.lm.latent import random_start
 from sapwood.estimators.lm.mixture import mix, mixture_weights
 from sapwood.execute import Threads
 from sapwood.moments.ngrams import CountSettings, NgramCounts, count_sentences, count_text
@@ -45,7 +48,7 @@ def test_the_e_step_is_that_of_the_formulas(monkeypatch: pytest.MonkeyPatch) -> 
     r, s = random_start(u, 3, rng, np.float64)
     p = r @ s.T
     joint = c.toarray()[:, :, None] * r[:, None, :] * s[None] / p[:, :, None]  # [x, y, h]
-    monkeypatch.setattr(latent, "SHARD_ENTRIES", 9)
+    monkeypatch.setattr(ascent_module, "SHARD_ENTRIES", 9)
     shards = cut_pairs(c, np.float64)
     assert len(shards) > 3
     with Threads(2) as engine:
@@ -60,10 +63,44 @@ def test_em_never_lowers_the_likelihood() -> None:
     rng = np.random.default_rng(1)
     c, u = a_table(rng, 30), np.full(30, 1 / 30)
     ascent = Ascent(iterations=60, prior=0.0, u=u)
-    climbed = ascent.climb(Threads(1), cut_pairs(c, np.float64), random_start(u, 4, rng, float))
+    climbed = ascent.climb(
+        OnEngine(Threads(1), cut_pairs(c, np.float64)), random_start(u, 4, rng, float)
+    )
     gains = np.diff(climbed.log_likelihoods)
     assert (gains >= -1e-9).all()
     assert gains.sum() > 1
+
+
+def test_with_states_of_contexts_fixed_em_finds_the_maximum_for_the_rest() -> None:
+    """The likelihood is concave in s: any start ends at the same value, and r stays."""
+    rng = np.random.default_rng(3)
+    c, u = a_table(rng, 15), np.full(15, 1 / 15)
+    ascent = Ascent(iterations=3000, prior=0.0, u=u, is_r_free=False)
+    source = OnEngine(Threads(1), cut_pairs(c, np.float64))
+    r = random_start(u, 3, rng, float).r
+    ends = [ascent.climb(source, Start(r, random_start(u, 3, rng, float).s)) for _ in range(3)]
+    assert all(np.array_equal(end.found.r, r) for end in ends)
+    values = [end.log_likelihoods[-1] for end in ends]
+    assert max(values) - min(values) < 1e-3 * abs(values[0])
+
+
+def test_a_device_takes_the_same_e_step() -> None:
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    c, u = a_table(rng), np.full(12, 1 / 12)
+    c.sort_indices()
+    r, s = random_start(u, 3, rng)
+    expected = expect(cut_pairs(c)[0], r, s)
+    pairs = DevicePairs(c.indptr, c.indices, c.data, "cpu")
+    after, before, value = pairs.expect(pairs.put(r), pairs.put(s))
+    np.testing.assert_allclose(after.numpy(), expected.R[0], rtol=1e-4)
+    np.testing.assert_allclose(before.numpy(), expected.S, rtol=1e-4)
+    assert value == pytest.approx(expected.log_likelihood, rel=1e-5)
+
+
+def test_a_device_that_is_not_there_is_told(counts: NgramCounts) -> None:
+    with pytest.raises(SapwoodError, match="device 'cuda:7'"):
+        sw.EMBigram(2, device="cuda:7").fit(counts)
 
 
 def test_blocks_side_by_side_are_their_mean() -> None:

@@ -95,6 +95,11 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ),
     stream: lm_opt.Stream = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Of random starts."),
+    device: str = typer.Option(
+        "cpu",
+        metavar="NAME",
+        help="Where EM runs: cpu, or cuda for a GPU (needs PyTorch). Not for kn and kn-mod.",
+    ),
     jobs: opt.Jobs = 0,
     engine: opt.Engine = None,
     scheduler: opt.Scheduler = None,
@@ -116,7 +121,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     chosen = LM_METHODS[method]
     with open_engine(engine, scheduler, jobs) as where:
         with phases.phase("counting") as notes:
-            learner = chosen.make(**wanted, **chosen.pick({"seed": seed, "engine": where}))
+            learner = chosen.make(
+                **wanted, **chosen.pick({"seed": seed, "engine": where, "device": device})
+            )
             n = max(getattr(learner, "order", 2), 3 if method == "mix" else 2)
             counts = _counts(source, n, stream, where).cut_words(min_count)
             held = _held_out(held_out, counts, where) if held_out else None

@@ -14,9 +14,7 @@ one: with blocks r = (r_1 .. r_B) / B and s = (s_1 .. s_B) side by side,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,98 +23,39 @@ from scipy import sparse
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, START, UNKNOWN
 from sapwood.decompose.cca import cca
+from sapwood.decompose.latent_bigrams import TINY
 from sapwood.decompose.pivots import PivotStates, columns_given_states, states_from_points
 from sapwood.errors import SapwoodError
-from sapwood.estimators.base import at_least, maybe, parameter, positional, whole
+from sapwood.estimators.base import Domain, at_least, maybe, parameter, positional, whole
+from sapwood.estimators.lm.ascent import (
+    Ascent,
+    EStep,
+    Held,
+    OnDevice,
+    OnEngine,
+    Start,
+    cut_pairs,
+    expect,
+)
 from sapwood.estimators.lm.base import LanguageEstimator
-from sapwood.execute import Engine
 from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pair_mix
 from sapwood.moments.ngram_files import CountsLike, as_counts
 from sapwood.moments.ngrams import NgramCounts
 
-SHARD_ENTRIES = 400_000  # of contexts with their words: tenths of a second of work
 HELD_SHARE = 0.05  # of a text without held-out part that is held out to choose when to stop
 UNIGRAM_PRIOR = 0.5
 # Chosen on Brown's held-out part: blocks of 32 against 16, 64 and 128; rare pivots are noise.
 BLOCK_STATES, MOST_BLOCKS = 32, 8
 CONVEX_ITERATIONS = 50
 PIVOT_COUNT, PIVOT_SHARE, PIVOT_RIDGE = 50, 0.01, 10.0
+DEVICE = Domain("cpu or a name that PyTorch knows, such as cuda", lambda x: isinstance(x, str))
+DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, which rounds in another way."
 BLOCKS = (
     "Parts of the states that are learnt apart, each from its own start; 1 is the plain model, "
     "None one for every 32 states, at most 8."
 )
-TINY = 1e-12  # EM cannot leave a zero
 SMOOTHING_STEPS = 60
 N_WEIGHT_BINS = 24
-STOP_WEIGHT = 0.05  # of single words while held-out text decides when EM ends
-
-Single = npt.NDArray[np.float32]
-
-
-class Pairs(NamedTuple):
-    """Some contexts and the words that follow them.
-
-    Attributes
-    ----------
-    first
-        Number of the first of these contexts.
-    starts : [n + 1]
-    seconds, counts : [nnz]
-        By context.
-    """
-
-    first: int
-    starts: npt.NDArray[np.int64]
-    seconds: npt.NDArray[np.int64]
-    counts: Single
-
-
-@dataclass(frozen=True, eq=False)
-class ExpectedStates:
-    """What an E-step gives; a sum over contexts.
-
-    Attributes
-    ----------
-    R
-        Rows of some contexts, in order.
-    S : [V, m]
-        Without its factor s.
-    log_likelihood
-    """
-
-    R: list[Single]
-    S: Single
-    log_likelihood: float
-
-    def __add__(self, other: ExpectedStates) -> ExpectedStates:
-        return ExpectedStates(
-            self.R + other.R, self.S + other.S, self.log_likelihood + other.log_likelihood
-        )
-
-
-def expect(pairs: Pairs, r: Single, s: Single) -> ExpectedStates:
-    """The E-step for some contexts."""
-    from sapwood.kernels.bigrams import expect_states
-
-    here = np.ascontiguousarray(r[pairs.first : pairs.first + len(pairs.starts) - 1])
-    R, S = np.zeros_like(here), np.zeros_like(s)
-    value = expect_states(pairs.starts, pairs.seconds, pairs.counts, here, s, R, S)
-    return ExpectedStates([R], S, float(value))
-
-
-def cut_pairs(c: sparse.csr_array, dtype: npt.DTypeLike = np.float32) -> list[Pairs]:
-    """Shards of whole contexts with about `SHARD_ENTRIES` entries each."""
-    starts = c.indptr.astype(np.int64)
-    wanted = np.arange(SHARD_ENTRIES, starts[-1], SHARD_ENTRIES)
-    cuts = np.unique([0, *np.searchsorted(starts, wanted), len(starts) - 1])
-    shards = []
-    for a, b in pairwise(cuts):
-        part = slice(starts[a], starts[b])
-        shards.append(
-            Pairs(int(a), starts[a : b + 1] - starts[a], c.indices[part].astype(np.int64),
-                  c.data[part].astype(dtype))
-        )  # fmt: skip
-    return shards
 
 
 def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> sparse.csr_array:
@@ -124,123 +63,6 @@ def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> spa
     is_pair = rows[:, 1] != NOTHING
     x, y = rows[is_pair, 1].astype(np.int64), rows[is_pair, 0].astype(np.int64)
     return sparse.csr_array((counts[is_pair].astype(float), (x, y)), shape=(n, n))
-
-
-class Start(NamedTuple):
-    """Where EM starts, and what it found."""
-
-    r: Single
-    s: Single
-
-
-@dataclass(frozen=True)
-class Held:
-    """Text that decides when EM ends.
-
-    Attributes
-    ----------
-    before, after, counts : [n]
-        Pairs of words and how often.
-    u : [V]
-        Distribution of single words, for smoothing.
-    """
-
-    before: IntArray
-    after: IntArray
-    counts: FloatArray
-    u: FloatArray
-
-    @classmethod
-    def of(cls, c: sparse.csr_array, u: FloatArray) -> Held:
-        """Pairs of a table, those before the unknown word left out: nobody predicts it."""
-        found = c.tocoo()
-        kept = found.col != UNKNOWN
-        before, after = found.row[kept].astype(np.int64), found.col[kept].astype(np.int64)
-        return cls(before, after, np.asarray(found.data[kept], float), u)
-
-    def value(self, start: Start) -> float:
-        """Mean log-probability, smoothed a little."""
-        p = pair_mix(start.r, start.s, self.before, self.after)
-        mixed = (1 - STOP_WEIGHT) * p + STOP_WEIGHT * self.u[self.after]
-        return float(self.counts @ np.log(mixed) / self.counts.sum())
-
-
-class Climb(NamedTuple):
-    """How EM went.
-
-    Attributes
-    ----------
-    found
-        Of the best iteration on held-out text.
-    log_likelihoods, held_values
-        After each iteration.
-    """
-
-    found: Start
-    log_likelihoods: list[float]
-    held_values: list[float]
-
-
-@dataclass(frozen=True, eq=False)
-class Ascent:
-    """How EM is run.
-
-    Attributes
-    ----------
-    iterations
-        The most.
-    prior
-        Words that are added to every context, spread as states are, and to every state, as u is.
-    u : [V]
-        Distribution of single words.
-    held
-        What decides when to stop; None for after all iterations.
-    patience
-        Iterations that may make held-out text less likely.
-    is_r_free
-        Whether r is learnt too; with r fixed, the likelihood is concave, and EM finds its maximum.
-    """
-
-    iterations: int
-    prior: float
-    u: FloatArray
-    held: Held | None = None
-    patience: int = 2
-    is_r_free: bool = True
-
-    def climb(self, engine: Engine, shards: list[Pairs], start: Start) -> Climb:
-        """EM: E, M, stop when held-out text gets less likely."""
-        placed = engine.place(shards)
-        best, values = start, []
-        held_values = [] if self.held is None else [self.held.value(start)]
-        for _ in range(self.iterations):
-            expected = engine.total(expect, placed, start.r, start.s)
-            start = self.maximise(expected, start)
-            values.append(expected.log_likelihood)
-            if self.held is None:
-                best = start
-                continue
-            held_values.append(self.held.value(start))
-            if held_values[-1] == max(held_values):
-                best = start
-            elif len(held_values) - 1 - int(np.argmax(held_values)) >= self.patience:
-                break
-        return Climb(best, values, held_values)
-
-    def maximise(self, expected: ExpectedStates, old: Start) -> Start:
-        """The M-step; with a prior, that of greatest posterior probability.
-
-        r[x, h] ~ R[x, h] + prior * share of h;    s[y, h] ~ S[y, h] + prior * u[y]
-        """
-        dtype = old.r.dtype
-        R, S = np.concatenate(expected.R), expected.S * old.s
-        share = R.sum(axis=0, dtype=float)
-        R = R + (self.prior * share / share.sum() + TINY).astype(dtype)
-        S = S + (self.prior * self.u + TINY)[:, None].astype(dtype)
-        return Start(
-            np.asarray(R / R.sum(axis=1, keepdims=True), dtype),
-            np.asarray(S / S.sum(axis=0), dtype),
-        )
 
 
 def draw_held(counts: IntArray, seed: int) -> IntArray:
@@ -261,6 +83,12 @@ class LatentEstimator(LanguageEstimator):
         5.0, at_least(0), "Words that are added to every context, and to every state."
     )
     seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
+    device: str = parameter("cpu", DEVICE, DEVICE_WORDS, changes_model=False)
+
+    def _e_step(self, c: sparse.csr_array) -> EStep:
+        if self.device == "cpu":
+            return OnEngine(self._engine(), cut_pairs(c))
+        return OnDevice(c, self.device)
 
     def _train_and_held(
         self, counts: NgramCounts, held_out: NgramCounts | None
@@ -319,11 +147,11 @@ class EMBigram(LatentEstimator):
         counts = as_counts(source, 2, self._engine())
         c, u, stop, held = self._train_and_held(counts, held_out)
         sizes = block_sizes(self.n_states, self.n_blocks)
-        shards, ascent = cut_pairs(c), Ascent(self.iterations, self.prior, u, stop)
+        source, ascent = self._e_step(c), Ascent(self.iterations, self.prior, u, stop)
         self.climbs_ = []
         for block, m in enumerate(sizes):
             start = random_start(u, m, np.random.default_rng([self.seed, block]))
-            self.climbs_.append(ascent.climb(self._engine(), shards, start))
+            self.climbs_.append(ascent.climb(source, start))
         whole_model = join_blocks([climbed.found for climbed in self.climbs_])
         self.model_ = self._model(counts, whole_model, u, held)
         return self
@@ -420,11 +248,11 @@ class PivotBigram(LatentEstimator):
             _spread(found.posterior, axis=1, floor=found.pi).astype(np.float32),
             _spread(s, axis=0, floor=u[:, None]).astype(np.float32),
         )
-        shards = cut_pairs(c)
+        source = self._e_step(c)
         convex = Ascent(CONVEX_ITERATIONS, self.prior, u, stop, is_r_free=False)
-        start = convex.climb(self._engine(), shards, start).found
+        start = convex.climb(source, start).found
         ascent = Ascent(self.iterations, self.prior, u, stop)
-        self.climb_ = ascent.climb(self._engine(), shards, start)
+        self.climb_ = ascent.climb(source, start)
         self.model_ = self._model(counts, self.climb_.found, u, held)
         return self
 
@@ -497,7 +325,7 @@ class LatentTrigram(LatentEstimator):
         counts = as_counts(source, 3, self._engine())
         self.bigram_ = EMBigram(
             self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
-            seed=self.seed, n_jobs=self.n_jobs, engine=self.engine,
+            seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
         ).fit(counts, held_out)  # fmt: skip
         self.model_ = self.add_pairs(self.bigram_.model_, counts)
         return self

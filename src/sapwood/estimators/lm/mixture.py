@@ -13,7 +13,7 @@ from sapwood.corpus.plain_text import UNKNOWN
 from sapwood.estimators.base import maybe, parameter, positional, whole
 from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.estimators.lm.kneser_ney import KneserNey
-from sapwood.estimators.lm.latent import BLOCKS, LatentTrigram, draw_held
+from sapwood.estimators.lm.latent import BLOCKS, DEVICE, DEVICE_WORDS, LatentTrigram, draw_held
 from sapwood.models.lm.language_model import LanguageModel, require_same_words
 from sapwood.models.lm.mixture import N_BINS, ContextBins, MixtureModel
 from sapwood.moments.ngram_files import CountsLike, as_counts
@@ -37,6 +37,7 @@ class LanguageMixture(LanguageEstimator):
     n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS)
     iterations: int = parameter(100, whole(0), "The most of EM, see `EMBigram`.")
     seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
+    device: str = parameter("cpu", DEVICE, DEVICE_WORDS, changes_model=False)
 
     def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
         """Learn from counts of this order at least.
@@ -57,7 +58,7 @@ class LanguageMixture(LanguageEstimator):
     def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:
         self.latent_ = LatentTrigram(
             self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, min_pair_count=1,
-            seed=self.seed, n_jobs=self.n_jobs, engine=self.engine,
+            seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
         ).fit(counts, held_out)  # fmt: skip
         plain = KneserNey(self.order).fit(counts).model_
         return [plain, self.latent_.bigram_.model_, self.latent_.model_]
