@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
-TOOLS = {"__main__.py", "run_all.py", "compare.py"}
+TOOLS = {"__main__.py", "run_all.py", "compare.py", "latent_bigrams_gpu.py"}  # which needs a GPU
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

@@ -147,11 +147,11 @@ class EMBigram(LatentEstimator):
         counts = as_counts(source, 2, self._engine())
         c, u, stop, held = self._train_and_held(counts, held_out)
         sizes = block_sizes(self.n_states, self.n_blocks)
-        source, ascent = self._e_step(c), Ascent(self.iterations, self.prior, u, stop)
+        e_step, ascent = self._e_step(c), Ascent(self.iterations, self.prior, u, stop)
         self.climbs_ = []
         for block, m in enumerate(sizes):
             start = random_start(u, m, np.random.default_rng([self.seed, block]))
-            self.climbs_.append(ascent.climb(source, start))
+            self.climbs_.append(ascent.climb(e_step, start))
         whole_model = join_blocks([climbed.found for climbed in self.climbs_])
         self.model_ = self._model(counts, whole_model, u, held)
         return self
@@ -248,11 +248,11 @@ class PivotBigram(LatentEstimator):
             _spread(found.posterior, axis=1, floor=found.pi).astype(np.float32),
             _spread(s, axis=0, floor=u[:, None]).astype(np.float32),
         )
-        source = self._e_step(c)
+        e_step = self._e_step(c)
         convex = Ascent(CONVEX_ITERATIONS, self.prior, u, stop, is_r_free=False)
-        start = convex.climb(source, start).found
+        start = convex.climb(e_step, start).found
         ascent = Ascent(self.iterations, self.prior, u, stop)
-        self.climb_ = ascent.climb(source, start)
+        self.climb_ = ascent.climb(e_step, start)
         self.model_ = self._model(counts, self.climb_.found, u, held)
         return self
 
