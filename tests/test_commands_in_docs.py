@@ -156,9 +156,8 @@ def test_every_command_named_anywhere_exists(capsys: pytest.CaptureFixture[str])
         for words in re.findall(
             r"(?:^|`|\| )sapwood ((?:[a-z]+ ?){1,2}[^`\n]*)", text, re.MULTILINE
         ):
-            command = (
-                words.split()[:2] if words.startswith(("data ", "depend ")) else words.split()[:1]
-            )
+            has_two = words.startswith(("data ", "depend ", "hankel ", "lm "))
+            command = words.split()[: 1 + has_two]
             with pytest.raises(SystemExit) as end:
                 app([*command, "--help"], prog_name="sapwood")
             assert not end.value.code, f"{path.name}: sapwood {words}"

@@ -94,7 +94,7 @@ def _pairs(i, j, beta, by_end, scale, pair):
     for k in range(i + 1, j):
         gap = scale[i, k] + scale[k, j] - top
         if gap > LEAST:
-            share = math.ldexp(1.0, gap)
+            share = math.ldexp(1.0, int(gap))
             for b in range(n):
                 left = share * beta[i, k, b]
                 for c in range(n):
@@ -169,7 +169,7 @@ def _outside(length, initial, binary, beta, scale, alpha):
             for k in range(i + 1, j):
                 power = scale[i, k] + scale[k, j] - scale[i, j]
                 if power > LEAST and power < -LEAST:
-                    share = math.ldexp(1.0, power)
+                    share = math.ldexp(1.0, int(power))
                     for b in range(n):
                         sum_ = 0.0
                         left = share * beta[i, k, b]
@@ -229,13 +229,13 @@ def log_slopes(
         for a in range(n):
             root_slope[a] += weight[s] * beta[0, length, a] / total
         for i in range(length):
-            share = weight[s] * math.ldexp(1.0, -max(scale[i, i + 1], LEAST))
+            share = weight[s] * math.ldexp(1.0, int(-max(scale[i, i + 1], LEAST)))
             for a in range(n):
                 word_slope[row[i], a] += share * alpha[i, i + 1, a]
             for j in range(i + 2, length + 1):
                 power = _pairs(i, j, beta, by_end, scale, pair) - scale[i, j]
                 if power > LEAST and power < -LEAST:
-                    share = weight[s] * math.ldexp(1.0, power)
+                    share = weight[s] * math.ldexp(1.0, int(power))
                     for a in range(n):
                         above = share * alpha[i, j, a]
                         for b in range(n):
@@ -286,7 +286,7 @@ def tree_counts(
                     word_sum[word[first + v], a] += weight[t] * alpha[v, a] * beta[v, a]
                 continue
             y, z = left[first + v], right[first + v]
-            share = math.ldexp(1.0, scale[y] + scale[z] - scale[v])
+            share = math.ldexp(1.0, int(scale[y] + scale[z] - scale[v]))
             for a in range(n):
                 alpha[y, a], alpha[z, a] = 0.0, 0.0
             for a in range(n):

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ from sapwood.corpus.plain_text import (
 )
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.execute import Engine, Threads
+from sapwood.outputs import write_bytes
 
 MAX_ORDER = 5
 DEFAULT_MEMORY = 2 << 30
@@ -224,8 +226,6 @@ class Job(NamedTuple):
 
 def write_run(numbered: tuple[int, TextShard], job: Job) -> Path:
     """Count a shard into a sorted run on disk; one that is there is taken as it is."""
-    from sapwood.outputs import Place, new_file
-
     number, shard = numbered
     path = job.folder / f"run-{number:06d}.npy"
     if path.exists():
@@ -233,8 +233,9 @@ def write_run(numbered: tuple[int, TextShard], job: Job) -> Path:
     found = read_ids(shard, job.ids, is_stream=job.is_stream)
     keys = pack(ngrams_of(found, job.order, len(shard.lead)), job.bits)
     keys, counts = merge_runs([(keys, np.ones(len(keys), np.int64))])
-    with new_file(Place(path)) as part, part.open("wb") as file:
-        np.save(file, np.concatenate([keys, counts[:, None].astype(np.uint64)], axis=1))
+    file = BytesIO()
+    np.save(file, np.concatenate([keys, counts[:, None].astype(np.uint64)], axis=1))
+    write_bytes(path, file.getvalue())
     return path
 
 
@@ -319,7 +320,7 @@ def _remove_other_runs(
         return
     for run in folder.glob("run-*.npy"):
         run.unlink()
-    note.write_text(json.dumps({"sha256": digest}))
+    write_bytes(note, json.dumps({"sha256": digest}).encode(), force=True)
 
 
 class Runs(NamedTuple):
@@ -423,7 +424,7 @@ def count_sentences(sentences: Iterable[Iterable[str]], order: int = 3) -> Ngram
 
     with TemporaryDirectory(prefix="sapwood-") as here:
         path = Path(here, "text")
-        path.write_text("\n".join(" ".join(words) for words in sentences) + "\n", "utf-8")
+        write_bytes(path, ("\n".join(" ".join(words) for words in sentences) + "\n").encode())
         return count_text(path, CountSettings(order=order))
 
 

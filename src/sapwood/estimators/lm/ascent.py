@@ -249,7 +249,8 @@ class OnDevice:
 
     def fetch(self, start: Start) -> Start:
         """From the device."""
-        return Start(*(np.ascontiguousarray(table.cpu().numpy()) for table in start))
+        tables: tuple[Any, Any] = start
+        return Start(*(np.ascontiguousarray(table.cpu().numpy()) for table in tables))
 
     def expect(self, start: Start) -> tuple[Any, Any, float]:
         """See `EStep`."""
