@@ -115,7 +115,7 @@ def test_runs_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
     folder.mkdir()
     settings = CountSettings(3)
     whole = count_runs(path, folder, settings, Threads(1)).whole()
-    runs = sorted(folder.glob("run-*.npy"))
+    runs = sorted(folder.glob("run-*"))
     assert len(runs) > 2
     runs[1].unlink()
     times = {run: run.stat().st_mtime_ns for run in runs if run.exists()}

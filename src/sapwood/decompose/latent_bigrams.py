@@ -13,6 +13,7 @@ memory, which a GPU has ten to forty times as fast as a processor.
 from __future__ import annotations
 
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from sapwood.errors import SapwoodError
 
@@ -91,7 +92,10 @@ class DevicePairs:
         return R, S, value
 
     def _matrix(self, rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Array:
-        return self._torch.sparse_csr_tensor(rows, columns, values, shape, check_invariants=False)
+        with catch_warnings():
+            simplefilter("ignore", UserWarning)  # that this part of PyTorch is young
+            make = self._torch.sparse_csr_tensor
+            return make(rows, columns, values, shape, check_invariants=False)
 
     def bytes_moved(self, m: int) -> int:
         """Bytes of rows that one E-step reads, where no row is found in a cache."""

@@ -19,11 +19,12 @@ Notation
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from io import BytesIO
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -227,15 +228,13 @@ class Job(NamedTuple):
 def write_run(numbered: tuple[int, TextShard], job: Job) -> Path:
     """Count a shard into a sorted run on disk; one that is there is taken as it is."""
     number, shard = numbered
-    path = job.folder / f"run-{number:06d}.npy"
+    path = job.folder / f"run-{number:06d}"
     if path.exists():
         return path
     found = read_ids(shard, job.ids, is_stream=job.is_stream)
     keys = pack(ngrams_of(found, job.order, len(shard.lead)), job.bits)
     keys, counts = merge_runs([(keys, np.ones(len(keys), np.int64))])
-    file = BytesIO()
-    np.save(file, np.concatenate([keys, counts[:, None].astype(np.uint64)], axis=1))
-    write_bytes(path, file.getvalue())
+    write_bytes(path, np.concatenate([keys, counts[:, None].astype(np.uint64)], axis=1).tobytes())
     return path
 
 
@@ -318,7 +317,7 @@ def _remove_other_runs(
     note = folder / "text.json"
     if note.exists() and json.loads(note.read_text()).get("sha256") == digest:
         return
-    for run in folder.glob("run-*.npy"):
+    for run in folder.glob("run-*"):
         run.unlink()
     write_bytes(note, json.dumps({"sha256": digest}).encode(), force=True)
 
@@ -344,13 +343,22 @@ class Runs(NamedTuple):
 
     def merged(self) -> Iterator[tuple[Rows, Counts]]:
         """Rows and counts in order, a range of keys at a time, as large as memory allows."""
-        runs = [np.load(path, mmap_mode="r") for path in self.paths]
+        width = -(-self.settings.order // (64 // self.bits)) + 1
+        runs = [_open_run(path, width) for path in self.paths]
         n_rows = sum(len(run) for run in runs)
-        n_ranges = max(1, -(-n_rows * _BYTES_A_ROW // self.settings.memory))
+        n_ranges = max(1, -(-n_rows * _BYTES_A_ROW // max(1, self.settings.memory // 2)))
         for start, stop in _ranges(runs, n_ranges):
-            parts = [np.array(run[a:b]) for run, a, b in zip(runs, start, stop, strict=True)]
+            # Read, not mapped: pages of a map stay, and would count as memory.
+            parts = [
+                np.fromfile(path, np.uint64, width * (b - a), offset=8 * width * a).reshape(
+                    -1, width
+                )
+                for path, a, b in zip(self.paths, start, stop, strict=True)
+            ]
             pieces = [(part[:, :-1], part[:, -1].astype(np.int64)) for part in parts]
+            del parts
             keys, counts = merge_runs(pieces)
+            del pieces
             yield unpack(keys, self.settings.order, self.bits), counts
 
     def whole(self) -> NgramCounts:
@@ -366,6 +374,13 @@ def table_of(words: tuple[str, ...], rows: Rows, counts: Counts, *, is_stream: b
     return NgramCounts(words, seen, rows, counts, is_stream)
 
 
+def _open_run(path: Path, width: int) -> npt.NDArray[np.uint64]:
+    """A run, mapped: a search touches a few pages of it."""
+    if not path.stat().st_size:
+        return np.zeros((0, width), np.uint64)
+    return np.memmap(path, np.uint64, "r").reshape(-1, width)
+
+
 def _ranges(
     runs: list[npt.NDArray[np.uint64]], n_ranges: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
@@ -374,7 +389,8 @@ def _ranges(
     cuts = np.unique(sample[np.arange(1, n_ranges) * len(sample) // n_ranges])
     start = np.zeros(len(runs), np.int64)
     for cut in cuts:
-        stop = np.array([np.searchsorted(run[:, 0], cut) for run in runs])
+        # NumPy would copy the whole column to search it.
+        stop = np.array([bisect_left(run, cut, key=itemgetter(0)) for run in runs])
         yield start, stop
         start = stop
     yield start, np.array([len(run) for run in runs])
