@@ -50,7 +50,7 @@ from sapwood.outputs import write_bytes
 MAX_ORDER = 5
 DEFAULT_MEMORY = 2 << 30
 _MARKS = {name.encode() for name in SPECIAL[:3]}
-_BYTES_A_ROW = 100  # while a row is merged: key, count, order, and copies
+_BYTES_A_ROW = 400  # while a row is merged and written: some 220, and what allocators keep
 
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
 Counts = npt.NDArray[np.int64]
@@ -346,7 +346,7 @@ class Runs(NamedTuple):
         width = -(-self.settings.order // (64 // self.bits)) + 1
         runs = [_open_run(path, width) for path in self.paths]
         n_rows = sum(len(run) for run in runs)
-        n_ranges = max(1, -(-n_rows * _BYTES_A_ROW // max(1, self.settings.memory // 2)))
+        n_ranges = max(1, -(-n_rows * _BYTES_A_ROW // self.settings.memory))
         for start, stop in _ranges(runs, n_ranges):
             # Read, not mapped: pages of a map stay, and would count as memory.
             parts = [
