@@ -219,6 +219,15 @@ def _jobs() -> Iterator[Job]:
     originals = tuple(f"home/downloads/toy/served/{name}" for name in SERVED)
     yield Job("fetch", fetch_corpus, (*fetched, stamp, *originals))
     yield Job("unmix", command("unmix", "dep-ies", "@short.txt", "--json"), (), has_times=True)
+    yield Job(
+        "lm.count",
+        command("lm", "count", "@sentences.txt", "-o", "@counts.parquet", "--jobs", "1"),
+        ("counts.parquet",),
+    )
+    latent = ("--method", "em", "--states", "2", "--jobs", "1")
+    yield Job(
+        "lm.train", command("lm", "train", "@sentences.txt", "-o", "@new.lm", *latent), ("new.lm",)
+    )
     yield Job("sample", command("sample", "@model.sapwood", "-n", "300"), ())
 
 
