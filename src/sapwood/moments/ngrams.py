@@ -52,6 +52,8 @@ DEFAULT_MEMORY = 2 << 30
 _MARKS = {name.encode() for name in SPECIAL[:3]}
 _BYTES_A_ROW = 400  # while a row is merged and written: some 220, and what allocators keep
 
+_SAMPLE = 10_000  # keys that say where to cut runs into ranges
+
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
 Counts = npt.NDArray[np.int64]
 
@@ -385,7 +387,8 @@ def _ranges(
     runs: list[npt.NDArray[np.uint64]], n_ranges: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
     """Where each run starts and stops for ranges of about equal size of first keys."""
-    sample = np.sort(np.concatenate([run[:: max(1, len(run) // 1000), 0] for run in runs]))
+    step = max(1, sum(len(run) for run in runs) // _SAMPLE)  # each of which is a page of memory
+    sample = np.sort(np.concatenate([run[::step, 0] for run in runs]))
     cuts = np.unique(sample[np.arange(1, n_ranges) * len(sample) // n_ranges])
     start = np.zeros(len(runs), np.int64)
     for cut in cuts:
