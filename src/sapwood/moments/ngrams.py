@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -346,21 +345,14 @@ class Runs(NamedTuple):
     def merged(self) -> Iterator[tuple[Rows, Counts]]:
         """Rows and counts in order, a range of keys at a time, as large as memory allows."""
         width = -(-self.settings.order // (64 // self.bits)) + 1
-        runs = [_open_run(path, width) for path in self.paths]
-        n_rows = sum(len(run) for run in runs)
-        n_ranges = max(1, -(-n_rows * _BYTES_A_ROW // self.settings.memory))
+        runs = [Run(path, width) for path in self.paths]
+        n_ranges = max(1, -(-sum(map(len, runs)) * _BYTES_A_ROW // self.settings.memory))
         for start, stop in _ranges(runs, n_ranges):
-            # Read, not mapped: pages of a map stay, and would count as memory.
-            parts = [
-                np.fromfile(path, np.uint64, width * (b - a), offset=8 * width * a).reshape(
-                    -1, width
-                )
-                for path, a, b in zip(self.paths, start, stop, strict=True)
-            ]
-            pieces = [(part[:, :-1], part[:, -1].astype(np.int64)) for part in parts]
+            parts = [run.rows(a, b) for run, a, b in zip(runs, start, stop, strict=True)]
+            keys, counts = merge_runs(
+                (part[:, :-1], part[:, -1].astype(np.int64)) for part in parts
+            )
             del parts
-            keys, counts = merge_runs(pieces)
-            del pieces
             yield unpack(keys, self.settings.order, self.bits), counts
 
     def whole(self) -> NgramCounts:
@@ -376,27 +368,45 @@ def table_of(words: tuple[str, ...], rows: Rows, counts: Counts, *, is_stream: b
     return NgramCounts(words, seen, rows, counts, is_stream)
 
 
-def _open_run(path: Path, width: int) -> npt.NDArray[np.uint64]:
-    """A run, mapped: a search touches a few pages of it."""
-    if not path.stat().st_size:
-        return np.zeros((0, width), np.uint64)
-    return np.memmap(path, np.uint64, "r").reshape(-1, width)
+class Run:
+    """A sorted run on disk. It is read, not mapped: a search would leave all of a map in memory.
+
+    Parameters
+    ----------
+    width
+        Numbers of a row: those of the key, then the count.
+    """
+
+    def __init__(self, path: Path, width: int) -> None:
+        self.path, self.width = path, width
+        self._n = path.stat().st_size // (8 * width)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, i: int) -> int:
+        """The first number of a key, by which runs are cut."""
+        return int(self.rows(i, i + 1)[0, 0])
+
+    def rows(self, start: int, stop: int) -> Keys:
+        """Some rows."""
+        n = self.width * (stop - start)
+        return np.fromfile(self.path, np.uint64, n, offset=8 * self.width * start).reshape(
+            -1, self.width
+        )
 
 
-def _ranges(
-    runs: list[npt.NDArray[np.uint64]], n_ranges: int
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+def _ranges(runs: list[Run], n_ranges: int) -> Iterator[tuple[list[int], list[int]]]:
     """Where each run starts and stops for ranges of about equal size of first keys."""
-    step = max(1, sum(len(run) for run in runs) // _SAMPLE)  # each of which is a page of memory
-    sample = np.sort(np.concatenate([run[::step, 0] for run in runs]))
-    cuts = np.unique(sample[np.arange(1, n_ranges) * len(sample) // n_ranges])
-    start = np.zeros(len(runs), np.int64)
-    for cut in cuts:
-        # NumPy would copy the whole column to search it.
-        stop = np.array([bisect_left(run, cut, key=itemgetter(0)) for run in runs])
+    step = max(1, sum(map(len, runs)) // _SAMPLE)
+    sample = sorted(run[i] for run in runs for i in range(0, len(run), step))
+    cuts = {sample[k * len(sample) // n_ranges] for k in range(1, n_ranges)}
+    start = [0] * len(runs)
+    for cut in sorted(cuts):
+        stop = [bisect_left(run, cut) for run in runs]
         yield start, stop
         start = stop
-    yield start, np.array([len(run) for run in runs])
+    yield start, [len(run) for run in runs]
 
 
 def count_text(

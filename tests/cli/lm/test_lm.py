@@ -73,6 +73,13 @@ def test_counts_first_gives_the_same_model(cli, folder: Path, models, tmp_path: 
     assert again.read_bytes() == counts.read_bytes()
 
 
+def test_no_text_has_to_be_held_out(cli, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "alone.lm"
+    assert cli("lm", "train", folder / "train.txt", "-o", out, "--states", 3).status == 0
+    report = json.loads(cli("lm", "evaluate", out, folder / "test.txt", "--json").out)
+    assert report["perplexity"] < 8.0
+
+
 def test_a_stream_has_no_ends(cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "stream.lm"
     cli("lm", "train", folder / "train.txt", "-o", out, "--method", "kn", "--stream")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -137,3 +138,23 @@ def test_missing_suffixes_are_backed_off_to() -> None:
     model = read_arpa(io.StringIO(pruned), "x.arpa")
     logs = model.log_probs(model.rows_of(["a", "a", "a"])) / np.log(10)
     np.testing.assert_allclose(logs, [-0.1, -0.05, -0.2 - 0.6, -0.2], atol=1e-9)
+
+
+def test_ngrams_that_were_held_out_are_as_if_never_seen(tmp_path: Path) -> None:
+    """Their rows stay with a count of 0, and the probabilities are those of the rest."""
+    kept, held = some_text(60), some_text(30, seed=1)
+    both = count_sentences([*kept, *held], 3)
+    path = tmp_path / "held.txt"
+    path.write_text("".join(" ".join(line) + "\n" for line in held))
+    less = count_text(path, CountSettings(3), words=both.words)
+    taken = {tuple(row): n for row, n in zip(less.rows, less.counts, strict=True)}
+    rest = both.counts - [taken.get(tuple(row), 0) for row in both.rows]
+    assert (rest == 0).sum() > 5
+    model = sw.KneserNey(3).fit(replace(both, counts=rest)).model_
+    twin = KneserNeyTwin(kept, 3, both.words[3:], is_modified=True, is_stream=False)
+    for context in ([], ["a"], ["b", "a"], *(line[:2] for line in held)):
+        expected = [
+            twin.p(word, ["<s>", *context]) if allowed else 0.0
+            for word, allowed in zip(model.words, model.can_follow, strict=True)
+        ]
+        np.testing.assert_allclose(np.exp(model.next_log_probs(context)), expected, atol=1e-12)

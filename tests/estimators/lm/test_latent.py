@@ -181,6 +181,13 @@ def test_a_mixture_is_better_than_its_members(counts: NgramCounts, held: NgramCo
     np.testing.assert_allclose(mixture.weights.sum(axis=1), 1)
 
 
+def test_a_mixture_holds_out_by_itself(counts: NgramCounts, held: NgramCounts) -> None:
+    mixture = sw.LanguageMixture(8).fit(counts).model_
+    given = sw.LanguageMixture(8).fit(counts, held).model_
+    assert log_prob(mixture, held) > max(log_prob(m, held) for m in mixture.members[1:])
+    assert log_prob(mixture, held) == pytest.approx(log_prob(given, held), abs=0.05)
+
+
 def test_weights_go_to_the_member_that_is_right(counts: NgramCounts) -> None:
     """One member is the source itself in all but name: it gets nearly all of the weight."""
     good, bad = sw.KneserNey(3).fit(counts).model_, sw.KneserNey(1).fit(counts).model_

@@ -11,6 +11,7 @@ Notation (Chen and Goodman 1999)
 
 The lowest order is interpolated with the uniform distribution over all words that can follow.
 N-grams at the start of a sentence follow nothing: their own counts are taken at every order.
+Counts may be 0, for n-grams that were held out: they get what the lower order gives.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Level(NamedTuple):
     p
         Probability of each.
     g
-        Of each context; 0 for those that nothing follows.
+        Of each context; 1 for those that nothing follows.
     taken : [4]
         The discounts.
     """
@@ -80,7 +81,7 @@ class KneserNey(LanguageEstimator):
         self.discounts_ = [level.taken for level in levels]
         with np.errstate(divide="ignore"):
             log_p = tuple(np.maximum(np.log(level.p), NEVER) for level in levels)
-        log_b = tuple(np.log(np.where(level.g > 0, level.g, 1.0)) for level in levels[1:])
+        log_b = tuple(np.log(level.g) for level in levels[1:])
         self.model_ = NgramModel(counts.words, tuple(tries), log_p, log_b, counts.is_stream)
         return self
 
@@ -112,7 +113,8 @@ class KneserNey(LanguageEstimator):
         off = D[np.minimum(a, MAX_DISCOUNTS)]
         A = np.bincount(context, a, n_contexts)
         g = np.bincount(context, off, n_contexts) / np.where(A > 0, A, 1.0)
-        return Level((a - off) / A[context] + g[context] * lower, g, D)
+        g[A == 0] = 1.0  # nothing was seen behind it: all is left to the lower order
+        return Level((a - off) / np.where(A > 0, A, 1.0)[context] + g[context] * lower, g, D)
 
     def _adjusted(self, counts: NgramCounts, k: int) -> IntArray:
         """Counts of the n-grams of order k + 1: times seen, or different words before them."""
@@ -122,8 +124,8 @@ class KneserNey(LanguageEstimator):
         times = np.add.reduceat(seen, firsts)
         if k + 1 == counts.order:
             return times
-        is_new = np.zeros(len(rows), np.int64)
-        is_new[first_of_runs(rows[:, : k + 2])] = 1
+        is_new, longer = np.zeros(len(rows), np.int64), first_of_runs(rows[:, : k + 2])
+        is_new[longer] = np.add.reduceat(seen, longer) > 0
         followed = np.add.reduceat(is_new, firsts)  # at the start of a stream, nothing counts too
         return np.where(rows[firsts, k] == START, times, followed)
 

@@ -74,11 +74,9 @@ def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
     drawn = draw_held(counts.counts, seed)
     if not drawn.any():  # a few sentences: there is nothing to spare
         return counts, counts
-    rest, held = (
-        replace(counts, rows=counts.rows[n > 0], counts=n[n > 0])
-        for n in (counts.counts - drawn, drawn)
-    )
-    return rest, held
+    # N-grams of which none is left stay with a count of 0: others begin with them.
+    held = replace(counts, rows=counts.rows[drawn > 0], counts=drawn[drawn > 0])
+    return replace(counts, counts=counts.counts - drawn), held
 
 
 def mix(
