@@ -126,6 +126,9 @@ def test_rna_there_and_back(cli: Run, fails: Run, tmp_path: Path) -> None:
     again = cli("data", "convert", "rna", str(tmp_path / "s.mrg")).out
     assert again == ">1\nAGAAACU\n.(...).\n>2\nGGAAACC\n((...))\n"
     (tmp_path / "bad.dbn").write_text(">x\nAG\n((\n")
+    (tmp_path / "nameless.dbn").write_text("GGGAAACCC\n(((...)))\n")
+    told = fails("data", "convert", "rna", str(tmp_path / "nameless.dbn")).err
+    assert "nameless.dbn:1: expected a name such as >x, found 'GGGAAACCC'" in told
     done = fails("data", "convert", "rna", str(tmp_path / "bad.dbn"))
     assert "bad.dbn:3: 2 opening brackets are not closed" in done.err
 
@@ -140,3 +143,11 @@ def test_studies_that_make_their_own_data() -> None:
     (supervised,) = (row for row in study_dyck(factors=(0.02,), **few) if row["method"] != "wfa")
     assert (supervised["method"], supervised["samples"]) == ("supervised", 1)
     assert supervised["l1_7"] < 0.1
+
+
+def test_a_basis_of_what_never_meets_is_told(fails, tmp_path):
+    (tmp_path / "few.txt").write_text("(S (A a) (B b))\n(S (A a) (B (C b) (D c)))\n")
+    told = fails("hankel", "learn", tmp_path / "few.txt", "-o", tmp_path / "x.sapwood",
+                 "--states", 1, "--supervised").err  # fmt: skip
+    assert "1 state asked for" in told
+    assert "at most 0" not in told

@@ -433,3 +433,15 @@ def test_members_that_are_not_there(fails, misused, ensemble: Path, model: Path)
     assert "which has no member 4" in fails("inspect", ensemble, "--member", 4).err
     assert "a single grammar" in fails("inspect", model, "--member", 1).err
     misused("inspect", ensemble, "--member", 0)
+
+
+def test_a_model_for_other_commands_names_them(fails, tmp_path: Path) -> None:
+    language, strings = tmp_path / "kn.lm", tmp_path / "strings.sapwood"
+    sw.KneserNey(1).fit([["a", "b"]]).model_.save(language)
+    sw.EMWCFG(1, iterations=1).fit([["a", "b"], ["a"]]).model_.save(strings)
+    told = fails("inspect", language).err
+    assert "holds a NgramModel, expected a grammar or an ensemble" in told
+    assert "sapwood lm evaluate" in told
+    assert "sapwood hankel score" in fails("lm", "evaluate", strings, tmp_path / "x").err
+    assert "sapwood lm evaluate" in fails("depend", "parse", language, tmp_path / "x").err
+    assert "sapwood lm evaluate" in fails("hankel", "score", language, tmp_path / "x").err

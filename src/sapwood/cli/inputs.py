@@ -39,9 +39,26 @@ def as_grammar(model: Any, name: str) -> Model:
     from sapwood.models.ensemble import Model
 
     if not isinstance(model, Model):
-        msg = f"{name}: holds a {type(model).__name__}, expected a grammar or an ensemble"
-        raise ModelFormatError(msg, hint="name a file that `sapwood train` wrote")
+        raise wrong_kind(model, name, "a grammar or an ensemble", "name a file of `sapwood train`")
     return model
+
+
+# What a model of another kind is for, by its room.
+_COMMANDS = {
+    "arcs": "`sapwood depend parse`, `score` and `rerank` take such models",
+    "strings": "`sapwood hankel score` and `parse` take such models",
+    "lm": "`sapwood lm evaluate`, `next`, `classes` and others take such models",
+}
+
+
+def wrong_kind(
+    model: Any, name: str, expected: str, hint: str, *, room: str = ""
+) -> ModelFormatError:
+    """The error for a model that a command of some room cannot use; others' commands are named."""
+    found, kind = type(model).__module__.split(".")[2], type(model).__name__
+    article = "an" if kind[0] in "AEIO" else "a"
+    msg = f"{name}: holds {article} {kind}, expected {expected}"
+    return ModelFormatError(msg, hint=hint if found == room else _COMMANDS.get(found, hint))
 
 
 def load_any(name: str) -> Any:
@@ -52,7 +69,7 @@ def load_any(name: str) -> Any:
         return bundled_grammar()
     if Path(name).is_dir():
         msg = f"{name}: a folder, expected a model file"
-        raise ModelFormatError(msg, hint="name the file in it that `sapwood train` wrote")
+        raise ModelFormatError(msg, hint="name the file in it that a command of Sapwood wrote")
     from sapwood.models.kinds import load
 
     return load(Path(name).expanduser())
@@ -64,8 +81,8 @@ def load_strings_model(name: str) -> StringModel:
 
     model = load_any(name)
     if not isinstance(model, StringModel):
-        msg = f"{name}: holds a {type(model).__name__}, expected a weighted grammar or automaton"
-        raise ModelFormatError(msg, hint="name a file that `sapwood hankel learn` wrote")
+        hint = "name a file of `sapwood hankel learn`"
+        raise wrong_kind(model, name, "a weighted grammar or automaton", hint, room="strings")
     return model
 
 

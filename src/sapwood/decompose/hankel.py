@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sapwood.arrays import FloatArray, IntArray
-from sapwood.errors import SapwoodError
+from sapwood.errors import SapwoodError, count
 
 AT_ONCE = 1 << 22  # numbers of the outer products that are held at a time
 DENSE = 1 << 22  # entries of a matrix up to which all singular values are found
@@ -95,8 +95,12 @@ def factorise(matrix: Any, n: int | None, noise: float = 0.0) -> Factors:
     found = Factors(U, Vt.T, D, len(D))
     keep = rank_by_gap(D, noise) if n is None else n
     if keep > found.rank:
-        msg = f"{keep} states asked for, but the Hankel matrix {matrix.shape} has rank {found.rank}"
-        hint = f"ask for at most {found.rank} states, or a larger basis"
+        shape = " x ".join(map(str, matrix.shape))
+        asked = count(keep, "state")
+        msg = f"{asked} asked for, but the Hankel matrix of {shape} has rank {found.rank}"
+        hint = f"ask for at most {count(found.rank, 'state')}, or take a larger basis"
+        if not found.rank:
+            hint = "what is in its basis never occurs together: take a larger --basis, or more text"
         raise SapwoodError(msg, hint=hint)
     return Factors(U[:, :keep], Vt[:keep].T, D, keep)
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,8 +14,8 @@ from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Out, SkipBad
 from sapwood.cli.console import echo, progress_line, wipe
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import input_files, read_lines
-from sapwood.errors import ModelFormatError, count
+from sapwood.cli.inputs import input_files, load_any, read_lines, wrong_kind
+from sapwood.errors import count
 from sapwood.outputs import check_output, is_stdout, open_output
 from sapwood.report.training import Meter
 
@@ -113,12 +112,11 @@ def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
     from sapwood.inference.arcs.reranking import arc_parser
     from sapwood.models.arcs.arc_model import ArcModel
     from sapwood.models.arcs.reranker import ArcRerankModel
-    from sapwood.models.kinds import load
 
-    found = load(Path(name).expanduser())
+    found = load_any(name)
     if not isinstance(found, ArcModel | ArcRerankModel):
-        msg = f"{name}: holds a {type(found).__name__}, expected a dependency parser"
-        raise ModelFormatError(msg, hint="name a file that `sapwood depend train` wrote")
+        hint = "name a file of `sapwood depend train`"
+        raise wrong_kind(found, name, "a dependency parser", hint, room="arcs")
     return arc_parser(found, use_tags=gold_tags)
 
 

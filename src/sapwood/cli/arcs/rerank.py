@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Out, SkipBad
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import input_files
-from sapwood.errors import ModelFormatError, count
+from sapwood.cli.inputs import input_files, load_any, wrong_kind
+from sapwood.errors import count
 from sapwood.outputs import check_output, open_output
 
 EPILOG = """\b
@@ -48,15 +46,13 @@ def rerank(
     from sapwood.corpus.arcs.reader import write_arcs
     from sapwood.inference.arcs.reranking import choose_trees
     from sapwood.models.arcs.reranker import ArcRerankModel
-    from sapwood.models.kinds import load
 
     if out is not None:
         check_output(out, inputs=list(input_files(file, model)), force=force, may_stream=True)
-    found = load(Path(model).expanduser())
+    found = load_any(model)
     if not isinstance(found, ArcRerankModel):
-        msg = f"{model}: holds a {type(found).__name__}, expected a reranker"
-        hint = "name a file that `sapwood depend train --method rerank` wrote"
-        raise ModelFormatError(msg, hint=hint)
+        hint = "name a file of `sapwood depend train --method rerank`"
+        raise wrong_kind(found, model, "a reranker", hint, room="arcs")
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     lists = reading.lists([file])
     chosen = choose_trees(found, lists)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -10,7 +9,8 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, SkipBad
 from sapwood.cli.console import echo
-from sapwood.errors import ModelFormatError, count
+from sapwood.cli.inputs import load_any, wrong_kind
+from sapwood.errors import count
 from sapwood.report import to_json
 
 EPILOG = """\b
@@ -36,12 +36,11 @@ def score(
     line is then the logarithm of the absolute weight, TAB, and its sign (+, - or 0).
     """
     from sapwood.models.arcs.dependency import DependencyModel
-    from sapwood.models.kinds import load
 
-    found = load(Path(model).expanduser())
+    found = load_any(model)
     if not isinstance(found, DependencyModel):
-        msg = f"{model}: holds a {type(found).__name__}, expected a latent model of arcs"
-        raise ModelFormatError(msg, hint="parsers score their trees by `depend parse --n-best`")
+        hint = "parsers score their trees by `depend parse --n-best`"
+        raise wrong_kind(found, model, "a latent model of arcs", hint, room="arcs")
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     bank = reading.arcs([file])
     logs, signs = found.signed_log_probs(bank)

@@ -153,12 +153,14 @@ def convert_rna(files: list[str], out: Path | None, *, force: bool) -> None:
     with open_output(out, force=force) as target:
         for file in files:
             first, lines = peek_line(read_lines(file))
-            if first.startswith(">"):
+            if not first.lstrip().startswith("("):  # as trees do; a record starts with its name
                 for found in read_structures(lines, file):
                     target.write(f"{structure_tree(found.bases, found.pairs)}\n")
                     n += 1
                 continue
-            for n, tree in enumerate(read_trees(StringIO("".join(lines))), n + 1):  # noqa: B020
+            text = StringIO("".join(lines))
+            text.name = file  # for messages
+            for n, tree in enumerate(read_trees(text), n + 1):  # noqa: B020
                 bases, pairs = tree_structure(tree)
                 target.write(f">{n}\n{bases}\n{pairs}\n")
     echo(f"{count(n, 'structure')}: {out}" if out else count(n, "structure"))

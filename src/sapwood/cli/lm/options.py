@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sapwood.errors import CorpusError, ModelFormatError
+from sapwood.cli.inputs import load_any, wrong_kind
+from sapwood.errors import CorpusError
 
 if TYPE_CHECKING:
     from sapwood.models.lm.language_model import LanguageModel
@@ -80,16 +81,12 @@ Memory = Annotated[
 
 def load_language_model(name: str) -> LanguageModel:
     """The language model that a user names."""
-    from sapwood.models.kinds import load
     from sapwood.models.lm.language_model import LanguageModel
 
-    if Path(name).is_dir():
-        msg = f"{name}: a folder, expected a model file"
-        raise ModelFormatError(msg, hint="name the file in it that `sapwood lm train` wrote")
-    model = load(Path(name).expanduser())
+    model = load_any(name)
     if not isinstance(model, LanguageModel):
-        msg = f"{name}: holds a {type(model).__name__}, expected a language model"
-        raise ModelFormatError(msg, hint="name a file that `sapwood lm train` wrote")
+        hint = "name a file of `sapwood lm train`"
+        raise wrong_kind(model, name, "a language model", hint, room="lm")
     return model
 
 
