@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "sapwood"
 
 _CORPUS = frozenset({"errors", "arguments", "outputs", "arrays", "corpus"})
-_MODELS = _CORPUS | {"kernels", "execute", "models", "features"}
+_MODELS = _CORPUS | {"kernels", "execute", "models", "features", "networks"}
 _BELOW_ESTIMATORS = _MODELS | {
     "reference", "inference", "moments", "decompose", "evaluate", "identify",
 }  # fmt: skip
@@ -27,7 +27,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "kernels": frozenset({"arrays"}),
     "reference": frozenset({"arrays"}),
     "execute": frozenset({"errors", "arguments", "outputs"}),
-    "models": _CORPUS | {"kernels"},
+    "networks": frozenset({"arrays"}),
+    "models": _CORPUS | {"kernels", "networks"},
     "features": _CORPUS | {"kernels"},
     "inference": _MODELS,
     "moments": _MODELS | {"inference", "decompose"},

@@ -24,8 +24,10 @@ import numpy.typing as npt
 from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.corpus.arcs.projective import LIFTED, lift
 from sapwood.errors import CorpusError
+from sapwood.estimators.arcs.encoder import learn_encoder
 from sapwood.estimators.arcs.learning import Table, learn
 from sapwood.estimators.base import ANYTHING, Estimator, between, parameter, positional, whole
+from sapwood.estimators.network_training import NetworkPlan
 from sapwood.estimators.spectral import PhaseClock
 from sapwood.execute import Engine
 from sapwood.features import arc_templates
@@ -44,8 +46,9 @@ from sapwood.inference.arcs.steps import (
 from sapwood.inference.arcs.words import WordRows
 from sapwood.kernels.arc_layout import Templates
 from sapwood.kernels.signals import undisturbed
-from sapwood.models.arcs.arc_model import ArcMember, ArcModel
+from sapwood.models.arcs.arc_model import ArcMember, ArcModel, EncoderMember
 from sapwood.models.arcs.tables import FeatureTable, TagLexicon
+from sapwood.models.networks import Network
 
 FAMILIAR = 2  # words seen so often are features themselves
 SETTLED = 10  # words seen so often have no tags but those seen with them
@@ -291,14 +294,33 @@ class Lesson:
             "method": method, "sentences": len(self.bank), "tokens": self.bank.n_tokens, **more,
         }  # fmt: skip
 
+    def encoder(
+        self, plan: NetworkPlan, seed: int, jobs: int, on_pass: Callable[[int, float], None] | None
+    ) -> Network:
+        """A network that reads sentences."""
+        pairs = zip(self.bank.upos.tolist(), self.bank.xpos.tolist(), strict=True)
+        names, number = self.bank, {pair: k for k, pair in enumerate(self.tags)}
+        tag = [number[names.upos_names[u], names.xpos_names[x]] for u, x in pairs]
+        relations, relation = self._relations
+        return learn_encoder(
+            self.bank,
+            (len(self.tags), np.array(tag)),
+            (len(relations), relation.astype(np.int64)),
+            plan, seed, jobs, on_pass,
+        )  # fmt: skip
+
     def model(
-        self, members: tuple[ArcMember, ...], labels: FeatureTable, record: dict[str, object]
+        self,
+        members: tuple[ArcMember, ...],
+        labels: FeatureTable,
+        record: dict[str, object],
+        encoder: EncoderMember | None = None,
     ) -> ArcModel:
         """Everything that was learnt."""
         return ArcModel(
             tags=self.tags, relations=self._relations[0], familiar=self.familiar,
             lexicon=self.lexicon, tagger=self.tagger, pruner=self.pruner, labels=labels,
-            members=members, record=record,
+            members=members, encoder=encoder, record=record,
         )  # fmt: skip
 
 

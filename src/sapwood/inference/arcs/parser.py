@@ -16,10 +16,12 @@ from sapwood.corpus.arcs.bank import UNPARSED, ArcBank, Arcs
 from sapwood.errors import SapwoodTypeError, SapwoodValueError
 from sapwood.execute.engine import Engine, as_engine
 from sapwood.features.arcs import COLUMN, Words
+from sapwood.inference.arcs.encoder import ArcEncoder, ReadSentence
 from sapwood.inference.arcs.forests import ArcForest, IntArray, PartFeatures
 from sapwood.inference.arcs.latent import arc_posteriors
 from sapwood.inference.arcs.steps import (
     best_tags,
+    keep_likely,
     label_features,
     label_posteriors,
     likely_arcs,
@@ -55,8 +57,16 @@ class ArcParse:
         The tree with the most expected right arcs, with tags and relations.
     """
 
-    def __init__(self, parser: ArcParser, arcs: Arcs, rows: Words, scored: _Scored) -> None:
+    def __init__(
+        self,
+        parser: ArcParser,
+        arcs: Arcs,
+        rows: Words,
+        scored: _Scored,
+        read: ReadSentence | None = None,
+    ) -> None:
         self.arcs, self._parser, self._rows, self._scored = arcs, parser, rows, scored
+        self._read = read
 
     @cached_property
     def posteriors(self) -> FloatArray:
@@ -90,7 +100,8 @@ class ArcParse:
 
     def with_heads(self, heads: IntArray) -> Arcs:
         """The sentence with another tree, and the likeliest relations of its arcs."""
-        return self._parser.name_arcs(self.arcs, np.append(np.int32(0), heads), self._rows)
+        heads = np.append(np.int32(0), heads)
+        return self._parser.name_arcs(self.arcs, heads, self._rows, self._read)
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,7 @@ class ArcParser:
             raise SapwoodTypeError(msg, hint="trees of phrases are parsed by sapwood.Parser")
         self.model, self.use_tags = model, use_tags
         self._word_rows = WordRows(model.familiar, model.tags, model.clusters)
+        self._encoder = None if model.encoder is None else ArcEncoder(model.encoder.network)
         universal = [name.split(":")[0] for name in model.relations]
         kinds = sorted(set(universal))
         self._universal = np.array([[x == y for y in kinds] for x in universal], np.float32)
@@ -145,13 +157,14 @@ class ArcParser:
         """Parse one sentence: words, or arcs whose words are parsed."""
         given = self._as_arcs(sentence)
         of_words = self._word_rows.of_forms(given.words)
-        given = self._put_tags(given, of_words)
+        read = None if self._encoder is None else self._encoder.read(given.words)
+        given = self._put_tags(given, of_words, read)
         rows = one_sentence(of_words)
-        scored = self._score(rows)
+        scored = self._score(rows, read)
         if self.model.latent is not None:
             scored = self._weigh_states(scored, given)
         heads = ArcForest(scored.n, scored.head, scored.modifier).best(scored.posterior)
-        return ArcParse(self, self.name_arcs(given, heads, rows), rows, scored)
+        return ArcParse(self, self.name_arcs(given, heads, rows, read), rows, scored, read)
 
     def parse_many(
         self, sentences: Iterable[Sentence], *, jobs: Engine | int | None = 1
@@ -168,24 +181,29 @@ class ArcParser:
             raise SapwoodValueError(msg, hint="give at least one word")
         return Arcs(words, (UNPARSED,) * len(words))
 
-    def _put_tags(self, given: Arcs, of_words: Words) -> Arcs:
+    def _put_tags(self, given: Arcs, of_words: Words, read: ReadSentence | None) -> Arcs:
         """Tags into the rows, and the sentence with them."""
         if self.use_tags:
             self._word_rows.put_named_tags(of_words, given.upos, given.xpos)
             return given
         model = self.model
-        types = model.lexicon.types(of_words[:, COLUMN["L"]])
-        forest = tag_forest(one_sentence(of_words), types, model.lexicon, model.tagger)
-        tags = best_tags(forest, model.tagger.weights)
+        if read is not None:
+            tags = read.tags.argmax(axis=1)
+        else:
+            types = model.lexicon.types(of_words[:, COLUMN["L"]])
+            forest = tag_forest(one_sentence(of_words), types, model.lexicon, model.tagger)
+            tags = best_tags(forest, model.tagger.weights)
         self._word_rows.put_tags(of_words, tags)
         names = [model.tags[tag] for tag in tags.tolist()]
         upos, xpos = zip(*names, strict=True)
         return replace(given, upos=upos, xpos=xpos)
 
-    def _score(self, rows: Words) -> _Scored:
+    def _score(self, rows: Words, read: ReadSentence | None) -> _Scored:
         """Mean posteriors of the members."""
         model, n = self.model, len(rows) - 4
-        head, modifier = likely_arcs(rows, model.pruner)
+        head, modifier = (
+            likely_arcs(rows, model.pruner) if read is None else keep_likely(read.heads.T)
+        )
         posterior = np.zeros(len(head))
         for member in model.members:
             forest = ArcForest(n, head, modifier, member.order)
@@ -193,7 +211,10 @@ class ArcParser:
             scores = features.scores(member.table.weights)
             posterior += member.weight * forest.arc_posteriors(scores)
         posterior /= sum(member.weight for member in model.members)
-        if len(model.members) > 1:
+        if read is not None and model.encoder is not None:
+            posterior *= 1 - model.encoder.weight
+            posterior += model.encoder.weight * read.heads[modifier - 1, head]
+        if len(model.members) > 1 or read is not None:
             return _Scored(n, head, modifier, posterior, None, None)
         return _Scored(n, head, modifier, posterior, forest, scores)
 
@@ -214,11 +235,16 @@ class ArcParser:
         mean = (1 - latent.weight) * scored.posterior + latent.weight * own
         return replace(scored, posterior=mean, forest=None, scores=None)
 
-    def name_arcs(self, tagged: Arcs, heads: IntArray, rows: Words) -> Arcs:
+    def name_arcs(
+        self, tagged: Arcs, heads: IntArray, rows: Words, read: ReadSentence | None = None
+    ) -> Arcs:
         """A tree with the likeliest relation of each arc: that of UD, then its subtype."""
         model = self.model
         features = label_features(heads, rows, model.labels)
         share = label_posteriors(features, model.labels.weights, len(model.relations))
+        if read is not None and model.encoder is not None:
+            share *= 1 - model.encoder.weight
+            share += model.encoder.weight * read.relations(heads[1:].astype(np.int64))
         # first the relation up to its colon, which may be spread over several
         best = (share @ self._universal).argmax(axis=1)
         share *= self._universal[:, best].T

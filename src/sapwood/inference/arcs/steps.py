@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +103,12 @@ def likely_arcs(rows: Words, table: FeatureTable, *, right: IntArray | None = No
     """
     n = len(rows) - 4
     scores = PartFeatures.of(all_arcs(n), rows, table).scores(table.weights)
-    share = head_posteriors(n, scores)
+    return keep_likely(head_posteriors(n, scores), right=right)
+
+
+def keep_likely(share: npt.NDArray[Any], *, right: IntArray | None = None) -> IntArray:
+    """The arcs worth scoring by the posteriors of heads, [n + 1, n]; see `likely_arcs`."""
+    n = share.shape[1]
     keep = share >= LEAST_SHARE * share.max(axis=0)
     if n >= MOST_HEADS:
         keep &= share >= np.partition(share, -MOST_HEADS, axis=0)[-MOST_HEADS]

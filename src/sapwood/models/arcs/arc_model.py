@@ -2,7 +2,8 @@
 
 Parts of it ask one after the other: the tagger gives words their tags; the pruner leaves each word
 some heads; members score trees over these arcs, each in its own way; the labels name the arcs of
-the tree that is left. All of them are log-linear models of hashed features.
+the tree that is left. All of them are log-linear models of hashed features. Where there is an
+encoder, a neural network, it gives the tags, leaves the heads, and has a say in the rest.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from sapwood.errors import ModelFormatError, SapwoodError, count
 from sapwood.models.arcs.dependency import DependencyModel
 from sapwood.models.arcs.tables import FeatureTable, TagLexicon
 from sapwood.models.kinds import FileContents, SavedModel, require_type
+from sapwood.models.networks import Network, Shapes
+from sapwood.networks.arcs import ArcSizes
 
 ORDERS = (1, 2)
+ENCODER = "encoder"  # before the names of arrays of the encoder
 LATENT = "latent."  # before the names of arrays of the latent member
 
 
@@ -57,6 +61,19 @@ class LatentMember(NamedTuple):
     weight: float
 
 
+class EncoderMember(NamedTuple):
+    """A network that reads the sentence.
+
+    Attributes
+    ----------
+    weight
+        Of its posteriors in the mean with those of the members.
+    """
+
+    network: Network
+    weight: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ArcModel(SavedModel):
     """A dependency parser's parameters; `sapwood.ArcParser` parses with them.
@@ -77,6 +94,8 @@ class ArcModel(SavedModel):
         Tables of weights of features.
     members
         Scorers of trees, whose posteriors are averaged.
+    encoder
+        A network beside them; None for none.
     latent
         A model with hidden states behind them; None for none.
     record
@@ -94,6 +113,7 @@ class ArcModel(SavedModel):
     clusters: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]] | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
     latent: LatentMember | None = None
+    encoder: EncoderMember | None = None
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -112,14 +132,18 @@ class ArcModel(SavedModel):
         ):
             msg = "a latent member has probabilities, a trust of 0 or more and a weight up to 1"
             raise ModelFormatError(msg)
+        if self.encoder is not None and not 0 < self.encoder.weight < 1:
+            msg = f"an encoder of weight {self.encoder.weight}, expected one between 0 and 1"
+            raise ModelFormatError(msg)
         if self.labels.spare < len(self.relations):
             msg = f"{count(len(self.relations), 'relation')}, but room for {self.labels.spare}"
             raise SapwoodError(msg)
 
     def __repr__(self) -> str:
         method = self.record.get("method", "of unknown origin")
+        members = len(self.members) + (self.encoder is not None)
         sizes = [
-            count(len(self.members), "member"), count(len(self.tags), "tag"),
+            count(members, "member"), count(len(self.tags), "tag"),
             count(len(self.relations), "relation"),
         ]  # fmt: skip
         return f"<ArcModel ({method}): {', '.join(sizes)}>"
@@ -149,6 +173,9 @@ class ArcModel(SavedModel):
             arrays |= {f"{LATENT}{name}": table for name, table in tables.items()}
             facts = {"trust": self.latent.trust, "weight": self.latent.weight}
             header["latent"] = facts | {"model": said}
+        if self.encoder is not None:
+            arrays |= self.encoder.network.to_arrays(ENCODER)
+            header["encoder"] = {"weight": self.encoder.weight}
         return FileContents(arrays, header)
 
     @classmethod
@@ -175,6 +202,7 @@ class ArcModel(SavedModel):
             members=members,
             clusters=_clusters(arrays),
             latent=_latent(arrays, header.get("latent")),
+            encoder=_encoder(arrays, header),
             record=dict(header.get("record", {})),
             **tables,
         )
@@ -190,6 +218,20 @@ def _latent(arrays: Mapping[str, npt.NDArray[Any]], said: Any) -> LatentMember |
     }
     model = DependencyModel.from_file(FileContents(tables, said["model"]))
     return LatentMember(model, float(said["trust"]), float(said["weight"]))
+
+
+def _encoder(
+    arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]
+) -> EncoderMember | None:
+    if "encoder" not in header:
+        return None
+
+    def shapes(found: Mapping[str, npt.NDArray[Any]], n_states: int) -> Shapes:
+        sizes = ArcSizes(found["arc.U"].shape[-1], len(found["relation.U"]) - 1)
+        return sizes.shapes(n_states, len(header["relations"]))
+
+    network = Network.from_arrays(ENCODER, arrays, len(header["tags"]), shapes)
+    return EncoderMember(network, float(header["encoder"]["weight"]))
 
 
 def _text(name: object) -> str:

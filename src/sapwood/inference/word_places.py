@@ -1,0 +1,77 @@
+"""Words as a network sees them: the word itself where it is familiar, and hashes of its form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sapwood.features.arcs import COLUMN, N_OF_FORM, form_properties
+from sapwood.models.arcs.tables import place_among
+from sapwood.models.networks import N_SPECIAL
+from sapwood.networks.encoder import Lookup
+from sapwood.networks.parameters import Real
+
+Places = npt.NDArray[np.int64]
+ROOT, UNKNOWN = 0, 1  # rows of the table of word vectors before those of familiar words
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd, of 64 bits: products with it fill the upper bits
+_KEPT = 200_000  # forms that are remembered
+
+
+class WordPlaces:
+    """Where the vectors of words and of their forms lie in tables.
+
+    Parameters
+    ----------
+    familiar
+        Hashes of lower-case words with a vector of their own, sorted.
+    bits
+        The table of forms has two to this power rows.
+    """
+
+    def __init__(self, familiar: npt.NDArray[np.uint32], bits: int) -> None:
+        self.familiar, self.bits = familiar, bits
+        self._known: dict[str, tuple[int, Places]] = {}
+
+    def of(self, forms: Sequence[str]) -> tuple[Places, Places]:
+        """Row of each word among words, and its rows among forms, shape [n, N_OF_FORM]."""
+        known = self._known
+        missing = [form for form in dict.fromkeys(forms) if form not in known]
+        if len(known) + len(missing) > _KEPT:
+            known.clear()
+            missing = list(dict.fromkeys(forms))
+        if missing:
+            properties = form_properties(missing)
+            places = place_among(properties[:, COLUMN["L"]], self.familiar)
+            word = np.where(places >= 0, places + N_SPECIAL, UNKNOWN).tolist()
+            known.update(zip(missing, zip(word, self._hash(properties), strict=True), strict=True))
+        found = [known[form] for form in forms]
+        words = np.array([word for word, _ in found], np.int64)
+        return words, np.array([rows for _, rows in found], np.int64).reshape(-1, N_OF_FORM)
+
+    def _hash(self, properties: npt.NDArray[np.uint64]) -> Places:
+        mixed = properties * np.uint64(16) + np.arange(N_OF_FORM, dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            mixed *= _SPREAD
+        return (mixed >> np.uint64(64 - self.bits)).astype(np.int64)
+
+
+def look_up(table: Real, places: Places) -> tuple[Lookup, Places]:
+    """Rows of a table that words take, and their numbers.
+
+    Parameters
+    ----------
+    places : [n, n_each]
+        Rows of each word; negative numbers for none.
+    """
+    rows, column = np.unique(places, return_inverse=True)
+    column = column.reshape(places.shape)
+    counted = np.ones(places.shape, table.dtype)
+    if len(rows) and rows[0] < 0:
+        counted[places < 0] = 0
+        rows[0] = rows[-1] if len(rows) > 1 else 0  # of no effect: taken 0 times
+    starts = np.arange(0, places.size + 1, places.shape[1])
+    words = sp.csr_array((counted.ravel(), column.ravel(), starts), shape=(len(places), len(rows)))
+    return Lookup(words, table[rows]), rows
