@@ -85,7 +85,7 @@ def test_threads_change_nothing(learner, tmp_path):
 
 
 def test_several_members_are_averaged():
-    learner = sw.ArcEnsemble(members=3, passes=2, folds=2).fit(bank())
+    learner = sw.ArcEnsemble(members=3, passes=2, folds=2, encoder_passes=0).fit(bank())
     assert len(learner.model_.members) == 3
     assert accuracy(learner.model_, bank(40, 1))[0] > 0.93
     parse = sw.ArcParser(learner.model_).parse(WORDS)
@@ -101,7 +101,10 @@ def test_several_members_are_averaged():
 def test_a_budget_leaves_members_out():
     learner = sw.ArcEnsemble(1e-3, members=3, passes=1, folds=2).fit(bank(30))
     assert len(learner.model_.members) == 1
-    assert len(learner.info_.left_out) == 2
+    assert learner.model_.encoder is None
+    assert [name for name, _ in learner.info_.members] == ["words"]
+    assert learner.info_.left_out[0] == "network"
+    assert len(learner.info_.left_out) == 3
 
 
 def test_trees_that_are_not_projective_are_lifted():

@@ -38,6 +38,8 @@ class NetworkPlan:
     dropout, word_dropout, unknown
         Shares of numbers, and of vectors of words, that are left out; a word that was seen n times
         is taken for an unknown one with probability unknown / (unknown + n).
+    seed
+        Of all random numbers.
     """
 
     passes: int = 8
@@ -46,6 +48,7 @@ class NetworkPlan:
     dropout: float = 0.2
     word_dropout: float = 0.1
     unknown: float = 0.5
+    seed: int = 0
 
 
 class ShareGradient(NamedTuple):
@@ -72,14 +75,13 @@ def train_network(
     lengths: npt.NDArray[np.int64],
     task: Task,
     plan: NetworkPlan,
-    seed: int,
     jobs: int,
     on_pass: Callable[[int, float], None] | None = None,
 ) -> None:
     """Change weights and tables until they fit."""
     from threadpoolctl import threadpool_limits
 
-    adam, rng = Adam(weights.flat, tables), np.random.default_rng([seed, 4])
+    adam, rng = Adam(weights.flat, tables), np.random.default_rng([plan.seed, 4])
     n_steps = plan.passes * sum(1 for _ in _batches(lengths, plan.words, rng))
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(min(jobs, SHARES)) as pool:
         for done in range(1, plan.passes + 1):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from sapwood.networks.encoder import Lookup
 from sapwood.networks.parameters import Real
 
 Places = npt.NDArray[np.int64]
+T = TypeVar("T")
 ROOT, UNKNOWN = 0, 1  # rows of the table of word vectors before those of familiar words
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd, of 64 bits: products with it fill the upper bits
 _KEPT = 200_000  # forms that are remembered
@@ -52,10 +54,23 @@ class WordPlaces:
         return words, np.array([rows for _, rows in found], np.int64).reshape(-1, N_OF_FORM)
 
     def _hash(self, properties: npt.NDArray[np.uint64]) -> Places:
-        mixed = properties * np.uint64(16) + np.arange(N_OF_FORM, dtype=np.uint64)
-        with np.errstate(over="ignore"):
-            mixed *= _SPREAD
-        return (mixed >> np.uint64(64 - self.bits)).astype(np.int64)
+        mixed = (properties << np.uint64(4)) | np.arange(N_OF_FORM, dtype=np.uint64)
+        places: Places = ((mixed * _SPREAD) >> np.uint64(64 - self.bits)).astype(np.int64)
+        return places
+
+
+def one_blas_thread(results: Iterable[T]) -> Iterator[T]:
+    """The same results; while they are made, matrix products take one thread each: ours are more.
+
+    Examples
+    --------
+    >>> list(one_blas_thread(iter([1, 2])))
+    [1, 2]
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        yield from results
 
 
 def look_up(table: Real, places: Places) -> tuple[Lookup, Places]:

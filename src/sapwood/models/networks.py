@@ -1,4 +1,4 @@
-"""`Network`: the weights of an encoder of sentences with what is built on it, as a file has them."""
+"""`Network`: weights of an encoder of sentences and of what is built on it, as a file has them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Network:
         """The same with numbers that float16 has."""
         weights = self.weights.zeros()
         weights.flat[:] = _half(self.weights.flat)
-        vectors = _half(self.word_vectors), _half(self.form_vectors)
-        return Network(self.familiar, *(table.astype(np.float32) for table in vectors), weights)
+        words, forms = _half(self.word_vectors), _half(self.form_vectors)
+        return Network(self.familiar, words.astype(np.float32), forms.astype(np.float32), weights)
 
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a file."""

@@ -7,6 +7,7 @@ relations. An arc's score is bilinear in two of them, a relation's in the other 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -109,7 +110,7 @@ def head_shares(P: Parameters, vectors: WordVectors, starts: Sequence[int]) -> l
     """Of each sentence, the share of each word's heads, shape [n, n + 1]; the root is a word."""
     left = vectors.modifier @ P["arc.U"]
     shares = []
-    for start, end in zip(starts[:-1], starts[1:], strict=True):
+    for start, end in pairwise(starts):
         scores = left[start + 1 : end] @ vectors.head[start:end].T
         word = np.arange(end - start - 1)
         scores[word, word + 1] = -np.inf  # nobody is their own head

@@ -111,5 +111,5 @@ def clip(gradients: list[Real], most: float) -> float:
     length = float(np.sqrt(sum(float(np.vdot(g, g)) for g in gradients)))
     if length > most:
         for gradient in gradients:
-            gradient *= most / length
+            np.multiply(gradient, most / length, out=gradient)
     return length

@@ -146,7 +146,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         values |= {"engine": where, "spent": meter.seconds, "budget": seconds_of(budget or BUDGET)}
         with phases.phase("training") as notes:
             learner = chosen.make(**chosen.pick(values)).fit(bank)
-            notes += [method, count(len(_parser_in(learner.model_).members), "member")]
+            notes += [method, count(_parser_in(learner.model_).n_members, "member")]
         steps = (f"{name} {seconds:.1f} s" for name, seconds in learner.info_.seconds.items())
         echo("    " + "  ".join(steps))
         model = replace(learner.model_, record=dict(learner.model_.record) | _origin(files, seed))
@@ -174,7 +174,7 @@ def _report(learner: Any, bank: ArcBank, method: str, seed: int) -> dict[str, An
     model = _parser_in(learner.model_)
     return {
         "method": method,
-        "members": len(model.members),
+        "members": model.n_members,
         "iterations": int(model.record.get("iterations", 0)),
         "sentences": len(bank),
         "tokens": bank.n_tokens,

@@ -295,7 +295,7 @@ class Lesson:
         }  # fmt: skip
 
     def encoder(
-        self, plan: NetworkPlan, seed: int, jobs: int, on_pass: Callable[[int, float], None] | None
+        self, plan: NetworkPlan, jobs: int, on_pass: Callable[[int, float], None] | None = None
     ) -> Network:
         """A network that reads sentences."""
         pairs = zip(self.bank.upos.tolist(), self.bank.xpos.tolist(), strict=True)
@@ -306,7 +306,7 @@ class Lesson:
             self.bank,
             (len(self.tags), np.array(tag)),
             (len(relations), relation.astype(np.int64)),
-            plan, seed, jobs, on_pass,
+            plan, jobs, on_pass,
         )  # fmt: skip
 
     def model(

@@ -49,7 +49,6 @@ def learn_encoder(
     tags: tuple[int, IntArray],
     relations: tuple[int, IntArray],
     plan: NetworkPlan,
-    seed: int,
     jobs: int,
     on_pass: Callable[[int, float], None] | None = None,
     sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
@@ -61,12 +60,12 @@ def learn_encoder(
     tags, relations
         How many there are, and that of each word.
     """
-    lesson = _ArcLesson(bank, tags, relations, plan, seed, sizes)
+    lesson = _ArcLesson(bank, tags, relations, plan, sizes)
     lengths = np.diff(lesson.words.starts)
     tables = {"words": lesson.word_vectors, "forms": lesson.form_vectors}
-    train_network(lesson.P, tables, lengths, lesson.gradient, plan, seed, jobs, on_pass)
+    train_network(lesson.P, tables, lengths, lesson.gradient, plan, jobs, on_pass)
     seen = np.zeros(len(lesson.form_vectors), bool)
-    seen[lesson.words.forms] = True
+    seen[lesson.words.forms[lesson.words.forms >= 0]] = True
     lesson.form_vectors[~seen] = 0  # what was never seen says nothing
     return Network(lesson.familiar, lesson.word_vectors, lesson.form_vectors, lesson.P).rounded()
 
@@ -80,7 +79,6 @@ class _ArcLesson:
         tags: tuple[int, IntArray],
         relations: tuple[int, IntArray],
         plan: NetworkPlan,
-        seed: int,
         sizes: tuple[EncoderSizes, ArcSizes],
     ) -> None:
         self.plan = plan
@@ -100,7 +98,7 @@ class _ArcLesson:
         self.head, self.tag, self.relation = np.zeros((3, len(is_word)), np.int64)
         self.head[is_word] = bank.head
         self.tag[is_word], self.relation[is_word] = tags[1], relations[1]
-        rng = np.random.default_rng([seed, 5])
+        rng = np.random.default_rng([plan.seed, 5])
         encoder, arcs = sizes
         shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
         self.P = Parameters(shapes)

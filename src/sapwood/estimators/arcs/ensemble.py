@@ -9,7 +9,7 @@ budget cuts the plan from its end, and the network's passes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -33,8 +33,9 @@ from sapwood.models.arcs.arc_model import ArcMember, EncoderMember
 
 # of the network
 ENCODER_WORDS = 1_600_000  # that it reads in all its passes, as far as the next lines let it
-FEWEST_PASSES, MOST_PASSES = 7, 30
+FEWEST_PASSES, MOST_PASSES = 8, 30
 LEAST_PASSES = 3  # with fewer it is worse than the others
+FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # of a pass, and words of a batch
 SECONDS_A_WORD = 3e-4  # and pass, roughly, on one core; only to tell whether there is time
 TIME_SHARE = 0.6  # of the time that is left
 ENCODER_WEIGHT = 0.7  # in the mean
@@ -84,9 +85,12 @@ class ArcEnsemble(ArcEstimator):
         1, whole(1, 100), "Parsers by features that are averaged beside the network, at most."
     )
     passes: int = parameter(5, whole(1), "Over the training sentences, of each such member.")
+    folds: int = parameter(
+        3, whole(2, 100), "Taggers that each leave out a share of the sentences and tag it."
+    )
     encoder_passes: int | None = parameter(
         None, maybe(whole(0)),
-        "Of the network; 0 for none. None chooses: about 1.6 million words, in 7 to 30 passes.",
+        "Of the network; 0 for none. None chooses: about 1.6 million words, in 8 to 30 passes.",
     )  # fmt: skip
     rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
     spent: float = parameter(
@@ -122,10 +126,13 @@ class ArcEnsemble(ArcEstimator):
         if end < inf:
             passes = min(passes, int(TIME_SHARE * (end - started) / a_pass))
         if passes < min(LEAST_PASSES, self.encoder_passes or LEAST_PASSES):
-            self.info_.left_out.append("network")
+            self.info_.left_out += ["network"] * (self.encoder_passes != 0)
             return None
         note = None if self.on_pass is None else partial(self.on_pass, "network")
-        network = lesson.encoder(NetworkPlan(passes=passes), self.seed, jobs, note)
+        usual = NetworkPlan()
+        words = min(usual.words, max(n_words // FEWEST_BATCHES, SMALLEST_BATCH))
+        plan = replace(usual, passes=passes, seed=self.seed, words=words)
+        network = lesson.encoder(plan, jobs, note)
         self.info_.members.append(("network", perf_counter() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
 

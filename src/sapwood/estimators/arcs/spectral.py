@@ -220,7 +220,7 @@ def given_projection(
     )
 
 
-def _others(U: FloatArray, weight: FloatArray) -> FloatArray:  # noqa: N803
+def _others(U: FloatArray, weight: FloatArray) -> FloatArray:
     """Directions of U with mean 0 and variance 1: those of CCA are its own but for the first.
 
     A constant beside them keeps the states apart if U does: no mean of theirs can be 1.
@@ -266,7 +266,7 @@ def solve_chain(counts: ArcCounts, sums: ChainSums, found: Projection, ridge: fl
     return Solved(_mean_root(counts, found.U), _arc_symbols(counts, found.U, ridge), operators)
 
 
-def _arc_symbols(counts: ArcCounts, U: FloatArray, ridge: float) -> FloatArray:  # noqa: N803
+def _arc_symbols(counts: ArcCounts, U: FloatArray, ridge: float) -> FloatArray:
     """Symbols as children of heads that are seen as vectors, and as heads of such children."""
     n_words = counts.symbols @ U[:, 0]
     views = [
@@ -277,7 +277,7 @@ def _arc_symbols(counts: ArcCounts, U: FloatArray, ridge: float) -> FloatArray: 
     return symbol_vectors(views, counts.symbols @ U / n_words, counts.symbols / n_words, ridge)
 
 
-def _mean_root(counts: ArcCounts, U: FloatArray) -> FloatArray:  # noqa: N803
+def _mean_root(counts: ArcCounts, U: FloatArray) -> FloatArray:
     """G pi: the mean vector of roots, columns of symbols added up."""
     return np.asarray(counts.roots @ U / max(counts.n_trees, 1.0))
 

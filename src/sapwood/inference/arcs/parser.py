@@ -28,6 +28,7 @@ from sapwood.inference.arcs.steps import (
     tag_forest,
 )  # fmt: skip
 from sapwood.inference.arcs.words import WordRows, one_sentence
+from sapwood.inference.word_places import one_blas_thread
 from sapwood.models.arcs.arc_model import ArcModel
 
 Sentence = Sequence[str] | Arcs
@@ -170,7 +171,8 @@ class ArcParser:
         self, sentences: Iterable[Sentence], *, jobs: Engine | int | None = 1
     ) -> Iterator[ArcParse]:
         """Parse a stream of sentences, in order, on several threads."""
-        return as_engine(jobs).stream(_parse, sentences, self)
+        found = as_engine(jobs).stream(_parse, sentences, self)
+        return found if self._encoder is None else one_blas_thread(found)
 
     def _as_arcs(self, sentence: Sentence) -> Arcs:
         if isinstance(sentence, Arcs):

@@ -141,12 +141,16 @@ class ArcModel(SavedModel):
 
     def __repr__(self) -> str:
         method = self.record.get("method", "of unknown origin")
-        members = len(self.members) + (self.encoder is not None)
         sizes = [
-            count(members, "member"), count(len(self.tags), "tag"),
+            count(self.n_members, "member"), count(len(self.tags), "tag"),
             count(len(self.relations), "relation"),
         ]  # fmt: skip
         return f"<ArcModel ({method}): {', '.join(sizes)}>"
+
+    @property
+    def n_members(self) -> int:
+        """Scorers of trees, the network among them."""
+        return len(self.members) + (self.encoder is not None)
 
     def of_members(self, places: Sequence[int]) -> ArcModel:
         """The same with some of its members."""
