@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sapwood.models.arcs.reranker import ArcRerankModel
 
 METHODS = methods_of("arcs")
-BUDGET = "10m"
+BUDGET = "20m"
 EPILOG = """\b
 Examples:
   sapwood depend train train.conllu -o parser.sapwood --dev dev.conllu
@@ -69,8 +69,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         None,
         callback=check_time,
         metavar="TIME",
-        help="How long best may take in all, as 90s, 5m, 1h, or none. Not below 2m for more than "
-        "ten thousand sentences: only one parser is trained then.",
+        help="How long best may take in all, as 90s, 5m, 1h, or none. Where it is too short, the "
+        "network makes fewer passes or is left out: ten thousand sentences want 10m of two cores.",
         show_default=BUDGET,
     ),
     passes: int | None = typer.Option(
