@@ -9,8 +9,11 @@ from tests.arc_toys import bank
 import sapwood as sw
 from sapwood.estimators.arcs import encoder as encoder_module
 from sapwood.estimators.arcs.encoder import learn_encoder
-from sapwood.estimators.network_training import NetworkPlan
+from sapwood.estimators.network_training import NetworkPlan, _sum_rows
+from sapwood.features.arcs import COLUMN
 from sapwood.inference.arcs.encoder import ArcEncoder
+from sapwood.inference.arcs.steps import tag_forest, tag_posteriors
+from sapwood.inference.arcs.words import one_sentence
 from sapwood.inference.word_places import UNKNOWN, WordPlaces, look_up
 from sapwood.models.kinds import FileContents
 from sapwood.networks.arcs import ArcSizes
@@ -38,6 +41,9 @@ def test_heads_relations_and_tags_are_learnt(network):
         read = reader.read(arcs.words)
         assert read.heads.shape == (len(arcs), len(arcs) + 1)
         np.testing.assert_allclose(read.heads.sum(axis=1), 1, rtol=1e-5)
+        word = np.arange(len(arcs))
+        assert not read.heads[word, word + 1].any()  # nobody is their own head
+        assert read.heads[word, word].all()
         relations = read.relations(np.array(arcs.heads))
         names = [train.relations[k] for k in relations.argmax(axis=1)]
         tags = [train.upos_names[k] for k in read.tags.argmax(axis=1)]
@@ -46,6 +52,13 @@ def test_heads_relations_and_tags_are_learnt(network):
         right += sum(map(str.__eq__, tags, arcs.upos))
         n += 3 * len(arcs)
     assert right / n > 0.95
+
+
+def test_gradients_of_the_same_row_are_added():
+    parts = [(np.array([5, 2]), np.eye(2)), (np.array([2, 9]), 3 * np.eye(2))]
+    rows, total = _sum_rows(parts)
+    assert rows.tolist() == [2, 5, 9]
+    np.testing.assert_array_equal(total, [[3, 1], [1, 0], [0, 3]])
 
 
 def test_threads_change_nothing():
@@ -109,6 +122,24 @@ def test_posteriors_are_means(model):
     np.testing.assert_allclose(parse.posteriors[kept], expected[kept], atol=1e-6)
     best = parse.k_best(3)
     assert best[0].arcs == parse.arcs
+
+
+def test_tags_are_those_of_the_highest_mean(model):
+    parser, n_differing = sw.ArcParser(model), 0
+    reader = ArcEncoder(model.encoder.network)
+    for arcs in bank(10, 3):
+        of_words = parser._word_rows.of_forms(arcs.words)
+        types = model.lexicon.types(of_words[:, COLUMN["L"]])
+        forest = tag_forest(one_sentence(of_words), types, model.lexicon, model.tagger)
+        sizes = np.diff(model.lexicon.starts)[types]
+        share = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags))
+        np.testing.assert_allclose(share.sum(axis=1), 1)
+        assert ((share > 0).sum(axis=1) <= sizes).all()
+        found, w = reader.read(arcs.words).tags, model.encoder.weight
+        expected = (w * found + (1 - w) * share).argmax(axis=1)
+        n_differing += (found.argmax(axis=1) != expected).sum()
+        assert parser.parse(arcs.words).arcs.upos == tuple(model.tags[k][0] for k in expected)
+    assert n_differing
 
 
 def test_rows_that_no_word_takes_count_nothing():

@@ -26,6 +26,7 @@ from sapwood.inference.arcs.steps import (
     label_posteriors,
     likely_arcs,
     tag_forest,
+    tag_posteriors,
 )  # fmt: skip
 from sapwood.inference.arcs.words import WordRows, one_sentence
 from sapwood.inference.word_places import one_blas_thread
@@ -189,12 +190,16 @@ class ArcParser:
             self._word_rows.put_named_tags(of_words, given.upos, given.xpos)
             return given
         model = self.model
-        if read is not None:
-            tags = read.tags.argmax(axis=1)
-        else:
-            types = model.lexicon.types(of_words[:, COLUMN["L"]])
-            forest = tag_forest(one_sentence(of_words), types, model.lexicon, model.tagger)
+        types = model.lexicon.types(of_words[:, COLUMN["L"]])
+        forest = tag_forest(one_sentence(of_words), types, model.lexicon, model.tagger)
+        if read is None or model.encoder is None:
             tags = best_tags(forest, model.tagger.weights)
+        else:
+            sizes = np.diff(model.lexicon.starts)[types]
+            share = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags))
+            share *= 1 - model.encoder.weight
+            share += model.encoder.weight * read.tags
+            tags = share.argmax(axis=1)
         self._word_rows.put_tags(of_words, tags)
         names = [model.tags[tag] for tag in tags.tolist()]
         upos, xpos = zip(*names, strict=True)

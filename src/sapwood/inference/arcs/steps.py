@@ -68,6 +68,25 @@ def best_tags(forest: TagForest, weights: npt.NDArray[np.float32]) -> IntArray:
     return tags
 
 
+def tag_posteriors(
+    forest: TagForest, weights: npt.NDArray[np.float32], sizes: IntArray, n_tags: int
+) -> FloatArray:
+    """Posteriors of the tags of each word, shape [n, n_tags].
+
+    Parameters
+    ----------
+    sizes : [n]
+        How many tags each word may have.
+    """
+    from sapwood.kernels.arc_forest import posteriors
+
+    _, expected = posteriors(forest.starts, forest.edges, forest.features.scores(weights))
+    tag = forest.tag[:-1]
+    out = np.zeros((len(sizes), n_tags))
+    out[np.repeat(np.arange(len(sizes)), sizes), tag] = expected[: len(tag)]
+    return out
+
+
 # -- arcs that are worth scoring ------------------------------------------------------------------
 
 
