@@ -42,6 +42,7 @@ PLAN = (
     ("pivot_gap.py", ("--states", "8", "--part", "dev"), ("--variants", "--em")),
     ("ensembles.py", ("--minutes", "1"), ()),
     ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),
+    ("dependency_network.py", ("--corpus", "ud_vietnamese_vtb", "--sentences", "400"), ()),
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),
     ("dependency_reranking.py", ("--corpora", "ptb_nltk_dep", "--limit", "900"), ()),
