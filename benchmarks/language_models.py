@@ -1,11 +1,11 @@
-"""Language models: perplexity and time on Brown and news text, and counting at scale.
+"""Language models: perplexity and time on Brown and news text.
 
 brown     the split of the PIVOT paper (800,000 / 200,000 / rest, one stream, words seen once
 unknown): EM, pivot and pivot-em by number of states, Kneser-Ney, mixtures; dev is its
 second half, the first half is held out for stopping and weights
 news      wikinews_en in sentences: modified Kneser-Ney and the mixture on dev, which is cut in
 two: the first half is held out, the second is scored
-scale     tokens a second and peak memory of counting and of EM, on text drawn from a model
+iteration seconds and bytes of an EM iteration
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from __future__ import annotations
 import argparse
 import lzma
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
 
 import machine  # first: it pins BLAS to one thread
 import numpy as np
@@ -78,6 +76,12 @@ def brown(most_states: int) -> None:
             with machine.Clock() as clock:
                 model = sw.KneserNey(order, is_modified=is_modified).fit(counts).model_
             rows.append([f"{title} {order}", "", *score(model, texts), "", f"{clock.cpu:.1f}"])
+    for order in (2, 3):
+        with machine.Clock() as clock:
+            latent = sw.LatentKneserNey(most_states, order=order).fit(counts, held)
+        found, n = score(latent.model_, texts), latent.iterations_
+        rows.append([f"Kneser-Ney {order} over states", most_states, *found, n, f"{clock.cpu:.1f}"])
+        print("  ".join(map(str, rows[-1])), file=sys.stderr, flush=True)
     for m in (m for m in STATES if m <= most_states):
         learners = {
             "em, as in the paper": sw.EMBigram(m, n_blocks=1, prior=0.0),
@@ -125,6 +129,12 @@ def news() -> None:
         with machine.Clock() as clock:
             model = sw.KneserNey(order).fit(counts).model_
         rows.append([f"modified Kneser-Ney {order}", *score(model, texts), f"{clock.cpu:.1f}"])
+    for order in (2, 3):
+        with machine.Clock() as clock:
+            latent = sw.LatentKneserNey(128, order=order).fit(counts, held)
+        found = score(latent.model_, {"half": dev})
+        rows.append([f"Kneser-Ney {order} over states", *found, "", f"{clock.cpu:.1f}"])
+        print("  ".join(map(str, rows[-1])), file=sys.stderr, flush=True)
     with machine.Clock() as clock:
         mixture = sw.LanguageMixture(128).fit(counts, held)
     for title, member in (
@@ -141,60 +151,6 @@ def news() -> None:
         ["model", "second half of dev", "all of dev", "CPU s"],
         rows,
     )
-
-
-COUNT = """
-import resource, sys
-from sapwood.cli.main import main
-try:
-    sys.argv = ["sapwood", *sys.argv[1:]]
-    main()
-finally:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    print(f"{used.ru_utime + used.ru_stime:.2f} {used.ru_maxrss / 1024:.0f}", file=sys.stderr)
-"""
-
-
-def scale(millions: list[int], order: int, memory: str) -> None:
-    """Counting in processes of their own, then one EM iteration."""
-    rng = np.random.default_rng(0)
-    n_words = 60_000
-    p = 1.0 / np.arange(3, n_words + 3)
-    names = np.array([f"w{i}" for i in range(n_words)])
-    rows = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for size in millions:
-            path, out = Path(scratch, f"{size}.txt"), Path(scratch, f"{size}.parquet")
-            _write_text(path, size * 1_000_000, p / p.sum(), names, rng)
-            start = perf_counter()
-            command = [sys.executable, "-c", COUNT, "lm", "count", str(path), "-o", str(out)]
-            done = subprocess.run(
-                [*command, "--order", str(order), "--memory", memory],
-                capture_output=True, text=True, check=True,
-            )  # fmt: skip
-            wall = perf_counter() - start
-            cpu, peak = map(float, done.stderr.strip().splitlines()[-1].split())
-            mb = out.stat().st_size / 1e6
-            rows.append([f"{size} M", f"{wall:.0f}", f"{cpu:.0f}", f"{size / cpu:.2f}",
-                         f"{peak:.0f}", f"{mb:.0f}"])  # fmt: skip
-            path.unlink()
-            out.unlink()
-    print(f"Counting {order}-grams with --memory {memory}", end="\n\n")
-    machine.print_table(
-        ["tokens", "wall s", "CPU s", "M tokens / CPU s", "peak MB", "file MB"],
-        rows,
-    )
-
-
-def _write_text(path: Path, n: int, p: np.ndarray, names: np.ndarray, rng: object) -> None:
-    """Words drawn by Zipf's law with a memory of one word, twenty a line."""
-    chunk = 1_000_000
-    with path.open("w", encoding="utf-8") as file:
-        for _ in range(0, n, chunk):
-            drawn = rng.choice(len(p), chunk, p=p)  # type: ignore[attr-defined]
-            drawn[1::2] = (drawn[::2] * 7 + drawn[1::2] % 50) % len(p)
-            words = names[drawn].reshape(-1, 20)
-            file.write("\n".join(" ".join(line) for line in words) + "\n")
 
 
 def iteration(states: list[int]) -> None:
@@ -224,19 +180,14 @@ def main() -> None:
     """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", nargs="+", default=["brown"],
-                        choices=["brown", "news", "scale", "iteration"])  # fmt: skip
+                        choices=["brown", "news", "iteration"])  # fmt: skip
     parser.add_argument("--states", type=int, default=256, help="the most, for brown")
-    parser.add_argument("--millions", type=int, nargs="+", default=[4, 40])
-    parser.add_argument("--order", type=int, default=3)
-    parser.add_argument("--memory", default="1G")
     options = parser.parse_args()
     for part in options.parts:
         if part == "brown":
             brown(options.states)
         elif part == "news":
             news()
-        elif part == "scale":
-            scale(options.millions, options.order, options.memory)
         else:
             iteration([16, 64, 256])
 

@@ -49,8 +49,9 @@ PLAN = (
     (
         "language_models.py",
         ("--parts", "brown", "iteration", "--states", "32"),
-        ("--parts", "brown", "news", "scale", "iteration"),
+        ("--parts", "brown", "news", "iteration"),
     ),
+    ("language_scale.py", ("--millions", "1", "2", "--states", "32"), ()),
     ("latent_dependencies.py", ("--states", "1,8", "--copies", "1,10"), ()),
     ("hankel.py", ("--targets", "2", "--repeats", "2", "--em-iterations", "40"), ()),
     ("hankel_tags.py", ("--factors", "0.0005", "--states", "5"), ()),

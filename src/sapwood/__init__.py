@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.lm.latent import EMBigram as EMBigram
     from sapwood.estimators.lm.latent import LatentTrigram as LatentTrigram
     from sapwood.estimators.lm.latent import PivotBigram as PivotBigram
+    from sapwood.estimators.lm.latent_kneser_ney import LatentKneserNey as LatentKneserNey
     from sapwood.estimators.lm.mixture import LanguageMixture as LanguageMixture
     from sapwood.estimators.pcfg import PCFG as PCFG
     from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
@@ -102,6 +103,7 @@ _HOMES = {
     "KneserNey": "sapwood.estimators.lm.kneser_ney",
     "LanguageMixture": "sapwood.estimators.lm.mixture",
     "LatentGrammar": "sapwood.models.latent_grammar",
+    "LatentKneserNey": "sapwood.estimators.lm.latent_kneser_ney",
     "LatentTrigram": "sapwood.estimators.lm.latent",
     "ModelFormatError": "sapwood.errors",
     "NotIdentifiableError": "sapwood.errors",

@@ -36,6 +36,7 @@ OWN: dict[str, dict[str, Any]] = {
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},
     "EMWCFG": {"iterations": 3, "starts": 1},
     "KneserNey": {"order": 2},
+    "LatentKneserNey": {"order": 2},
     "PivotBigram": {"n_states": 2},
     "PivotLPCFG": {"iterations": 0},
     "WordEmbedding": {"dimension": 3},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -128,10 +130,63 @@ def test_runs_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
     assert as_dict(other) == count_grams([["other", "words"], *TEXT[1:]], 3, is_stream=False)
 
 
+def test_files_do_not_depend_on_memory_and_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte: rows are written in portions that do not depend on the ranges merged."""
+    pytest.importorskip("pyarrow")
+    from sapwood.moments import ngram_files
+
+    monkeypatch.setattr(plain_text, "SHARD_BYTES", 40)
+    monkeypatch.setattr(ngram_files, "MAX_GROUP", 8)
+    monkeypatch.setattr(ngrams, "_FENCE", 2)
+    path, found = write(tmp_path, TEXT), set()
+    for k, (memory, jobs) in enumerate([(1, 1), (4 * 120 * 7, 2), (1 << 30, 3)]):
+        folder, out = tmp_path / f"work-{k}", tmp_path / f"{k}.parquet"
+        folder.mkdir()
+        runs = count_runs(path, folder, CountSettings(3, memory=memory), Threads(jobs))
+        assert (len(runs._cuts()) > 1) == (memory < 1 << 30)
+        save_counts(runs, out)
+        found.add(out.read_bytes())
+    assert len(found) == 1
+
+
 @pytest.mark.dask
 def test_a_cluster_counts_alike(tmp_path: Path, cluster: Cluster) -> None:
     path = write(tmp_path, TEXT)
     assert as_dict(count_text(path, engine=cluster)) == as_dict(count_text(path))
+
+
+@pytest.mark.dask
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_no_byte(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    cluster._client.wait_for_workers(2, timeout=60)
+    monkeypatch.setattr(plain_text, "SHARD_BYTES", 60)
+    path, files = write(tmp_path, TEXT * 20), []
+    killed: list[int] = []
+
+    def kill_after_the_first(n_done: int, n: int) -> None:
+        """Once while words are counted, and once while n-grams are."""
+        if len(killed) < 2 and n_done < n and (not killed or cluster.traffic.common > 0):
+            killed.append(min(cluster._client.run(os.getpid).values()))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    for engine in (Threads(1), cluster):
+        out = tmp_path / f"{len(files)}.parquet"
+        folder = tmp_path / f"work-{len(files)}"
+        folder.mkdir()
+        if engine is cluster:
+            cluster.report = kill_after_the_first
+        runs = count_runs(path, folder, CountSettings(3), engine)
+        assert len(runs.runs) > 20
+        save_counts(runs, out)
+        files.append(out.read_bytes())
+    cluster.report = None
+    assert killed
+    assert files[0] == files[1]
 
 
 # -- tables ---------------------------------------------------------------------------------------

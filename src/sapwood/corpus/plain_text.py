@@ -65,8 +65,8 @@ class TextShard:
             msg = f"cannot read: {error.strerror or error}"
             raise CorpusError(msg, file=self.name, hint="has the file been moved?") from error
         if len(data) < self.stop - self.start:
-            msg_0 = "has become shorter"
-            raise CorpusError(msg_0, file=self.name, hint="count it again")
+            msg = "has become shorter"
+            raise CorpusError(msg, file=self.name, hint="count it again")
         self._require_text(data)
         return data
 
@@ -83,9 +83,10 @@ class TextShard:
         if likely:
             hint = f"it may be {' or '.join(likely)}; convert it: iconv -f {likely[0]} -t utf-8"
         msg = f"not UTF-8 text (byte {data[at]:#04x})"
-        raise CorpusError(msg, file=self.name, line=self._line_of(at), hint=hint)
+        raise CorpusError(msg, file=self.name, line=self.line_of(at), hint=hint)
 
-    def _line_of(self, at: int) -> int:
+    def line_of(self, at: int) -> int:
+        """The line of the file in which a byte of the shard is."""
         with self.path.open("rb") as file:
             return 1 + file.read(self.start + at).count(b"\n")
 
@@ -202,23 +203,6 @@ class KnownWords(dict[bytes, int]):
 
     def __missing__(self, word: bytes) -> int:
         return UNKNOWN
-
-
-def read_ids(shard: TextShard, ids: KnownWords, *, is_stream: bool) -> npt.NDArray[np.uint32]:
-    """A shard's words as numbers; sentences with their starts and ends."""
-    data = shard.read()
-    if is_stream:
-        words: list[bytes] = [*shard.lead, *data.split()]
-        return np.fromiter(map(ids.__getitem__, words), np.uint32, len(words))
-    words = (b"<s> " + data.replace(b"\n", b" </s> <s> ") + b" </s>").split()
-    found = np.fromiter(map(ids.__getitem__, words), np.uint32, len(words))
-    # Blank lines are no sentences: neither the start nor the end of an empty one is kept.
-    is_empty = (found[:-1] == START) & (found[1:] == END)
-    kept = np.ones(len(found), bool)
-    kept[:-1] &= ~is_empty
-    kept[1:] &= ~is_empty
-    sentences: npt.NDArray[np.uint32] = found[kept]
-    return sentences
 
 
 def ngrams_of(found: npt.NDArray[np.uint32], order: int, n_lead: int = 0) -> Rows:

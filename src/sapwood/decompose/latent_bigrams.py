@@ -56,23 +56,27 @@ class DevicePairs:
         Where the pairs of each first word start.
     seconds, counts : [nnz]
         Second words, sorted for each first, and how often each pair was seen.
+    n_seconds
+        How many second words there could be.
     device
         As PyTorch names it: cuda, cuda:1, cpu.
     """
 
-    def __init__(self, starts: Array, seconds: Array, counts: Array, device: str) -> None:
+    def __init__(
+        self, starts: Array, seconds: Array, counts: Array, n_seconds: int, device: str
+    ) -> None:
         torch = import_torch(device)
-        self._torch, self.n = torch, len(starts) - 1
+        self._torch, self.shape = torch, (len(starts) - 1, n_seconds)
         place = {"device": device}
         self._rows = torch.as_tensor(starts, dtype=torch.int64, **place)
         self._columns = torch.as_tensor(seconds, dtype=torch.int64, **place)
         self.counts = torch.as_tensor(counts, dtype=torch.float32, **place)
         self._order = torch.argsort(self._columns, stable=True)
         firsts = torch.repeat_interleave(
-            torch.arange(self.n, **place), self._rows[1:] - self._rows[:-1]
+            torch.arange(self.shape[0], **place), self._rows[1:] - self._rows[:-1]
         )
         self._firsts = firsts[self._order]
-        sizes = torch.bincount(self._columns, minlength=self.n)
+        sizes = torch.bincount(self._columns, minlength=n_seconds)
         self._starts = torch.cat([torch.zeros(1, dtype=torch.int64, **place), sizes.cumsum(0)])
 
     def put(self, array: Array) -> Array:
@@ -82,12 +86,11 @@ class DevicePairs:
     def expect(self, r: Array, s: Array) -> tuple[Array, Array, float]:
         """R, S without its factor s, and the log-likelihood."""
         torch = self._torch
-        shape = (self.n, self.n)
-        pattern = self._matrix(self._rows, self._columns, torch.zeros_like(self.counts), shape)
+        pattern = self._matrix(self._rows, self._columns, torch.zeros_like(self.counts), self.shape)
         p = torch.sparse.sampled_addmm(pattern, r, s.T, beta=0.0).values()
         ratio = self.counts / p
-        R = r * (self._matrix(self._rows, self._columns, ratio, shape) @ s)
-        S = self._matrix(self._starts, self._firsts, ratio[self._order], shape) @ r
+        R = r * (self._matrix(self._rows, self._columns, ratio, self.shape) @ s)
+        S = self._matrix(self._starts, self._firsts, ratio[self._order], self.shape[::-1]) @ r
         value = float((self.counts.double() * torch.log(p.double())).sum())
         return R, S, value
 
@@ -109,7 +112,10 @@ def import_torch(device: str) -> Any:
     except ImportError as error:
         msg = f"device {device!r} needs PyTorch, which is not installed"
         raise SapwoodError(msg, hint="pip install torch, or leave the device at cpu") from error
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        msg = f"PyTorch finds no GPU for device {device!r}"
-        raise SapwoodError(msg, hint="is its driver installed? leave the device at cpu otherwise")
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # a name it does not know, or no such GPU
+        msg = f"PyTorch finds no device {device!r}"
+        hint = "is it spelt right, and its driver installed? leave the device at cpu otherwise"
+        raise SapwoodError(msg, hint=hint) from error
     return torch

@@ -94,8 +94,8 @@ def find_anchors(
     Anchors
         Fewer than m where the candidates span too little; none where there are no candidates.
 
-    Cost: O(n dim m) to pick, O(n dim m^2) for each clean-up. Deterministic; of equal heights the
-    first point is taken.
+    Cost: O(n dim m) to pick, and for each anchor that a clean-up picks anew. Deterministic; of
+    equal heights the first point is taken.
 
     Examples
     --------
@@ -137,9 +137,33 @@ def _greedy(V: FloatArray, first: int, m: int, least: float) -> list[int]:
 
 def _clean_up(V: FloatArray, picked: list[int]) -> list[int]:
     picked = list(picked)
+    heights = None
     for i in range(len(picked) if len(picked) > 1 else 0):
-        picked[i] = int(_heights(V, picked[:i] + picked[i + 1 :]).argmax())
+        heights = _heights_without_each(V, picked) if heights is None else heights
+        best = int(heights[:, i].argmax())
+        if best != picked[i]:
+            picked[i], heights = best, None
     return picked
+
+
+def _heights_without_each(V: FloatArray, picked: list[int]) -> FloatArray:
+    """Distance of every point from the affine hull of all anchors but one, for each: [n, k].
+
+        v = sum of a[i] w[i] + rest,  sum of a = 1;   distance^2 = |rest|^2 + (a[i] / |grad a[i]|)^2
+
+    A weight is an affine function, and 0 on the hull of the others: over the length of its gradient
+    it is the distance from there.
+    """
+    R = V - V[picked[0]]
+    Q, upper = np.linalg.qr(R[picked[1:]].T)  # [dim, k - 1]
+    gradients = np.linalg.solve(upper, Q.T)  # of all weights but the first: [k - 1, dim]
+    gradients = np.vstack([-gradients.sum(axis=0), gradients])
+    weights = R @ gradients.T
+    weights[:, 0] += 1.0
+    rest = R - (R @ Q) @ Q.T
+    rest -= (rest @ Q) @ Q.T  # twice is enough, as in `_heights`
+    apart = weights / np.linalg.norm(gradients, axis=1)
+    return np.asarray(np.hypot(np.linalg.norm(rest, axis=1)[:, None], apart))
 
 
 def _apart(V: FloatArray, picked: list[int], radius: float) -> FloatArray:

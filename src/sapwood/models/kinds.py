@@ -41,6 +41,7 @@ HOMES = {
     "HiddenMarkovModel": "sapwood.models.arcs.dependency",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "SequenceModel": "sapwood.models.strings.sequence_model",
+    "LatentNgramModel": "sapwood.models.lm.latent_models",
     "LatentTrigramModel": "sapwood.models.lm.latent_models",
     "MixtureModel": "sapwood.models.lm.mixture",
     "NgramModel": "sapwood.models.lm.ngram_model",

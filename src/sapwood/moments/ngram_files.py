@@ -68,16 +68,29 @@ def save_counts(counts: NgramCounts | Runs, path: Path) -> int:
 
 
 def _portions(parts: Iterable[tuple[Rows, Counts]]) -> Iterator[tuple[Rows, Counts]]:
-    for rows, seen in parts:
-        for start in range(0, len(rows), MAX_GROUP):
+    """The same rows in portions that do not depend on how they came."""
+    waiting: list[tuple[Rows, Counts]] = []
+    for part in parts:
+        waiting.append(part)
+        if sum(len(seen) for _, seen in waiting) < MAX_GROUP:
+            continue
+        rows, seen = (np.concatenate(each) for each in zip(*waiting, strict=True))
+        n = len(seen) // MAX_GROUP * MAX_GROUP
+        for start in range(0, n, MAX_GROUP):
             yield rows[start : start + MAX_GROUP], seen[start : start + MAX_GROUP]
+        waiting = [(rows[n:], seen[n:])]
+    rows, seen = (np.concatenate(each) for each in zip(*waiting, strict=True))
+    if len(rows):
+        yield rows, seen
 
 
 def _text_column(pa: Any, words: Any, numbers: Any) -> Any:
     """Numbers as words, with those of a portion alone in its dictionary."""
-    used, place = np.unique(numbers, return_inverse=True)
-    nothing = place == np.searchsorted(used, NOTHING) if NOTHING in used else None
-    indices = pa.array(place.astype(np.int32), mask=nothing)
+    is_used = np.zeros(len(words), bool)
+    is_used[numbers] = True
+    used, new = np.flatnonzero(is_used), np.cumsum(is_used, dtype=np.int32) - 1
+    nothing = numbers == NOTHING if is_used[NOTHING] else None
+    indices = pa.array(new[numbers], pa.int32(), mask=nothing)
     return pa.DictionaryArray.from_arrays(indices, words.take(pa.array(used)))
 
 

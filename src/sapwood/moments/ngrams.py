@@ -19,7 +19,6 @@ Notation
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -40,18 +39,18 @@ from sapwood.corpus.plain_text import (
     TextShard,
     cut_text,
     ngrams_of,
-    read_ids,
 )
 from sapwood.errors import CorpusError, SapwoodError
-from sapwood.execute import Engine, Threads
+from sapwood.execute import Engine, Threads, ordered_map
+from sapwood.moments.numbered_words import number_shard, read_ids
 from sapwood.outputs import write_bytes
 
 MAX_ORDER = 5
 DEFAULT_MEMORY = 2 << 30
 _MARKS = {name.encode() for name in SPECIAL[:3]}
-_BYTES_A_ROW = 400  # while a row is merged and written: some 220, and what allocators keep
-
-_SAMPLE = 10_000  # keys that say where to cut runs into ranges
+_BYTES_A_ROW = 120  # while rows are merged: as measured, with what allocators keep
+_BASE = 320 << 20  # bytes that Python, its libraries and the words take besides
+_FENCE = 256  # rows of a run behind one key that is kept in memory
 
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
 Counts = npt.NDArray[np.int64]
@@ -189,18 +188,29 @@ def merge_runs(runs: Iterable[tuple[Keys, Counts]]) -> tuple[Keys, Counts]:
     return keys[firsts], np.add.reduceat(counts[order], firsts) if len(firsts) else counts
 
 
+def count_keys(keys: Keys) -> tuple[Keys, Counts]:
+    """Every key once, sorted, and how often it is there."""
+    if keys.shape[1] > 1:
+        return merge_runs([(keys, np.ones(len(keys), np.int64))])
+    column = np.sort(keys[:, 0])[:, None]  # sorting values is several times as fast as places
+    firsts = first_of_runs(column)
+    return column[firsts], np.diff(firsts, append=len(column))
+
+
 # -- shards ---------------------------------------------------------------------------------------
 
 
 def count_words(shard: TextShard) -> Counter[bytes]:
     """How often each word occurs in a shard."""
-    found = Counter(shard.read().split())
+    data = shard.read()
+    words, counts, _ = number_shard(data)
+    found = Counter(dict(zip(words, counts.tolist(), strict=True)))
     if marks := _MARKS & found.keys():
         mark = min(marks)
-        at = shard.read().index(mark)
         msg = f"found {mark.decode()} as a word: it stands for the start or end of a sentence"
         hint = "leave it out: one sentence a line has its start and end by itself"
-        raise CorpusError(msg, file=shard.name, line=shard._line_of(at), hint=hint)
+        line = shard.line_of(data.index(mark))
+        raise CorpusError(msg, file=shard.name, line=line, hint=hint)
     return found
 
 
@@ -226,17 +236,61 @@ class Job(NamedTuple):
     folder: Path
 
 
-def write_run(numbered: tuple[int, TextShard], job: Job) -> Path:
+class Run(NamedTuple):
+    """A sorted run on disk. It is read, not mapped: a search would leave all of a map in memory.
+
+    Attributes
+    ----------
+    path
+    width
+        Numbers of a key.
+    fences
+        The first number of every `_FENCE`-th key.
+    n_rows
+    """
+
+    path: Path
+    width: int
+    fences: npt.NDArray[np.uint64]
+    n_rows: int
+
+    @classmethod
+    def at(cls, path: Path, width: int) -> Run:
+        """A run that is there."""
+        rows = np.fromfile(path, row_type(width))
+        return cls(path, width, rows["key"][::_FENCE, 0].copy(), len(rows))
+
+    def between(self, low: int, high: int | None) -> tuple[Keys, Counts]:
+        """Keys whose first number is at least `low` and below `high`, and their counts."""
+        start = _FENCE * max(0, int(np.searchsorted(self.fences, low)) - 1)
+        stop = self.n_rows
+        if high is not None:
+            stop = min(stop, _FENCE * int(np.searchsorted(self.fences, high)))
+        kind = row_type(self.width)
+        rows = np.fromfile(self.path, kind, stop - start, offset=kind.itemsize * start)
+        first = np.ascontiguousarray(rows["key"][:, 0])
+        end = len(rows) if high is None else int(np.searchsorted(first, high))
+        rows = rows[int(np.searchsorted(first, low)) : end]
+        return rows["key"], rows["count"].astype(np.int64)
+
+
+def row_type(width: int) -> np.dtype[Any]:
+    """A row of a run: a key, and how often it was seen in one shard."""
+    return np.dtype([("key", np.uint64, (width,)), ("count", np.uint32)])
+
+
+def write_run(numbered: tuple[int, TextShard], job: Job) -> Run:
     """Count a shard into a sorted run on disk; one that is there is taken as it is."""
     number, shard = numbered
     path = job.folder / f"run-{number:06d}"
-    if path.exists():
-        return path
-    found = read_ids(shard, job.ids, is_stream=job.is_stream)
-    keys = pack(ngrams_of(found, job.order, len(shard.lead)), job.bits)
-    keys, counts = merge_runs([(keys, np.ones(len(keys), np.int64))])
-    write_bytes(path, np.concatenate([keys, counts[:, None].astype(np.uint64)], axis=1).tobytes())
-    return path
+    width = -(-job.order // (64 // job.bits))
+    if not path.exists():
+        found = read_ids(shard, job.ids, is_stream=job.is_stream)
+        keys, counts = count_keys(pack(ngrams_of(found, job.order, len(shard.lead)), job.bits))
+        rows = np.empty(len(keys), row_type(width))
+        rows["key"], rows["count"] = keys, counts
+        write_bytes(path, rows.tobytes())
+    return Run.at(path, width)
 
 
 # -- all of a text --------------------------------------------------------------------------------
@@ -289,8 +343,8 @@ def count_runs(
     _remove_other_runs(folder, shards, words, settings)
     job = Job(KnownWords(words), settings.order, bits_for(len(words)), settings.is_stream, folder)
     placed = engine.place(list(enumerate(shards)))
-    paths = list(engine.gather(engine.map(write_run, placed, job)))
-    return Runs(words, paths, job.bits, settings)
+    runs = list(engine.gather(engine.map(write_run, placed, job)))
+    return Runs(words, runs, job.bits, settings, engine.jobs_here)
 
 
 def find_words(shards: list[TextShard], engine: Engine) -> tuple[str, ...]:
@@ -330,30 +384,39 @@ class Runs(NamedTuple):
     ----------
     words
         See `NgramCounts`.
-    paths
-        Of the runs.
+    runs
     bits
         Of a word's number in their keys.
     settings
+    jobs
+        Ranges of keys that are merged at the same time.
     """
 
     words: tuple[str, ...]
-    paths: list[Path]
+    runs: list[Run]
     bits: int
     settings: CountSettings
+    jobs: int = 1
 
     def merged(self) -> Iterator[tuple[Rows, Counts]]:
         """Rows and counts in order, a range of keys at a time, as large as memory allows."""
-        width = -(-self.settings.order // (64 // self.bits)) + 1
-        runs = [Run(path, width) for path in self.paths]
-        n_ranges = max(1, -(-sum(map(len, runs)) * _BYTES_A_ROW // self.settings.memory))
-        for start, stop in _ranges(runs, n_ranges):
-            parts = [run.rows(a, b) for run, a, b in zip(runs, start, stop, strict=True)]
-            keys, counts = merge_runs(
-                (part[:, :-1], part[:, -1].astype(np.int64)) for part in parts
-            )
-            del parts
-            yield unpack(keys, self.settings.order, self.bits), counts
+        cuts = self._cuts()
+        yield from ordered_map(self._merge, zip(cuts, [*cuts[1:], None], strict=True),
+                               jobs=self.jobs, ahead=1)  # fmt: skip
+
+    def _merge(self, range_: tuple[int, int | None]) -> tuple[Rows, Counts]:
+        keys, counts = merge_runs(run.between(*range_) for run in self.runs)
+        return unpack(keys, self.settings.order, self.bits), counts
+
+    def _cuts(self) -> list[int]:
+        """Where ranges of about equal size start: first numbers of keys."""
+        memory = max(self.settings.memory - _BASE, self.settings.memory // 4)
+        # As many ranges as there are jobs are merged while one is written.
+        most = max(1, memory // (_BYTES_A_ROW * (self.jobs + 1)))
+        n_ranges = -(-sum(run.n_rows for run in self.runs) // most)
+        fences = np.sort(np.concatenate([run.fences for run in self.runs]))
+        places = np.arange(1, n_ranges) * len(fences) // max(1, n_ranges)
+        return [0, *np.unique(fences[places]).tolist()]
 
     def whole(self) -> NgramCounts:
         """All of it in memory."""
@@ -366,47 +429,6 @@ def table_of(words: tuple[str, ...], rows: Rows, counts: Counts, *, is_stream: b
     seen = np.bincount(rows[:, 0], counts, len(words)).astype(np.int64)
     seen[END] = 0
     return NgramCounts(words, seen, rows, counts, is_stream)
-
-
-class Run:
-    """A sorted run on disk. It is read, not mapped: a search would leave all of a map in memory.
-
-    Parameters
-    ----------
-    width
-        Numbers of a row: those of the key, then the count.
-    """
-
-    def __init__(self, path: Path, width: int) -> None:
-        self.path, self.width = path, width
-        self._n = path.stat().st_size // (8 * width)
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __getitem__(self, i: int) -> int:
-        """The first number of a key, by which runs are cut."""
-        return int(self.rows(i, i + 1)[0, 0])
-
-    def rows(self, start: int, stop: int) -> Keys:
-        """Some rows."""
-        n = self.width * (stop - start)
-        return np.fromfile(self.path, np.uint64, n, offset=8 * self.width * start).reshape(
-            -1, self.width
-        )
-
-
-def _ranges(runs: list[Run], n_ranges: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Where each run starts and stops for ranges of about equal size of first keys."""
-    step = max(1, sum(map(len, runs)) // _SAMPLE)
-    sample = sorted(run[i] for run in runs for i in range(0, len(run), step))
-    cuts = {sample[k * len(sample) // n_ranges] for k in range(1, n_ranges)}
-    start = [0] * len(runs)
-    for cut in sorted(cuts):
-        stop = [bisect_left(run, cut) for run in runs]
-        yield start, stop
-        start = stop
-    yield start, [len(run) for run in runs]
 
 
 def count_text(

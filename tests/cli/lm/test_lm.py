@@ -11,6 +11,7 @@ from tests.estimators.lm.test_kneser_ney import ARPA, some_text
 import sapwood as sw
 from sapwood.cli.main import app
 
+METHODS = ("kn", "kn-mod", "kn-latent", "em", "pivot", "pivot-em", "mix")
 SCORES = {"perplexity", "tokens", "unknown", "log2_prob"}
 
 
@@ -32,10 +33,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def models(folder: Path) -> dict[str, Path]:
     """A small model of every method."""
     found = {}
-    for method in ("kn", "kn-mod", "em", "pivot", "pivot-em", "mix"):
+    for method in METHODS:
         out = folder / f"{method}.lm"
-        held = [] if method.startswith("kn") else ["--held-out", folder / "held.txt"]
-        states = [] if method.startswith("kn") else ["--states", 3]
+        held = [] if method in {"kn", "kn-mod"} else ["--held-out", folder / "held.txt"]
+        states = [] if method in {"kn", "kn-mod"} else ["--states", 3]
         args = ("lm", "train", folder / "train.txt", "-o", out, "--method", method, *states, *held)
         with pytest.raises(SystemExit) as end:
             app([str(arg) for arg in args], prog_name="sapwood")
@@ -44,7 +45,7 @@ def models(folder: Path) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.parametrize("method", ["kn", "kn-mod", "em", "pivot", "pivot-em", "mix"])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_and_is_scored(cli, folder: Path, models, method: str) -> None:
     result = cli("lm", "evaluate", models[method], folder / "test.txt", "--json")
     report = json.loads(result.out)
@@ -162,6 +163,10 @@ def test_bad_input_is_one_line(fails, misused, folder: Path, models, tmp_path: P
         "kn, kn-mod" in misused("lm", "train", text, "-o", out, "--method", "em", "--order", 3).err
     )
     assert "em" in misused("lm", "train", text, "-o", out, "--method", "kn", "--states", 3).err
+    device = ("lm", "train", text, "-o", out, "--device", "cuda:7", "--method")
+    assert "kn-latent, em" in misused(*device, "kn").err
+    assert "device 'cuda:7'" in fails(*device, "em").err
+    assert not out.exists()
     assert "is not one of" in misused("lm", "train", text, "-o", out, "--method", "magic").err
     assert "no size" in misused("lm", "count", text, "-o", out, "--memory", "much").err
     assert "train.txt" in fails("lm", "count", text, "-o", text).err

@@ -31,7 +31,9 @@ Examples:
 """
 _SUMMARIES = "; ".join(f"{name} ({method.summary})" for name, method in LM_METHODS.items())
 # option: the parameter that it sets
-_PARAMETERS = {"--order": "order", "--states": "n_states", "--blocks": "n_blocks"}
+_PARAMETERS = {
+    "--order": "order", "--states": "n_states", "--blocks": "n_blocks", "--device": "device",
+}  # fmt: skip
 
 
 def known_method(name: str) -> str:
@@ -63,7 +65,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         min=1,
         max=5,
         metavar="N",
-        help="Words of an n-gram. Only for kn, kn-mod and mix.",
+        help="Words of an n-gram. Only for kn, kn-mod, kn-latent and mix.",
         show_default="3",
     ),
     states: int | None = typer.Option(
@@ -80,7 +82,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         max=64,
         metavar="B",
         help="Parts of the states that are learnt apart from different starts, which is more "
-        "accurate; 1 is the plain model. Only for em and mix.",
+        "accurate; 1 is the plain model. Only for em, kn-latent and mix.",
         show_default="one for every 32 states, at most 8",
     ),
     held_out: str | None = typer.Option(
@@ -95,10 +97,11 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ),
     stream: lm_opt.Stream = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Of random starts."),
-    device: str = typer.Option(
-        "cpu",
+    device: str | None = typer.Option(
+        None,
         metavar="NAME",
         help="Where EM runs: cpu, or cuda for a GPU (needs PyTorch). Not for kn and kn-mod.",
+        show_default="cpu",
     ),
     jobs: opt.Jobs = 0,
     engine: opt.Engine = None,
@@ -106,12 +109,16 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     as_json: opt.Json = False,
 ) -> None:
     """Learn a language model and write it to a file."""
-    given = {"--order": order, "--states": states, "--blocks": blocks}
+    given = {"--order": order, "--states": states, "--blocks": blocks, "--device": device}
     for option, value in given.items():
         users = [name for name, known in LM_METHODS.items() if known.has(_PARAMETERS[option])]
         if value is not None and method not in users:
             msg = f"it does not apply to --method {method}; it applies to {', '.join(users)}"
             raise typer.BadParameter(msg, param_hint=option)
+    if device not in {None, "cpu"}:
+        from sapwood.decompose.latent_bigrams import import_torch
+
+        import_torch(device)  # what is missing is told before anything is counted
     meter = Meter()
     sources = [*source, *([held_out] if held_out else [])]
     claim_stdin(*sources)
@@ -121,9 +128,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     chosen = LM_METHODS[method]
     with open_engine(engine, scheduler, jobs) as where:
         with phases.phase("counting") as notes:
-            learner = chosen.make(
-                **wanted, **chosen.pick({"seed": seed, "engine": where, "device": device})
-            )
+            learner = chosen.make(**wanted, **chosen.pick({"seed": seed, "engine": where}))
             n = max(getattr(learner, "order", 2), 3 if method == "mix" else 2)
             counts = _counts(source, n, stream, where).cut_words(min_count)
             held = _held_out(held_out, counts, where) if held_out else None

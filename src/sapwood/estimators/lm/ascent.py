@@ -107,12 +107,17 @@ class Held:
         Pairs of words and how often.
     u : [V]
         Distribution of single words, for smoothing.
+    known, left : [n]
+        Where states are only what something else leaves of a pair's probability: how likely that
+        makes the pair, and what it leaves.
     """
 
     before: IntArray
     after: IntArray
     counts: FloatArray
     u: FloatArray
+    known: FloatArray | float = 0.0
+    left: FloatArray | float = 1.0
 
     @classmethod
     def of(cls, c: sparse.csr_array, u: FloatArray) -> Held:
@@ -126,7 +131,7 @@ class Held:
         """Mean log-probability, smoothed a little."""
         p = pair_mix(start.r, start.s, self.before, self.after)
         mixed = (1 - STOP_WEIGHT) * p + STOP_WEIGHT * self.u[self.after]
-        return float(self.counts @ np.log(mixed) / self.counts.sum())
+        return float(self.counts @ np.log(self.known + self.left * mixed) / self.counts.sum())
 
 
 class Climb(NamedTuple):
@@ -237,7 +242,7 @@ class OnDevice:
 
     def __init__(self, c: sparse.csr_array, device: str) -> None:
         c.sort_indices()
-        self.pairs = DevicePairs(c.indptr, c.indices, c.data, device)
+        self.pairs = DevicePairs(c.indptr, c.indices, c.data, c.shape[1], device)
 
     def put(self, start: Start) -> Start:
         """On the device."""

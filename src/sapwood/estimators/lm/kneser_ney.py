@@ -16,6 +16,7 @@ Counts may be 0, for n-grams that were held out: they get what the lower order g
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -50,6 +51,10 @@ class Level(NamedTuple):
     taken: FloatArray
 
 
+# What pairs of words are interpolated with: of words x, and y after them, p(y | x).
+Below = Callable[[IntArray, IntArray], FloatArray]
+
+
 class KneserNey(LanguageEstimator):
     """N-gram model with Kneser-Ney smoothing.
 
@@ -73,17 +78,26 @@ class KneserNey(LanguageEstimator):
         Attributes set: `model_`; `discounts_`, for each order those of counts 1, 2 and more.
         """
         self._check_parameters()
-        counts = as_counts(source, self.order, self._engine())
+        self.model_ = self.model_of(as_counts(source, self.order, self._engine()))
+        return self
+
+    def model_of(self, counts: NgramCounts, below: Below | None = None) -> NgramModel:
+        """The model of counts, which may be longer than its order.
+
+        Parameters
+        ----------
+        below
+            What pairs are interpolated with; None for single words.
+        """
         tries: list[Keys] = []
         levels = [self._lowest(counts)]
         for k in range(1, self.order):
-            levels.append(self._higher(counts, k, tries, levels[-1].p))
+            levels.append(self._higher(counts, k, tries, levels[-1].p, below if k == 1 else None))
         self.discounts_ = [level.taken for level in levels]
         with np.errstate(divide="ignore"):
             log_p = tuple(np.maximum(np.log(level.p), NEVER) for level in levels)
         log_b = tuple(np.log(level.g) for level in levels[1:])
-        self.model_ = NgramModel(counts.words, tuple(tries), log_p, log_b, counts.is_stream)
-        return self
+        return NgramModel(counts.words, tuple(tries), log_p, log_b, counts.is_stream)
 
     def _lowest(self, counts: NgramCounts) -> Level:
         """Single words, interpolated with the uniform distribution."""
@@ -93,19 +107,27 @@ class KneserNey(LanguageEstimator):
         uniform = can_follow / can_follow.sum()
         words = counts.rows[first_of_runs(counts.rows[:, :1]), 0]
         nowhere = np.zeros(len(words), np.int64)
-        level = self._level(self._adjusted(counts, 0), nowhere, 1, uniform[words])
+        level = self._level(adjusted_counts(counts, 0), nowhere, 1, uniform[words])
         p = level.g[0] * uniform
         p[words] = level.p
         return level._replace(p=p)
 
-    def _higher(self, counts: NgramCounts, k: int, tries: list[Keys], lower: FloatArray) -> Level:
+    def _higher(
+        self,
+        counts: NgramCounts,
+        k: int,
+        tries: list[Keys],
+        lower: FloatArray,
+        below: Below | None,
+    ) -> Level:
         """N-grams of k + 1 words, interpolated with those of k words; their keys join the tries."""
         rows = counts.rows[counts.rows[:, k] != NOTHING][:, : k + 1]
         grams, n = rows[first_of_runs(rows)], len(counts.words)
         suffix = find_ngrams(tries, n, grams[:, :-1])[-1]
         tries.append(suffix.astype(np.uint64) * np.uint64(n) + grams[:, -1])
         context = find_ngrams(tries, n, grams[:, 1:])[-1]
-        return self._level(self._adjusted(counts, k), context, len(lower), lower[suffix])
+        p = lower[suffix] if below is None else below(context, suffix)
+        return self._level(adjusted_counts(counts, k), context, len(lower), p)
 
     def _level(self, a: IntArray, context: IntArray, n_contexts: int, lower: FloatArray) -> Level:
         """The formula, for n-grams with counts a after contexts."""
@@ -116,18 +138,19 @@ class KneserNey(LanguageEstimator):
         g[A == 0] = 1.0  # nothing was seen behind it: all is left to the lower order
         return Level((a - off) / np.where(A > 0, A, 1.0)[context] + g[context] * lower, g, D)
 
-    def _adjusted(self, counts: NgramCounts, k: int) -> IntArray:
-        """Counts of the n-grams of order k + 1: times seen, or different words before them."""
-        rows = counts.rows[counts.rows[:, k] != NOTHING]
-        seen = counts.counts[counts.rows[:, k] != NOTHING]
-        firsts = first_of_runs(rows[:, : k + 1])
-        times = np.add.reduceat(seen, firsts)
-        if k + 1 == counts.order:
-            return times
-        is_new, longer = np.zeros(len(rows), np.int64), first_of_runs(rows[:, : k + 2])
-        is_new[longer] = np.add.reduceat(seen, longer) > 0
-        followed = np.add.reduceat(is_new, firsts)  # at the start of a stream, nothing counts too
-        return np.where(rows[firsts, k] == START, times, followed)
+
+def adjusted_counts(counts: NgramCounts, k: int) -> IntArray:
+    """Counts of the n-grams of order k + 1: times seen, or different words before them."""
+    rows = counts.rows[counts.rows[:, k] != NOTHING]
+    seen = counts.counts[counts.rows[:, k] != NOTHING]
+    firsts = first_of_runs(rows[:, : k + 1])
+    times = np.add.reduceat(seen, firsts)
+    if k + 1 == counts.order:
+        return times
+    is_new, longer = np.zeros(len(rows), np.int64), first_of_runs(rows[:, : k + 2])
+    is_new[longer] = np.add.reduceat(seen, longer) > 0
+    followed = np.add.reduceat(is_new, firsts)  # at the start of a stream, nothing counts too
+    return np.where(rows[firsts, k] == START, times, followed)
 
 
 def discounts(a: IntArray, *, is_modified: bool) -> FloatArray:

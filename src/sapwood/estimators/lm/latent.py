@@ -14,6 +14,7 @@ one: with blocks r = (r_1 .. r_B) / B and s = (s_1 .. s_B) side by side,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -23,19 +24,19 @@ from scipy import sparse
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, START, UNKNOWN
 from sapwood.decompose.cca import cca
-from sapwood.decompose.latent_bigrams import TINY
+from sapwood.decompose.latent_bigrams import TINY, maximise_states
 from sapwood.decompose.pivots import PivotStates, columns_given_states, states_from_points
 from sapwood.errors import SapwoodError
 from sapwood.estimators.base import Domain, at_least, maybe, parameter, positional, whole
 from sapwood.estimators.lm.ascent import (
     Ascent,
+    Climb,
     EStep,
     Held,
     OnDevice,
     OnEngine,
     Start,
     cut_pairs,
-    expect,
 )
 from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pair_mix
@@ -47,6 +48,7 @@ UNIGRAM_PRIOR = 0.5
 # Chosen on Brown's held-out part: blocks of 32 against 16, 64 and 128; rare pivots are noise.
 BLOCK_STATES, MOST_BLOCKS = 32, 8
 CONVEX_ITERATIONS = 50
+RARE_ITERATIONS = 3
 PIVOT_COUNT, PIVOT_SHARE, PIVOT_RIDGE = 50, 0.01, 10.0
 DEVICE = Domain("cpu or a name that PyTorch knows, such as cuda", lambda x: isinstance(x, str))
 DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, which rounds in another way."
@@ -68,6 +70,16 @@ def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> spa
 def draw_held(counts: IntArray, seed: int) -> IntArray:
     """How many of each are held out: a share, drawn one by one."""
     return np.random.default_rng(seed).binomial(counts, HELD_SHARE)
+
+
+def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
+    """N-grams to learn from, and a share that is held out, drawn one by one."""
+    drawn = draw_held(counts.counts, seed)
+    if not drawn.any():  # a few sentences: there is nothing to spare
+        return counts, counts
+    # N-grams of which none is left stay with a count of 0: others begin with them.
+    held = replace(counts, rows=counts.rows[drawn > 0], counts=drawn[drawn > 0])
+    return replace(counts, counts=counts.counts - drawn), held
 
 
 class LatentEstimator(LanguageEstimator):
@@ -148,10 +160,7 @@ class EMBigram(LatentEstimator):
         c, u, stop, held = self._train_and_held(counts, held_out)
         sizes = block_sizes(self.n_states, self.n_blocks)
         e_step, ascent = self._e_step(c), Ascent(self.iterations, self.prior, u, stop)
-        self.climbs_ = []
-        for block, m in enumerate(sizes):
-            start = random_start(u, m, np.random.default_rng([self.seed, block]))
-            self.climbs_.append(ascent.climb(e_step, start))
+        self.climbs_ = climb_blocks(ascent, e_step, sizes, self.seed)
         whole_model = join_blocks([climbed.found for climbed in self.climbs_])
         self.model_ = self._model(counts, whole_model, u, held)
         return self
@@ -160,6 +169,15 @@ class EMBigram(LatentEstimator):
     def iterations_(self) -> int:
         """EM iterations of all blocks."""
         return sum(len(climbed.log_likelihoods) for climbed in self.climbs_)
+
+
+def climb_blocks(ascent: Ascent, e_step: EStep, sizes: list[int], seed: int) -> list[Climb]:
+    """EM for models of some sizes, each from its own start."""
+    starts = (
+        random_start(ascent.u, m, np.random.default_rng([seed, block]))
+        for block, m in enumerate(sizes)
+    )
+    return [ascent.climb(e_step, start) for start in starts]
 
 
 def block_sizes(n_states: int, n_blocks: int | None = None) -> list[int]:
@@ -208,10 +226,12 @@ def smoothing_weights(start: Start, u: FloatArray, counts: NgramCounts, held: He
     here = bins[held.before]
     p, q = pair_mix(start.r, start.s, held.before, held.after), u[held.after]
     weight = np.full(N_WEIGHT_BINS, 0.1)
-    n = np.bincount(here, held.counts, N_WEIGHT_BINS)
     for _ in range(SMOOTHING_STEPS):
-        share = weight[here] * q / (weight[here] * q + (1 - weight[here]) * p)
-        weight = (np.bincount(here, held.counts * share, N_WEIGHT_BINS) + 1) / (n + 2)
+        mine = held.left * weight[here] * q
+        both = mine + held.left * (1 - weight[here]) * p
+        share = held.counts / (held.known + both)
+        n = np.bincount(here, both * share, N_WEIGHT_BINS)
+        weight = (np.bincount(here, mine * share, N_WEIGHT_BINS) + 1) / (n + 2)
     return np.asarray(weight[bins])
 
 
@@ -233,6 +253,13 @@ class PivotBigram(LatentEstimator):
         "on average, and at least 50.",
     )
 
+    min_count: int = parameter(
+        20,
+        whole(1),
+        "How often a word must be seen for its states to come from pivots; those of rarer words, "
+        "which are noise there, come from EM given the others.",
+    )
+
     def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
         """Learn from counts of pairs at least; held-out text says when to stop and how to smooth.
 
@@ -242,19 +269,33 @@ class PivotBigram(LatentEstimator):
         counts = as_counts(source, 2, self._engine())
         c, u, stop, held = self._train_and_held(counts, held_out)
         wanted = self.min_pivot_count or max(PIVOT_COUNT, PIVOT_SHARE * c.sum() / self.n_states)
-        found, s = pivot_states(c, self.n_states, least=wanted, ridge=PIVOT_RIDGE)
+        found, s = pivot_states(
+            c, self.n_states, least=wanted, ridge=PIVOT_RIDGE, trusted=self.min_count
+        )
         self.pivots_ = [counts.words[i] for i in found.anchors.rows]
         start = Start(
             _spread(found.posterior, axis=1, floor=found.pi).astype(np.float32),
             _spread(s, axis=0, floor=u[:, None]).astype(np.float32),
         )
         e_step = self._e_step(c)
+        is_rare = np.asarray(c.sum(axis=1)).ravel() < self.min_count
+        for _ in range(RARE_ITERATIONS):
+            start = self._rare_states(e_step, start, is_rare, u)
         convex = Ascent(CONVEX_ITERATIONS, self.prior, u, stop, is_r_free=False)
         start = convex.climb(e_step, start).found
         ascent = Ascent(self.iterations, self.prior, u, stop)
         self.climb_ = ascent.climb(e_step, start)
         self.model_ = self._model(counts, self.climb_.found, u, held)
         return self
+
+    def _rare_states(
+        self, e_step: EStep, start: Start, is_rare: npt.NDArray[np.bool_], u: FloatArray
+    ) -> Start:
+        """An iteration of EM for the states of some words, all else being fixed."""
+        R, S, _ = e_step.expect(e_step.put(start))
+        R, S = e_step.fetch(Start(R, S))
+        r, _ = maximise_states(R, S * start.s, u, self.prior)
+        return start._replace(r=np.where(is_rare[:, None], r, start.r).astype(np.float32))
 
     @property
     def iterations_(self) -> int:
@@ -263,7 +304,7 @@ class PivotBigram(LatentEstimator):
 
 
 def pivot_states(
-    c: sparse.csr_array, m: int, *, least: float, ridge: float
+    c: sparse.csr_array, m: int, *, least: float, ridge: float, trusted: float = 0.0
 ) -> tuple[PivotStates, FloatArray]:
     """States of the words before, by pivots, and words that follow each state, by least squares.
 
@@ -275,24 +316,29 @@ def pivot_states(
         How often a word must be seen to be a pivot; less, where there are not enough such words.
     ridge
         Of the CCA, see `cca`; 0 for exact probabilities.
+    trusted
+        How often a word must be seen for its point to count; less, as for `least`.
 
     Returns
     -------
     tuple
         With p(h | x) as `posterior`, [V, m]; and s, [V, m], without negative entries. Words that
-        nothing follows have the states of all.
+        are not trusted, or that nothing follows, have the states of all.
     """
     seen = np.asarray(c.sum(axis=1)).ravel()
     p_x, p_y = seen / seen.sum(), np.asarray(c.sum(axis=0)).ravel() / seen.sum()
     Q = sparse.csr_array(c / seen.sum())
     phi = cca(Q, p_x, p_y, m, ridge=ridge).right[:, :m]
     inverse = np.divide(1.0, p_x, out=np.zeros_like(p_x), where=p_x > 0)
-    least = min(least, float(np.sort(seen)[-m:].min()))  # each state needs a word
-    is_candidate = seen >= max(least, np.finfo(float).tiny)
-    found = states_from_points((Q @ phi) * inverse[:, None], p_x, m, candidates=is_candidate)
-    q = found.posterior
-    s = np.maximum(columns_given_states(q.T @ (p_x[:, None] * q), Q.T @ q), 0.0)
-    return found._replace(posterior=np.where(seen[:, None] > 0, q, found.pi)), s / s.sum(axis=0)
+    enough = max(float(np.sort(seen)[-m:].min()), np.finfo(float).tiny)  # each state needs a word
+    is_candidate, is_trusted = (seen >= min(n, enough) for n in (least, trusted))
+    is_candidate &= seen > 0
+    p = np.where(is_trusted, p_x, 0.0)
+    found = states_from_points((Q @ phi) * inverse[:, None], p, m, candidates=is_candidate)
+    q = found.posterior  # 0 where a word is not trusted
+    s = np.maximum(columns_given_states(q.T @ (p[:, None] * q), Q.T @ q), 0.0)
+    is_known = is_trusted & (seen > 0)
+    return found._replace(posterior=np.where(is_known[:, None], q, found.pi)), s / s.sum(axis=0)
 
 
 def _spread(p: FloatArray, axis: int, floor: FloatArray, share: float = 1e-3) -> FloatArray:
@@ -337,13 +383,11 @@ class LatentTrigram(LatentEstimator):
             msg = f"no pair of words was seen {self.min_pair_count} times and followed"
             raise SapwoodError(msg, hint="lower min_pair_count, or use EMBigram")
         nearer = (pairs % np.uint64(len(counts.words))).astype(np.int64)
-        shards = cut_pairs(c)
-        placed = self._engine().place(shards)
-        prior = bigram.r[nearer]
+        e_step, prior = self._e_step(c), bigram.r[nearer]
         r2 = prior
         for _ in range(self.pair_iterations):
-            expected = self._engine().total(expect, placed, r2, bigram.s)
-            R = np.concatenate(expected.R) + np.float32(self.strength) * prior
+            R, S, _ = e_step.expect(e_step.put(Start(r2, bigram.s)))
+            R = e_step.fetch(Start(R, S)).r + np.float32(self.strength) * prior
             r2 = np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
         return LatentTrigramModel(bigram, pairs, r2)
 

@@ -25,6 +25,11 @@ LM_METHODS: Mapping[str, Method] = {
         TASK,
         fixed={"is_modified": True},
     ),
+    "kn-latent": Method(
+        "kn-mod with hidden states between pairs and single words",
+        ("lm.latent_kneser_ney", "LatentKneserNey"),
+        TASK,
+    ),
     "em": Method("hidden states between two words, by EM", ("lm.latent", "EMBigram"), TASK),
     "pivot": Method(
         "the same by pivot words and convex EM",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from sapwood.corpus.plain_text import UNKNOWN
 from sapwood.estimators.base import maybe, parameter, positional, whole
 from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.estimators.lm.kneser_ney import KneserNey
-from sapwood.estimators.lm.latent import BLOCKS, DEVICE, DEVICE_WORDS, LatentTrigram, draw_held
+from sapwood.estimators.lm.latent import BLOCKS, DEVICE, DEVICE_WORDS, LatentTrigram, hold_out
 from sapwood.models.lm.language_model import LanguageModel, require_same_words
 from sapwood.models.lm.mixture import N_BINS, ContextBins, MixtureModel
 from sapwood.moments.ngram_files import CountsLike, as_counts
@@ -67,16 +66,6 @@ class LanguageMixture(LanguageEstimator):
     def iterations_(self) -> int:
         """EM iterations of the latent members."""
         return self.latent_.iterations_
-
-
-def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
-    """N-grams to learn from, and a share that is held out, drawn one by one."""
-    drawn = draw_held(counts.counts, seed)
-    if not drawn.any():  # a few sentences: there is nothing to spare
-        return counts, counts
-    # N-grams of which none is left stay with a count of 0: others begin with them.
-    held = replace(counts, rows=counts.rows[drawn > 0], counts=drawn[drawn > 0])
-    return replace(counts, counts=counts.counts - drawn), held
 
 
 def mix(

@@ -9,6 +9,8 @@ Notation (PIVOT, section 8; Saul and Pereira 1997)
     weight[x]    share of u after x                                  [V]
 
     p(y | x) = (1 - weight[x]) sum over h of r[x, h] s[y, h]  +  weight[x] u[y]
+
+Inside Kneser-Ney, u is that of its single words, and p(y | x) what its pairs back off to.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from sapwood.corpus.plain_text import NOTHING, Rows
 from sapwood.errors import ModelFormatError
 from sapwood.models.kinds import FileContents, require_type
 from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
+from sapwood.models.lm.ngram_model import NgramModel
 
 SingleArray = npt.NDArray[np.float32]
 
@@ -155,6 +158,70 @@ class LatentTrigramModel(LanguageModel):
             msg = "pairs are not in order"
             raise ModelFormatError(msg)
         return cls(bigram, pairs, r2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LatentNgramModel(LanguageModel):
+    """N-grams, with hidden states between pairs of words and single ones.
+
+    Attributes
+    ----------
+    ngrams
+        Of order 2 or more. Its pairs back off to the states, and these to its single words.
+    r, s, weight
+        See the notation of this module.
+    """
+
+    ngrams: NgramModel
+    r: SingleArray
+    s: SingleArray
+    weight: FloatArray
+
+    def __repr__(self) -> str:
+        return f"<LatentNgramModel: {self.r.shape[1]} states, {self.ngrams!r}>"
+
+    @property
+    def words(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the n-grams."""
+        return self.ngrams.words
+
+    @property
+    def is_stream(self) -> bool:  # type: ignore[override]
+        """As the n-grams."""
+        return self.ngrams.is_stream
+
+    @property
+    def order(self) -> int:
+        """Of the longest n-grams."""
+        return self.ngrams.order
+
+    def log_probs(self, rows: Rows) -> FloatArray:
+        """See `LanguageModel`."""
+        y, x = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
+        weight = np.where(x == NOTHING, 1.0, self.weight[x])
+        single = np.exp(self.ngrams.p[0][y].astype(float))
+        lowest = np.log((1 - weight) * pair_mix(self.r, self.s, x, y) + weight * single)
+        return self.ngrams.log_probs_above(rows, lowest)
+
+    def to_file(self) -> FileContents:
+        """The arrays of the n-grams, and those of states."""
+        arrays, header = self.ngrams.to_file()
+        arrays |= {"r": self.r, "s": self.s, "weight": self.weight}
+        return FileContents(arrays, header)
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """Check the shapes, which the kernels trust."""
+        ngrams = NgramModel.from_file(contents)
+        r, s, weight = (contents.arrays[name] for name in ("r", "s", "weight"))
+        n, m = len(ngrams.words), r.shape[-1]
+        require_shape(r, "r", np.float32, (n, m))
+        require_shape(s, "s", np.float32, (n, m))
+        require_shape(weight, "weight", np.float64, (n,))
+        if ngrams.order < 2:
+            msg = "states without pairs of words"
+            raise ModelFormatError(msg)
+        return cls(ngrams, r, s, weight)
 
 
 def pair_mix(r: SingleArray, s: SingleArray, before: IntArray, after: IntArray) -> FloatArray:

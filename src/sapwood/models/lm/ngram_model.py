@@ -62,10 +62,13 @@ class NgramModel(LanguageModel):
 
     def log_probs(self, rows: Rows) -> FloatArray:
         """See `LanguageModel`."""
+        return self.log_probs_above(rows, self.p[0][rows[:, 0]].astype(float))
+
+    def log_probs_above(self, rows: Rows, result: FloatArray) -> FloatArray:
+        """The same where something else than single words is backed off to: `result`, [n]."""
         rows = rows[:, : self.order]
         places = find_ngrams(self.keys, len(self.words), rows)
         contexts = find_ngrams(self.keys, len(self.words), rows[:, 1:])
-        result = self.p[0][rows[:, 0]].astype(float)
         for k in range(1, len(places)):
             backoff = np.where(contexts[k - 1] >= 0, self.b[k - 1][contexts[k - 1]], 0.0)
             result = np.where(places[k] >= 0, self.p[k][places[k]], result + backoff)
