@@ -146,6 +146,7 @@ def test_files_do_not_depend_on_memory_and_threads(
         folder.mkdir()
         runs = count_runs(path, folder, CountSettings(3, memory=memory), Threads(jobs))
         assert (len(runs._cuts()) > 1) == (memory < 1 << 30)
+        assert runs.jobs == (jobs if memory == 1 << 30 else 1)  # little memory, few threads
         save_counts(runs, out)
         found.add(out.read_bytes())
     assert len(found) == 1

@@ -50,6 +50,7 @@ DEFAULT_MEMORY = 2 << 30
 _MARKS = {name.encode() for name in SPECIAL[:3]}
 _BYTES_A_ROW = 120  # while rows are merged: as measured, with what allocators keep
 _BASE = 320 << 20  # bytes that Python, its libraries and the words take besides
+_BYTES_A_SHARD = 80 << 20  # while a shard is counted
 _FENCE = 256  # rows of a run behind one key that is kept in memory
 
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
@@ -307,7 +308,7 @@ class CountSettings:
     is_stream
         Whether the text is one stream of words without ends of sentences.
     memory
-        Bytes that merging may use.
+        Bytes that counting may use in this process; the words of the text are not reckoned with.
     """
 
     order: int = 3
@@ -334,6 +335,7 @@ def count_runs(
     words
         The vocabulary to count in, all others being the unknown word; None for the text's own.
     """
+    engine = _within(settings.memory, engine)
     n_lead = settings.order - 1 if settings.is_stream else 0
     shards = cut_text(sources, folder, n_lead=n_lead)
     if words is None:
@@ -345,6 +347,16 @@ def count_runs(
     placed = engine.place(list(enumerate(shards)))
     runs = list(engine.gather(engine.map(write_run, placed, job)))
     return Runs(words, runs, job.bits, settings, engine.jobs_here)
+
+
+def _within(memory: int, engine: Engine) -> Engine:
+    """The engine with no more threads of this process than there is memory for."""
+    most = max(1, (memory - _BASE) // _BYTES_A_SHARD)
+    if not isinstance(engine, Threads) or engine.jobs <= most:
+        return engine
+    fewer = Threads(most)
+    fewer.report = engine.report
+    return fewer
 
 
 def find_words(shards: list[TextShard], engine: Engine) -> tuple[str, ...]:

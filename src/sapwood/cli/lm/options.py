@@ -73,8 +73,8 @@ Memory = Annotated[
     typer.Option(
         callback=check_size,
         metavar="SIZE",
-        help="Memory for merging counts; what is more lies on disk. The words of the text must "
-        "fit besides. Counts do not depend on it.",
+        help="Memory to count in, from 512M; what is more lies on disk. With little, fewer cores "
+        "are used. Millions of words take more besides. Counts do not depend on it.",
     ),
 ]
 
