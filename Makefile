@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kernels golden test-slow test-corpora fuzz kills mutants check bench clean
+.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,10 @@ demo: $(VENV)/installed ## train, parse and evaluate on bundled data, in under a
 	$(BIN)/sapwood demo
 
 test: $(VENV)/installed-dev ## the fast suite
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
+
+test-browser: $(VENV)/installed-dev ## the page in a real Chromium; skipped where there is none
+	$(BIN)/python -m pytest -n 0 -m browser tests/web
 
 # Tests of kernels on small cases: as plain Python, where their lines are counted, then compiled anew
 # with every index checked, in a cache of its own. Left out there: how kernels are compiled and kept.

@@ -28,6 +28,7 @@ MODEL = ".sapwood"
 PLAN = (
     ("machine.py", (), ()),
     ("startup.py", (), ()),
+    ("page.py", ("--seconds", "10"), ()),
     ("reading.py", (), ()),
     ("coarse_chart.py", (), ()),
     ("pcfg_table.py", ("--corpus", "ptb"), ("--corpus", "both")),

@@ -26,8 +26,8 @@ HOME = Path(__file__).parents[1]
 GUIDES = sorted((HOME / "docs" / "guides").glob("*.md"))
 PYTHON = "python"
 COMMANDS = ("sapwood", "echo", "cat", "pip", "make", PYTHON)
-# Not run: nothing is installed and nothing downloaded by a test.
-LEFT_OUT = re.compile(r"(pip|make) |sapwood data fetch ")
+# Not run: nothing is installed, downloaded or left running by a test.
+LEFT_OUT = re.compile(r"(pip|make) |sapwood (data fetch|serve) ")
 # Training for as long as a page says would take most of an hour; what is shown does not change.
 BUDGET = "2s"
 FAILS = "# fails"  # how a page marks a command that is refused

@@ -42,8 +42,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     "__main__": frozenset({"cli"}),
 }
 OUTERMOST = {"cli", "web"}
-# The one door up: methods of models that ask for charts, inside functions.
-DOORS = {("sapwood.models.tree_model", "sapwood.inference.scores")}
+# Doors, inside functions: methods of models that ask for charts; the command that starts the page.
+DOORS = {
+    ("sapwood.models.tree_model", "sapwood.inference.scores"),
+    ("sapwood.cli.serve", "sapwood.web.server"),
+    ("sapwood.cli.serve", "sapwood.web.limits"),
+}
 
 
 def imported_modules(

@@ -14,7 +14,7 @@ from typing import NoReturn
 import typer
 
 from sapwood import __version__
-from sapwood.cli import doctor
+from sapwood.cli import doctor, serve
 from sapwood.cli.arcs import main as depend
 from sapwood.cli.console import (
     FAILED,
@@ -97,6 +97,7 @@ _COMMANDS = (
     (identify.identify, identify.EPILOG, "Tell whether a model can be learnt at all."),
     (unmix.unmix, unmix.EPILOG, "Learn a model with hidden trees from plain sentences."),
     (embed.embed, embed.EPILOG, "Learn vectors of words from plain text."),
+    (serve.serve, serve.EPILOG, "Open a page that shows what was learnt, with a JSON API."),
     (doctor.doctor, doctor.EPILOG, "Show versions and folders; compile the kernels."),
 )
 for _run, _epilog, _summary in _COMMANDS:

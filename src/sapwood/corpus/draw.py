@@ -1,8 +1,8 @@
-"""Drawing trees: Unicode text for terminals, SVG for pages.
+"""Drawing trees: Unicode text for terminals, SVG for pages, LaTeX for papers.
 
-Both draw the same layout. Words stand on the bottom line, tags right above them, and every phrase
-one level above its highest child; each node has a stretch of columns to itself, so that nothing
-can overlap however wide the tree. All steps are loops.
+Text and SVG draw the same layout. Words stand on the bottom line, tags right above them, and every
+phrase one level above its highest child; each node has a stretch of columns to itself, so that
+nothing can overlap however wide the tree. All steps are loops.
 
 A tree wider than the page is cut into rows of words, drawn one below the other. A row is itself a
 tree: of each phrase the part that stands over its words. A phrase that goes on in another row
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
@@ -216,6 +216,8 @@ def _draw_row(items: list[_Item], *, colour: bool) -> str:
 def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
     """Draw a tree as a self-contained SVG document, the same bytes for the same tree.
 
+    In one row, each text says in `data-node` which node of the tree it is, in pre-order.
+
     Parameters
     ----------
     tree
@@ -229,13 +231,18 @@ def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
         When the tree is too large for any drawing.
     """
     rows = _layouts(tree, pixels, _GAP, None if width is None else width - 2 * MARGIN)
+    if runs_leftwards(tree.words()):
+        for items in rows:
+            for item in items:
+                item.centre = items[0].extent - item.centre
     lines: list[str] = []
     labels: list[str] = []
     down = 0  # pixels above the row
     for items in rows:
         floor = down + items[0].height * _LEVEL
         lines += [_branches(item, [items[k] for k in item.kids], floor) for item in items]
-        labels += [_label(item, floor) for item in items]
+        # rows of a cut tree have nodes of their own, which nobody could find in the tree
+        labels += [_label(item, floor, is_numbered=len(rows) == 1) for item in items]
         down = floor + FONT_SIZE + 2 * MARGIN
     across = max(items[0].extent for items in rows) + 2 * MARGIN
     sentence = escape(printable(" ".join(tree.words())))
@@ -268,6 +275,7 @@ class _Item:
 
     text: str
     kind: str  # phrase, tag or word
+    node: int  # its number in pre-order; a word has that of its tag
     kids: list[int] = field(default_factory=list)
     height: int = 0
     size: int = 0
@@ -309,18 +317,20 @@ def _layout(tree: Tree, *, measure: Measure, gap: int) -> list[_Item]:
 def _items(tree: Tree) -> list[_Item]:
     """All labels and words in pre-order."""
     items: list[_Item] = []
+    n_nodes = 0
     stack: list[tuple[Tree | str, int]] = [(tree, -1)]
     while stack:
         node, parent = stack.pop()
         if parent >= 0:
             items[parent].kids.append(len(items))
         if isinstance(node, str):
-            items.append(_Item(printable(node), "word"))
+            items.append(_Item(printable(node), "word", n_nodes - 1))
             continue
         kind = "tag" if node.is_preterminal else "phrase"
         kids: tuple[Tree | str, ...] = node.children
         stack.extend((child, len(items)) for child in reversed(kids))
-        items.append(_Item(printable(node.label) or _NO_LABEL, kind))
+        items.append(_Item(printable(node.label) or _NO_LABEL, kind, n_nodes))
+        n_nodes += 1
     return items
 
 
@@ -413,6 +423,18 @@ def _row(pieces: list[_Piece], *, colour: bool) -> str:
 # -- SVG ------------------------------------------------------------------------------------------
 
 
+def runs_leftwards(words: Sequence[str]) -> bool:
+    """Whether a sentence is written from right to left, by its first letter.
+
+    Examples
+    --------
+    >>> runs_leftwards(["dogs", "bark"]), runs_leftwards(["(", "\u05db\u05dc\u05d1"])
+    (False, True)
+    """
+    letters = (unicodedata.bidirectional(char) for word in words for char in word)
+    return next((kind in {"R", "AL"} for kind in letters if kind in {"L", "R", "AL"}), False)
+
+
 def pixels(text: str, kind: str) -> int:
     """Width of a text, rather too wide than too narrow: the reader's font is not known."""
     bold = 1.08 if kind == "phrase" else 1.0
@@ -448,9 +470,74 @@ def _baseline(item: _Item, floor: int) -> int:
     return MARGIN + FONT_SIZE - 2 + floor - item.height * _LEVEL
 
 
-def _label(item: _Item, floor: int) -> str:
+def _label(item: _Item, floor: int, *, is_numbered: bool) -> str:
     weight = ' font-weight="600"' if item.kind == "phrase" else ""
+    number = f' data-node="{item.node}"' if is_numbered else ""
     return (
-        f'<text class="{item.kind}" x="{item.centre + MARGIN}" y="{_baseline(item, floor)}"'
+        f'<text class="{item.kind}"{number} x="{item.centre + MARGIN}" y="{_baseline(item, floor)}"'
         f' fill="{_LIGHT[item.kind]}"{weight}>{escape(item.text)}</text>'
     )
+
+
+# -- what notebooks show -------------------------------------------------------------------------
+
+
+def table_html(caption: str, rows: Mapping[str, object]) -> str:
+    """Facts as a small table, in the colours of whatever page it stands on.
+
+    Examples
+    --------
+    >>> table_html("A <b>", {"words": 3})
+    '<table><caption>A &lt;b&gt;</caption><tr><th>words</th><td>3</td></tr></table>'
+    """
+    lines = (
+        f"<tr><th>{escape(str(name))}</th><td>{escape(printable(str(value)))}</td></tr>"
+        for name, value in rows.items()
+    )
+    return f"<table><caption>{escape(printable(caption))}</caption>{''.join(lines)}</table>"
+
+
+# -- LaTeX ----------------------------------------------------------------------------------------
+
+
+LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    **{char: "\\" + char for char in "&%$#_{}"},
+}  # fmt: skip
+
+
+def latex_text(text: str) -> str:
+    r"""A text as LaTeX prints it.
+
+    Examples
+    --------
+    >>> print(latex_text("PRP$ & 5 %"))
+    PRP\$ \& 5 \%
+    """
+    return "".join(LATEX.get(char, char) for char in printable(text))
+
+
+def draw_latex(tree: Tree) -> str:
+    r"""The tree as an environment of the LaTeX package forest, words on one line.
+
+    Examples
+    --------
+    >>> print(draw_latex(Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark)))")))
+    \begin{forest}
+    where n children=0{tier=word}{}
+    [{S} [{NP} [{NNS} [{dogs}]]] [{VP} [{VBP} [{bark}]]]]
+    \end{forest}
+    """
+    parts: list[str] = []
+    stack: list[Tree | str | None] = [tree]
+    while stack:
+        item = stack.pop()
+        if item is None:
+            parts.append("]")
+            continue
+        label, kids = (item, ()) if isinstance(item, str) else (item.label, item.children)
+        parts.append(f" [{{{latex_text(label or _NO_LABEL)}}}")
+        stack.append(None)
+        stack.extend(reversed(kids))
+    whole = "".join(parts)[1:]
+    return f"\\begin{{forest}}\nwhere n children=0{{tier=word}}{{}}\n{whole}\n\\end{{forest}}"

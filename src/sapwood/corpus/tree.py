@@ -273,6 +273,25 @@ class Tree:
 
         return draw_svg(self, width=width)
 
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.svg()
+
+    def to_latex(self) -> str:
+        r"""The tree as an environment of the LaTeX package forest.
+
+        Examples
+        --------
+        >>> print(Tree.parse("(NP (DT a) (NN dog))").to_latex())
+        \begin{forest}
+        where n children=0{tier=word}{}
+        [{NP} [{DT} [{a}]] [{NN} [{dog}]]]
+        \end{forest}
+        """
+        from sapwood.corpus.draw import draw_latex
+
+        return draw_latex(self)
+
     # -- conversion ---------------------------------------------------------------------------
 
     def to_nltk(self) -> nltk.Tree:

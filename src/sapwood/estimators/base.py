@@ -469,6 +469,12 @@ class WithEM(Estimator):
         "Called with (iteration, states, log-likelihood) after every E-step.",
         changes_model=False,
     )
+    on_grade: Callable[[int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (iteration, dev F1) whenever dev trees were parsed.",
+        changes_model=False,
+    )
 
     def em_settings(self, seed: int, *, merge: float = 0.0, tolerance: float = 0.0) -> EMSettings:
         """What EM itself asks for."""
@@ -476,7 +482,7 @@ class WithEM(Estimator):
 
         return EMSettings(
             self.decisions(), self.rule_smoothing, self.word_smoothing, merge, tolerance,
-            self.patience, seed, self.checkpoint, self.on_iteration,
+            self.patience, seed, self.checkpoint, self.on_iteration, self.on_grade,
         )  # fmt: skip
 
 

@@ -280,6 +280,7 @@ class EMSettings(NamedTuple):
     seed: int = 0
     checkpoint: str | Path | None = None
     on_iteration: Callable[[int, int, float], None] | None = None
+    on_grade: Callable[[int, float], None] | None = None
 
 
 def climb(
@@ -304,7 +305,7 @@ def climb(
     tuple
         The grammar, with a record of the iterations only, and what happened.
     """
-    trees, judge = TrainingTrees(data), _Judge(data, dev if schedule else None)
+    trees, judge = TrainingTrees(data), _Judge(data, dev if schedule else None, settings.on_grade)
     saved = _Saved(data, trees, schedule, settings, judge)
     now = saved.resume() or _begin(trees, start, schedule, settings)
     while not _is_done(now, schedule, settings):
@@ -419,8 +420,13 @@ def _check_bound(now: Progress, likelihood: float, settings: EMSettings) -> None
 class _Judge:
     """Notes what happens, and how well dev trees are parsed where there are any."""
 
-    def __init__(self, data: TrainingData, dev: Sequence[Tree] | None) -> None:
-        self.data, self.pairs = data, data.counts.pairs
+    def __init__(
+        self,
+        data: TrainingData,
+        dev: Sequence[Tree] | None,
+        tell: Callable[[int, float], None] | None = None,
+    ) -> None:
+        self.data, self.pairs, self.tell = data, data.counts.pairs, tell
         self.began = perf_counter()
         self.wall = self.cpu = 0.0  # spent on grading, charts included
         clock = perf_counter(), process_time()
@@ -444,6 +450,8 @@ class _Judge:
         clock = perf_counter(), process_time()
         f1 = self.dev.f1(latent_grammar(self.data, self.pairs, now.parameters, counts, {}))
         self._spend(clock)
+        if self.tell:
+            self.tell(now.info.iterations, f1)
         is_best = now.best is None or f1 > max(seen for _, seen in now.info.dev_f1)
         info = replace(now.info, dev_f1=[*now.info.dev_f1, (now.info.iterations, f1)])
         return replace(now, info=info, best=now.parameters if is_best else now.best)

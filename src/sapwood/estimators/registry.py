@@ -58,6 +58,8 @@ class Settings:
         A file that EM writes after every iteration and goes on from.
     on_iteration
         Told (iteration, states, log-likelihood) after every EM iteration.
+    on_grade
+        Told (iteration, dev F1) whenever EM has parsed dev trees.
     most_states
         The most states of a candidate of `best`.
     budget
@@ -78,6 +80,7 @@ class Settings:
     patience: int | None = None
     checkpoint: Path | None = None
     on_iteration: Callable[[int, int, float], None] | None = None
+    on_grade: Callable[[int, float], None] | None = None
     most_states: int = WithinBudget.parameters()["n_states"].default
     budget: float | None = 60.0
     spent: float = 0.0
@@ -93,7 +96,7 @@ class Settings:
             "lexicon": lexicon, "plain": PCFG(lexicon=lexicon, n_jobs=self.jobs),
             "seed": self.seed, "n_jobs": self.jobs, "engine": self.engine,
             "patience": self.patience, "checkpoint": self.checkpoint,
-            "on_iteration": self.on_iteration,
+            "on_iteration": self.on_iteration, "on_grade": self.on_grade,
             "budget": self.budget, "spent": self.spent, "on_trial": self.on_trial,
         }  # fmt: skip
         if self.iterations is not None:

@@ -504,6 +504,13 @@ class ErrorReport:
                 found.setdefault((error.sentence, error.phrase), error)
         return list(found.values())[:n]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from sapwood.corpus.draw import table_html
+
+        rows = {row.kind: f"{row.missing} missing, {row.extra} extra" for row in self.kinds}
+        return table_html(f"Errors in {self.sentences:,} sentences", rows)
+
     def phrase_words(self, sentence: int, bracket: Bracket) -> str:
         """The scored words of a bracket."""
         return " ".join(self.words[sentence][bracket[1] : bracket[2]])

@@ -179,6 +179,14 @@ class BracketingReport:
         """EVALB's F-measure over all sentences."""
         return self.all.f1
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from sapwood.corpus.draw import table_html
+
+        names = ("f1", "recall", "precision", "complete_match", "tagging_accuracy")
+        rows = {name.replace("_", " "): f"{getattr(self.all, name):.2f}" for name in names}
+        return table_html(f"{self.all.sentences:,} sentences, as EVALB scores them", rows)
+
     def as_dict(self) -> dict[str, dict[str, int | float]]:
         """The three totals as plain numbers."""
         totals = {"all": self.all, "len40": self.len40, "strict": self.strict}

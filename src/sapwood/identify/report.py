@@ -112,6 +112,16 @@ class Report:
             out["directions"] = [_lists(each) for each in self.directions]
         return out
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from sapwood.corpus.draw import table_html
+
+        first, *rest = (line.strip().partition("  ") for line in self.lines())
+        rows: dict[str, str] = {}
+        for name, _, text in rest:
+            rows[name] = f"{rows[name]}; {text.strip()}" if name in rows else text.strip()
+        return table_html("".join(first), rows)
+
     def lines(self) -> Iterator[str]:
         """The report for people."""
         answer = "identifiable" if self.identifiable else "not identifiable"

@@ -131,6 +131,10 @@ class Parse:
     def __repr__(self) -> str:
         return f"<{self.kind if self.is_fallback else 'Parse'}: {self.tree}>"
 
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.tree.svg()
+
     @property
     def is_fallback(self) -> bool:
         """Whether the tree is not one of the grammar's: joined from pieces, or flat."""

@@ -18,17 +18,21 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from sapwood.arrays import FloatArray
+from sapwood.corpus.treebank import Treebank
 
 if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
     from sapwood.models.latent_grammar import LatentGrammar
 
-FloatArray = npt.NDArray[np.float64]
+Span = tuple[int, int]
 MAX_SWEEPS = 60
 TOLERANCE = 1e-3  # mean change of the vectors in a sweep; only their directions are shown
 ROOT_CONTEXT = "(root)"
@@ -58,6 +62,13 @@ class Pull(NamedTuple):
     name: str
     probability: float
     pull: float
+
+
+class NodeStates(NamedTuple):
+    """The symbol of a constituent of a tree, and the share of each of its states."""
+
+    symbol: int
+    shares: FloatArray
 
 
 class StateVectors:
@@ -132,6 +143,78 @@ class StateVectors:
             return self.model.root_vector(a)
         parent, b, c = self.triples[place.rule]
         return self._down(place.rule, self.out[parent], self.one[b], self.one[c])[place.side]
+
+    # -- the states of the nodes of a tree -----------------------------------------------------
+
+    def in_trees(self, trees: Iterable[Tree]) -> Iterator[dict[Span, NodeStates]]:
+        """The states of the constituents of each tree, by first word and one past the last.
+
+            shares[h] = alpha[h] beta[h] / sum over h of the same
+
+        with beta the weight of what is below a node in each state, alpha that of all else in the
+        tree. Given probabilities, this is P(state | tree); of a spectral model the parts may be
+        negative, and only sum to 1. Labels that stand over the same words share a symbol, and so
+        its states. A tree that the grammar cannot build in its own binary form has none.
+
+        Parameters
+        ----------
+        trees
+            Clean ones.
+        """
+        bank = Treebank.from_trees(trees, self.model.transform)
+        known = {symbol: number for number, symbol in enumerate(self.model.symbols)}
+        symbols = [known.get(symbol, -1) for symbol in bank.inventory.symbols]
+        for first, last in pairwise(bank.offsets.tolist()):
+            yield self._in_tree(bank, slice(first, last), symbols)
+
+    def _in_tree(self, bank: Treebank, rows: slice, symbols: list[int]) -> dict[Span, NodeStates]:
+        label = [symbols[number] for number in bank.label[rows].tolist()]
+        start, end = bank.start[rows].tolist(), bank.end[rows].tolist()
+        left, right = bank.left[rows].tolist(), bank.right[rows].tolist()
+        word, names = bank.word[rows].tolist(), bank.inventory.words
+        below: list[FloatArray] = []
+        rules: list[int] = []
+        for node, a in enumerate(label):  # children stand before parents
+            if left[node] < 0:
+                rules.append(-1)
+                vector = self._leaf(a, names[word[node]], is_first=start[node] == 0)
+            else:
+                b, c = left[node], right[node]
+                rules.append(self.rule_numbers.get((a, label[b], label[c]), -1))
+                vector = None if rules[-1] < 0 else self._up(rules[-1], below[b], below[c])
+            if vector is None or not np.abs(vector).max(initial=0.0) > 0.0:
+                return {}
+            below.append(vector / np.abs(vector).max())  # only directions count
+        above: list[FloatArray] = [np.empty(0)] * len(label)
+        above[-1] = self.model.root_vector(label[-1])
+        found: dict[Span, NodeStates] = {}
+        for node in reversed(range(len(label))):
+            shares = above[node] * below[node]
+            if not shares.sum():
+                return {}
+            if not self.model.symbols[label[node]].is_intermediate:
+                found[start[node], end[node]] = NodeStates(label[node], shares / shares.sum())
+            if rules[node] >= 0:
+                b, c = left[node], right[node]
+                scaled = above[node] / np.abs(above[node]).max()
+                above[b], above[c] = self._down(rules[node], scaled, below[b], below[c])
+        return found
+
+    def _leaf(self, a: int, word: str, *, is_first: bool) -> FloatArray | None:
+        """The vector of a word under a tag; None where the lexicon has it not."""
+        lexicon = self.model.lexicon
+        row = lexicon.vocabulary.row(word, is_first=is_first)
+        tags = lexicon.entry_tag[lexicon.entries(row)].astype(np.int64) + self.model.n_phrases
+        places = np.flatnonzero(tags == a)
+        if not len(places):
+            return None
+        entry = int(lexicon.row_start[row]) + int(places[0])
+        return lexicon.weights[lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]]
+
+    @cached_property
+    def rule_numbers(self) -> dict[tuple[int, int, int], int]:
+        """The number of each rule."""
+        return {triple: number for number, triple in enumerate(self.triples)}
 
     # -- sums over everything below and above -------------------------------------------------
 

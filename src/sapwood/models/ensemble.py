@@ -95,6 +95,18 @@ class Ensemble(TreeModel, SavedModel):
         )
         return f"<Ensemble of {len(self.members)}: {members}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from sapwood.corpus.draw import table_html
+
+        rows = {
+            f"{place} {member.record.get('method', 'unnamed')}": f"{weight:.0%}"
+            for place, (member, weight) in enumerate(
+                zip(self.members, self.weights.tolist(), strict=True), 1
+            )
+        }
+        return table_html(f"Ensemble of {len(self.members)}, with weights", rows)
+
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """Symbols of the first grammar."""

@@ -197,6 +197,22 @@ class LatentGrammar(TreeModel, SavedModel):
             f"{self.n_states.max(initial=1)} hidden states at most>"
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from sapwood.corpus.draw import table_html
+
+        order = np.argsort(-self.n_states, kind="stable")[:12].tolist()
+        states = ", ".join(f"{self.symbols[a]} {self.n_states[a]}" for a in order)
+        facts = {
+            "method": self.record.get("method", "unknown"),
+            "phrases": f"{self.n_phrases:,}",
+            "tags": f"{len(self.tags):,}",
+            "rules": f"{len(self.rules):,}",
+            "words": f"{len(self.lexicon.words):,}",
+            "hidden states": states + (", ..." if self.n_symbols > len(order) else ""),
+        }
+        return table_html(type(self).__name__, facts)
+
     def tensor(self, rule: int) -> FloatArray:
         """C[a -> b c] of one rule, shape [m(a), m(b), m(c)]."""
         start, stop = self.tensor_start[rule], self.tensor_start[rule + 1]

@@ -63,7 +63,7 @@ def inspect_model(
     grammar = member_of(model, member, name)
     if grammar is None:
         return {"model": name} | _ensemble(cast("Ensemble", model))
-    view = _View(grammar, top)
+    view = GrammarView(grammar, top)
     facts = {"model": name} | ({"member": member} if member else {}) | view.overview()
     if label is None:
         return facts | {"symbols": view.symbols(), "unknown_words": view.unknown_words()}
@@ -98,7 +98,7 @@ def inspect_spectrum(
         method = record.get("method") or "unknown"
         msg = f"{_place(name)}no singular values in this model (method {method})"
         raise SapwoodError(msg, hint="train one with: sapwood train ... --method spectral")
-    view = _View(grammar)
+    view = GrammarView(grammar)
     rows = [
         row | {"singular_values": kept[row["symbol"]]}
         for row in (view.symbols() if label is None else map(view.symbol, view.find(label)))
@@ -184,7 +184,7 @@ def _ensemble(model: Ensemble) -> dict[str, Any]:
 # -- one grammar ----------------------------------------------------------------------------------
 
 
-class _View:
+class GrammarView:
     """Readable facts about a grammar, with lists of `top` rules, words or tags."""
 
     def __init__(self, member: Member, top: int = 10) -> None:
@@ -287,10 +287,17 @@ class _View:
             found["pivots"] = [pivot_of(name, is_phrase=is_phrase) for name in pivots]
         return found
 
+    def row(self, a: int, state: int | None) -> dict[str, Any]:
+        """One state of a symbol, or None for all of them: its rules or words, and contexts."""
+        return self._row(a, state, self._items(a))
+
+    def _items(self, a: int) -> dict[str, list[Item]]:
+        kind = "rule" if a < self.model.n_phrases else "word"
+        return {kind: list(self.vectors.below(a)), "context": self.vectors.contexts(a)}
+
     def _meaning(self, a: int) -> dict[str, Any]:
         """One row over all states, then one for each state, or for each dimension of a basis."""
-        kind = "rule" if a < self.model.n_phrases else "word"
-        items = {kind: list(self.vectors.below(a)), "context": self.vectors.contexts(a)}
+        items = self._items(a)
         n_states = int(self.model.n_states[a])
         if n_states > 1 and not self.model.is_probabilistic:
             # The states of a spectral model are known only up to a change of basis: no rows.

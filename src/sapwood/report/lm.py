@@ -56,3 +56,51 @@ def class_report(model: BigramModel, top: int, word: str | None = None) -> list[
             "after": [model.words[x] for x in after], "then": [model.words[x] for x in then],
         })  # fmt: skip
     return states
+
+
+def surprise_report(model: LanguageModel, words: Sequence[str], top: int = 3) -> dict[str, Any]:
+    """A sentence word by word: how surprising each is, and what would have been likelier.
+
+    Returns
+    -------
+    dict
+        `bits` in all, `perplexity` per word, and `words`: `word`, whether it is `known`, its
+        `bits`, its `rank` among all words from 1 on, the likeliest words instead, and, for models
+        with hidden states, the `states` behind it (state and probability, likeliest first).
+    """
+    rows = model.rows_of(words)
+    names = list(words) if model.is_stream else [*words, "</s>"]
+    bits = -model.log_probs(rows) / np.log(2.0)
+    latent = latent_member(model)
+    out = []
+    for place, name in enumerate(names):
+        logs = model.next_log_probs(words[:place])
+        best = np.argsort(-logs, kind="stable")[:top]
+        out.append({
+            "word": name,
+            "known": int(rows[place, 0]) != UNKNOWN,
+            "bits": float(bits[place]),
+            "rank": 1 + int((logs > logs[rows[place, 0]]).sum()),
+            "instead": [{"word": model.words[x], "p": float(np.exp(logs[x]))} for x in best],
+            "states": [] if latent is None else _states_behind(latent, int(rows[place, 0])),
+        })  # fmt: skip
+    total = float(bits.sum())
+    return {"bits": total, "perplexity": 2.0 ** (total / max(len(names), 1)), "words": out}
+
+
+def _states_behind(model: BigramModel, x: int) -> list[dict[str, Any]]:
+    order = np.argsort(-model.r[x], kind="stable")[:3]
+    return [{"state": int(h), "p": float(model.r[x, h])} for h in order if model.r[x, h] > 0.01]
+
+
+def describe_language(model: LanguageModel, name: str | None = None) -> dict[str, Any]:
+    """Sizes of a language model."""
+    latent = latent_member(model)
+    return {
+        "model": name,
+        "kind": type(model).__name__,
+        "words": len(model.words),
+        "order": model.order,
+        "stream": model.is_stream,
+        "states": None if latent is None else latent.n_states,
+    }

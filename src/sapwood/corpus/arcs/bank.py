@@ -194,6 +194,10 @@ class Arcs:
 
         return draw_svg(self)
 
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows; nothing of a sentence that nobody has parsed."""
+        return self.to_svg() if self.is_parsed else None
+
     def to_latex(self) -> str:
         """The tree as an environment of the LaTeX package tikz-dependency."""
         from sapwood.corpus.arcs.draw import draw_latex

@@ -16,8 +16,10 @@ from sapwood.corpus.draw import (
     FONT_SIZE,
     MARGIN,
     MAX_WORDS,
+    latex_text,
     pixels,
     printable,
+    runs_leftwards,
     text_columns,
 )
 from sapwood.errors import SapwoodError
@@ -33,6 +35,7 @@ _BOXES = {
     (False, True, True, False): "┐", (True, False, True, False): "┘",
     (True, True, True, False): "┤",
 }  # fmt: skip
+_LIGHT = {"relation": ("#1f4fa3", 12), "word": ("#1a1c20", FONT_SIZE), "tag": ("#1e7045", 12)}
 _LEVEL = 26  # pixels from one height of arcs to the next
 _GAP = 24  # pixels between neighbours
 _DARK = (
@@ -45,10 +48,6 @@ _DARK = (
     " .sapwood-arcs .word { fill: #eceef2 }"
     " }"
 )
-_LATEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    **{char: "\\" + char for char in "&%$#_{}"},
-}  # fmt: skip
 
 
 def draw_text(arcs: Arcs, *, colour: bool = False) -> str:
@@ -169,6 +168,8 @@ def _covers(span: tuple[int, int], word: int) -> bool:
 def draw_svg(arcs: Arcs) -> str:
     """Draw a tree as a self-contained SVG document, the same bytes for the same tree.
 
+    What belongs to a word says in `data-node` to which, from 1 on.
+
     Parameters
     ----------
     arcs
@@ -178,6 +179,8 @@ def draw_svg(arcs: Arcs) -> str:
     words, relations = [printable(w) for w in arcs.words], [printable(r) for r in arcs.relations]
     tags = ["" if tag == NOTHING else printable(tag) for tag in arcs.upos]
     centres, across = _centres(words, tags, relations)
+    if runs_leftwards(words):
+        centres = [across - x for x in centres]
     levels = arc_levels(arcs.heads)
     floor = MARGIN + _LEVEL * (1 + max(levels))  # where arcs meet words
     down = floor + 3 * FONT_SIZE + MARGIN
@@ -185,10 +188,10 @@ def draw_svg(arcs: Arcs) -> str:
     for place, head in enumerate(arcs.heads, 1):
         line, x, y = _arc(place, head, levels[place - 1], centres, floor)
         lines.append(line)
-        texts.append(_text(relations[place - 1], "relation", x, y - 4, "#1f4fa3", 12))
-    for x, word, tag in zip(centres, words, tags, strict=True):
-        texts.append(_text(word, "word", x, floor + FONT_SIZE + 4, "#1a1c20", FONT_SIZE))
-        texts.append(_text(tag, "tag", x, floor + 2 * FONT_SIZE + 8, "#1e7045", 12))
+        texts.append(_text(place, relations[place - 1], "relation", (x, y - 4)))
+    for place, (x, word, tag) in enumerate(zip(centres, words, tags, strict=True), 1):
+        texts.append(_text(place, word, "word", (x, floor + FONT_SIZE + 4)))
+        texts.append(_text(place, tag, "tag", (x, floor + 2 * FONT_SIZE + 8)))
     return "\n".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-arcs" role="img"'
@@ -197,7 +200,7 @@ def draw_svg(arcs: Arcs) -> str:
             f"<style>{_DARK}</style>",
             f'<rect class="paper" width="{across}" height="{down}" rx="8" fill="#ffffff"/>',
             '<g class="line" fill="none" stroke="#9aa1ad" stroke-width="1.5">',
-            *(f'<path d="{line}"/>' for line in lines),
+            *(f'<path data-node="{k}" d="{line}"/>' for k, line in enumerate(lines, 1)),
             "</g>",
             *(_tip(x, floor) for x in centres),
             f'<g font-family="{FONT}" text-anchor="middle">',
@@ -249,7 +252,8 @@ def _arc(word: int, head: int, level: int, centres: list[int], floor: int) -> tu
     end, top = centres[word - 1], floor - _LEVEL * (level + 1) + 10
     if head == 0:
         return f"M{end} {top}V{floor - 6}", end, top
-    start = centres[head - 1] + (6 if head < word else -6)  # beside the arc into the head
+    # beside the arc into the head
+    start = centres[head - 1] + (6 if centres[head - 1] < end else -6)
     bend = min(10, abs(end - start) // 2) * (1 if end > start else -1)
     path = f"M{start} {floor - 2}V{top + 8}Q{start} {top} {start + bend} {top}"
     return f"{path}H{end - bend}Q{end} {top} {end} {top + 8}V{floor - 6}", (start + end) // 2, top
@@ -259,11 +263,12 @@ def _tip(x: int, floor: int) -> str:
     return f'<path class="tip" fill="#9aa1ad" d="M{x - 3} {floor - 8}H{x + 3}L{x} {floor - 1}Z"/>'
 
 
-def _text(text: str, kind: str, x: int, y: int, fill: str, size: int) -> str:
+def _text(node: int, text: str, kind: str, place: tuple[int, int]) -> str:
     if not text:
         return ""
-    place = f'x="{x}" y="{y}" font-size="{size}" fill="{fill}"'
-    return f'<text class="{kind}" {place}>{escape(text)}</text>'
+    fill, size = _LIGHT[kind]
+    at = f'data-node="{node}" x="{place[0]}" y="{place[1]}" font-size="{size}" fill="{fill}"'
+    return f'<text class="{kind}" {at}>{escape(text)}</text>'
 
 
 # -- LaTeX ----------------------------------------------------------------------------------------
@@ -286,22 +291,18 @@ def draw_latex(arcs: Arcs) -> str:
     _check(arcs)
     rows = [arcs.words, *([arcs.upos] if set(arcs.upos) != {NOTHING} else [])]
     edges = [
-        f"\\depedge{{{head}}}{{{word}}}{{{_latex(relation)}}}"
+        f"\\depedge{{{head}}}{{{word}}}{{{latex_text(relation)}}}"
         if head
-        else f"\\deproot{{{word}}}{{{_latex(relation)}}}"
+        else f"\\deproot{{{word}}}{{{latex_text(relation)}}}"
         for word, (head, relation) in enumerate(zip(arcs.heads, arcs.relations, strict=True), 1)
     ]
     return "\n".join(
         [
             "\\begin{dependency}",
             "\\begin{deptext}",
-            *(" \\& ".join(map(_latex, row)) + " \\\\" for row in rows),
+            *(" \\& ".join(map(latex_text, row)) + " \\\\" for row in rows),
             "\\end{deptext}",
             *edges,
             "\\end{dependency}",
         ]
     )
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(char, char) for char in printable(text))

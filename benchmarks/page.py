@@ -1,0 +1,228 @@
+"""The page: how soon it is there, how fast a parse is drawn, and what it stands.
+
+python benchmarks/page.py                     start, drawing (needs Chromium), and a minute of load
+python benchmarks/page.py --seconds 5 --parts load
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import machine
+
+TWENTY = (
+    "see the men that remembered them while the king can visit that boy with her watch in Paris ."
+)
+SIXTY = (
+    "this dog that does not cook that cup of butter with this hat must not know he lends the king "
+    "a pear with butter and the fish with that sweet pancake near a castle with the pie or rice "
+    "and she hopes that the men see those cooks when they watch Mary with this smile and give a "
+    "bicycle to a sailor ."
+)
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
+LOAD = (
+    ("parse", {"sentence": TWENTY, "k": 5}, 6),
+    ("draw", {"sentence": TWENTY, "k": 10}, 6),
+    ("parse", {"sentence": SIXTY}, 2),
+    ("posteriors", {"sentence": TWENTY}, 2),
+    ("state", {"symbol": "NP", "state": 3}, 2),
+    ("states", {"label": "NN"}, 1),
+    ("word", {"word": "saw"}, 2),
+    ("score", {"sentences": [TWENTY] * 5}, 1),
+    ("sample", {"n": 5}, 1),
+    ("depend", {"sentence": TWENTY, "k": 3}, 2),
+    ("lm/surprise", {"sentence": TWENTY}, 1),
+    ("identify", {"family": "dep-i", "words": 3, "length": 3}, 1),
+)
+
+
+@contextmanager
+def server(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`sapwood serve`, as soon as it has printed its address."""
+    command = [sys.executable, "-m", "sapwood", "serve", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline().strip().rstrip("/")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def memory_mb(process: int) -> float:
+    """Memory that a process holds now."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+# -- in a browser ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """A tab of a real Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield chromium.new_page(viewport={"width": 1280, "height": 900})
+        chromium.close()
+
+
+def measure_start(tab: Any, repeats: int) -> list[list[object]]:
+    """Seconds from the command to an answer, and to a drawn tree in a browser that is open."""
+    import urllib.request
+
+    answers, trees = [], []
+    for _ in range(repeats + 1):
+        began = perf_counter()
+        with server() as (_, address):
+            urllib.request.urlopen(f"{address}/parse", timeout=30).read()
+            answers.append(perf_counter() - began)
+            tab.goto(f"{address}/parse")
+            tab.wait_for_selector("svg.sapwood-tree")
+            trees.append(perf_counter() - began)
+            tab.goto("about:blank")
+    return [  # the first run may have to load everything from disk
+        ["page answered", f"{statistics.median(answers[1:]):.2f} s"],
+        ["first tree drawn", f"{statistics.median(trees[1:]):.2f} s"],
+    ]
+
+
+PRESS = """async (key) => {
+  const input = document.querySelector('textarea'), place = document.querySelector('.figure');
+  const drawn = new Promise((done) => new MutationObserver((_, watch) => {
+    watch.disconnect();
+    requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())));
+  }).observe(place, { childList: true }));
+  const began = performance.now();
+  input.value = key ? input.value + key : input.value.slice(0, -1);
+  input.dispatchEvent(new Event('input'));
+  return await drawn - began;
+}"""
+FRAMES = """async () => {
+  const nodes = [...document.querySelectorAll('.node, .chart-cell')];
+  const times = [];
+  for (const node of nodes.slice(0, 120)) {
+    const began = performance.now();
+    node.dispatchEvent(new PointerEvent('pointerover', { bubbles: true }));
+    await new Promise(requestAnimationFrame);
+    times.push(performance.now() - began);
+  }
+  return times;
+}"""
+
+
+def measure_drawing(tab: Any, address: str, repeats: int) -> list[list[object]]:
+    """Milliseconds from a key press to the frame that shows the tree; and of pointing at things."""
+    from urllib.parse import quote
+
+    rows: list[list[object]] = []
+    for sentence in (TWENTY, SIXTY):
+        n_words = len(sentence.split())
+        tab.goto("about:blank")
+        tab.goto(f"{address}/parse#s={quote(sentence[:-1])}")
+        tab.wait_for_selector("svg.chart")
+        times = []
+        for key in (".", "") * repeats:
+            times.append(tab.evaluate(PRESS, key))
+            tab.wait_for_timeout(300)  # nobody types faster than that
+        rows.append([f"key press to tree, {n_words} words", f"{statistics.median(times):.0f} ms"])
+        frames = tab.evaluate(FRAMES)
+        rows.append([f"pointing, {n_words} words", f"{statistics.median(frames):.0f} ms"])
+        rows.append([f"pointing, {n_words} words, slowest", f"{max(frames):.0f} ms"])
+    return rows
+
+
+# -- load -----------------------------------------------------------------------------------------
+
+
+async def one_client(client: Any, address: str, end: float, seed: int, seen: list[Any]) -> None:
+    """Ask one question after the other; of a full queue, later."""
+    rng = random.Random(seed)
+    paths = [(path, body) for path, body, weight in LOAD for _ in range(weight)]
+    while perf_counter() < end:
+        path, body = rng.choice(paths)
+        began = perf_counter()
+        answer = await client.post(f"{address}/api/{path}", json=body)
+        seen.append((path, answer.status_code, perf_counter() - began))
+        if answer.status_code == 503:
+            await asyncio.sleep(min(float(answer.headers["Retry-After"]), 1.0) * rng.random())
+
+
+def measure_load(clients: int, seconds: float) -> list[list[object]]:
+    """Many clients at once, each asking as soon as it has an answer."""
+    import httpx
+
+    async def run(address: str, seconds: float, seen: list[Any]) -> None:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+            end = perf_counter() + seconds
+            tasks = (one_client(client, address, end, k, seen) for k in range(clients))
+            await asyncio.gather(*tasks)
+
+    with server() as (process, address):
+        asyncio.run(run(address, min(10.0, seconds), []))  # everything is learnt and compiled
+        before = memory_mb(process.pid)
+        seen: list[tuple[str, int, float]] = []
+        asyncio.run(run(address, seconds / 2, seen))
+        middle = memory_mb(process.pid)
+        asyncio.run(run(address, seconds / 2, seen))
+        after = memory_mb(process.pid)
+    statuses = Counter(status for _, status, _ in seen)
+    wrong = {status: n for status, n in statuses.items() if status not in {200, 503}}
+    times = sorted(took for _, status, took in seen if status == 200)
+    if wrong or not times:
+        sys.exit(f"answers other than 200 and 503: {wrong}")
+    return [
+        [f"{clients} clients, {seconds:g} s: answers", f"{len(times):,}"],
+        ["told to come back (503)", f"{statuses[503]:,}"],
+        ["other errors", f"{sum(wrong.values())}"],
+        ["p50", f"{1000 * times[len(times) // 2]:.0f} ms"],
+        ["p99", f"{1000 * times[int(0.99 * len(times))]:.0f} ms"],
+        ["memory before, in the middle, after", f"{before:.0f}, {middle:.0f}, {after:.0f} MB"],
+    ]
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--parts", nargs="+", default=["start", "drawing", "load"])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    options = parser.parse_args()
+    rows: list[list[object]] = []
+    if {"start", "drawing"} & set(options.parts):
+        if shutil.which("chromium") is None:
+            print("no Chromium here: start and drawing are left out", file=sys.stderr)
+        else:
+            with browser() as tab:
+                if "start" in options.parts:
+                    rows += measure_start(tab, options.repeats)
+                if "drawing" in options.parts:
+                    with server() as (_, address):
+                        rows += measure_drawing(tab, address, options.repeats)
+    if "load" in options.parts:
+        rows += measure_load(options.clients, options.seconds)
+    machine.print_table(["what", "measured"], rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""`sapwood serve`: the web page and its JSON API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import typer
+
+from sapwood.cli.console import echo, warn
+from sapwood.cli.inputs import Reading, load_any
+from sapwood.errors import SapwoodError
+
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+    from sapwood.web.server import Place
+
+MOST_TREES = 5000  # that examples are looked for in
+
+EPILOG = """\b
+Examples:
+  sapwood serve --open
+  sapwood serve model.sapwood other.sapwood --trees train.mrg --port 8000
+  curl -H 'Content-Type: application/json' -d '{"sentence": "The dog sleeps."}' \\
+       http://127.0.0.1:8000/api/parse
+"""
+
+
+def serve(  # noqa: PLR0913 - every option of the command is an argument
+    models: list[str] = typer.Argument(
+        None,
+        metavar="[MODEL...]",
+        help="Models of trees, dependencies or text; without any, the bundled ones.",
+        show_default=False,
+    ),
+    *,
+    port: int = typer.Option(
+        0, min=0, max=65535, metavar="N", help="Where to listen.", show_default="a free one"
+    ),
+    host: str | None = typer.Option(
+        None,
+        metavar="ADDRESS",
+        help="Listen for other machines too, such as 0.0.0.0. Whoever has the address with its "
+        "token can use the server. Not needed for a browser on this machine.",
+        show_default="this machine only",
+    ),
+    open_browser: bool = typer.Option(False, "--open", help="Open the page in a browser."),
+    trees: list[str] = typer.Option(
+        None,
+        "--trees",
+        metavar="TREEBANK",
+        help="What the models were trained on: States shows examples of it. Again for more files.",
+        show_default=False,
+    ),
+    max_body: float = typer.Option(8.0, min=0.01, metavar="MB", help="Of a request, uploads too."),
+    max_words: int = typer.Option(150, min=1, metavar="N", help="Of a sentence."),
+    max_sentences: int = typer.Option(500, min=1, metavar="N", help="Of a request."),
+    max_k: int = typer.Option(50, min=1, metavar="K", help="Trees of a k-best list."),
+    max_seconds: float = typer.Option(
+        20.0, min=0.1, metavar="S", help="That a request may take, waiting included."
+    ),
+    max_training: float = typer.Option(
+        3600.0, min=1.0, metavar="S", help="Seconds that a training may take."
+    ),
+    workers: int = typer.Option(2, min=1, metavar="N", help="Requests worked on at once."),
+    queue: int = typer.Option(
+        32, min=0, metavar="N", help="Requests that may wait; more are told to come back."
+    ),
+) -> None:
+    """Open a page that shows what was learnt, and answer the same questions as JSON.
+
+    The address is printed on stdout. Parse, look into states, compare, train, identify, language
+    models: each view has an address that can be shared. Other programs ask /api/...; /docs in the
+    same place says what. Nothing is fetched from elsewhere. Ctrl-C stops it, and all it started.
+    """
+    try:
+        from sapwood.web.limits import MEGABYTE, Limits
+        from sapwood.web.server import Place
+        from sapwood.web.server import serve as run
+    except ImportError as error:  # pragma: no cover - the extra is installed where tests run
+        raise _missing(error) from error
+    limits = Limits(
+        body=int(max_body * MEGABYTE), words=max_words, sentences=max_sentences, k=max_k,
+        seconds=max_seconds, workers=workers, queue=queue, training=max_training,
+    )  # fmt: skip
+    _check_installed()
+    shown = partial(_tell, open_browser=open_browser)
+    sources = partial(_read_trees, list(trees)) if trees else None
+    if trees and not models:
+        msg = "it goes with a MODEL: the bundled ones have trees of their own"
+        raise typer.BadParameter(msg, param_hint="--trees")
+    run(models or [], load_any, sources, Place(host, port), limits, shown)
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    for package in ("fastapi", "uvicorn"):
+        if find_spec(package) is None:
+            raise _missing(package)
+
+
+def _missing(what: object) -> SapwoodError:
+    msg = f"the page needs packages that are not installed ({what})"
+    return SapwoodError(msg, hint="pip install 'sapwood[web]'")
+
+
+def _tell(address: str, place: Place, *, open_browser: bool) -> None:
+    if place.is_open:
+        message = f"other machines can reach this server on {place.host}, without encryption"
+        warn(
+            [(message, "whoever has the address can use it; leave --host out where nobody should")]
+        )
+    print(address, flush=True)
+    echo("Ctrl-C stops the server")
+    if open_browser:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def _read_trees(sources: list[str]) -> Sequence[Tree]:
+    """The first of the trees that states are shown in."""
+    reading = Reading(skip_bad=True)
+    found: list[Tree] = []
+    for source in sources:
+        found += reading.clean_trees(source)[: MOST_TREES - len(found)]
+    return found

@@ -1,0 +1,323 @@
+"""What the hidden states of a grammar stand for: cards, neighbours, words, examples in trees."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sapwood.report.inspect import GrammarView
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from sapwood.corpus.tree import Tree
+    from sapwood.inference.state_vectors import StateVectors
+    from sapwood.models.ensemble import Member
+
+N_EXAMPLES = 6
+N_NEAR = 5
+N_HEADS = 8  # words that are listed
+AT_ONCE = 50  # trees between two looks at the clock
+
+
+class StateAtlas:
+    """The states of one grammar; what takes long is worked out when it is first asked for.
+
+    Parameters
+    ----------
+    member
+        A grammar. One without hidden states has an atlas with nothing to tell apart.
+    top
+        Rules, words or contexts of each list.
+
+    Examples
+    --------
+    >>> from sapwood.models.from_text import bundled_grammar
+    >>> atlas = StateAtlas(bundled_grammar())
+    >>> card = atlas.cards("NN")[0]
+    >>> card["symbol"], len(card["rows"]), round(sum(row["share"] for row in card["rows"][1:]), 6)
+    ('NN', 11, 1.0)
+    """
+
+    def __init__(self, member: Member, top: int = 8) -> None:
+        self.view = GrammarView(member, top)
+        self.model = self.view.model
+
+    @property
+    def vectors(self) -> StateVectors:
+        """Rules, words and contexts as vectors over states."""
+        return self.view.vectors
+
+    def labels(self) -> list[dict[str, Any]]:
+        """All symbols with the number of their states, commonest first."""
+        return self.view.symbols()
+
+    def cards(self, label: str) -> list[dict[str, Any]]:
+        """What each state of a label means.
+
+        Returns
+        -------
+        list
+            For each symbol of the label: `symbol`, `kind`, `states`, `share`, `singular_values`
+            where they were kept, and `rows` (over all states first) or `dimensions`, as
+            `inspect_model` gives them; rows of single states have their `share` of the symbol.
+        """
+        kept = self.view.record.get("spectrum") or {}
+        found = []
+        for symbol in self.view.of_label(label):
+            card = symbol | {"singular_values": kept.get(symbol["symbol"])}
+            shares = self.state_shares(self.view.names.index(symbol["symbol"]))
+            for row in card["rows"]:
+                row["share"] = 1.0 if row["state"] is None else float(shares[row["state"]])
+            found.append(card)
+        return found
+
+    def card(self, symbol: str, state: int | None) -> dict[str, Any]:
+        """What one state means: its share, and its likeliest rules or words, and contexts."""
+        a = self.view.find(symbol)[0]
+        key = (a, state)
+        if key not in self._cards:
+            is_state = state is not None and self.model.is_probabilistic
+            if is_state and not 0 <= int(state or 0) < int(self.model.n_states[a]):
+                from sapwood.errors import SapwoodError
+
+                msg = f"{symbol} has {self.model.n_states[a]} states, so there is no state {state}"
+                raise SapwoodError(msg, hint="states count from 0")
+            row = self.view.row(a, state if is_state else None)
+            share = float(self.state_shares(a)[state]) if is_state else 1.0
+            self._cards[key] = {"symbol": self.view.names[a], "share": share} | row
+        return self._cards[key]
+
+    @cached_property
+    def _cards(self) -> dict[tuple[int, int | None], dict[str, Any]]:
+        return {}
+
+    def state_shares(self, a: int) -> npt.NDArray[np.float64]:
+        """Share of each state among the nodes of a symbol; all 0 where there are none."""
+        import numpy as np
+
+        if self.model.n_states[a] == 1 or not self.model.is_probabilistic:
+            return np.ones(1) if self.model.n_states[a] == 1 else np.zeros(self.model.n_states[a])
+        visits = self.vectors.out[a] * self.vectors.one[a]
+        return np.asarray(visits / (visits.sum() or 1.0))
+
+    # -- neighbours -------------------------------------------------------------------------------
+
+    @cached_property
+    def _profiles(self) -> tuple[list[tuple[int, int]], npt.NDArray[np.float64]]:
+        """Symbol and state of each row, and how much any two rows have in common."""
+        import numpy as np
+        from scipy.sparse import csr_array
+
+        names = self.view.names
+        rows = [(a, h) for a in range(self.model.n_symbols) for h in range(self.model.n_states[a])]
+        parts = []
+        for kind in ("below", "contexts"):
+            number: dict[str, int] = {}
+            row, column, value = [], [], []
+            first = 0
+            for a in range(self.model.n_symbols):
+                for item in getattr(self.vectors, kind)(a):
+                    # a place is the same place whoever stands in it
+                    name = (
+                        item.name.replace(f"[{names[a]}]", "[ ]") if kind != "below" else item.name
+                    )
+                    place = number.setdefault(name, len(number))
+                    for h in np.flatnonzero(item.vector > 0).tolist():
+                        row.append(first + h)
+                        column.append(place)
+                        value.append(float(item.vector[h]))
+                first += int(self.model.n_states[a])
+            shares = csr_array((value, (row, column)), shape=(len(rows), max(len(number), 1)))
+            total = np.asarray(shares.sum(axis=1)).ravel()
+            shares = csr_array(shares.multiply(1.0 / np.where(total > 0, total, 1.0)[:, None]))
+            root = shares.sqrt()  # the overlap of p and q: sum of sqrt(p q)
+            parts.append((root @ root.T).toarray())
+        return rows, (parts[0] + parts[1]) / 2.0
+
+    def nearest(self, symbol: str, state: int) -> list[dict[str, Any]]:
+        """The states of other labels that are most like one: in what they become, and where.
+
+        Returns
+        -------
+        list
+            `symbol`, `state` and `overlap`: 1 for the same rules, words and contexts, 0 for none
+            in common. Empty for a spectral model, whose states have no meaning alone.
+        """
+        import numpy as np
+
+        if not self.model.is_probabilistic:
+            return []
+        a = self.view.find(symbol)[0]
+        rows, overlap = self._profiles
+        mine = overlap[rows.index((a, state))]
+        order = np.argsort(-mine, kind="stable").tolist()
+        others = (k for k in order if rows[k][0] != a and mine[k] > 0)
+        return [
+            {"symbol": self.view.names[rows[k][0]], "state": rows[k][1], "overlap": float(mine[k])}
+            for k, _ in zip(others, range(N_NEAR), strict=False)
+        ]
+
+    # -- words ------------------------------------------------------------------------------------
+
+    def find_word(self, word: str) -> dict[str, Any]:
+        """The tags and states that a word may be in, by probability.
+
+        Returns
+        -------
+        dict
+            `word`, `known`, the `class` that stands for an unknown word, and `states`: `symbol`,
+            `state` (None where a tag has none) and `probability` of both given the word.
+        """
+        model, lexicon = self.model, self.model.lexicon
+        row = lexicon.vocabulary.row(word, is_first=False)
+        n_words = len(lexicon.words)
+        entries = lexicon.entries(row)
+        found: list[tuple[float, int, int | None]] = []
+        for entry in range(entries.start, entries.stop):
+            a = model.n_phrases + int(lexicon.entry_tag[entry])
+            visits = float(self.vectors.visits[a])
+            if model.n_states[a] == 1 or not model.is_probabilistic:
+                found.append((float(model.coarse.lexical[entry]) * visits, a, None))
+                continue
+            weights = lexicon.weights[lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]]
+            joint = weights * self.vectors.out[a]
+            found += [(float(p), a, h) for h, p in enumerate(joint) if p > 0]
+        total = sum(p for p, _, _ in found) or 1.0
+        best = sorted(found, key=lambda each: (-each[0], each[1], each[2] or 0))
+        return {
+            "word": word,
+            "known": row < n_words,
+            "class": None if row < n_words else lexicon.vocabulary.classes[row - n_words],
+            "states": [
+                {"symbol": self.view.names[a], "state": h, "probability": p / total}
+                for p, a, h in best[:20]
+            ],
+        }
+
+    # -- examples ---------------------------------------------------------------------------------
+
+    def examples(
+        self,
+        label: str,
+        trees: Sequence[Tree],
+        *,
+        most: int = 400,
+        check: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
+        """Constituents of trees by state: the surest examples, and what heads them.
+
+        Parameters
+        ----------
+        trees
+            Clean ones, such as those that the grammar was learnt from.
+        most
+            Trees with the label that are looked at.
+        check
+            Called between trees; raises an error to give up.
+
+        Returns
+        -------
+        dict
+            `trees` that were looked at, `nodes` found, and `symbols`: for each symbol of the label
+            rows of `state`, `count` (expected), `head_words` and `examples` (`words`, `start`,
+            `end`, `share`).
+        """
+        wanted = {self.view.names[a]: a for a in self.view.find(label)}
+        numbers = set(wanted.values())
+        labels = {part for a in numbers for part in self.model.symbols[a].chain}
+        chosen = [tree for tree in trees if any(n.label in labels for n in tree.nodes())][:most]
+        counts = {a: _Found(int(self.model.n_states[a])) for a in numbers}
+        n_nodes = 0
+        for first in range(0, len(chosen), AT_ONCE):
+            check()
+            part = chosen[first : first + AT_ONCE]
+            for tree, found in zip(part, self.vectors.in_trees(part), strict=True):
+                words = tree.words()
+                heads = _head_words(tree, self.model.transform.heads)
+                for span, (a, shares) in found.items():
+                    if a in numbers:
+                        n_nodes += 1
+                        counts[a].add(words, span, heads.get(span, ""), shares.tolist())
+        return {
+            "trees": len(chosen),
+            "nodes": n_nodes,
+            "symbols": [
+                {"symbol": name, "rows": counts[a].rows(self.model.is_probabilistic)}
+                for name, a in wanted.items()
+            ],
+        }
+
+
+class _Found:
+    """Examples of the states of one symbol."""
+
+    def __init__(self, n_states: int) -> None:
+        self.heads: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(n_states)]
+        self.total = [0.0] * n_states
+        self.best: list[dict[str, tuple[float, list[str], tuple[int, int]]]] = [
+            {} for _ in range(n_states)
+        ]
+
+    def add(self, words: list[str], span: tuple[int, int], head: str, shares: list[float]) -> None:
+        text = " ".join(words[span[0] : span[1]])
+        for state, share in enumerate(shares):
+            if share < 0.05:
+                continue
+            self.total[state] += share
+            self.heads[state][head] += share
+            kept = self.best[state]
+            # one of each wording, and not many more than are shown
+            if text not in kept and (len(kept) < 40 or share > 0.99):
+                kept[text] = (share, words, span)
+
+    def rows(self, is_probabilistic: bool) -> list[dict[str, Any]]:
+        if not is_probabilistic and len(self.total) > 1:
+            return []
+        return [
+            {
+                "state": state,
+                "count": round(self.total[state], 1),
+                "head_words": [word for word in _commonest(self.heads[state]) if word],
+                "examples": [
+                    {"words": words, "start": span[0], "end": span[1], "share": round(share, 4)}
+                    for share, words, span in _varied(self.best[state].values())
+                ],
+            }
+            for state in range(len(self.total))
+        ]
+
+
+def _commonest(counts: dict[str, float]) -> list[str]:
+    return sorted(counts, key=lambda word: (-counts[word], word))[:N_HEADS]
+
+
+def _varied(
+    found: Iterable[tuple[float, list[str], tuple[int, int]]],
+) -> list[tuple[float, list[str], tuple[int, int]]]:
+    """The surest ones, short sentences first where they are equally sure."""
+    return sorted(found, key=lambda each: (-round(each[0], 2), len(each[1])))[:N_EXAMPLES]
+
+
+def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:
+    """The head word of each constituent."""
+    from sapwood.corpus.transform import head_rule
+
+    rule = head_rule("penn" if heads == "auto" else heads)
+    found: dict[tuple[int, int], str] = {}
+    done: list[str] = []
+    for node, (_, start, end) in zip(
+        reversed(list(tree.nodes())), reversed(tree.spans()), strict=True
+    ):
+        if node.is_preterminal:
+            done.append(node.word)
+        else:
+            n_kids = len(node.children)
+            kids = done[: -n_kids - 1 : -1]
+            del done[-n_kids:]
+            done.append(kids[rule(node.label, [kid.label for kid in node])])
+        found[start, end] = done[-1]
+    return found

@@ -1,0 +1,666 @@
+"""The routes: each takes a question, asks a report in the pool, and gives it as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache, partial
+from importlib import resources
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, Response
+from starlette.exceptions import HTTPException
+
+from sapwood import __version__
+from sapwood.corpus.sentences import TREES as BRACKETED
+from sapwood.corpus.sentences import kind_of, split_words
+from sapwood.errors import SapwoodError
+from sapwood.report import inspect_model, inspect_spectrum, to_json
+from sapwood.web import questions as ask
+from sapwood.web.guard import BYTES, GONE
+from sapwood.web.limits import Limits, Refusal, explain
+from sapwood.web.pool import Check, Pool
+from sapwood.web.shelf import ARCS, TEXT, TREES, Served, Shelf
+from sapwood.web.training import Trainings
+
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+
+VIEWS = ("parse", "states", "compare", "train", "identify", "text")
+TYPES = {
+    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}  # fmt: skip
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ask.ErrorAnswer, "description": "The body is no JSON."},
+    404: {"model": ask.ErrorAnswer, "description": "There is no model of that name."},
+    408: {"model": ask.ErrorAnswer, "description": "It took too long."},
+    413: {"model": ask.ErrorAnswer, "description": "The body is too large."},
+    422: {"model": ask.ErrorAnswer, "description": "What was asked cannot be answered."},
+    503: {"model": ask.ErrorAnswer, "description": "Too much to do; Retry-After says when."},
+}
+
+
+class Report(Response):
+    """A report as JSON; infinities are null."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of a report."""
+        return to_json(content).encode()
+
+
+class House:
+    """All that a running server has."""
+
+    def __init__(self, shelf: Shelf, limits: Limits) -> None:
+        self.shelf, self.limits = shelf, limits
+        self.pool = Pool(limits)
+        self.trainings = Trainings(shelf, limits)
+
+    def stop(self) -> None:
+        """End everything that was started."""
+        self.trainings.stop()
+        self.pool.stop()
+        # here and not where it was made: a signal may end the process right behind this
+        shutil.rmtree(self.shelf.folder, ignore_errors=True)
+
+    async def answer(self, request: Request, work: Callable[[Check], Any]) -> Report:
+        """Work something out in the pool."""
+        gone: asyncio.Event | None = request.scope.get(GONE)
+        return Report(await self.pool.run(work, gone))
+
+
+def make_app(house: House) -> FastAPI:
+    """The application, without its guard."""
+
+    @asynccontextmanager
+    async def live(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        house.stop()
+
+    app = FastAPI(
+        title="Sapwood",
+        version=__version__,
+        description="What `sapwood serve` shows, as JSON. Errors are objects with `error` and "
+        "`hint`. Numbers that are infinite are null.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=live,
+    )
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(SapwoodError, _failed)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(MemoryError, _no_memory)
+    for add in (
+        _sentences,
+        _given_trees,
+        _states,
+        _compare,
+        _identify,
+        _others,
+        _trainings,
+        _pages,
+    ):
+        add(app, house)
+    return app
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return Report(error.body(), error.status, error.headers)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, SapwoodError)
+    return Report(explain(error), 422)
+
+
+async def _no_memory(_: Request, error: Exception) -> Response:
+    return Report({"error": "that needs more memory than there is", "hint": "ask for less"}, 422)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body")[:80]
+    message = str(first["msg"])[:300].removeprefix("Value error, ")
+    return Report({"error": f"{place}: {message}" if place else message, "hint": "see /docs"}, 422)
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Report({"error": str(error.detail), "hint": "see /docs"}, error.status_code)
+
+
+# -- sentences and trees --------------------------------------------------------------------------
+
+
+def _words(house: House, served: Served, asked: ask.OfSentence) -> list[str]:
+    """The words of a question about a sentence."""
+    if asked.words is not None:
+        words = asked.words
+    else:
+        text = (asked.sentence or "").strip()
+        # what is longer in letters is longer in words too, and need not be tokenised to be refused
+        house.limits.check_words(text.split()[: house.limits.words + 1])
+        is_grammar = served.kind == TREES
+        words = served.parser()._tokenizer(text) if is_grammar else split_words(text)
+    house.limits.check_words(words)
+    return list(words)
+
+
+def _one_tree(house: House, text: str) -> Tree:
+    from sapwood.corpus.tree import Tree
+
+    tree = Tree.parse(text)
+    house.limits.check_words(tree.words())
+    return tree
+
+
+def _sentences(app: FastAPI, house: House) -> None:
+    limits, shelf = house.limits, house.shelf
+
+    @app.post("/api/parse", response_model=ask.ParseAnswer, responses=ERRORS, tags=["trees"])
+    async def parse(request: Request, asked: ask.ParseQuestion) -> Response:
+        """The best tree of a sentence, its constituents with posteriors, and the k best trees."""
+        from sapwood.report.parses import parse_answer
+
+        limits.check_k(asked.k)
+        served = shelf.get(asked.model, TREES)
+
+        def work(_: Check) -> Any:
+            words = _words(house, served, asked)
+            return parse_answer(served.parser(asked.decoder).parse(words), asked.k)
+
+        return await house.answer(request, work)
+
+    @app.post("/api/k-best", responses=ERRORS, tags=["trees"])
+    async def k_best(request: Request, asked: ask.ParseQuestion) -> Response:
+        """The k best trees of a sentence with their scores."""
+        limits.check_k(asked.k)
+        served = shelf.get(asked.model, TREES)
+
+        def work(_: Check) -> Any:
+            from sapwood.report.trees import parse_report
+
+            found = served.parser(asked.decoder).parse(_words(house, served, asked))
+            return {"k_best": parse_report(found, asked.k)["k_best"]}
+
+        return await house.answer(request, work)
+
+    @app.post("/api/posteriors", responses=ERRORS, tags=["trees"])
+    async def posteriors(request: Request, asked: ask.OfSentence) -> Response:
+        """The posteriors of all constituents and tags of a sentence that survived pruning."""
+        from sapwood.report.parses import posterior_report
+
+        served = shelf.get(asked.model, TREES)
+        return await house.answer(
+            request,
+            lambda _: posterior_report(served.parser().parse(_words(house, served, asked))),
+        )
+
+    @app.post("/api/draw", responses=ERRORS, tags=["trees"])
+    async def draw(request: Request, asked: ask.ParseQuestion) -> Response:
+        """All that the page shows of a sentence, or of a tree in brackets, as it is."""
+        limits.check_k(asked.k)
+        served = shelf.get(asked.model, TREES)
+
+        def work(_: Check) -> Any:
+            from sapwood.report.parses import draw_parse, draw_tree
+
+            vectors = served.atlas().vectors
+            parser = served.parser(asked.decoder)
+            if asked.sentence is not None and kind_of([asked.sentence]) == BRACKETED:
+                tree = _one_tree(house, asked.sentence)
+                return draw_tree(served.model, tree, parser.parse(tree.words()), vectors)
+            return draw_parse(parser.parse(_words(house, served, asked)), asked.k, vectors)
+
+        return await house.answer(request, work)
+
+
+def _given_trees(app: FastAPI, house: House) -> None:
+    limits, shelf = house.limits, house.shelf
+
+    @app.post("/api/tree", responses=ERRORS, tags=["trees"])
+    async def tree(request: Request, asked: ask.TreeQuestion) -> Response:
+        """A tree in brackets: drawn as it is, scored, with the posteriors of its parts."""
+        served = shelf.get(asked.model, TREES)
+
+        def work(_: Check) -> Any:
+            from sapwood.report.parses import draw_tree
+
+            given = _one_tree(house, asked.tree)
+            found = served.parser(asked.decoder).parse(given.words())
+            return draw_tree(served.model, given, found, served.atlas().vectors)
+
+        return await house.answer(request, work)
+
+    @app.post("/api/members", responses=ERRORS, tags=["trees"])
+    async def members(request: Request, asked: ask.TreeQuestion) -> Response:
+        """Where the members of an ensemble disagree about a tree."""
+        served = shelf.get(asked.model, TREES)
+
+        def work(check: Check) -> Any:
+            from sapwood.models.ensemble import Ensemble
+            from sapwood.report.parses import member_report
+
+            if not isinstance(served.model, Ensemble):
+                return {"members": [], "nodes": []}
+            given = _one_tree(house, asked.tree)
+            parser_of = partial(_member_parser, served)
+            return member_report(served.model, parser_of, given, check)
+
+        return await house.answer(request, work)
+
+    @app.post("/api/score", responses=ERRORS, tags=["trees"])
+    async def score(request: Request, asked: ask.ScoreQuestion) -> Response:
+        """Log-probabilities of trees or of sentences."""
+        served = shelf.get(asked.model, TREES)
+        return await house.answer(request, lambda check: _score(house, served, asked, check))
+
+    @app.post("/api/sample", responses=ERRORS, tags=["trees"])
+    async def sample(request: Request, asked: ask.SampleQuestion) -> Response:
+        """Trees drawn from a grammar of probabilities."""
+        limits.check_sentences(asked.n)
+        served = shelf.get(asked.model, TREES)
+
+        def work(_: Check) -> Any:
+            from sapwood.models.latent_grammar import FeatureGrammar
+
+            if isinstance(served.model, FeatureGrammar):
+                msg = f"{served.name} knows trees only given their sentences"
+                raise SapwoodError(msg, hint="ask a model of method pcfg, em, pivot or cluster")
+            return {"trees": [str(one) for one in served.model.sample(asked.n, seed=asked.seed)]}
+
+        return await house.answer(request, work)
+
+
+def _member_parser(served: Served, member: int) -> Any:
+    return served.parser(member=member)
+
+
+def _score(house: House, served: Served, asked: ask.ScoreQuestion, check: Check) -> Any:
+    from sapwood.models.ensemble import has_probabilities
+    from sapwood.report.trees import ScoreReport, score_sentences, score_trees
+
+    report = ScoreReport(
+        "trees" if asked.trees is not None else "sentences", has_probabilities(served.model)
+    )
+    if asked.trees is not None:
+        items = score_trees(served.model, _gold(house, asked.trees))
+    else:
+        texts = asked.sentences or []
+        house.limits.check_sentences(len(texts))
+        sentences = [
+            _words(house, served, ask.of_text(text)) if text.strip() else [] for text in texts
+        ]
+        items = score_sentences(served.model, sentences)
+    for weight, n_words in items:
+        check()
+        report.add(weight, n_words)
+    return report.as_dict()
+
+
+def _gold(house: House, text: str) -> list[Tree]:
+    """The trees of a request, clean."""
+    import io
+
+    from sapwood.corpus.formats import read_lines
+    from sapwood.corpus.tree import clean_all
+
+    trees = list(clean_all(read_lines(io.StringIO(text), "trees")))
+    if not trees:
+        raise Refusal(422, "no tree found", "trees are written in brackets: (S (NP ...) (VP ...))")
+    house.limits.check_sentences(len(trees))
+    for tree in trees:
+        house.limits.check_words(tree.words())
+    return trees
+
+
+# -- states ---------------------------------------------------------------------------------------
+
+
+def _states(app: FastAPI, house: House) -> None:
+    shelf = house.shelf
+
+    @app.post("/api/inspect", responses=ERRORS, tags=["states"])
+    async def inspect(request: Request, asked: ask.InspectQuestion) -> Response:
+        """What is in a grammar: sizes, symbols, members, the meaning of a label's states."""
+        served = shelf.get(asked.model, TREES)
+        return await house.answer(
+            request,
+            lambda _: inspect_model(
+                served.model, served.name, label=asked.label, member=asked.member, top=asked.top
+            ),
+        )
+
+    @app.post("/api/spectrum", responses=ERRORS, tags=["states"])
+    async def spectrum(request: Request, asked: ask.InspectQuestion) -> Response:
+        """The singular values behind a spectral grammar."""
+        served = shelf.get(asked.model, TREES)
+        return await house.answer(
+            request,
+            lambda _: inspect_spectrum(
+                served.model, served.name, label=asked.label, member=asked.member
+            ),
+        )
+
+    @app.post("/api/labels", responses=ERRORS, tags=["states"])
+    async def labels(request: Request, asked: ask.InspectQuestion) -> Response:
+        """The symbols of a grammar, commonest first, and the members that can be looked into."""
+        from sapwood.report.inspect import telling_member
+
+        served = shelf.get(asked.model, TREES)
+
+        def work(_: Check) -> Any:
+            whole = inspect_model(served.model, served.name)
+            atlas = served.atlas(asked.member)
+            return {
+                "member": asked.member or telling_member(served.model),
+                "members": whole.get("members", []),
+                "method": atlas.view.record.get("method"),
+                "probabilistic": atlas.model.is_probabilistic,
+                "labels": atlas.labels(),
+                "has_trees": served.has_trees,
+            }
+
+        return await house.answer(request, work)
+
+    @app.post("/api/states", responses=ERRORS, tags=["states"])
+    async def states(request: Request, asked: ask.StatesQuestion) -> Response:
+        """The states of a label side by side: shares, rules or words, contexts, singular values."""
+        served = shelf.get(asked.model, TREES)
+        return await house.answer(
+            request, lambda _: {"symbols": served.atlas(asked.member).cards(asked.label)}
+        )
+
+    @app.post("/api/state", responses=ERRORS, tags=["states"])
+    async def state(request: Request, asked: ask.StateQuestion) -> Response:
+        """One state in short, and the states of other labels that are most like it."""
+        served = shelf.get(asked.model, TREES)
+
+        def work(_: Check) -> Any:
+            atlas = served.atlas(asked.member)
+            card = atlas.card(asked.symbol, asked.state)
+            near = [] if asked.state is None else atlas.nearest(asked.symbol, asked.state)
+            return card | {"nearest": near}
+
+        return await house.answer(request, work)
+
+    @app.post("/api/examples", responses=ERRORS, tags=["states"])
+    async def examples(request: Request, asked: ask.StatesQuestion) -> Response:
+        """Examples of a label's states in the training trees."""
+        served = shelf.get(asked.model, TREES)
+        return await house.answer(
+            request,
+            lambda check: served.atlas(asked.member).examples(
+                asked.label, served.trees, check=check
+            ),
+        )
+
+    @app.post("/api/word", responses=ERRORS, tags=["states"])
+    async def word(request: Request, asked: ask.WordQuestion) -> Response:
+        """Which tags and states a word is in."""
+        served = shelf.get(asked.model, TREES)
+        return await house.answer(
+            request, lambda _: served.atlas(asked.member).find_word(asked.word)
+        )
+
+
+# -- two models -----------------------------------------------------------------------------------
+
+
+def _compare(app: FastAPI, house: House) -> None:
+    @app.post("/api/compare", responses=ERRORS, tags=["compare"])
+    async def compare(request: Request, asked: ask.CompareQuestion) -> Response:
+        """Two grammars on one sentence, or on the sentences of gold trees."""
+        both = [house.shelf.get(name, TREES) for name in asked.models]
+
+        def work(check: Check) -> Any:
+            from sapwood.report.parses import compare_on_gold, compare_parses
+
+            if asked.gold is not None:
+                gold = _gold(house, asked.gold)
+                return compare_on_gold(asked.models, [one.parser() for one in both], gold, check)
+            words = _words(house, both[0], ask.of_text(asked.sentence or ""))
+            return compare_parses(asked.models, [one.parser().parse(words) for one in both])
+
+        return await house.answer(request, work)
+
+    @app.post("/api/difference", responses=ERRORS, tags=["compare"])
+    async def difference(request: Request, asked: ask.DifferenceQuestion) -> Response:
+        """Two trees over the same words, with what only one of them has marked."""
+
+        def work(_: Check) -> Any:
+            from sapwood.report.parses import compare_trees
+
+            trees = [_one_tree(house, text) for text in asked.trees]
+            if trees[0].words() != trees[1].words():
+                raise Refusal(422, "the two trees have different words")
+            return compare_trees(trees)
+
+        return await house.answer(request, work)
+
+
+# -- identify, dependencies, text -----------------------------------------------------------------
+
+
+def _identify(app: FastAPI, house: House) -> None:
+    @app.post("/api/identify", responses=ERRORS, tags=["identify"])
+    async def identify(request: Request, asked: ask.IdentifyQuestion) -> Response:
+        """Whether a family can be learnt from moments, and if not, what cannot."""
+        from sapwood.report import identify_family
+
+        return await house.answer(
+            request,
+            lambda _: identify_family(
+                asked.family, words=asked.words, states=asked.states, length=asked.length,
+                moments=asked.moments,
+            ).to_dict(),
+        )  # fmt: skip
+
+    @app.post("/api/identify/table", responses=ERRORS, tags=["identify"])
+    async def table(request: Request, asked: ask.TableQuestion) -> Response:
+        """All families and moments at one size."""
+        from sapwood.report.identify import identify_size
+
+        return await house.answer(
+            request,
+            lambda check: {
+                "rows": identify_size(asked.words, asked.states, asked.length, check=check)
+            },
+        )
+
+
+def _others(app: FastAPI, house: House) -> None:
+    limits, shelf = house.limits, house.shelf
+
+    @app.post("/api/depend", responses=ERRORS, tags=["dependencies"])
+    async def depend(request: Request, asked: ask.DependQuestion) -> Response:
+        """The dependency tree of a sentence, with posteriors, and the k best ones."""
+        limits.check_k(asked.k)
+        served = shelf.get(asked.model, ARCS)
+
+        def work(_: Check) -> Any:
+            from sapwood.report.arcs import depend_answer
+
+            words = _words(house, served, asked)
+            return depend_answer(served.arc_parser.parse(words), asked.k)
+
+        return await house.answer(request, work)
+
+    @app.post("/api/arcs", responses=ERRORS, tags=["dependencies"])
+    async def arcs(request: Request, asked: ask.ArcsQuestion) -> Response:
+        """A dependency tree in CoNLL-U, drawn."""
+
+        def work(_: Check) -> Any:
+            from sapwood.corpus.arcs.bank import Arcs
+            from sapwood.report.arcs import draw_arcs
+
+            found = Arcs.parse(asked.conllu)
+            limits.check_words(found.words)
+            return draw_arcs(found)
+
+        return await house.answer(request, work)
+
+    @app.post("/api/lm/next", responses=ERRORS, tags=["text"])
+    async def next_words(request: Request, asked: ask.NextQuestion) -> Response:
+        """The likeliest next words."""
+        served = shelf.get(asked.model, TEXT)
+
+        def work(_: Check) -> Any:
+            from sapwood.report.lm import next_report
+
+            context = split_words(asked.context)
+            if context:
+                limits.check_words(context)
+            return {"context": context, "next": next_report(served.model, context, asked.top)}
+
+        return await house.answer(request, work)
+
+    @app.post("/api/lm/classes", responses=ERRORS, tags=["text"])
+    async def classes(request: Request, asked: ask.ClassesQuestion) -> Response:
+        """The hidden states of a language model as classes of words."""
+        served = shelf.get(asked.model, TEXT)
+
+        def work(_: Check) -> Any:
+            from sapwood.report.lm import class_report, describe_language, latent_member
+
+            latent = latent_member(served.model)
+            about = describe_language(served.model, served.name)
+            rows = [] if latent is None else class_report(latent, asked.top, asked.word)
+            return {"about": about, "states": rows}
+
+        return await house.answer(request, work)
+
+    @app.post("/api/lm/surprise", responses=ERRORS, tags=["text"])
+    async def surprise(request: Request, asked: ask.SurpriseQuestion) -> Response:
+        """A sentence word by word: how surprising each one is."""
+        served = shelf.get(asked.model, TEXT)
+
+        def work(_: Check) -> Any:
+            from sapwood.report.lm import surprise_report
+
+            return surprise_report(served.model, _words(house, served, asked))
+
+        return await house.answer(request, work)
+
+    @app.post("/api/lm/sample", responses=ERRORS, tags=["text"])
+    async def sample_text(request: Request, asked: ask.SampleQuestion) -> Response:
+        """Sentences drawn from a language model."""
+        limits.check_sentences(asked.n)
+        served = shelf.get(asked.model, TEXT)
+
+        def work(check: Check) -> Any:
+            import numpy as np
+
+            drawn = []
+            rng = np.random.default_rng(asked.seed)
+            for words in served.model.sample(asked.n, rng, max_length=limits.words):
+                check()
+                drawn.append(" ".join(words))
+            return {"sentences": drawn}
+
+        return await house.answer(request, work)
+
+
+# -- models, treebanks, training ------------------------------------------------------------------
+
+
+def _trainings(app: FastAPI, house: House) -> None:
+    shelf, trainings = house.shelf, house.trainings
+
+    @app.get("/api/models", tags=["models"])
+    async def models() -> Response:
+        """The models that can be asked, and the limits of this server."""
+        rows = [served.as_dict() for served in list(shelf.models.values())]
+        return Report({"models": rows, "limits": house.limits.as_dict(), "version": __version__})
+
+    @app.get("/api/models/{name}/file", tags=["models"])
+    async def download(name: str) -> Response:
+        """The file of a model that was trained here."""
+        served = shelf.models.get(name)
+        if served is None or served.file is None or not served.file.exists():
+            raise Refusal(404, "no model of that name was trained here")
+        return FileResponse(served.file, media_type=BYTES, filename=f"{served.name}.sapwood")
+
+    @app.post(
+        "/api/treebanks", responses=ERRORS, tags=["training"],
+        openapi_extra={"requestBody": {"content": {BYTES: {}}}},
+    )  # fmt: skip
+    async def upload(request: Request, title: str = "") -> Response:
+        """Send a treebank: the text itself as the body; its errors come back with their places."""
+        data = await request.body()
+        return await house.answer(request, lambda check: shelf.upload(title, data, check))
+
+    @app.get("/api/treebanks", tags=["training"])
+    async def treebanks() -> Response:
+        """The treebanks that were sent."""
+        rows = [{"treebank": name} | one.report for name, one in list(shelf.treebanks.items())]
+        return Report({"treebanks": rows})
+
+    @app.post("/api/train", responses=ERRORS, status_code=202, tags=["training"])
+    async def start(asked: ask.TrainQuestion) -> Response:
+        """Begin a training; there is one at a time."""
+        return Report(await asyncio.to_thread(trainings.start, asked.model_dump()), 202)
+
+    @app.get("/api/train", tags=["training"])
+    async def status() -> Response:
+        """How the training goes, or how the last one went."""
+        return Report(trainings.status())
+
+    @app.delete("/api/train", responses=ERRORS, tags=["training"])
+    async def cancel() -> Response:
+        """End the training that runs."""
+        return Report(trainings.cancel())
+
+
+# -- the page itself ------------------------------------------------------------------------------
+
+
+@cache
+def static_file(name: str) -> tuple[bytes, str] | None:
+    """Contents and type of a file of the page; None where there is none."""
+    kind = TYPES.get(PurePosixPath(name).suffix)
+    if kind is None or "/" in name or name.startswith("."):
+        return None
+    file = resources.files("sapwood.web").joinpath("static", name)
+    return (file.read_bytes(), kind) if file.is_file() else None
+
+
+def _pages(app: FastAPI, house: House) -> None:
+    def page(name: str) -> Response:
+        found = static_file(name)
+        if found is None:
+            raise Refusal(404, "there is nothing here", "the page is at /")
+        return Response(found[0], media_type=found[1])
+
+    @app.get("/", include_in_schema=False)
+    async def home() -> Response:
+        return page("index.html")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return page("docs.html")
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        return page(name)
+
+    @app.get("/{view}", include_in_schema=False)
+    async def view(view: str) -> Response:
+        if view not in VIEWS:
+            raise Refusal(404, "there is nothing here", "the page is at /")
+        return page("index.html")

@@ -1,0 +1,260 @@
+"""Who may ask at all: hosts, origins, tokens, bodies; and what every answer says of itself.
+
+- **Host**: a page elsewhere can point a name of its own at this machine (DNS rebinding), but its
+  requests then carry that name. Only our own names are answered; an address in numbers cannot be
+  pointed anywhere, so it is one of ours.
+- **Origin**: what another site's page sends says so, and is refused. Bodies must be of a type that
+  browsers do not send to another site without asking first.
+- **Token**: where the server can be reached from other machines, each request carries one: in the
+  address, in the header `Authorization: Bearer ...`, or in the cookie that the first one sets.
+- **Body**: read here, whole, within limits of size and time, so that neither a slow nor a vanished
+  client holds anything else up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from sapwood.report import to_json
+from sapwood.web.limits import MEGABYTE, Limits, Refusal
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+COOKIE = "sapwood-token"
+GONE = "sapwood.gone"
+JSON, BYTES = "application/json", "application/octet-stream"
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Guard:
+    """Stands before the application.
+
+    Parameters
+    ----------
+    names
+        Hosts that are ours, besides loopback.
+    takes_numbers
+        Whether any address in numbers is ours, as when the server listens on all of them.
+    token
+        None where only this machine can reach us.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        limits: Limits,
+        *,
+        names: Iterable[str] = (),
+        takes_numbers: bool = False,
+        token: str | None = None,
+    ) -> None:
+        self.application, self.limits, self.token = application, limits, token
+        self.names = {name.lower() for name in (*LOOPBACK, *names)}
+        self.takes_numbers = takes_numbers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        if scope["type"] != "http":
+            await self.application(scope, receive, send)
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        cookie: list[tuple[bytes, bytes]] = []
+
+        async def say(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = {name for name, _ in message["headers"]}
+                more = [pair for pair in (*HEADERS, *cookie) if pair[0] not in known]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        try:
+            self._check_host(headers)
+            self._check_origin(scope, headers)
+            if self._check_token(scope, headers):
+                cookie.append((b"set-cookie", self._cookie()))
+            body = await self._read(scope, headers, receive)
+        except Refusal as refusal:
+            await refuse(refusal, say)
+            return
+        gone = scope[GONE] = asyncio.Event()
+        watch = asyncio.ensure_future(_watch(receive, gone))
+        is_read = False
+
+        async def give() -> Message:
+            nonlocal is_read
+            if is_read:
+                await gone.wait()
+                return {"type": "http.disconnect"}
+            is_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        try:
+            await self.application(scope, give, say)
+        finally:
+            watch.cancel()
+
+    # -- who asks ---------------------------------------------------------------------------------
+
+    def _check_host(self, headers: dict[str, str]) -> None:
+        host = _host_of(headers.get("host", ""))
+        if host in self.names or (self.takes_numbers and _is_number(host)):
+            return
+        msg = f"this server does not answer for the host {host[:80]!r}"
+        hint = "use the address that `sapwood serve` printed, or --host NAME"
+        raise Refusal(421, msg, hint)
+
+    def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
+        origin, host = headers.get("origin"), headers.get("host", "")
+        if origin is not None and origin.lower() not in {f"http://{host}", f"https://{host}"}:
+            msg = "requests of other sites' pages are not answered"
+            raise Refusal(403, msg, "open the address that `sapwood serve` printed")
+        # A link from elsewhere may lead here; whatever else another site's page sends may not.
+        is_visit = scope["method"] in SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
+        if headers.get("sec-fetch-site") == "cross-site" and not is_visit:
+            raise Refusal(403, "requests of other sites' pages are not answered")
+
+    def _check_token(self, scope: Scope, headers: dict[str, str]) -> bool:
+        """Whether the token came in the address, so that a cookie should be set."""
+        if self.token is None:
+            return False
+        wanted = self.token.encode()
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if hmac.compare_digest(given.encode(), wanted):
+            return True
+        others = [headers.get("authorization", "").removeprefix("Bearer "), _cookie_of(headers)]
+        if any(hmac.compare_digest(other.encode("latin-1", "replace"), wanted) for other in others):
+            return False
+        msg = "the address has no token, or a wrong one"
+        raise Refusal(401, msg, "use the whole address that `sapwood serve` printed")
+
+    def _cookie(self) -> bytes:
+        return f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode()
+
+    # -- what is asked ----------------------------------------------------------------------------
+
+    async def _read(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
+        if scope["method"] in SAFE_METHODS:
+            return b""
+        self._check_length(headers)
+        try:
+            body = await asyncio.wait_for(self._whole(receive), self.limits.seconds)
+        except TimeoutError:
+            msg = f"the body did not arrive within {self.limits.seconds:g} s"
+            raise Refusal(408, msg, "send it faster", {"Connection": "close"}) from None
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if body and kind not in {JSON, BYTES}:
+            msg = f"a body of type {kind[:80] or 'unknown'!r}; {JSON} was expected"
+            raise Refusal(415, msg, f"send the header Content-Type: {JSON}")
+        if kind == JSON:
+            _check_json(body)
+        return body
+
+    def _check_length(self, headers: dict[str, str]) -> None:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > self.limits.body:
+            raise self._too_large()
+
+    def _too_large(self) -> Refusal:
+        msg = f"a body of more than {self.limits.body / MEGABYTE:g} MB"
+        hint = "send less, or start the server with a larger --max-body"
+        return Refusal(413, msg, hint, {"Connection": "close"})
+
+    async def _whole(self, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refusal(400, "the client left before its request was whole")
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self.limits.body:
+                raise self._too_large()
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+
+def _check_json(body: bytes) -> None:
+    """Refuse what is no JSON, nests too deep, or holds half a character."""
+    try:
+        whole = json.loads(body)
+        json.dumps(whole, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        msg = "the body is no JSON" + (
+            f": {error}"[:200] if isinstance(error, json.JSONDecodeError) else ""
+        )
+        raise Refusal(400, msg, 'send an object such as {"sentence": "the dog sleeps ."}') from None
+    if not isinstance(whole, dict):
+        msg = f"the body is {type(whole).__name__}, an object was expected"
+        raise Refusal(422, msg, 'send an object such as {"sentence": "the dog sleeps ."}')
+
+
+async def _watch(receive: Receive, gone: asyncio.Event) -> None:
+    """Wait until the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone.set()
+
+
+def _host_of(header: str) -> str:
+    """The name in a Host header, without its port.
+
+    Examples
+    --------
+    >>> _host_of("localhost:8000"), _host_of("[::1]:8000"), _host_of("127.0.0.1")
+    ('localhost', '::1', '127.0.0.1')
+    """
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower()
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _cookie_of(headers: dict[str, str]) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+async def refuse(refusal: Refusal, send: Send) -> None:
+    """Answer with a refusal."""
+    body = to_json(refusal.body()).encode()
+    headers = {"Content-Type": JSON, "Content-Length": str(len(body))} | refusal.headers
+    pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

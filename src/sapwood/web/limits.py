@@ -1,0 +1,103 @@
+"""What one request may ask for, and how it is told that it asked for too much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sapwood.errors import CorpusError, SapwoodError, count
+
+MEGABYTE = 1 << 20
+
+
+class Refusal(Exception):  # noqa: N818 - nothing is wrong with us
+    """An answer other than a report.
+
+    Parameters
+    ----------
+    status
+        Of HTTP.
+    hint
+        What to do about it.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        hint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.hint = status, message, hint
+        self.headers = dict(headers or {})
+
+    def body(self) -> dict[str, Any]:
+        """What the client is told."""
+        return {"error": self.message, "hint": self.hint}
+
+
+def explain(error: SapwoodError) -> dict[str, Any]:
+    """What the client is told of an error that Sapwood can explain, with its place if any."""
+    told: dict[str, Any] = {"error": str(error), "hint": error.hint}
+    if isinstance(error, CorpusError):
+        told |= {"error": error.message, "line": error.line, "column": error.column}
+    return told
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Options of `sapwood serve`.
+
+    Attributes
+    ----------
+    body
+        Bytes of a request's body.
+    words, sentences
+        Of one sentence, and of one request.
+    k
+        Trees of a list.
+    seconds
+        That a request may take, waiting included, and that its body may take to arrive.
+    workers, queue
+        Requests that are worked on at once, and those that may wait.
+    training
+        Seconds that a training may take.
+    """
+
+    body: int = 8 * MEGABYTE
+    words: int = 150
+    sentences: int = 500
+    k: int = 50
+    seconds: float = 20.0
+    workers: int = 2
+    queue: int = 32
+    training: float = 3600.0
+
+    def check_words(self, words: Sequence[str]) -> None:
+        """Refuse a sentence that is too long, or none at all."""
+        if not words:
+            raise Refusal(422, "the sentence has no words", "give at least one")
+        if len(words) > self.words:
+            msg = f"a sentence of {len(words):,} words; at most {self.words:,} are taken"
+            raise Refusal(422, msg, "cut it, or start the server with a larger --max-words")
+
+    def check_sentences(self, n: int) -> None:
+        """Refuse too many sentences."""
+        if n > self.sentences:
+            msg = f"{count(n, 'sentence')} in one request; at most {self.sentences:,} are taken"
+            raise Refusal(422, msg, "send fewer, or start the server with a larger --max-sentences")
+
+    def check_k(self, k: int) -> None:
+        """Refuse a list that is too long."""
+        if k > self.k:
+            msg = f"a list of {k:,} trees; at most {self.k:,} are given"
+            raise Refusal(422, msg, "ask for fewer, or start the server with a larger --max-k")
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the page."""
+        return {
+            "body": self.body, "words": self.words, "sentences": self.sentences, "k": self.k,
+            "seconds": self.seconds, "training": self.training,
+        }  # fmt: skip

@@ -1,0 +1,165 @@
+"""Start and stop: sockets, addresses, and everything that a server leaves behind nothing of."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import SapwoodError
+from sapwood.web.limits import Limits
+from sapwood.web.shelf import TREES, Served, Shelf, bundled_models, served_files
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from sapwood.corpus.tree import Tree
+
+HEAD_SECONDS = 10.0  # that a client has to say what it wants
+GRACE = 1  # seconds that answers have to go out when the server stops
+MOST_CLIENTS = 1000  # connections at once
+ALL_ADDRESSES = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a server listens.
+
+    Attributes
+    ----------
+    host
+        None for this machine alone.
+    port
+        0 for a free one.
+    """
+
+    host: str | None = None
+    port: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether other machines can reach it."""
+        return self.host is not None and self.host not in {"localhost", "127.0.0.1", "::1"}
+
+    def bind(self) -> socket.socket:
+        """The socket.
+
+        Raises
+        ------
+        SapwoodError
+            Where the address cannot be had.
+        """
+        host = self.host or "127.0.0.1"
+        try:
+            family = socket.getaddrinfo(host or None, self.port, type=socket.SOCK_STREAM)[0][0]
+            made = socket.socket(family, socket.SOCK_STREAM)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((host, self.port))
+        except OSError as error:
+            msg = f"cannot listen on {host}:{self.port}: {error.strerror or error}"
+            raise SapwoodError(msg, hint="leave --port out for a free one") from error
+        made.listen(128)
+        return made
+
+
+def address_of(place: Place, bound: socket.socket, token: str | None) -> str:
+    """What to open in a browser."""
+    port = bound.getsockname()[1]
+    host = place.host or "127.0.0.1"
+    if host in ALL_ADDRESSES:
+        host = socket.gethostname()
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+
+
+def serve(
+    names: Sequence[str],
+    load: Callable[[str], Any],
+    trees: Callable[[], Sequence[Tree]] | None,
+    place: Place,
+    limits: Limits,
+    tell: Callable[[str, Place], None],
+) -> None:
+    """Serve models until somebody stops it.
+
+    Parameters
+    ----------
+    names
+        Of models; without any, the bundled ones.
+    load
+        The model of a name.
+    trees
+        What the states of grammars are shown in.
+    tell
+        Told the address when requests are answered.
+    """
+    bound = place.bind()
+    token = secrets.token_urlsafe(18) if place.is_open else None
+    with tempfile.TemporaryDirectory(prefix="sapwood-serve-", ignore_cleanup_errors=True) as folder:
+        shelf = Shelf(Path(folder))
+        for served in served_files(names, load, trees) if names else bundled_models():
+            shelf.add(served)
+        Thread(target=_warm, args=(shelf,), daemon=True).start()
+        server = make_server(shelf, place, limits, token)
+        tell(address_of(place, bound, token), place)
+        server.run(sockets=[bound])  # whose end takes the folder along, see House.stop
+
+
+def make_server(shelf: Shelf, place: Place, limits: Limits, token: str | None) -> uvicorn.Server:
+    """The server, ready to run."""
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from sapwood.web.app import House, make_app
+    from sapwood.web.guard import Guard
+
+    class Impatient(H11Protocol):
+        """Hangs up on who says nothing, or not all of what it wants."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.loop.call_later(HEAD_SECONDS, self._hurry)
+
+        def _hurry(self) -> None:
+            has_asked: object = self.cycle  # which uvicorn declares as if it were always there
+            if has_asked is None:
+                self.transport.close()
+
+    names = [] if place.host is None or place.host in ALL_ADDRESSES else [place.host]
+    guard = Guard(
+        make_app(House(shelf, limits)), limits, names=[*names, socket.gethostname()],
+        takes_numbers=place.is_open, token=token,
+    )  # fmt: skip
+    config = uvicorn.Config(
+        guard,
+        http=Impatient,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE,
+        limit_concurrency=MOST_CLIENTS,
+    )
+    return uvicorn.Server(config)
+
+
+def _warm(shelf: Shelf) -> None:
+    """Load what the first request needs, while the server starts."""
+    first = next((served for served in shelf.models.values() if served.kind == TREES), None)
+    if first is not None:
+        warm(first)
+
+
+def warm(served: Served) -> None:
+    """Parse something, so that models and kernels are in memory."""
+    parse = served.parser().parse(["the", "dog", "sleeps", "."])
+    parse.k_best(2)
+    served.atlas()

@@ -1,0 +1,66 @@
+// Views by address: the path names the view, the part behind # holds its state, which the server never sees.
+
+import { get } from "/static/api.js";
+import { failure, h, put } from "/static/dom.js";
+
+const TITLES = { parse: "Parse", states: "States", compare: "Compare", train: "Train", identify: "Identify", text: "Language model" };
+const main = document.getElementById("main");
+let leave = null, shown = 0;
+
+const viewOf = () => { const name = location.pathname.slice(1); return name in TITLES ? name : "parse"; };
+const stateOf = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+
+export function addressOf(view, state) {
+  const filled = Object.entries(state).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const hash = new URLSearchParams(filled.map(([key, value]) => [key, String(value)])).toString();
+  return `/${view}${location.search}${hash ? `#${hash}` : ""}`;
+}
+
+export function go(view, state = {}) {
+  history.pushState(null, "", addressOf(view, state));
+  show(true);
+}
+
+// A link into a view, for the mouse, the keyboard and the other button alike.
+export const linkTo = (view, state, ...children) => h("a", { href: addressOf(view, state) }, ...children);
+
+async function show(isMove = false) {
+  const view = viewOf(), turn = ++shown;
+  document.title = `${TITLES[view]} · Sapwood`;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+    link.href = `/${link.dataset.view}${location.search}`;
+  }
+  try {
+    const [{ mount }, known] = await Promise.all([import(`/static/${view}.js`), get("models")]);
+    if (turn !== shown) return;
+    leave?.();
+    leave = null;
+    document.getElementById("version").textContent = `Sapwood ${known.version}`;
+    const root = h("div", {});
+    const state = stateOf();
+    const set = (change) => {
+      Object.assign(state, change);
+      if (turn === shown) history.replaceState(null, "", addressOf(view, state));
+    };
+    put(main, root);
+    leave = mount(root, { state, set, models: known.models, limits: known.limits }) ?? null;
+    if (isMove) main.focus({ preventScroll: true });
+  } catch (error) {
+    if (turn === shown) put(main, failure(error));
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+  const to = new URL(link.href);
+  if (to.origin !== location.origin || link.hasAttribute("download") || !(to.pathname.slice(1) in TITLES)) return;
+  event.preventDefault();
+  history.pushState(null, "", to.pathname + location.search + to.hash);
+  show(true);
+});
+addEventListener("popstate", () => show());
+addEventListener("hashchange", () => show());
+show();

@@ -1,0 +1,231 @@
+"""Training from the page: one at a time, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import RLock, Thread, Timer
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from sapwood.errors import count
+from sapwood.web.limits import Limits, Refusal
+from sapwood.web.shelf import HELD_OUT, TREES, Served, Shelf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sapwood.corpus.tree import Tree
+
+BUNDLED, NONE, HOLD_OUT = "bundled", "none", "hold-out"
+RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
+GRACE = 5.0  # seconds that a process has to be gone after it was killed
+
+
+class Run:
+    """One training, and what has been told of it so far."""
+
+    def __init__(self, name: str, wish: dict[str, Any], out: Path) -> None:
+        self.name, self.out = name, out
+        self.state = RUNNING
+        self.began = monotonic()
+        self.told: dict[str, Any] = {
+            "training": name, **wish, "phases": [], "read": None, "iterations": [], "grades": [],
+            "trials": [], "report": None, "model": None, "error": None, "hint": None,
+        }  # fmt: skip
+        self.ended: float | None = None
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Take in what the process says."""
+        kind = event.pop("event", None)
+        if kind == "phase":
+            self.told["phases"].append({"name": event["name"], "at": round(self.seconds, 2)})
+        elif kind == "iteration":
+            self.told["iterations"].append([event["n"], event["states"], event["log"]])
+        elif kind == "grade":
+            self.told["grades"].append([event["n"], event["f1"]])
+        elif kind == "trial":
+            self.told["trials"].append(event)
+        elif kind == "read":
+            self.told["read"] = event
+        elif kind == "done":
+            self.told["report"] = event["report"]
+        elif kind == "failed":
+            self.told |= {"error": event["error"], "hint": event["hint"]}
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken, or took."""
+        return (self.ended or monotonic()) - self.began
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the page."""
+        return self.told | {"state": self.state, "seconds": round(self.seconds, 2)}
+
+
+class Trainings:
+    """The training that runs, and the ones that did."""
+
+    def __init__(self, shelf: Shelf, limits: Limits) -> None:
+        self.shelf, self.limits = shelf, limits
+        self.last: Run | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = RLock()
+        self._is_stopped = False
+
+    def start(self, wish: dict[str, Any]) -> dict[str, Any]:
+        """Begin one.
+
+        Raises
+        ------
+        Refusal
+            409 while another one runs; 404 for a treebank that is not here.
+        """
+        with self._lock:
+            if self._is_stopped:
+                raise Refusal(503, "the server is stopping")
+            if self.last is not None and self.last.state == RUNNING:
+                msg = "another training is running; there is one at a time"
+                raise Refusal(409, msg, "cancel it, or wait until it has ended")
+            name = self.shelf.fresh_name("trained")
+            run = Run(name, wish, self.shelf.folder / f"{name}.sapwood")
+            order = self._order(wish, run.out)
+            self.last = run
+            self._process = self._launch(order)
+            Thread(target=self._listen, args=(run, self._process), daemon=True).start()
+            return run.as_dict()
+
+    def _order(self, wish: dict[str, Any], out: Path) -> dict[str, Any]:
+        """What the process is told: files of ours, whatever the client called them."""
+        treebank, dev = wish["treebank"], wish["dev"]
+        is_bundled = treebank == BUNDLED
+        trees = None if is_bundled else str(self.shelf.find_treebank(treebank).file)
+        if dev in {BUNDLED, NONE, HOLD_OUT}:
+            file = None if dev == BUNDLED else ""
+        else:
+            file = str(self.shelf.find_treebank(dev).file)
+        return {
+            "trees": trees, "dev": file, "every": HELD_OUT if dev == HOLD_OUT else 0,
+            "method": wish["method"], "states": wish["states"], "budget": wish["budget"],
+            "iterations": wish["iterations"], "seed": wish["seed"], "out": str(out),
+            "folder": str(self.shelf.folder),
+        }  # fmt: skip
+
+    def _launch(self, order: dict[str, Any]) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sapwood.web.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is ours to handle
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.flush()
+        return process
+
+    def _listen(self, run: Run, process: subprocess.Popen[str]) -> None:
+        """Hear the process out, then say how it ended."""
+        clock = Timer(self.limits.training, partial(self._end, run, FAILED, self._too_long()))
+        clock.daemon = True
+        clock.start()
+        assert process.stdout is not None
+        with suppress(ValueError):  # closed while it was read
+            for line in process.stdout:
+                run.hear(json.loads(line))
+        status = process.wait()
+        clock.cancel()
+        _close(process)
+        with self._lock:
+            run.ended = monotonic()
+            if run.state != RUNNING:
+                run.out.unlink(missing_ok=True)
+                return
+            if run.told["report"] is None:
+                run.state = FAILED
+                run.told["error"] = run.told["error"] or f"the process ended with status {status}"
+                run.out.unlink(missing_ok=True)
+                return
+            self._shelve(run)
+            run.state = DONE
+
+    def _too_long(self) -> str:
+        return f"it took longer than the {self.limits.training:g} s that a training may take"
+
+    def _shelve(self, run: Run) -> None:
+        from sapwood.models.kinds import load
+
+        told = run.told
+        treebank = told["treebank"]
+        file = None if treebank == BUNDLED else self.shelf.find_treebank(treebank).file
+        trees = told["read"]["trees"] if told["read"] else 0
+        self.shelf.add(
+            Served(
+                run.name, partial(load, run.out), kind=TREES, file=run.out,
+                trees=partial(_trees_of, file),
+                about=f"{told['method']}, trained here on {count(trees, 'tree')}",
+            )
+        )  # fmt: skip
+        told["model"] = run.name
+
+    def cancel(self) -> dict[str, Any]:
+        """End the training that runs.
+
+        Raises
+        ------
+        Refusal
+            404 when none runs.
+        """
+        with self._lock:
+            if self.last is None or self.last.state != RUNNING:
+                raise Refusal(404, "no training is running")
+            self._end(self.last, CANCELLED, None)
+            return self.last.as_dict()
+
+    def _end(self, run: Run, state: str, error: str | None) -> None:
+        with self._lock:
+            if run.state != RUNNING or self._process is None:
+                return
+            run.state, run.ended = state, monotonic()
+            run.told["error"] = error
+            self._process.kill()
+
+    def status(self) -> dict[str, Any]:
+        """The training that runs, or the last one; `state` is None where there was none."""
+        return {"state": None} if self.last is None else self.last.as_dict()
+
+    def stop(self) -> None:
+        """End everything; nothing can be started any more."""
+        with self._lock:
+            self._is_stopped = True
+            process = self._process
+            if self.last is not None:
+                self._end(self.last, CANCELLED, "the server stopped")
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE)
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+
+def _trees_of(file: Path | None) -> Sequence[Tree]:
+    """The trees of a file of ours; the bundled ones for None; none where it is gone."""
+    from sapwood.corpus.formats import read_trees
+    from sapwood.web.shelf import bundled_trees
+
+    if file is None:
+        return bundled_trees()
+    return list(read_trees(file)) if file.exists() else ()

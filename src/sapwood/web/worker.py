@@ -1,0 +1,143 @@
+"""The process that trains: one line of JSON on stdin, lines of JSON on stdout.
+
+It ends when its stdin does, so that no death of the server leaves it behind, and takes its folder
+with it then.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sapwood.errors import SapwoodError
+
+if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
+    from sapwood.estimators.ensemble import Trial
+
+Tell = Callable[..., None]
+ORPHANED = 3  # exit status
+
+
+class Order(NamedTuple):
+    """What is to be trained.
+
+    Attributes
+    ----------
+    trees, dev
+        Files of brackets; None for the bundled ones, and for no dev trees at all `""`.
+    every
+        Where one tree of so many of the treebank is held out for dev; 0 where none is.
+    out
+        The model file.
+    folder
+        The server's, which goes when the server is gone.
+    """
+
+    trees: str | None
+    dev: str | None
+    every: int
+    method: str
+    states: int
+    budget: float
+    iterations: int | None
+    seed: int
+    out: str
+    folder: str
+
+
+def main() -> None:
+    """Train as ordered, and tell how it goes."""
+    order = Order(**json.loads(sys.stdin.readline()))
+    _thread.start_new_thread(_end_with_server, (order.folder,))
+    warnings.simplefilter("ignore")
+    try:
+        train(order, tell)
+    except SapwoodError as error:
+        tell("failed", error=str(error), hint=error.hint)
+    except MemoryError:
+        tell("failed", error="out of memory", hint="fewer states, or a smaller treebank")
+
+
+def _end_with_server(folder: str) -> None:
+    sys.stdin.read()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(ORPHANED)
+
+
+def tell(event: str, **facts: Any) -> None:
+    """One line for the server."""
+    from sapwood.report import to_json
+
+    sys.stdout.write(to_json({"event": event} | facts) + "\n")
+    sys.stdout.flush()
+
+
+def train(order: Order, tell: Tell) -> None:
+    """Read, train, save, score."""
+    from sapwood.corpus.treebank import Treebank
+    from sapwood.estimators.registry import METHODS, Settings
+    from sapwood.report import score_on, training_report
+
+    began = perf_counter()
+    tell("phase", name="reading")
+    trees, dev = _read(order)
+    bank = Treebank.from_trees(trees)
+    tell("read", trees=bank.n_trees, words=bank.n_tokens, dev=len(dev))
+    method = METHODS[order.method]
+    settings = Settings(
+        seed=order.seed, jobs=1, states=order.states, most_states=order.states,
+        budget=order.budget, spent=perf_counter() - began, iterations=order.iterations,
+        on_iteration=lambda n, states, log: tell("iteration", n=n, states=states, log=log),
+        on_grade=lambda n, f1: tell("grade", n=n, f1=f1),
+        on_trial=lambda trial: _tell_trial(trial, tell),
+    )  # fmt: skip
+    tell("phase", name="training")
+    learner = method.fit(settings, bank, dev or None)
+    report = training_report(
+        learner, bank, method=order.method, states=order.states, seed=order.seed
+    )
+    tell("phase", name="saving")
+    origin = {"seed": order.seed, "treebanks": [Path(order.trees or "bundled").name]}
+    model: Any = learner.model_
+    replace(model, record=dict(model.record) | origin).save(order.out)
+    if dev:
+        tell("phase", name="parsing dev")
+        report["dev"] = score_on(model, dev)
+    tell("done", report=report | {"seconds": round(perf_counter() - began, 3)})
+
+
+def _tell_trial(trial: Trial, tell: Tell) -> None:
+    tell("trial", name=trial.name, seconds=trial.seconds, f1=trial.f1, verdict=trial.verdict)
+
+
+def _read(order: Order) -> tuple[list[Tree], list[Tree]]:
+    """Training trees and dev trees."""
+    from sapwood.corpus.formats import read_trees
+    from sapwood.corpus.tree import clean_all
+    from sapwood.corpus.treebank import bundled_treebank
+
+    trees = (
+        list(bundled_treebank("train"))
+        if order.trees is None
+        else list(clean_all(read_trees(order.trees)))
+    )
+    if order.every:
+        held = trees[:: order.every]
+        return [tree for k, tree in enumerate(trees) if k % order.every], held
+    if order.dev is None:
+        return trees, list(bundled_treebank("dev"))
+    return trees, list(clean_all(read_trees(order.dev))) if order.dev else []
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""A model of every kind, asked without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.web.houses import Client, guarded
+
+import sapwood as sw
+from sapwood.corpus.arcs.from_trees import tree_arcs
+from sapwood.corpus.transform import head_rule
+from sapwood.moments.ngrams import count_sentences
+from sapwood.web.shelf import ARCS, TEXT, TREES, Served, Shelf
+
+Learn = Callable[..., Any]
+
+
+def _arcs(bank: sw.Treebank) -> sw.ArcModel:
+    rule = head_rule("penn")
+    return sw.ArcCRF(passes=1, folds=2, order=1).fit([tree_arcs(t, rule) for t in bank[:60]]).model_
+
+
+def _text(bank: sw.Treebank) -> Any:
+    counts = count_sentences([tree.words() for tree in bank], order=2)
+    return sw.EMBigram(4, iterations=3).fit(counts).model_
+
+
+def _mix(learn: Learn) -> sw.Ensemble:
+    return sw.Ensemble.of([learn("pcfg"), learn("spectral")])
+
+
+@pytest.fixture(scope="session")
+def shelf(bank: sw.Treebank, learn: Learn, tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    """A model of every kind; learnt when first used."""
+    shelf = Shelf(tmp_path_factory.mktemp("serve"))
+    trees = partial(list, bank)
+    for served in (
+        Served("bundled", sw.bundled_grammar, kind=TREES, trees=trees),
+        Served("spectral", partial(learn, "spectral"), kind=TREES, trees=trees),
+        Served("mix", partial(_mix, learn), kind=TREES),
+        Served("arcs", partial(_arcs, bank), kind=ARCS),
+        Served("text", partial(_text, bank), kind=TEXT),
+    ):
+        shelf.add(served)
+    return shelf
+
+
+@pytest.fixture(scope="session")
+def client(shelf: Shelf) -> Client:
+    """Asks the application in this process."""
+    return Client(guarded(shelf))

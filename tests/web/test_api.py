@@ -1,0 +1,261 @@
+"""Every report makes its way through the JSON API."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from tests.web.houses import Client
+
+import sapwood as sw
+from sapwood.report.parses import parse_answer
+from sapwood.web.shelf import Shelf
+
+SENTENCE = "the woman saw a dog in the garden ."
+TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
+
+
+def ask(client: Client, path: str, status: int = 200, **question: Any) -> Any:
+    answer = client.post(f"/api/{path}", json=question)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_parse_has_the_fixed_form(client: Client) -> None:
+    found = ask(client, "parse", sentence="The woman saw a dog in the garden.", k=3)
+    assert list(found) == ["tree", "log_prob", "is_fallback", "constituents", "k_best"]
+    parse = sw.Parser(sw.bundled_grammar()).parse_text("The woman saw a dog in the garden.")
+    assert found == json.loads(json.dumps(parse_answer(parse, 3)))
+    assert found["tree"] == found["k_best"][0]["tree"]
+    assert sw.Tree.parse(found["tree"]).words()[0] == "The"
+    assert set(found["constituents"][0]) == {"label", "start", "end", "probability"}
+
+
+def test_words_are_taken_as_they_are(client: Client) -> None:
+    words = SENTENCE.split()
+    by_words = ask(client, "parse", words=words, model="bundled", decoder="viterbi")
+    assert by_words["k_best"][0]["rank"] == 1
+    assert sw.Tree.parse(by_words["tree"]).words() == words
+
+
+def test_a_fallback_is_said_and_has_no_probability(client: Client) -> None:
+    found = ask(client, "parse", words=["the", "the", "the"])
+    assert found["is_fallback"]
+    assert found["log_prob"] is None
+
+
+def test_k_best_and_posteriors(client: Client) -> None:
+    best = ask(client, "k-best", sentence=SENTENCE, k=3)["k_best"]
+    assert [row["rank"] for row in best] == [1, 2, 3]
+    found = ask(client, "posteriors", sentence=SENTENCE)
+    tags = [c for c in found["posteriors"] if (c["start"], c["end"]) == (0, 1)]
+    assert sum(c["probability"] for c in tags) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_drawing_has_the_nodes_of_its_tree(client: Client) -> None:
+    found = ask(client, "draw", sentence=SENTENCE, k=2)
+    tree = sw.Tree.parse(found["tree"])
+    assert [(n["label"], n["start"], n["end"]) for n in found["nodes"]] == tree.spans()
+    assert found["svg"] == tree.svg(width=None)
+    assert found["latex"] == tree.to_latex()
+    for node in found["nodes"]:
+        if node["states"]:
+            assert sum(node["states"]["shares"]) == pytest.approx(1.0, abs=1e-4)
+    assert any(node["states"] for node in found["nodes"])
+    cells = {(c["start"], c["end"]): dict(c["labels"]) for c in found["chart"]}
+    for node in found["nodes"][1:]:
+        assert node["posterior"] == pytest.approx(
+            cells[node["start"], node["end"]][node["label"]], abs=1e-5
+        )
+
+
+def test_a_tree_is_scored_and_drawn_as_it_is(client: Client) -> None:
+    found = ask(client, "tree", tree=TREE)
+    assert ask(client, "draw", sentence=TREE) == found
+    assert found["kind"] == "given"
+    assert found["log_prob"] == pytest.approx(sw.bundled_grammar().log_prob(sw.Tree.parse(TREE)))
+    assert found["posterior"] == pytest.approx(
+        math.exp(found["log_prob"] - found["sentence_log_prob"]), abs=1e-6
+    )
+    other = ask(client, "tree", tree="(S (X they) (Y sleep) (Z .))")
+    assert other["log_prob"] is None
+    assert other["nodes"][1]["posterior"] == 0.0
+
+
+def test_members_of_an_ensemble(client: Client) -> None:
+    tree = ask(client, "parse", model="mix", sentence=SENTENCE)["tree"]
+    found = ask(client, "members", model="mix", tree=tree)
+    assert [row["method"] for row in found["members"]] == ["pcfg", "spectral"]
+    assert len(found["nodes"]) == len(sw.Tree.parse(tree).spans())
+    for node in found["nodes"][1:]:
+        low, high = min(node["posteriors"]), max(node["posteriors"])
+        assert node["disagree"] == (low < 0.5 <= high)
+        assert node["spread"] == pytest.approx(high - low)
+    assert ask(client, "members", model="bundled", tree=tree) == {"members": [], "nodes": []}
+
+
+def test_score(client: Client) -> None:
+    model = sw.bundled_grammar()
+    trees = ask(client, "score", trees=f"{TREE}\n{TREE}")
+    assert trees["log_probs"] == pytest.approx([model.log_prob(sw.Tree.parse(TREE))] * 2)
+    sentences = ask(client, "score", sentences=["they sleep .", ""])
+    assert sentences["log_probs"][0] == pytest.approx(model.log_prob(["they", "sleep", "."]))
+    assert (sentences["scored"], sentences["empty"]) == (1, 1)
+
+
+def test_sample(client: Client) -> None:
+    drawn = ask(client, "sample", n=3, seed=7)["trees"]
+    assert drawn == [str(tree) for tree in sw.bundled_grammar().sample(3, seed=7)]
+    assert "error" in ask(client, "sample", 422, model="spectral", n=1)
+
+
+def test_inspect_and_labels(client: Client) -> None:
+    assert ask(client, "inspect", label="NP", top=2)["label"] == "NP"
+    assert len(ask(client, "inspect", model="mix")["members"]) == 2
+    labels = ask(client, "labels", model="mix")
+    assert labels["member"] == 2  # the one that has states
+    assert ask(client, "labels")["labels"][0]["symbol"] == "NP"
+    values = ask(client, "spectrum", model="spectral", label="NP")["spectrum"][0]
+    assert values["singular_values"]
+    assert "no singular values" in ask(client, "spectrum", 422)["error"]
+
+
+def test_states(client: Client) -> None:
+    (card,) = ask(client, "states", label="NN")["symbols"]
+    assert len(card["rows"]) == 1 + card["states"]
+    assert sum(row["share"] for row in card["rows"][1:]) == pytest.approx(1.0)
+    one = ask(client, "state", symbol="NN", state=3)
+    assert one["words"] == card["rows"][4]["words"]
+    assert all(
+        near["symbol"] != "NN" and 0 < near["overlap"] <= 1 + 1e-9 for near in one["nearest"]
+    )
+    spectral = ask(client, "states", model="spectral", label="NP")["symbols"][0]
+    assert len(spectral["dimensions"]) == spectral["states"]
+    assert ask(client, "state", model="spectral", symbol="NP", state=1)["state"] is None
+    assert "no state 99" in ask(client, "state", 422, symbol="NN", state=99)["error"]
+    assert "no label" in ask(client, "states", 422, label="QQ")["error"]
+
+
+def test_words_and_examples(client: Client) -> None:
+    word = ask(client, "word", word="saw")
+    assert word["known"]
+    assert sum(row["probability"] for row in word["states"]) == pytest.approx(1.0)
+    assert {row["symbol"] for row in word["states"]} >= {"VBD", "NN"}
+    unknown = ask(client, "word", word="Zzyzx")
+    assert not unknown["known"]
+    assert unknown["class"]
+    found = ask(client, "examples", label="NN")
+    row = max(found["symbols"][0]["rows"], key=lambda row: row["count"])
+    for example in row["examples"]:
+        assert example["end"] == example["start"] + 1
+        assert (
+            example["words"][example["start"]] in row["head_words"] or len(row["head_words"]) == 8
+        )
+
+
+def test_compare_on_a_sentence(client: Client) -> None:
+    found = ask(client, "compare", models=["bundled", "spectral"], sentence=SENTENCE)
+    one, other = (
+        {(n["label"], n["start"], n["end"]) for n in side["nodes"]} for side in found["sides"]
+    )
+    for side, theirs in zip(found["sides"], (other, one), strict=True):
+        for node in side["nodes"]:
+            assert node["differs"] == ((node["label"], node["start"], node["end"]) not in theirs)
+    same = ask(client, "compare", models=["bundled", "bundled"], sentence=SENTENCE)
+    assert not any(node["differs"] for side in same["sides"] for node in side["nodes"])
+
+
+def test_compare_on_gold_trees(client: Client, bank: sw.Treebank) -> None:
+    gold = "\n".join(str(tree) for tree in bank[:5])
+    found = ask(client, "compare", models=["bundled", "spectral"], gold=gold)
+    assert [row["model"] for row in found["models"]] == ["bundled", "spectral"]
+    assert len(found["sentences"]) == 5
+    trees = [sw.Tree.parse(row["trees"][0]) for row in found["sentences"]]
+    expected = sw.evaluate.bracketing(list(bank[:5]), trees).f1
+    assert found["models"][0]["scores"]["f1"] == pytest.approx(expected)
+    pair = ask(
+        client, "difference", trees=[TREE, "(TOP (S (NP (PRP they)) (VP (VB sleep)) (. .)))"]
+    )
+    assert [n["label"] for n in pair["sides"][0]["nodes"] if n["differs"]] == ["VBP"]
+    assert "different words" in ask(client, "difference", 422, trees=[TREE, "(S (X a))"])["error"]
+    broken = ask(client, "compare", 422, models=["bundled", "spectral"], gold=f"{TREE}\n(S (NP")
+    assert (broken["line"], broken["column"]) == (2, 1)
+
+
+def test_identify(client: Client) -> None:
+    rows = ask(client, "identify/table", words=2, states=2, length=3)["rows"]
+    by_cell = {(row["family"], row["moments"]): row for row in rows}
+    assert by_cell["pcfg-ie", "12"]["deficit"] > 0
+    assert by_cell["dep-ies", "pairs"]["identifiable"]
+    short = ask(client, "identify/table", words=2, states=2, length=2)["rows"]
+    assert next(row for row in short if row["moments"] == "123")["reason"]
+    one = ask(client, "identify", family="pcfg-ie", words=2, states=2, length=3, moments="12")
+    assert one["deficit"] == by_cell["pcfg-ie", "12"]["deficit"]
+    assert one["explanation"] or one["movable"]
+    assert "error" in ask(client, "identify", 422, family="nonsense", words=2, length=3)
+
+
+def test_depend(client: Client) -> None:
+    found = ask(client, "depend", sentence="they see the dog .", k=2)
+    arcs = sw.Arcs.parse(found["conllu"])
+    assert [node["head"] for node in found["nodes"]] == list(arcs.heads)
+    assert found["svg"] == arcs.to_svg()
+    assert found["latex"] == arcs.to_latex()
+    assert all(0 <= node["posterior"] <= 1 + 1e-9 for node in found["nodes"])
+    assert len(found["k_best"]) == 2
+    drawn = ask(client, "arcs", conllu=found["k_best"][1]["conllu"])
+    assert [node["head"] for node in drawn["nodes"]] == found["k_best"][1]["heads"]
+
+
+def test_language_models(client: Client, shelf: Shelf) -> None:
+    model = shelf.models["text"].model
+    next_ = ask(client, "lm/next", context="the", top=4)["next"]
+    assert len(next_) == 4
+    assert next_[0]["p"] == pytest.approx(math.exp(model.next_log_probs(["the"]).max()), rel=1e-5)
+    report = ask(client, "lm/surprise", sentence="the dog sleeps .")
+    assert report["bits"] == pytest.approx(
+        -model.log_prob(["the", "dog", "sleeps", "."]) / math.log(2)
+    )
+    assert [row["word"] for row in report["words"]] == ["the", "dog", "sleeps", ".", "</s>"]
+    classes = ask(client, "lm/classes", top=3)
+    assert len(classes["states"]) == classes["about"]["states"] == 4
+    assert len(ask(client, "lm/sample", n=2)["sentences"]) == 2
+
+
+def test_models_pages_and_schema(client: Client) -> None:
+    models = client.get("/api/models").json()
+    assert [row["name"] for row in models["models"]] == [
+        "bundled",
+        "spectral",
+        "mix",
+        "arcs",
+        "text",
+    ]
+    schema = client.get("/api/openapi.json").json()
+    named = ["parse", "k-best", "posteriors", "score", "sample", "inspect", "depend"]
+    assert {f"/api/{name}" for name in named} <= set(schema["paths"])
+    for path in ("/", "/parse", "/states", "/compare", "/train", "/identify", "/text", "/docs"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert '<script type="module"' in page.text
+    for name in ("style.css", "main.js", "tree.js", "icon.svg"):
+        assert client.get(f"/static/{name}").status_code == 200
+    for path in ("/nothing", "/static/..%2fapp.py", "/static/app.py", "/static/.hidden", "/api/no"):
+        assert client.get(path).status_code == 404
+
+
+def test_wrong_models_are_named(client: Client) -> None:
+    assert "there are bundled" in ask(client, "parse", 404, sentence="x", model="?")["hint"]
+    assert "dependencies" in ask(client, "parse", 422, sentence="x", model="arcs")["error"]
+    assert ask(client, "lm/next", 422, model="bundled")["hint"] == "there are text"
+
+
+def test_no_page_asks_for_anything_elsewhere() -> None:
+    from importlib import resources
+
+    for file in resources.files("sapwood.web").joinpath("static").iterdir():
+        text = file.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in text, file.name
+        assert "https:" not in text, file.name

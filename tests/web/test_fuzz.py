@@ -1,0 +1,83 @@
+"""Spoilt bodies get an answer that says so: 4xx, never 5xx."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from tests.web.houses import Client, guarded
+
+from sapwood.web.limits import Limits
+from sapwood.web.shelf import Shelf
+
+RIGHT: dict[str, dict[str, Any]] = {
+    "parse": {"sentence": "they sleep .", "k": 2, "decoder": "f1", "model": "bundled"},
+    "k-best": {"words": ["they", "sleep", "."], "k": 2},
+    "posteriors": {"sentence": "they sleep ."},
+    "draw": {"sentence": "(S (NP (PRP they)) (VP (VBP sleep)))"},
+    "tree": {"tree": "(S (NP (PRP they)) (VP (VBP sleep)))"},
+    "members": {"tree": "(S (NP (PRP they)) (VP (VBP sleep)))"},
+    "score": {"sentences": ["they sleep ."]},
+    "sample": {"n": 1, "seed": 3},
+    "inspect": {"label": "NN", "top": 2},
+    "spectrum": {"label": "NN"},
+    "labels": {},
+    "state": {"symbol": "NN", "state": 0},
+    "word": {"word": "saw"},
+    "compare": {"models": ["bundled", "bundled"], "sentence": "they sleep ."},
+    "difference": {"trees": ["(S (X a))", "(S (Y a))"]},
+    "identify": {"family": "dep-i", "words": 2, "length": 2, "moments": "12"},
+    "arcs": {"conllu": "1\ta\t_\t_\t_\t_\t0\troot\t_\t_"},
+    "train": {"treebank": "nowhere", "dev": "none"},
+}
+VALUES: tuple[Any, ...] = (
+    None, True, -1, 0, 1.5, 10**30, "", " ", "\x00", "(", ")", "((((", "é\u202e", "x" * 300, [], {},
+    ["a"], [[]], {"a": 1}, "\n\n", "1\t2", "../../etc/passwd", "\u2028",
+    [""], [" "], ["a b"], [None], "\U0001f333",
+)  # fmt: skip
+
+
+def spoilt(rng: random.Random) -> tuple[str, bytes]:
+    """A path and a body of which something is wrong."""
+    path, question = rng.choice(list(RIGHT.items()))
+    body = dict(question)
+    how = rng.randrange(5)
+    if how == 0 and body:
+        body.pop(rng.choice(list(body)))
+    elif how == 1 and body:
+        body[rng.choice(list(body))] = rng.choice(VALUES)
+    elif how == 2:
+        body[rng.choice(("x", "model", "k", "sentence", "words", "member"))] = rng.choice(VALUES)
+    text = json.dumps(body, ensure_ascii=rng.random() < 0.5).encode()
+    if how >= 3:
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(text) + 1)
+            piece = rng.choice(
+                (b"", b"\x00", b"\xff", b'"', b"{", b"]", b"9" * 50, b"\\ud800", b",")
+            )
+            text = text[:at] + piece + text[at + rng.randrange(3) :]
+    return path, text
+
+
+def check(shelf: Shelf, n: int, seed: int) -> set[int]:
+    client = Client(guarded(shelf, Limits(seconds=60.0)))
+    rng, seen = random.Random(seed), set()
+    for number in range(n):
+        path, body = spoilt(rng)
+        kind = {"Content-Type": rng.choice(("application/json",) * 9 + ("text/plain",))}
+        answer = client.post(f"/api/{path}", content=body, headers=kind)
+        assert answer.status_code < 500, (number, path, body, answer.text)
+        assert answer.status_code < 300 or answer.json()["error"], (number, path, body)
+        seen.add(answer.status_code)
+    return seen
+
+
+def test_some_spoilt_bodies(shelf: Shelf) -> None:
+    assert {200, 400, 404, 415, 422} <= check(shelf, 300, seed=1)
+
+
+@pytest.mark.slow
+def test_ten_thousand_spoilt_bodies(shelf: Shelf) -> None:
+    check(shelf, 10_000, seed=2)

@@ -1,0 +1,106 @@
+"""Real servers: clients that die, bodies that never end, signals in a training; nothing stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.web.houses import running
+
+pytestmark = pytest.mark.slow
+
+WISH = {"method": "em", "states": 32, "dev": "none"}
+HEAD = "POST /api/parse HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def gone(processes: list[int], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and any(map(is_alive, processes)):
+        time.sleep(0.05)
+    return not any(map(is_alive, processes))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_in_a_training_leaves_nothing_behind(number: int, tmp_path: Path) -> None:
+    with running(folder=tmp_path) as server:
+        server.ask("train", **WISH)
+        children = server.children()
+        assert len(children) == 1
+        time.sleep(1.0)  # in the middle of it
+        os.kill(server.process.pid, number)
+        server.process.wait(10)
+        assert gone(children)
+        time.sleep(0.2)
+        assert not list(tmp_path.iterdir())
+
+
+def test_clients_that_leave_or_dawdle_hold_nothing_up(tmp_path: Path) -> None:
+    with running("--max-seconds", "2", "--workers", "1", "--queue", "4", folder=tmp_path) as server:
+        server.ask("parse", sentence="they sleep .")
+        half = []
+        for _ in range(40):  # more than workers and queue together
+            client = socket.create_connection(("127.0.0.1", server.port))
+            client.sendall(f"{HEAD}Content-Length: 1000\r\n\r\n{{".encode())
+            half.append(client)
+        for client in half[:20]:  # some reset the connection
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            client.close()
+        for _ in range(20):  # and some leave with their answers under way
+            body = b'{"sentence": "they sleep ."}'
+            client = socket.create_connection(("127.0.0.1", server.port))
+            client.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            client.close()
+        began = time.monotonic()
+        assert server.ask("parse", sentence="they sleep .")["tree"]
+        assert time.monotonic() - began < 1.0
+        half[20].settimeout(5)
+        assert b"408" in half[20].recv(1000)  # told, after two seconds
+        for client in half[20:]:
+            client.close()
+        assert server.ask("parse", sentence="they sleep .")["tree"]
+
+
+def test_an_address_for_others_has_a_token(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sapwood", "serve", "--host", "0.0.0.0", "--max-seconds", "5"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        port, token = address.split(":")[2].split("/")[0], address.split("token=")[1]
+        here = f"http://127.0.0.1:{port}/api/models"
+        assert httpx.get(here).status_code == 401
+        assert httpx.get(here, params={"token": token}).status_code == 200
+    finally:
+        process.terminate()
+        _, told = process.communicate(timeout=15)
+    assert "warning: other machines can reach this server" in told
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "sapwood", "serve", "--port", port],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert "hint:" in done.stderr
