@@ -10,6 +10,7 @@ import pytest
 from tests.web.houses import Client
 
 import sapwood as sw
+from sapwood.report import to_json
 from sapwood.report.parses import parse_answer
 from sapwood.web.shelf import Shelf
 
@@ -27,7 +28,7 @@ def test_parse_has_the_fixed_form(client: Client) -> None:
     found = ask(client, "parse", sentence="The woman saw a dog in the garden.", k=3)
     assert list(found) == ["tree", "log_prob", "is_fallback", "constituents", "k_best"]
     parse = sw.Parser(sw.bundled_grammar()).parse_text("The woman saw a dog in the garden.")
-    assert found == json.loads(json.dumps(parse_answer(parse, 3)))
+    assert found == json.loads(to_json(parse_answer(parse, 3)))
     assert found["tree"] == found["k_best"][0]["tree"]
     assert sw.Tree.parse(found["tree"]).words()[0] == "The"
     assert set(found["constituents"][0]) == {"label", "start", "end", "probability"}

@@ -14,7 +14,6 @@ from sapwood.errors import SapwoodError
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
-    from sapwood.web.server import Place
 
 MOST_TREES = 5000  # that examples are looked for in
 
@@ -85,12 +84,13 @@ def serve(  # noqa: PLR0913 - every option of the command is an argument
         seconds=max_seconds, workers=workers, queue=queue, training=max_training,
     )  # fmt: skip
     _check_installed()
-    shown = partial(_tell, open_browser=open_browser)
+    place = Place(host, port)
+    shown = partial(_tell, is_open=place.is_open, open_browser=open_browser)
     sources = partial(_read_trees, list(trees)) if trees else None
     if trees and not models:
         msg = "it goes with a MODEL: the bundled ones have trees of their own"
         raise typer.BadParameter(msg, param_hint="--trees")
-    run(models or [], load_any, sources, Place(host, port), limits, shown)
+    run(models or [], load_any, sources, place, limits, shown)
 
 
 def _check_installed() -> None:
@@ -106,9 +106,9 @@ def _missing(what: object) -> SapwoodError:
     return SapwoodError(msg, hint="pip install 'sapwood[web]'")
 
 
-def _tell(address: str, place: Place, *, open_browser: bool) -> None:
-    if place.is_open:
-        message = f"other machines can reach this server on {place.host}, without encryption"
+def _tell(address: str, *, is_open: bool, open_browser: bool) -> None:
+    if is_open:
+        message = "other machines can reach this server, without encryption"
         warn(
             [(message, "whoever has the address can use it; leave --host out where nobody should")]
         )

@@ -83,7 +83,7 @@ def serve(
     trees: Callable[[], Sequence[Tree]] | None,
     place: Place,
     limits: Limits,
-    tell: Callable[[str, Place], None],
+    tell: Callable[[str], None],
 ) -> None:
     """Serve models until somebody stops it.
 
@@ -106,7 +106,7 @@ def serve(
             shelf.add(served)
         Thread(target=_warm, args=(shelf,), daemon=True).start()
         server = make_server(shelf, place, limits, token)
-        tell(address_of(place, bound, token), place)
+        tell(address_of(place, bound, token))
         server.run(sockets=[bound])  # whose end takes the folder along, see House.stop
 
 
