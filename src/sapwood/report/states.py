@@ -139,7 +139,7 @@ class StateAtlas:
         return rows, (parts[0] + parts[1]) / 2.0
 
     def nearest(self, symbol: str, state: int) -> list[dict[str, Any]]:
-        """The states of other labels that are most like one: in what they become, and where.
+        """The states of other phrases, or tags, that are most like one: in rules, words, contexts.
 
         Returns
         -------
@@ -155,7 +155,12 @@ class StateAtlas:
         rows, overlap = self._profiles
         mine = overlap[rows.index((a, state))]
         order = np.argsort(-mine, kind="stable").tolist()
-        others = (k for k in order if rows[k][0] != a and mine[k] > 0)
+        n_phrases = self.model.n_phrases
+        others = (
+            k
+            for k in order
+            if rows[k][0] != a and (rows[k][0] < n_phrases) == (a < n_phrases) and mine[k] > 0
+        )
         return [
             {"symbol": self.view.names[rows[k][0]], "state": rows[k][1], "overlap": float(mine[k])}
             for k, _ in zip(others, range(N_NEAR), strict=False)

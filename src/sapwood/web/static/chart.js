@@ -8,7 +8,7 @@ export function chartFigure(report, { onpoint = () => {}, onchoose = () => {} } 
   const { words } = report, n = words.length;
   const size = n <= 12 ? 40 : n <= 25 ? 28 : n <= 45 ? 18 : 13;
   const isMirrored = isRightToLeft(words);
-  const width = n * size + 2, height = n * size * 0.86 + 96;
+  const width = n * size + 2, height = n * size * 0.86 + 84;
   const base = n * size * 0.86 + 4;
   const cells = new Map(report.chart.map((cell) => [`${cell.start} ${cell.end}`, cell]));
   const inTree = new Set(report.nodes.filter((node) => !node.is_tag).map((node) => `${node.start} ${node.end}`));

@@ -4,7 +4,7 @@ import { ask } from "/static/api.js";
 import { bars, busy, choose, failure, field, h, latest, number, plural, put } from "/static/dom.js";
 import { treeFigure } from "/static/tree.js";
 
-const DEFAULT = "they visited the cook with a scarf in this forest .";
+const DEFAULT = "he helped Max meet cooks with our hat .";
 
 export function mount(root, { state, set, models }) {
   const usable = models.filter((model) => model.kind === "trees");
@@ -31,6 +31,9 @@ export function mount(root, { state, set, models }) {
     } catch (error) { if (mine === turn) put(out, failure(error)); }
   });
 
+  // One above the other where they would become too small side by side.
+  const isWide = (report) => Number(report.svg.match(/ width="(\d+)"/)[1]) * 0.75 > out.clientWidth / 2 - 60;
+
   function side(report, title, note) {
     const figure = treeFigure(report, { label: title });
     figure.mark("differs", (node) => node.differs);
@@ -41,7 +44,7 @@ export function mount(root, { state, set, models }) {
     const [one, other] = found.sides;
     const differing = one.nodes.filter((node) => node.differs).length + other.nodes.filter((node) => node.differs).length;
     return [h("p", { class: "facts", role: "status" }, differing ? [h("b", {}, plural(differing, "node")), " that only one tree has; ", h("b", {}, String(found.shared)), " phrases in both"] : "Both give the same tree."),
-      h("div", { class: "pair" }, found.sides.map((report) => side(report, report.model, report.is_fallback ? "no parse: pieces side by side" : `log P ${number(report.log_prob)}`)))];
+      h("div", { class: isWide(one) ? "stack" : "pair" }, found.sides.map((report) => side(report, report.model, report.is_fallback ? "no parse: pieces side by side" : `log P ${number(report.log_prob)}`)))];
   }
 
   function onGold(found) {
@@ -65,7 +68,7 @@ export function mount(root, { state, set, models }) {
   async function showSentence(row, place) {
     try {
       const pairs = await Promise.all(row.trees.map((tree) => ask("difference", { trees: [row.gold, tree] })));
-      put(place, h("div", { class: "pair" }, pairs.map((pair, k) => side(pair.sides[1], [a, b][k], `F1 ${number(row.f1[k], 1)}`))), side({ ...pairs[0].sides[0], nodes: pairs[0].sides[0].nodes.map((node) => ({ ...node, differs: false })) }, "Gold", ""));
+      put(place, h("div", { class: isWide(pairs[0].sides[0]) ? "stack" : "pair" }, pairs.map((pair, k) => side(pair.sides[1], [a, b][k], `F1 ${number(row.f1[k], 1)}`))), side({ ...pairs[0].sides[0], nodes: pairs[0].sides[0].nodes.map((node) => ({ ...node, differs: false })) }, "Gold", ""));
     } catch (error) { put(place, failure(error)); }
   }
 
