@@ -34,7 +34,14 @@ ESTIMATORS: tuple[type[Estimator], ...] = (
     sw.EnsembleLPCFG, sw.UnmixPCFGIE, sw.UnmixDEPIES,
 )  # fmt: skip
 DECLARED = [(kind, name) for kind in ESTIMATORS for name in kind.parameters()]
-RUNNING = {"n_jobs", "engine", "checkpoint", "on_iteration", "on_trial"}  # they change no model
+RUNNING = {
+    "n_jobs",
+    "engine",
+    "checkpoint",
+    "on_iteration",
+    "on_grade",
+    "on_trial",
+}  # they change no model
 ODD = (None, True, "a", -1, 0, 1, 10**9, 0.5, float("nan"), [], object())
 numbers = st.floats(allow_nan=True, allow_infinity=True) | st.integers()
 
