@@ -58,6 +58,19 @@ def score(model: LanguageModel, texts: dict[str, NgramCounts]) -> list[str]:
     return [f"{perplexity(model, t.rows, t.counts).perplexity:.1f}" for t in texts.values()]
 
 
+def from_file(title: str, model: LanguageModel, m: int, texts: dict[str, NgramCounts]) -> list[str]:
+    """The size of a model's file, and its scores when it is read again."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "model.lm")
+        model.save(path)
+        size = path.stat().st_size / 1e6
+        return [
+            f"{title}, read from its file of {size:.0f} MB",
+            str(m),
+            *score(sw.load(path), texts),
+        ]
+
+
 def brown(most_states: int) -> None:
     """The paper's table, and what goes beyond it."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -100,6 +113,7 @@ def brown(most_states: int) -> None:
         mixture = sw.LanguageMixture(most_states).fit(counts, held)
     n = mixture.iterations_
     rows.append(["mix", most_states, *score(mixture.model_, texts), n, f"{clock.cpu:.1f}"])
+    rows.append([*from_file("mix", mixture.model_, most_states, texts), "", ""])
     print(
         f"Brown: {counts.n_tokens:,} tokens, {len(counts.words) - 4:,} words; perplexity",
         end="\n\n",
@@ -144,6 +158,8 @@ def news() -> None:
     ):
         found = score(member, {"half": dev})
         rows.append([title, *found, "", f"{clock.cpu:.1f}" if title == "mix" else ""])
+    title, _, *found = from_file("mix", mixture.model_, 128, {"half": dev})
+    rows.append([title, *found, "", ""])
     print(
         f"News: {counts.n_tokens:,} tokens, {len(counts.words) - 4:,} words; perplexity", end="\n\n"
     )

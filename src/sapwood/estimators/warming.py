@@ -16,7 +16,7 @@ from sapwood.estimators.arcs.crf import ArcCRF
 from sapwood.estimators.cluster import ClusterLPCFG
 from sapwood.estimators.crf import SpanCRF
 from sapwood.estimators.em import EMLPCFG
-from sapwood.estimators.lm.latent import EMBigram
+from sapwood.estimators.lm.latent import LatentTrigram
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.pivot import PivotLPCFG
 from sapwood.estimators.spectral import SpectralLPCFG
@@ -75,7 +75,7 @@ def warm_up() -> None:
         found = EMWCFG(1, iterations=1).fit(data).model_
         found.best_brackets(strings[0])
         found.values(strings)
-    EMBigram(1, iterations=1).fit([WORDS])
+    LatentTrigram(1, iterations=1, min_pair_count=1).fit([WORDS]).model_.log_prob(WORDS)
     for order in (1, 2):
         learnt = (
             ArcCRF(order, passes=1, folds=2).fit([Arcs(tuple(WORDS), (2, 3, 0, 5, 3))] * 4).model_

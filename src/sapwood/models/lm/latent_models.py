@@ -16,12 +16,12 @@ Inside Kneser-Ney, u is that of its single words, and p(y | x) what its pairs ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, IntArray
+from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.plain_text import NOTHING, Rows
 from sapwood.errors import ModelFormatError
 from sapwood.models.kinds import FileContents, require_type
@@ -29,6 +29,8 @@ from sapwood.models.lm.language_model import LanguageModel, require_finite, requ
 from sapwood.models.lm.ngram_model import NgramModel
 
 SingleArray = npt.NDArray[np.float32]
+LEAST_U, MOST_LIFT = 1e-30, 65504.0  # a number above 0, and the largest of half precision
+LEAST_SHARE = 1e-3  # of a pair of words; states below are left out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,9 +74,9 @@ class BigramModel(LanguageModel):
             return np.log((1 - weight) * self.state_mix(rows) + weight * self.u[rows[:, 0]])
 
     def to_file(self) -> FileContents:
-        """All arrays."""
-        arrays: dict[str, npt.NDArray[Any]] = {"r": self.r, "s": self.s}
-        arrays |= {"u": self.u, "weight": self.weight}
+        """All arrays; r and s as `half_states` has them."""
+        arrays: dict[str, npt.NDArray[Any]] = {"u": self.u, "weight": self.weight}
+        arrays |= half_states(self.r, self.s, self.u)
         return FileContents(arrays, {"words": list(self.words), "is_stream": self.is_stream})
 
     @classmethod
@@ -83,14 +85,45 @@ class BigramModel(LanguageModel):
         arrays, header = contents
         words = require_words(header["words"])
         require_finite(arrays)
-        n, m = len(words), arrays["r"].shape[-1]
-        for name, kind, shape in (
-            ("r", np.float32, (n, m)), ("s", np.float32, (n, m)),
-            ("u", np.float64, (n,)), ("weight", np.float64, (n,)),
-        ):  # fmt: skip
-            require_shape(arrays[name], name, kind, shape)
-        r, s, u, weight = (arrays[name] for name in ("r", "s", "u", "weight"))
-        return cls(words, r, s, u, weight, bool(header["is_stream"]))
+        u, weight = arrays["u"], arrays["weight"]
+        require_shape(u, "u", np.float64, (len(words),))
+        require_shape(weight, "weight", np.float64, (len(words),))
+        return cls(words, *whole_states(arrays, u), u, weight, bool(header["is_stream"]))
+
+
+class SparseStates(NamedTuple):
+    """States of many contexts, of each the few that matter.
+
+    Attributes
+    ----------
+    starts : [n + 1]
+        Where those of each context start.
+    states, values : [nnz]
+        Which, and how likely; those of a context sum to 1.
+    """
+
+    starts: npt.NDArray[np.int64]
+    states: npt.NDArray[np.uint16]
+    values: SingleArray
+
+    @classmethod
+    def of(cls, r: SingleArray) -> Self:
+        """Of a table [n, m]: the likeliest state of each context, and all from `LEAST_SHARE`."""
+        is_kept = r >= np.minimum(LEAST_SHARE, r.max(axis=1, keepdims=True))
+        n_kept = is_kept.sum(axis=1)
+        values = r[is_kept] / np.repeat(np.where(is_kept, r, 0).sum(axis=1), n_kept)
+        states = np.nonzero(is_kept)[1].astype(np.uint16)
+        return cls(starts_of(n_kept), states, values.astype(np.float16).astype(np.float32))
+
+    def mix(self, s: SingleArray, before: IntArray, after: IntArray) -> FloatArray:
+        """Sum over states of r[before, h] s[after, h]."""
+        from sapwood.kernels.bigrams import sparse_pair_probabilities
+
+        out = np.empty(len(before), s.dtype)
+        sparse_pair_probabilities(
+            np.ascontiguousarray(before), np.ascontiguousarray(after), *self, s, out
+        )
+        return out.astype(float)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,13 +136,13 @@ class LatentTrigramModel(LanguageModel):
         For other pairs, and for smoothing.
     pairs : [n_pairs]
         (word before the last) * V + last word, sorted.
-    r2 : [n_pairs, m]
-        See the notation of this module.
+    r2
+        See the notation of this module; [n_pairs, m].
     """
 
     bigram: BigramModel
     pairs: npt.NDArray[np.uint64]
-    r2: SingleArray
+    r2: SparseStates
 
     def __repr__(self) -> str:
         return f"<LatentTrigramModel: {self.bigram.n_states} states, {len(self.pairs):,} pairs>"
@@ -137,7 +170,7 @@ class LatentTrigramModel(LanguageModel):
         wanted = rows[:, 2].astype(np.uint64) * np.uint64(len(self.words)) + rows[:, 1]
         at = np.minimum(np.searchsorted(self.pairs, wanted), len(self.pairs) - 1)
         hit = np.flatnonzero(self.pairs[at] == wanted)
-        mix = pair_mix(self.r2, self.bigram.s, at[hit], rows[hit, 0].astype(np.int64))
+        mix = self.r2.mix(self.bigram.s, at[hit], rows[hit, 0].astype(np.int64))
         weight = self.bigram.weight[rows[hit, 1]]
         result[hit] = np.log((1 - weight) * mix + weight * self.bigram.u[rows[hit, 0]])
         return result
@@ -145,19 +178,31 @@ class LatentTrigramModel(LanguageModel):
     def to_file(self) -> FileContents:
         """The bigram model's arrays, and those of pairs."""
         arrays, header = self.bigram.to_file()
-        return FileContents(arrays | {"pairs": self.pairs, "r2": self.r2}, header)
+        starts, states, values = self.r2
+        arrays |= {
+            "pairs": self.pairs, "n_states": np.diff(starts).astype(np.uint16), "states": states,
+            "values": values.astype(np.float16),
+        }  # fmt: skip
+        return FileContents(arrays, header)
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """Check the shapes, which the kernels trust."""
         bigram = BigramModel.from_file(contents)
-        pairs, r2 = contents.arrays["pairs"], contents.arrays["r2"]
-        require_shape(r2, "r2", np.float32, (len(pairs), bigram.n_states))
+        names = ("pairs", "n_states", "states", "values")
+        pairs, sizes, states, values = (contents.arrays[name] for name in names)
         require_shape(pairs, "pairs", np.uint64, (len(pairs),))
+        require_shape(sizes, "n_states", np.uint16, (len(pairs),))
+        starts = starts_of(sizes.astype(np.int64))
+        require_shape(states, "states", np.uint16, (int(starts[-1]),))
+        require_shape(values, "values", np.float16, states.shape)
         if not len(pairs) or not (pairs[1:] > pairs[:-1]).all():
             msg = "pairs are not in order"
             raise ModelFormatError(msg)
-        return cls(bigram, pairs, r2)
+        if (states >= bigram.n_states).any():
+            msg = "states beyond the last"
+            raise ModelFormatError(msg)
+        return cls(bigram, pairs, SparseStates(starts, states, values.astype(np.float32)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,22 +251,20 @@ class LatentNgramModel(LanguageModel):
     def to_file(self) -> FileContents:
         """The arrays of the n-grams, and those of states."""
         arrays, header = self.ngrams.to_file()
-        arrays |= {"r": self.r, "s": self.s, "weight": self.weight}
+        u = np.exp(arrays["p_1"].astype(float))
+        arrays |= half_states(self.r, self.s, u) | {"weight": self.weight}
         return FileContents(arrays, header)
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """Check the shapes, which the kernels trust."""
-        ngrams = NgramModel.from_file(contents)
-        r, s, weight = (contents.arrays[name] for name in ("r", "s", "weight"))
-        n, m = len(ngrams.words), r.shape[-1]
-        require_shape(r, "r", np.float32, (n, m))
-        require_shape(s, "s", np.float32, (n, m))
-        require_shape(weight, "weight", np.float64, (n,))
+        ngrams, weight = NgramModel.from_file(contents), contents.arrays["weight"]
+        require_shape(weight, "weight", np.float64, (len(ngrams.words),))
         if ngrams.order < 2:
             msg = "states without pairs of words"
             raise ModelFormatError(msg)
-        return cls(ngrams, r, s, weight)
+        u = np.exp(ngrams.p[0].astype(float))
+        return cls(ngrams, *whole_states(contents.arrays, u), weight)
 
 
 def pair_mix(r: SingleArray, s: SingleArray, before: IntArray, after: IntArray) -> FloatArray:
@@ -231,6 +274,28 @@ def pair_mix(r: SingleArray, s: SingleArray, before: IntArray, after: IntArray) 
     out = np.empty(len(before), r.dtype)
     pair_probabilities(np.ascontiguousarray(before), np.ascontiguousarray(after), r, s, out)
     return out.astype(float)
+
+
+def half_states(
+    r: SingleArray, s: SingleArray, u: FloatArray
+) -> dict[str, npt.NDArray[np.float16]]:
+    """States in half precision; for s, how much likelier a state makes a word than it is alone.
+
+    That has four digits, where s itself would be too small for any.
+    """
+    lift = s / np.maximum(u, LEAST_U)[:, None]
+    return {"r": r.astype(np.float16), "lift": np.minimum(lift, MOST_LIFT).astype(np.float16)}
+
+
+def whole_states(
+    arrays: dict[str, npt.NDArray[Any]], u: FloatArray
+) -> tuple[SingleArray, SingleArray]:
+    """The tables r and s of a file."""
+    r, lift = arrays["r"], arrays["lift"]
+    require_shape(r, "r", np.float16, (len(u), r.shape[-1]))
+    require_shape(lift, "lift", np.float16, r.shape)
+    s = lift * np.maximum(u, LEAST_U)[:, None]
+    return r.astype(np.float32), s.astype(np.float32)
 
 
 def require_shape(
