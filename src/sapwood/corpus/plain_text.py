@@ -80,7 +80,9 @@ class TextShard:
             return
         likely = likely_encodings(data[max(0, at - _TAIL) : at + _TAIL])
         hint = "is it text at all, and not compressed under another name?"
-        if likely:
+        if data.startswith(b"PAR1"):
+            hint = "it seems to be a file of counts: give it by itself to `sapwood lm train`"
+        elif likely:
             hint = f"it may be {' or '.join(likely)}; convert it: iconv -f {likely[0]} -t utf-8"
         msg = f"not UTF-8 text (byte {data[at]:#04x})"
         raise CorpusError(msg, file=self.name, line=self.line_of(at), hint=hint)

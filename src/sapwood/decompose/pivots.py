@@ -169,8 +169,7 @@ def _heights_without_each(V: FloatArray, picked: list[int]) -> FloatArray:
 def _apart(V: FloatArray, picked: list[int], radius: float) -> FloatArray:
     if len(picked) == 1:
         return np.array([radius])
-    places = list(range(len(picked)))
-    return np.array([_heights(V[picked], places[:i] + places[i + 1 :])[i] for i in places])
+    return np.diagonal(_heights_without_each(V[picked], list(range(len(picked))))).copy()
 
 
 def _heights(V: FloatArray, picked: list[int]) -> FloatArray:
@@ -256,4 +255,4 @@ def columns_given_states(gram: FloatArray, joint: FloatArray) -> FloatArray:
     array of [d', m]
         Sampling noise makes some entries negative.
     """
-    return np.asarray(np.linalg.lstsq(gram, joint.T, rcond=1e-10)[0].T, float)
+    return np.asarray(joint @ np.linalg.pinv(gram, rcond=1e-10, hermitian=True), float)

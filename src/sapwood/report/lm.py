@@ -10,7 +10,7 @@ import numpy as np
 from sapwood.corpus.plain_text import UNKNOWN
 from sapwood.errors import SapwoodError
 from sapwood.models.lm.language_model import LanguageModel
-from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel
+from sapwood.models.lm.latent_models import BigramModel, LatentNgramModel, LatentTrigramModel
 from sapwood.models.lm.mixture import MixtureModel
 
 
@@ -25,7 +25,7 @@ def latent_member(model: LanguageModel) -> BigramModel | None:
     """The latent bigram model in a model, if there is one."""
     if isinstance(model, BigramModel):
         return model
-    if isinstance(model, LatentTrigramModel):
+    if isinstance(model, (LatentTrigramModel, LatentNgramModel)):
         return model.bigram
     members = model.members if isinstance(model, MixtureModel) else ()
     return next((found for member in members if (found := latent_member(member))), None)

@@ -116,6 +116,7 @@ def test_states_are_shown_by_their_words(cli, fails, models) -> None:
     states = json.loads(cli("lm", "classes", models["em"], "--json").out)
     assert sum(state["share"] for state in states) == pytest.approx(1, abs=1e-3)
     assert "state" in cli("lm", "classes", models["mix"], "--word", "a", "--top", 2).out
+    assert "state 0" in cli("lm", "classes", models["kn-latent"]).out
     assert "no hidden states" in fails("lm", "classes", models["kn"]).err
     assert "does not know 'zzz'" in fails("lm", "classes", models["em"], "--word", "zzz").err
 
@@ -131,8 +132,7 @@ def test_arpa_both_ways(cli, fails, folder: Path, models, tmp_path: Path) -> Non
     )
     assert second == pytest.approx(first, rel=1e-5)
     assert (
-        "no n-grams to write"
-        in fails("lm", "convert", models["em"], "-o", tmp_path / "em.arpa").err
+        "more than n-grams" in fails("lm", "convert", models["em"], "-o", tmp_path / "em.arpa").err
     )
     bad = tmp_path / "bad.arpa"
     bad.write_text(ARPA.replace("-0.5 </s>", "x"))
@@ -150,6 +150,7 @@ def test_bad_input_is_one_line(fails, misused, folder: Path, models, tmp_path: P
         assert match in fails("lm", "train", bad, "-o", out, "--method", "kn").err
         assert not out.exists()
         assert match in fails("lm", "count", bad, "-o", tmp_path / "c.parquet").err
+        assert [path.name for path in tmp_path.iterdir()] == [bad.name]  # nor anything half-done
     assert "no such file" in fails("lm", "train", tmp_path / "none.txt", "-o", out).err
     assert "Sapwood model" in fails("lm", "evaluate", folder / "train.txt", bad).err
     bad.write_text("zzz yyy\n")
@@ -163,6 +164,8 @@ def test_bad_input_is_one_line(fails, misused, folder: Path, models, tmp_path: P
         "kn, kn-mod" in misused("lm", "train", text, "-o", out, "--method", "em", "--order", 3).err
     )
     assert "em" in misused("lm", "train", text, "-o", out, "--method", "kn", "--states", 3).err
+    bad.write_bytes(b"PAR1\0")
+    assert "a file of counts" in fails("lm", "evaluate", models["kn"], bad).err
     device = ("lm", "train", text, "-o", out, "--device", "cuda:7", "--method")
     assert "kn-latent, em" in misused(*device, "kn").err
     assert "device 'cuda:7'" in fails(*device, "em").err

@@ -57,7 +57,7 @@ def convert(
     check_output(out, inputs=lm_opt.text_files(source), force=force, may_stream=True)
     loaded = lm_opt.load_language_model(source)
     if not isinstance(loaded, NgramModel):
-        msg = f"{source}: a {type(loaded).__name__}, which has no n-grams to write"
+        msg = f"{source}: a {type(loaded).__name__}, which is more than n-grams"
         raise SapwoodError(msg, hint="ARPA files are for --method kn and kn-mod")
     with open_output(out, force=force) as target:
         for line in arpa_lines(loaded):

@@ -12,7 +12,7 @@ from sapwood.cli.console import Phases
 from sapwood.cli.engines import open_engine
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
-from sapwood.errors import SapwoodError
+from sapwood.errors import CorpusError, SapwoodError
 from sapwood.outputs import check_output
 from sapwood.report import to_json
 from sapwood.report.training import Meter
@@ -66,7 +66,11 @@ def count(  # noqa: PLR0913 - every option of the command is an argument
     phases = Phases(2)
     with open_engine(engine, scheduler, jobs) as where:
         with phases.phase("counting") as notes:
-            runs = count_runs(list(texts), folder, settings, where)
+            try:
+                runs = count_runs(list(texts), folder, settings, where)
+            except CorpusError:  # there is nothing to go on with
+                rmtree(folder, ignore_errors=True)
+                raise
             notes.append(f"{len(runs.words) - 4:,} words")
         with phases.phase("merging") as notes:
             n_rows = save_counts(runs, out)

@@ -140,7 +140,7 @@ def classes(
     loaded = latent_member(lm_opt.load_language_model(model))
     if loaded is None:
         msg = f"{model}: has no hidden states"
-        raise SapwoodError(msg, hint="train with --method em, pivot, pivot-em or mix")
+        raise SapwoodError(msg, hint="train with --method em, pivot, pivot-em, kn-latent or mix")
     show(class_report(loaded, top, word), _class_lines, as_json=as_json)
 
 

@@ -223,7 +223,13 @@ class LatentNgramModel(LanguageModel):
     weight: FloatArray
 
     def __repr__(self) -> str:
-        return f"<LatentNgramModel: {self.r.shape[1]} states, {self.ngrams!r}>"
+        return f"<LatentNgramModel: {self.r.shape[1]} states, order {self.order}>"
+
+    @property
+    def bigram(self) -> BigramModel:
+        """What pairs back off to, as a model."""
+        u = np.exp(self.ngrams.p[0].astype(float))
+        return BigramModel(self.words, self.r, self.s, u, self.weight, self.is_stream)
 
     @property
     def words(self) -> tuple[str, ...]:  # type: ignore[override]
