@@ -228,6 +228,15 @@ def read_model(data: bytes, folder: Path) -> None:
     run("inspect", path, *((), ("--json",), ("--label", "NP"), ("--spectrum",))[len(data) % 4])
 
 
+def read_language_model(data: bytes, folder: Path) -> None:
+    """Load a language model, likewise."""
+    path = put(data, folder, "input.sapwood")
+    model = sw.load(path)
+    model.log_prob(["the", "dog", "Unheard"])
+    model.next_log_probs(["a", "cat"])
+    run("lm", "classes", path, *((), ("--json",), ("--word", "cat"))[len(data) % 3], expects=(0, 1))
+
+
 def read_hidden_trees(data: bytes, folder: Path) -> None:
     """Load a model of hidden trees, likewise; other commands refuse it."""
     path = put(data, folder, "input.sapwood")
@@ -524,6 +533,8 @@ def _readers() -> Iterator[Reader]:
     for kind in ("plain", "em", "spectral", "crf", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)
     yield Reader("model.uniform", spoilt_model("uniform"), read_hidden_trees, 10)
+    for kind in ("mixture", "kn-latent"):
+        yield Reader(f"model.{kind}", spoilt_model(kind), read_language_model, 10)
     yield Reader("text", spoilt(seeds.TEXT), count_words_of, 20)
     yield Reader("arpa", spoilt(seeds.ARPA), read_arpa_file, 40)
     yield Reader("counts", spoilt_counts, read_counts, 10)

@@ -16,6 +16,7 @@ from tests.notations import EXAMPLES
 
 import sapwood as sw
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.lm.language_model import LanguageModel
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.ngram_files import save_counts
 from sapwood.moments.ngrams import count_sentences
@@ -83,7 +84,8 @@ def model_files() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.sapwood"
         files = {}
-        for kind, model in (*grammars().items(), ("uniform", hidden_trees())):
+        others = {"uniform": hidden_trees()} | language_models()
+        for kind, model in (*grammars().items(), *others.items()):
             model.save(path)
             files[kind] = path.read_bytes()
         return files
@@ -169,6 +171,16 @@ TEXT = "the dog sees a cat .\na cat sees the dog .\n\nthe cat sleeps .\n"
 ARPA = "\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n-1.0 <unk>\n-99 <s> -0.3\n-0.5 </s>\n" + (
     "-0.6 a -0.2\n\n\\2-grams:\n-0.1 <s> a\n-0.2 a </s>\n\n\\end\\\n"
 )
+
+
+@cache
+def language_models() -> dict[str, LanguageModel]:
+    """The two kinds of file that hold all others."""
+    text = [line.split() for line in TEXT.splitlines() if line] * 3
+    return {
+        "mixture": sw.LanguageMixture(3, n_blocks=1, iterations=2).fit(text).model_,
+        "kn-latent": sw.LatentKneserNey(2, iterations=2).fit(text).model_,
+    }
 
 
 @cache

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from tests.fuzz.seeds import ARPA
+
 import sapwood as sw
 from sapwood.corpus.fetch import CorpusEntry, RemoteFile, fetch
 from sapwood.corpus.treebank import sample_path
@@ -61,6 +63,7 @@ def prepare(folder: Path) -> None:
     short = [" ".join(words) for n in (2, 3) for words in product("abc", repeat=n)]
     lines_of_short = (line + "\n" for k, line in enumerate(short) for _ in range(1 + k * k % 7))
     (folder / "short.txt").write_text("".join(lines_of_short), encoding="utf-8")
+    (folder / "given.arpa").write_text(ARPA, encoding="utf-8")
     sw.PCFG().fit(sw.Treebank.from_trees(trees)).model_.save(folder / "model.sapwood")
     (folder / "saved.sapwood").write_bytes((folder / "model.sapwood").read_bytes())
     for name in SERVED:
@@ -223,6 +226,11 @@ def _jobs() -> Iterator[Job]:
         "lm.count",
         command("lm", "count", "@sentences.txt", "-o", "@counts.parquet", "--jobs", "1"),
         ("counts.parquet",),
+    )
+    yield Job(
+        "lm.convert",
+        command("lm", "convert", "@given.arpa", "-o", "@arpa.lm"),
+        ("arpa.lm",),
     )
     latent = ("--method", "em", "--states", "2", "--jobs", "1")
     yield Job(
