@@ -91,6 +91,9 @@ class Network:
         wrong = [key for key in {*shapes, *found} if shapes.get(key) != _shape(found.get(key))]
         if words.shape != (len(familiar) + N_SPECIAL, sizes.word):
             wrong.append("words")
+        if (np.diff(familiar.astype(np.int64)) <= 0).any():
+            msg = f"{name}.familiar is not sorted"
+            raise ModelFormatError(msg)
         if forms.ndim != 2 or len(forms) < 2 or len(forms) & (len(forms) - 1):
             wrong.append("forms")
         if wrong:

@@ -106,6 +106,13 @@ def test_a_network_that_does_not_fit_is_refused(model, name):
         type(model).from_file(FileContents(arrays | {f"encoder.{name}": broken}, header))
 
 
+def test_words_of_a_network_are_sorted(model):
+    arrays, header = model.to_file()
+    damaged = arrays | {"encoder.familiar": arrays["encoder.familiar"][::-1]}
+    with pytest.raises(sw.SapwoodError, match="sorted"):
+        type(model).from_file(FileContents(damaged, header))
+
+
 def test_weights_of_networks_are_shares(model):
     with pytest.raises(sw.SapwoodError, match="weight"):
         replace(model, encoder=model.encoder._replace(weight=1.5))
