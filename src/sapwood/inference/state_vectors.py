@@ -144,6 +144,12 @@ class StateVectors:
         parent, b, c = self.triples[place.rule]
         return self._down(place.rule, self.out[parent], self.one[b], self.one[c])[place.side]
 
+    def at_rules(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """What each rule says about the states of its parent, its left child and its right one."""
+        for r, (a, b, c) in enumerate(self.triples):
+            left, right = self._down(r, self.out[a], self.one[b], self.one[c])
+            yield self._up(r, self.one[b], self.one[c]), left, right
+
     # -- the states of the nodes of a tree -----------------------------------------------------
 
     def in_trees(self, trees: Iterable[Tree]) -> Iterator[dict[Span, NodeStates]]:

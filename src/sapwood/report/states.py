@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -107,36 +107,22 @@ class StateAtlas:
     # -- neighbours -------------------------------------------------------------------------------
 
     @cached_property
-    def _profiles(self) -> tuple[list[tuple[int, int]], npt.NDArray[np.float64]]:
-        """Symbol and state of each row, and how much any two rows have in common."""
-        import numpy as np
-        from scipy.sparse import csr_array
-
-        names = self.view.names
-        rows = [(a, h) for a in range(self.model.n_symbols) for h in range(self.model.n_states[a])]
-        parts = []
-        for kind in ("below", "contexts"):
-            number: dict[str, int] = {}
-            row, column, value = [], [], []
-            first = 0
-            for a in range(self.model.n_symbols):
-                for item in getattr(self.vectors, kind)(a):
-                    # a place is the same place whoever stands in it
-                    name = (
-                        item.name.replace(f"[{names[a]}]", "[ ]") if kind != "below" else item.name
-                    )
-                    place = number.setdefault(name, len(number))
-                    for h in np.flatnonzero(item.vector > 0).tolist():
-                        row.append(first + h)
-                        column.append(place)
-                        value.append(float(item.vector[h]))
-                first += int(self.model.n_states[a])
-            shares = csr_array((value, (row, column)), shape=(len(rows), max(len(number), 1)))
-            total = np.asarray(shares.sum(axis=1)).ravel()
-            shares = csr_array(shares.multiply(1.0 / np.where(total > 0, total, 1.0)[:, None]))
-            root = shares.sqrt()  # the overlap of p and q: sum of sqrt(p q)
-            parts.append((root @ root.T).toarray())
-        return rows, (parts[0] + parts[1]) / 2.0
+    def _profiles(self) -> tuple[Any, Any]:
+        """What each state becomes, and where it stands: square roots of shares, a row a state."""
+        model, vectors = self.model, self.vectors
+        below, contexts = _Profiles(model.state_start), _Profiles(model.state_start)
+        for (a, b, c), (own, left, right) in zip(vectors.triples, vectors.at_rules(), strict=True):
+            below.add(a, (b, c), own)
+            contexts.add(b, (a, "left", c), left)  # a place is the same, whoever stands in it
+            contexts.add(c, (a, "right", b), right)
+        lexicon = model.lexicon
+        tags = lexicon.entry_tag.astype(int) + model.n_phrases
+        for entry, (a, row) in enumerate(zip(tags.tolist(), lexicon.entry_row, strict=True)):
+            first, last = lexicon.weight_start[entry : entry + 2]
+            below.add(a, row, lexicon.weights[first:last])
+        for a in range(model.n_symbols):
+            contexts.add(a, "root", model.root_vector(a))
+        return below.roots_of_shares(), contexts.roots_of_shares()
 
     def nearest(self, symbol: str, state: int) -> list[dict[str, Any]]:
         """The states of other phrases, or tags, that are most like one: in rules, words, contexts.
@@ -151,19 +137,23 @@ class StateAtlas:
 
         if not self.model.is_probabilistic:
             return []
+        model, names = self.model, self.view.names
         a = self.view.find(symbol)[0]
-        rows, overlap = self._profiles
-        mine = overlap[rows.index((a, state))]
-        order = np.argsort(-mine, kind="stable").tolist()
-        n_phrases = self.model.n_phrases
-        others = (
-            k
-            for k in order
-            if rows[k][0] != a and (rows[k][0] < n_phrases) == (a < n_phrases) and mine[k] > 0
-        )
+        first = model.state_start
+        # the overlap of p and q: sum of sqrt(p q)
+        parts = [roots @ roots[[first[a] + state], :].T for roots in self._profiles]
+        overlap = sum(part.toarray().ravel() for part in parts) / len(parts)
+        owner = np.repeat(np.arange(model.n_symbols), model.n_states)
+        is_like = (owner != a) & ((owner < model.n_phrases) == (a < model.n_phrases))
+        order = np.argsort(-np.where(is_like, overlap, 0.0), kind="stable")[:N_NEAR].tolist()
         return [
-            {"symbol": self.view.names[rows[k][0]], "state": rows[k][1], "overlap": float(mine[k])}
-            for k, _ in zip(others, range(N_NEAR), strict=False)
+            {
+                "symbol": names[owner[k]],
+                "state": int(k - first[owner[k]]),
+                "overlap": float(overlap[k]),
+            }
+            for k in order
+            if is_like[k] and overlap[k] > 0
         ]
 
     # -- words ------------------------------------------------------------------------------------
@@ -255,6 +245,36 @@ class StateAtlas:
                 for name, a in wanted.items()
             ],
         }
+
+
+class _Profiles:
+    """Weights of things in states, gathered one by one."""
+
+    def __init__(self, state_start: npt.NDArray[np.int64]) -> None:
+        self.first = state_start.tolist()
+        self.numbers: dict[Hashable, int] = {}
+        self.row: list[int] = []
+        self.column: list[int] = []
+        self.value: list[float] = []
+
+    def add(self, a: int, thing: Hashable, weights: npt.NDArray[np.float64]) -> None:
+        """What weight a thing has in each state of a symbol."""
+        place = self.numbers.setdefault(thing, len(self.numbers))
+        for state in weights.nonzero()[0].tolist():
+            self.row.append(self.first[a] + state)
+            self.column.append(place)
+            self.value.append(float(weights[state]))
+
+    def roots_of_shares(self) -> Any:
+        """A sparse matrix whose rows have length 1."""
+        import numpy as np
+        from scipy.sparse import csr_array
+
+        shape = (self.first[-1], max(len(self.numbers), 1))
+        weights = csr_array((self.value, (self.row, self.column)), shape=shape)
+        total = np.asarray(weights.sum(axis=1)).ravel()
+        scale = 1.0 / np.where(total > 0, total, 1.0)
+        return csr_array(weights.multiply(scale[:, None])).sqrt()
 
 
 class _Found:

@@ -388,14 +388,15 @@ def _states(app: FastAPI, house: House) -> None:
 
     @app.post("/api/state", responses=ERRORS, tags=["states"])
     async def state(request: Request, asked: ask.StateQuestion) -> Response:
-        """One state in short, and the states of other labels that are most like it."""
+        """One state in short; if asked for, the states of other labels that are most like it."""
         served = shelf.get(asked.model, TREES)
 
         def work(_: Check) -> Any:
             atlas = served.atlas(asked.member)
             card = atlas.card(asked.symbol, asked.state)
-            near = [] if asked.state is None else atlas.nearest(asked.symbol, asked.state)
-            return card | {"nearest": near}
+            if asked.nearest and asked.state is not None:
+                return card | {"nearest": atlas.nearest(asked.symbol, asked.state)}
+            return card
 
         return await house.answer(request, work)
 

@@ -99,6 +99,7 @@ class StateQuestion(OfModel):
     """One state of a symbol."""
 
     symbol: Name
+    nearest: bool = Field(False, description="Whether to look for similar states too.")
     state: Annotated[int, Field(ge=0, le=100_000)] | None = None
     member: Annotated[int, Field(ge=1, le=10_000)] | None = None
 

@@ -91,7 +91,7 @@ export function mount(root, { state, set, models }) {
     const more = h("button", { type: "button", class: "link", onclick: async () => {
       more.remove();
       try {
-        const card = await ask("state", { model, symbol: symbol.symbol, state: row.state, member: state.member ? Number(state.member) : null });
+        const card = await ask("state", { model, symbol: symbol.symbol, state: row.state, nearest: true, member: state.member ? Number(state.member) : null });
         near.append(h("p", { class: "small" }, "Nearest states of other labels"), card.nearest.length ? bars(card.nearest.map((one) => [`${one.symbol} ${one.state}`, one.overlap, linkTo("states", { model, member: state.member, label: one.symbol, state: one.state }, `${one.symbol} ${one.state}`)]), { most: 1 }) : h("p", { class: "none" }, "None has anything in common."));
       } catch (error) { near.append(failure(error)); }
     } }, "Nearest states");
