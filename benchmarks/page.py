@@ -71,6 +71,12 @@ def memory_mb(process: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def cpu_seconds(process: int) -> float:
+    """Processor time that a process has taken."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 # -- in a browser ---------------------------------------------------------------------------------
 
 
@@ -89,19 +95,21 @@ def measure_start(tab: Any, repeats: int) -> list[list[object]]:
     """Seconds from the command to an answer, and to a drawn tree in a browser that is open."""
     import urllib.request
 
-    answers, trees = [], []
+    answers, trees, spent = [], [], []
     for _ in range(repeats + 1):
         began = perf_counter()
-        with server() as (_, address):
+        with server() as (process, address):
             urllib.request.urlopen(f"{address}/parse", timeout=30).read()
             answers.append(perf_counter() - began)
             tab.goto(f"{address}/parse")
             tab.wait_for_selector("svg.sapwood-tree")
             trees.append(perf_counter() - began)
+            spent.append(cpu_seconds(process.pid))
             tab.goto("about:blank")
     return [  # the first run may have to load everything from disk
         ["page answered", f"{statistics.median(answers[1:]):.2f} s"],
         ["first tree drawn", f"{statistics.median(trees[1:]):.2f} s"],
+        ["CPU of the server until then", f"{statistics.median(spent[1:]):.2f} s"],
     ]
 
 

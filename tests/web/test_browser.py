@@ -297,7 +297,7 @@ def test_language_model(page: Page) -> None:
     page.tab.fill("input[type=text]", "in the")
     page.see("[aria-label='Next words'] .rows")
     page.tab.locator(".surprise button").nth(1).click()
-    page.see("h3:has-text('old')")
+    page.see("h3:has-text('kind')")
     page.see("article:has-text('After')")
 
 

@@ -93,6 +93,7 @@ def test_cancel(own: Client, house: House) -> None:
     assert not list(house.shelf.folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_ends_its_training(house: House) -> None:
     wish = {"treebank": "bundled", "dev": "none", "method": "em", "states": 32, "budget": 60.0,
             "iterations": None, "seed": 0}  # fmt: skip

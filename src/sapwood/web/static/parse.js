@@ -181,6 +181,7 @@ export function mount(root, { state, set, models, limits }) {
   // -- ensembles --
 
   let voices = null;
+  const alone = new Set(); // models that are known to be no ensembles
   function opinions(index) {
     const row = voices?.nodes[index];
     if (!row || row.posteriors.every((p) => p === null)) return null;
@@ -190,9 +191,11 @@ export function mount(root, { state, set, models, limits }) {
   async function members(report) {
     voices = null;
     membersCard.hidden = true;
-    if (report.is_fallback) return;
+    const name = model;
+    if (report.is_fallback || alone.has(name)) return;
     try {
       const found = await ask("members", { model, tree: report.tree });
+      if (!found.members.length) alone.add(name);
       if (report !== shown || !found.members.length) return;
       voices = found;
       figure.mark("doubt", (_, index) => found.nodes[index].disagree);

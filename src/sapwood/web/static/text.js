@@ -9,7 +9,7 @@ export function mount(root, { state, set, models }) {
   let model = (usable.find((one) => one.name === state.model) ?? usable[0]).name;
   const context = h("input", { type: "text", value: state.context ?? "they saw the", dir: "auto", spellcheck: false });
   const sentence = h("textarea", { rows: 2, dir: "auto", spellcheck: false, "aria-label": "A sentence, words apart by blanks" });
-  sentence.value = state.s ?? "the old king gave a song to every cook .";
+  sentence.value = state.s ?? "the kind king gave a song to every cook .";
   const word = h("input", { type: "search", value: state.word ?? "", placeholder: "king", dir: "auto" });
   const next = h("div", {}), surprise = h("div", {}), classes = h("div", {}), detail = h("div", { "aria-live": "polite" });
   root.append(h("h1", {}, "Language model"), h("p", { class: "lead" }, "Next words, the hidden states as classes of words, and a sentence word by word: the taller, the more surprising."),
