@@ -25,14 +25,16 @@ from typing import Any
 import machine
 
 TWENTY = (
-    "see the men that remembered them while the king can visit that boy with her watch in Paris ."
+    "see the men that remembered them while the king can visit that boy with her new watch in "
+    "Paris ."
 )
 SIXTY = (
-    "this dog that does not cook that cup of butter with this hat must not know he lends the king "
-    "a pear with butter and the fish with that sweet pancake near a castle with the pie or rice "
-    "and she hopes that the men see those cooks when they watch Mary with this smile and give a "
-    "bicycle to a sailor ."
+    "they can like the flower behind every river after he bought it or knew the doctors like to "
+    "eat a carrot with that light fork and let the neighbour and this baker love chairs , and the "
+    "sailor sees your poet which the woman saw with the beard by the red garden or Max 's village "
+    "of my fox !"
 )
+MEMORY = "memory before, in the middle, after"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 LOAD = (
     ("parse", {"sentence": TWENTY, "k": 5}, 6),
@@ -145,10 +147,10 @@ def measure_drawing(tab: Any, address: str, repeats: int) -> list[list[object]]:
     for sentence in (TWENTY, SIXTY):
         n_words = len(sentence.split())
         tab.goto("about:blank")
-        tab.goto(f"{address}/parse#s={quote(sentence[:-1])}")
+        tab.goto(f"{address}/parse#s={quote(sentence)}")
         tab.wait_for_selector("svg.chart")
         times = []
-        for key in (".", "") * repeats:
+        for key in (" ", "") * repeats:  # a blank changes nothing but the time
             times.append(tab.evaluate(PRESS, key))
             tab.wait_for_timeout(300)  # nobody types faster than that
         rows.append([f"key press to tree, {n_words} words", f"{statistics.median(times):.0f} ms"])
@@ -204,7 +206,7 @@ def measure_load(clients: int, seconds: float) -> list[list[object]]:
         ["other errors", f"{sum(wrong.values())}"],
         ["p50", f"{1000 * times[len(times) // 2]:.0f} ms"],
         ["p99", f"{1000 * times[int(0.99 * len(times))]:.0f} ms"],
-        ["memory before, in the middle, after", f"{before:.0f}, {middle:.0f}, {after:.0f} MB"],
+        [MEMORY, f"{before:.0f}, {middle:.0f}, {after:.0f} MB"],
     ]
 
 

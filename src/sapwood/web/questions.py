@@ -136,9 +136,10 @@ class IdentifyQuestion(Question):
     """Whether a family can be learnt from moments."""
 
     family: Name
-    words: Annotated[int, Field(ge=1, le=8)]
-    length: Annotated[int, Field(ge=1, le=8)]
-    states: Annotated[int, Field(ge=1, le=6)] | None = None
+    # larger ones take longer than anybody waits for a page
+    words: Annotated[int, Field(ge=1, le=6)]
+    length: Annotated[int, Field(ge=1, le=6)]
+    states: Annotated[int, Field(ge=1, le=5)] | None = None
     moments: Name = "pairs"
 
 
