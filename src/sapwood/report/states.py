@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from sapwood.report.inspect import GrammarView
@@ -306,21 +307,19 @@ class _Found:
             {
                 "state": state,
                 "count": round(self.total[state], 1),
-                "head_words": [word for word in _commonest(self.heads[state]) if word],
+                "head_words": nlargest(
+                    N_HEADS, self.heads[state], key=self.heads[state].__getitem__
+                ),
                 "examples": [
                     {"words": words, "start": span[0], "end": span[1], "share": round(share, 4)}
-                    for share, words, span in _varied(self.best[state].values())
+                    for share, words, span in _surest(self.best[state].values())
                 ],
             }
             for state in range(len(self.total))
         ]
 
 
-def _commonest(counts: dict[str, float]) -> list[str]:
-    return sorted(counts, key=lambda word: (-counts[word], word))[:N_HEADS]
-
-
-def _varied(
+def _surest(
     found: Iterable[tuple[float, list[str], tuple[int, int]]],
 ) -> list[tuple[float, list[str], tuple[int, int]]]:
     """The surest ones, short sentences first where they are equally sure."""

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import cache
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -259,8 +259,9 @@ def _given_trees(app: FastAPI, house: House) -> None:
             if not isinstance(served.model, Ensemble):
                 return {"members": [], "nodes": []}
             given = _one_tree(house, asked.tree)
-            parser_of = partial(_member_parser, served)
-            return member_report(served.model, parser_of, given, check)
+            return member_report(
+                served.model, lambda member: served.parser(member=member), given, check
+            )
 
         return await house.answer(request, work)
 
@@ -285,10 +286,6 @@ def _given_trees(app: FastAPI, house: House) -> None:
             return {"trees": [str(one) for one in served.model.sample(asked.n, seed=asked.seed)]}
 
         return await house.answer(request, work)
-
-
-def _member_parser(served: Served, member: int) -> Any:
-    return served.parser(member=member)
 
 
 def _score(house: House, served: Served, asked: ask.ScoreQuestion, check: Check) -> Any:

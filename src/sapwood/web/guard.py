@@ -97,7 +97,8 @@ class Guard:
             self._check_host(headers)
             self._check_origin(scope, headers)
             if self._check_token(scope, headers):
-                cookie.append((b"set-cookie", self._cookie()))
+                value = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                cookie.append((b"set-cookie", value.encode()))
             body = await self._read(scope, headers, receive)
         except Refusal as refusal:
             await refuse(refusal, say)
@@ -152,9 +153,6 @@ class Guard:
             return False
         msg = "the address has no token, or a wrong one"
         raise Refusal(401, msg, "use the whole address that `sapwood serve` printed")
-
-    def _cookie(self) -> bytes:
-        return f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode()
 
     # -- what is asked ----------------------------------------------------------------------------
 

@@ -98,9 +98,11 @@ def serve(
     tell
         Told the address when requests are answered.
     """
-    bound = place.bind()
     token = secrets.token_urlsafe(18) if place.is_open else None
-    with tempfile.TemporaryDirectory(prefix="sapwood-serve-", ignore_cleanup_errors=True) as folder:
+    with (
+        place.bind() as bound,
+        tempfile.TemporaryDirectory(prefix="sapwood-serve-", ignore_cleanup_errors=True) as folder,
+    ):
         shelf = Shelf(Path(folder))
         for served in served_files(names, load, trees) if names else bundled_models():
             shelf.add(served)

@@ -134,7 +134,9 @@ class Trainings:
 
     def _listen(self, run: Run, process: subprocess.Popen[str]) -> None:
         """Hear the process out, then say how it ended."""
-        clock = Timer(self.limits.training, partial(self._end, run, FAILED, self._too_long()))
+        limit = self.limits.training
+        told = f"it took longer than the {limit:g} s that a training may take"
+        clock = Timer(limit, partial(self._end, run, FAILED, told))
         clock.daemon = True
         clock.start()
         assert process.stdout is not None
@@ -156,9 +158,6 @@ class Trainings:
                 return
             self._shelve(run)
             run.state = DONE
-
-    def _too_long(self) -> str:
-        return f"it took longer than the {self.limits.training:g} s that a training may take"
 
     def _shelve(self, run: Run) -> None:
         from sapwood.models.kinds import load

@@ -22,7 +22,6 @@ from sapwood.errors import SapwoodError
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
-    from sapwood.estimators.ensemble import Trial
 
 Tell = Callable[..., None]
 ORPHANED = 3  # exit status
@@ -99,7 +98,9 @@ def train(order: Order, tell: Tell) -> None:
         budget=order.budget, spent=perf_counter() - began, iterations=order.iterations,
         on_iteration=lambda n, states, log: tell("iteration", n=n, states=states, log=log),
         on_grade=lambda n, f1: tell("grade", n=n, f1=f1),
-        on_trial=lambda trial: _tell_trial(trial, tell),
+        on_trial=lambda trial: tell(
+            "trial", name=trial.name, seconds=trial.seconds, f1=trial.f1, verdict=trial.verdict
+        ),
     )  # fmt: skip
     tell("phase", name="training")
     learner = method.fit(settings, bank, dev or None)
@@ -114,10 +115,6 @@ def train(order: Order, tell: Tell) -> None:
         tell("phase", name="parsing dev")
         report["dev"] = score_on(model, dev)
     tell("done", report=report | {"seconds": round(perf_counter() - began, 3)})
-
-
-def _tell_trial(trial: Trial, tell: Tell) -> None:
-    tell("trial", name=trial.name, seconds=trial.seconds, f1=trial.f1, verdict=trial.verdict)
 
 
 def _read(order: Order) -> tuple[list[Tree], list[Tree]]:
