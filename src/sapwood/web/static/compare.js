@@ -43,7 +43,7 @@ export function mount(root, { state, set, models }) {
   function onSentence(found) {
     const [one, other] = found.sides;
     const differing = one.nodes.filter((node) => node.differs).length + other.nodes.filter((node) => node.differs).length;
-    return [h("p", { class: "facts", role: "status" }, differing ? [h("b", {}, plural(differing, "node")), " that only one tree has; ", h("b", {}, String(found.shared)), " phrases in both"] : "Both give the same tree."),
+    return [h("p", { class: "facts", role: "status" }, differing ? h("span", {}, h("b", {}, plural(differing, "node")), " that only one tree has; ", h("b", {}, String(found.shared)), " phrases in both") : "Both give the same tree."),
       h("div", { class: isWide(one) ? "stack" : "pair" }, found.sides.map((report) => side(report, report.model, report.is_fallback ? "no parse: pieces side by side" : `log P ${number(report.log_prob)}`)))];
   }
 
