@@ -65,6 +65,7 @@ def server(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)
+        process.stdout.close()
 
 
 def memory_mb(process: int) -> float:
