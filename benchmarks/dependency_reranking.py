@@ -41,16 +41,20 @@ def heads_scored(gold: ArcBank, lists: CandidateLists, trees: np.ndarray) -> Att
     return attachment(gold, replace(gold, head=chosen.head))
 
 
-def rows(corpus: str, order: int, limit: int | None, states: int) -> list[tuple[str, ...]]:
-    """The parser alone, then the variants."""
+def rows(
+    corpus: str, order: int, limit: int | None, states: int, folds: int
+) -> list[tuple[str, ...]]:
+    """The parser alone, then the variants; of so many sentences of train, and all of dev."""
     train, gold = (
-        sw.read_arcs(machine.corpus_file(corpus, part, "conllu"))[:limit]
-        for part in ("train", "dev")
+        sw.read_arcs(machine.corpus_file(corpus, part, "conllu")) for part in ("train", "dev")
     )
-    learner = ArcReranker(states, order=order)
-    parts = [learner.fold_lesson(train, fold) for fold in range(learner.list_folds)]
+    train = train[:limit]
+    learner = ArcReranker(states, order=order, latent="both", folds=folds)
+    course = learner.prepare(train)
+    labels = course.labels(0, passes=1)  # which the heads do not depend on
+    parts = [learner.fold_lesson(course, labels, fold) for fold in range(learner.list_folds)]
     lesson = RankLesson.join(parts)
-    parser, latent = learner.learn_parts(train)
+    parser, latent = learner.learn_parts(course, labels)
     words = [gold.sentence(index) for index in range(len(gold))]
     parses = list(sw.ArcParser(parser).parse_many(words))
     lists = propose_trees(parses, learner.n_best)
@@ -91,7 +95,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--corpora", nargs="+", default=CORPORA, metavar="NAME")
     options.add_argument("--orders", nargs="+", type=int, default=(1, 2), metavar="N")
-    options.add_argument("--limit", type=int, help="sentences of each part")
+    options.add_argument("--limit", type=int, help="sentences of train")
+    options.add_argument("--folds", type=int, default=2, help="taggers that jackknife tags")
     options.add_argument("--states", type=int, default=8, metavar="K")
     given = options.parse_args()
     machine.print_facts("Reranking of dependency trees")
@@ -99,7 +104,7 @@ def main() -> None:
         row
         for corpus in given.corpora
         for order in given.orders
-        for row in rows(corpus, order, given.limit, given.states)
+        for row in rows(corpus, order, given.limit, given.states, given.folds)
     ]
     machine.print_table(HEADER, found)
 

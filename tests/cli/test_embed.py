@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.arc_toys import bank
 from tests.conftest import Run
 from tests.estimators.test_eigenwords import text
 
@@ -79,3 +80,23 @@ def test_other_commands_refuse_vectors(cli: Run, file: Path, tmp_path: Path) -> 
     done = cli("parse", str(tmp_path / "u"), stdin="a dog\n")
     assert done.status == 1
     assert "Eigenwords" in done.err
+
+
+def test_vectors_help_a_dependency_parser(cli: Run, file: Path, tmp_path: Path) -> None:
+    words, out = tmp_path / "u.sapwood", tmp_path / "parser.sapwood"
+    assert cli("embed", str(file), "-o", str(words), "--dimension", "3").status == 0
+    trees = tmp_path / "trees.conllu"
+    trees.write_text("".join(f"{arcs}\n" for arcs in bank(30)))
+    train = ("depend", "train", str(trees), "-o", str(out), "--method", "first", "--passes", "1")
+    done = cli(*train, "--embed", str(words))
+    assert done.status == 0, done.err
+    assert sw.load(out).clusters is not None
+    done = cli(*train, "--force", "--embed", str(out))
+    assert done.status == 1
+    assert "expected vectors of words" in done.err
+    assert "hint: `sapwood embed TEXT -o U`" in done.err
+    done = cli(*train, "--force", "--embed", str(tmp_path / "none.sapwood"))
+    assert done.status == 1
+    assert "none.sapwood" in done.err
+    done = cli("depend", "train", str(trees), "-o", str(words), "--force", "--embed", str(words))
+    assert done.status == 1  # an output that is also an input

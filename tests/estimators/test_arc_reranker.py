@@ -21,14 +21,14 @@ def test_each_list_is_made_by_those_who_have_not_seen_it(monkeypatch: pytest.Mon
     learnt: list[set[str]] = []
     parsed: list[set[str]] = []
 
-    def learn(self: ArcReranker, part: sw.ArcBank, *, real=ArcReranker.learn_parts):
-        learnt.append({" ".join(arcs.words) for arcs in part})
-        return real(self, part)
+    def learn(self: ArcReranker, part, labels, *, real=ArcReranker.learn_parts):
+        learnt.append({" ".join(arcs.words) for arcs in part.bank})
+        return real(self, part, labels)
 
     class Parser(sw.ArcParser):
         def parse_many(self, sentences, *, jobs=1):
             kept = list(sentences)
-            parsed.append({" ".join(words) for words in kept})
+            parsed.append({" ".join(arcs.words) for arcs in kept})
             return super().parse_many(kept, jobs=jobs)
 
     monkeypatch.setattr(ArcReranker, "learn_parts", learn)

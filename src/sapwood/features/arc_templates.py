@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sapwood.features.arcs import parse_templates
 from sapwood.kernels.arc_layout import Templates
 
@@ -9,11 +11,11 @@ from sapwood.kernels.arc_layout import Templates
 
 TAGGER = parse_templates(
     none=[
-        "h.F", "h.L", "h.1", "h.2", "h.3", "h.4", "h.a", "h.b", "h.c", "h.H", "h.K",
+        "h.F", "h.L", "h.1", "h.2", "h.3", "h.4", "h.5", "h.a", "h.b", "h.c", "h.d", "h.H",
         "h-1.L", "h-2.L", "h+1.L", "h+2.L", "h-1.3", "h+1.3", "h-1.H h.H", "h.H h+1.H",
         "h-1.L h.L", "h.L h+1.L", "h-1.L h+1.L", "h-2.L h-1.L", "h+1.L h+2.L",
         "h-1.L h.3", "h.3 h+1.L", "h-1.3 h.3", "h.3 h+1.3", "h.2 h+1.2", "h-1.2 h.2",
-        "h-1.2 h.3 h+1.2", "h-1.K h.K", "h.K h+1.K", "h.3 h.H", "h-1.H h.F",
+        "h-1.2 h.3 h+1.2", "h.3 h.H", "h.4 h.H", "h.b h.H", "h-1.H h.F", "h-1.F h.H",
     ]
 )  # fmt: skip
 
@@ -60,6 +62,42 @@ _GRAND = [
 
 FIRST = parse_templates(arc=_ARC)
 SECOND = parse_templates(arc=_ARC, last=_LAST, none=_NONE, sibling=_SIBLING, grand=_GRAND)
+
+# -- the same where words have clusters ------------------------------------------------------------
+
+_TAGGER_CLUSTERS = parse_templates(
+    none=[
+        "h.K", "h.J", "h-1.J", "h+1.J", "h-1.K h.K", "h.K h+1.K", "h-1.J h.J", "h.J h+1.J",
+        "h-1.K h.K h+1.K", "h-1.K h.L", "h.L h+1.K", "h+1.K h+2.K", "h-2.K h-1.K", "h.J h.H",
+        "h.K h.2",
+    ]
+)  # fmt: skip
+_ARC_CLUSTERS = parse_templates(
+    arc=[
+        "h.K m.K", "h.J m.X", "h.X m.J", "h.J m.J", "h.J m.W", "h.W m.J", "h.K m.X b.0",
+        "h.X m.K b.0", "h.J m.X m-1.X", "h.J m.X m+1.X", "h.X m.J m-1.X", "h.X m.J m+1.X",
+    ],
+    last=["h.J m.X", "h.X m.J"],
+    none=["h.J", "h.J h.X"],
+    sibling=["h.J m.X s.X", "h.X m.J s.X", "h.X m.X s.J", "m.J s.J"],
+    grand=["s.J h.X m.X", "s.X h.J m.X", "s.X h.X m.J", "h.J m.J", "h.J m.X", "h.X m.J"],
+)  # fmt: skip
+
+
+def with_clusters(templates: Templates) -> Templates:
+    """Templates and, of each kind of part that they have any for, those of clusters.
+
+    >>> len(with_clusters(FIRST).atoms) - len(FIRST.atoms)
+    12
+    """
+    atoms, bounds = [], [0]
+    added = _TAGGER_CLUSTERS if templates is TAGGER else _ARC_CLUSTERS
+    for kind in range(len(templates.bounds) - 1):
+        own, more = (x.atoms[x.bounds[kind] : x.bounds[kind + 1]] for x in (templates, added))
+        atoms += [own, more] if len(own) else []
+        bounds.append(bounds[-1] + (len(own) and len(own) + len(more)))
+    return Templates(np.concatenate(atoms), np.array(bounds, np.int32))
+
 
 # -- relations ------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ def parse_templates(**texts: Iterable[str]) -> Templates:
     >>> made.bounds.tolist()
     [0, 2, 2, 2, 2, 2]
     >>> made.atoms[1, :4].tolist()
-    [[2, 11], [8, 12], [63, 0], [-1, -1]]
+    [[2, 13], [8, 14], [63, 0], [-1, -1]]
     """
     rows = [[_atoms(text) for text in texts.get(kind, ())] for kind in KINDS]
     atoms = np.array([row for kind in rows for row in kind], np.int32)
@@ -86,7 +86,7 @@ def hash_of(text: str) -> int:
 
 def _properties_of(form: str) -> list[int]:
     lower = form.lower()
-    parts = [form, lower, *(lower[-k:] for k in range(1, 5)), *(lower[:k] for k in range(1, 4))]
+    parts = [form, lower, *(lower[-k:] for k in range(1, 6)), *(lower[:k] for k in range(1, 5))]
     return [crc32(text.encode("utf-8", "surrogatepass")) | 4 for text in [*parts, _shape(form)]]
 
 

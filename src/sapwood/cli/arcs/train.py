@@ -15,7 +15,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Files, SkipBad
 from sapwood.cli.console import Phases, echo, wipe
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import claim_stdin, input_files
+from sapwood.cli.inputs import claim_stdin, input_files, load_any, wrong_kind
 from sapwood.cli.tables import fact_lines
 from sapwood.cli.trees.train import check_time, seconds_of
 from sapwood.errors import count
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sapwood.execute import Engine
     from sapwood.models.arcs.arc_model import ArcModel
     from sapwood.models.arcs.reranker import ArcRerankModel
+    from sapwood.models.eigenwords import Eigenwords
 
 METHODS = methods_of("arcs")
 BUDGET = "20m"
@@ -37,6 +38,7 @@ Examples:
   sapwood depend train train.conllu -o parser.sapwood --dev dev.conllu
   sapwood depend train train.conllu -o parser.sapwood --method second
   sapwood depend train 'ud/*-train.conllu' -o parser.sapwood --budget 5m
+  sapwood depend train train.conllu -o parser.sapwood --embed words.sapwood
 """
 
 
@@ -93,6 +95,13 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         help="What hidden states show of a word. Only for latent.",
         show_default="tags",
     ),
+    embed: str | None = typer.Option(
+        None,
+        metavar="U",
+        help="Vectors of words, as `sapwood embed` writes them: words that stand in the same "
+        "places share features. Not for vectors of the treebank's own text alone, which gain "
+        "nothing.",
+    ),
     dev: str | None = typer.Option(
         None,
         metavar="FILE",
@@ -127,7 +136,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             raise typer.BadParameter(msg, param_hint=option)
     sources = [*files, *([dev] if dev else [])]
     claim_stdin(*sources)
-    check_output(out, inputs=input_files(*sources), force=force, is_model=True)
+    check_output(
+        out, inputs=input_files(*sources, *([embed] if embed else [])), force=force, is_model=True
+    )
     meter = Meter()
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     phases = Phases(4 if dev else 3)
@@ -137,6 +148,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         for parameter, value in given.values()
         if value is not None and parameter != "budget"
     }
+    if embed is not None:
+        values["embeddings"] = _load_eigenwords(embed)
     with open_engine(engine, scheduler, jobs) as where:
         with phases.phase("reading") as notes:
             gold = reading.arcs([dev]) if dev else None  # first: a mistake shows before long work
@@ -162,6 +175,16 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         print(to_json(report, indent=2))
     elif "dev" in report:
         print("\n".join(_dev_text(report["dev"])))
+
+
+def _load_eigenwords(name: str) -> Eigenwords:
+    from sapwood.models.eigenwords import Eigenwords
+
+    model = load_any(name)
+    if not isinstance(model, Eigenwords):
+        hint = "`sapwood embed TEXT -o U` makes such a file"
+        raise wrong_kind(model, name, "vectors of words", hint, room="arcs")
+    return model
 
 
 def _origin(files: list[str], seed: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Self
 
@@ -26,12 +26,22 @@ from sapwood.corpus.arcs.projective import LIFTED, lift
 from sapwood.errors import CorpusError
 from sapwood.estimators.arcs.encoder import learn_encoder
 from sapwood.estimators.arcs.learning import Table, learn
-from sapwood.estimators.base import ANYTHING, Estimator, between, parameter, positional, whole
+from sapwood.estimators.base import (
+    ANYTHING,
+    Domain,
+    Estimator,
+    between,
+    maybe,
+    parameter,
+    positional,
+    whole,
+)  # fmt: skip
 from sapwood.estimators.network_training import NetworkPlan
 from sapwood.estimators.spectral import PhaseClock
 from sapwood.execute import Engine
 from sapwood.features import arc_templates
 from sapwood.features.arcs import COLUMN, Words, hash_of, sentence_rows
+from sapwood.features.word_clusters import cluster_words
 from sapwood.inference.arcs.forests import ArcForest, IntArray, PartFeatures
 from sapwood.inference.arcs.steps import (
     TagForest,
@@ -47,7 +57,8 @@ from sapwood.inference.arcs.words import WordRows
 from sapwood.kernels.arc_layout import Templates
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.arcs.arc_model import ArcMember, ArcModel, EncoderMember
-from sapwood.models.arcs.tables import FeatureTable, TagLexicon
+from sapwood.models.arcs.tables import FeatureTable, TagLexicon, WordClusters
+from sapwood.models.eigenwords import Eigenwords
 from sapwood.models.networks import Network
 
 FAMILIAR = 2  # words seen so often are features themselves
@@ -55,7 +66,7 @@ SETTLED = 10  # words seen so often have no tags but those seen with them
 RARE = 3  # words seen at most so often show which tags unknown words have
 BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
 # weights a word of the treebank, and the most, as a power of two
-TAGGER_ROOM, PRUNER_ROOM, LABEL_ROOM, MEMBER_ROOM = (16, 24), (4, 22), (64, 24), (64, 24)
+TAGGER_ROOM, PRUNER_ROOM, LABEL_ROOM, MEMBER_ROOM = (64, 24), (4, 22), (64, 24), (64, 24)
 OnPass = Callable[[str, int, float], None]
 
 
@@ -97,6 +108,11 @@ class ArcEstimator(Estimator):
         5, whole(2, 100), "Taggers that each leave out a share of the sentences and tag it."
     )
     seed: int = parameter(0, whole(0), "Of the order of sentences.")
+    embeddings: Eigenwords | None = parameter(
+        None,
+        maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
+        "Vectors of words, as of much plain text; words in the same places share features.",
+    )
     on_pass: OnPass | None = parameter(
         None, ANYTHING, "Called with (what, pass, log-likelihood) after passes over all sentences.",
         changes_model=False,
@@ -125,7 +141,9 @@ class ArcCRF(ArcEstimator):
         """Learn from dependency trees."""
         self._check_parameters()
         clock = PhaseClock()
-        lesson = Lesson.prepare(as_arc_bank(bank), self._engine(), self.folds, self.seed)
+        lesson = Lesson.prepare(
+            as_arc_bank(bank), self._engine(), self.folds, self.seed, self.embeddings
+        )
         clock.tick("tags and arcs")
         self.info_ = ArcInfo()
         plan = MemberPlan(self.order, usual_templates(self.order), self.passes, self.rate)
@@ -170,6 +188,8 @@ class Lesson:
     ----------
     heads : [n_tokens]
         Of projective trees.
+    tag : [n_tokens]
+        Numbers among `tags`, by taggers that have not seen the sentence.
     rows
         Properties of words, with tags; see `sentence_rows`.
     arcs
@@ -179,7 +199,9 @@ class Lesson:
     bank: ArcBank
     heads: IntArray
     tags: tuple[tuple[str, str], ...]
+    tag: npt.NDArray[np.int64]
     familiar: npt.NDArray[np.uint32]
+    clusters: WordClusters | None
     lexicon: TagLexicon
     tagger: FeatureTable
     rows: Words
@@ -187,26 +209,58 @@ class Lesson:
     arcs: list[IntArray]
 
     @classmethod
-    def prepare(cls, bank: ArcBank, engine: Engine, folds: int, seed: int) -> Lesson:
+    def prepare(
+        cls,
+        bank: ArcBank,
+        engine: Engine,
+        folds: int,
+        seed: int,
+        embeddings: Eigenwords | None = None,
+    ) -> Lesson:
         """Learn tags and which arcs are worth scoring."""
         _check(bank)
-        course = _TagCourse(bank)
+        clusters = None if embeddings is None else cluster_words(embeddings)
+        course = _TagCourse(bank, clusters)
         of_words = course.word_rows.of_forms(bank.words)[bank.word]
         lexicon, tagger = course.learn_all(of_words, seed)
         jackknifed = course.jackknife(of_words, engine, folds, seed)
         course.word_rows.put_tags(of_words, jackknifed)
-        rows, heads = sentence_rows(of_words, bank.offsets), lift(bank).head
         bare = cls(
-            bank, heads, course.tags, course.word_rows.familiar, lexicon, tagger, rows, tagger, []
-        )
-        pruner = bare._learn_pruner(seed)
+            bank, lift(bank).head, course.tags, jackknifed, course.word_rows.familiar, clusters,
+            lexicon, tagger, sentence_rows(of_words, bank.offsets), tagger, [],
+        )  # fmt: skip
+        return bare._with_arcs(seed)
+
+    def part(self, is_in: npt.NDArray[np.bool_], seed: int) -> Lesson:
+        """Some of the sentences, with the tags that they have here; others teach no arcs."""
+        bank, of_token = self.bank.select(is_in), np.repeat(is_in, np.diff(self.bank.offsets))
+        word_rows = WordRows(familiar_words(bank), self.tags, self.clusters)
+        of_words = word_rows.of_forms(bank.words)[bank.word]
+        word_rows.put_tags(of_words, self.tag[of_token])
+        bare = replace(
+            self, bank=bank, heads=self.heads[of_token], tag=self.tag[of_token],
+            familiar=word_rows.familiar, rows=sentence_rows(of_words, bank.offsets),
+        )  # fmt: skip
+        return bare._with_arcs(seed)
+
+    def _with_arcs(self, seed: int) -> Lesson:
+        pruner = self._learn_pruner(seed)
         arcs = [
-            undisturbed(likely_arcs, bare.sentence(s), pruner, right=bare.right(s))
-            for s in range(len(bank))
+            undisturbed(likely_arcs, self.sentence(s), pruner, right=self.right(s))
+            for s in range(len(self.bank))
         ]
-        return cls(
-            bank, heads, course.tags, course.word_rows.familiar, lexicon, tagger, rows, pruner, arcs
-        )
+        return replace(self, pruner=pruner, arcs=arcs)
+
+    @property
+    def tagged(self) -> ArcBank:
+        """The sentences with the tags that are learnt from."""
+        columns = [sorted({pair[k] for pair in self.tags}) for k in range(2)]
+        numbers = [np.array([names.index(pair[k]) for pair in self.tags], np.int32)[self.tag]
+                   for k, names in enumerate(columns)]  # fmt: skip
+        return replace(
+            self.bank, upos_names=tuple(columns[0]), upos=numbers[0],
+            xpos_names=tuple(columns[1]), xpos=numbers[1], texts=(),
+        )  # fmt: skip
 
     def _bits(self, room: tuple[int, int]) -> int:
         return table_bits(self.bank.n_tokens, room)
@@ -243,8 +297,8 @@ class Lesson:
         self, plan: MemberPlan, seed: int, on_pass: Callable[[int, float], None] | None = None
     ) -> ArcMember:
         """A scorer of trees."""
-        table = Table.of_size(self._bits(MEMBER_ROOM))
-        frame = FeatureTable(plan.templates, table.weights)
+        templates, table = self._templates(plan.templates), Table.of_size(self._bits(MEMBER_ROOM))
+        frame = FeatureTable(templates, table.weights)
 
         def step(s: int, rate: float) -> float:
             forest = ArcForest(len(self.right(s)) - 1, self.arcs[s][0], self.arcs[s][1], plan.order)
@@ -256,7 +310,10 @@ class Lesson:
 
         rng = np.random.default_rng([seed, 2])
         weights = learn(table, len(self.bank), step, plan.passes, plan.rate, rng, on_pass)
-        return ArcMember(plan.order, 1.0, FeatureTable.of(plan.templates, weights))
+        return ArcMember(plan.order, 1.0, FeatureTable.of(templates, weights))
+
+    def _templates(self, templates: Templates) -> Templates:
+        return templates if self.clusters is None else arc_templates.with_clusters(templates)
 
     @cached_property
     def _relations(self) -> tuple[tuple[str, ...], IntArray]:
@@ -269,7 +326,8 @@ class Lesson:
     def labels(self, seed: int, passes: int = 4, rate: float = 0.1) -> FeatureTable:
         """The relations of the arcs of right trees."""
         names, relation = self._relations
-        templates, table = arc_templates.LABELS, Table.of_size(self._bits(LABEL_ROOM), len(names))
+        templates = self._templates(arc_templates.LABELS)
+        table = Table.of_size(self._bits(LABEL_ROOM), len(names))
         frame = FeatureTable(templates, table.weights, len(names))
 
         def step(s: int, rate: float) -> float:
@@ -320,7 +378,7 @@ class Lesson:
         return ArcModel(
             tags=self.tags, relations=self._relations[0], familiar=self.familiar,
             lexicon=self.lexicon, tagger=self.tagger, pruner=self.pruner, labels=labels,
-            members=members, encoder=encoder, record=record,
+            members=members, clusters=self.clusters, encoder=encoder, record=record,
         )  # fmt: skip
 
 
@@ -333,19 +391,28 @@ def _check(bank: ArcBank) -> None:
         raise CorpusError(msg, hint="column 7 of CoNLL-U holds the heads of training sentences")
 
 
+def familiar_words(bank: ArcBank) -> npt.NDArray[np.uint32]:
+    """Numbers of the lower-case words that are features themselves, sorted."""
+    seen: Counter[str] = Counter()
+    for word, n in enumerate(np.bincount(bank.word, minlength=len(bank.words)).tolist()):
+        seen[bank.words[word].lower()] += n
+    return np.array(sorted({hash_of(w) for w, n in seen.items() if n >= FAMILIAR}), np.uint32)
+
+
 class _TagCourse:
     """Learns tags of a bank's words."""
 
-    def __init__(self, bank: ArcBank) -> None:
+    def __init__(self, bank: ArcBank, clusters: WordClusters | None) -> None:
         self.bank = bank
         pairs, self.tag = np.unique(np.stack([bank.upos, bank.xpos]), axis=1, return_inverse=True)
         self.tag = self.tag.ravel()
         names = [(bank.upos_names[u], bank.xpos_names[x]) for u, x in pairs.T.tolist()]
         self.tags: tuple[tuple[str, str], ...] = tuple(names)
         self.lower = [word.lower() for word in bank.words]
-        seen = Counter(self.lower[word] for word in bank.word.tolist())
-        familiar = sorted({hash_of(word) for word, n in seen.items() if n >= FAMILIAR})
-        self.word_rows = WordRows(np.array(familiar, np.uint32), self.tags)
+        self.word_rows = WordRows(familiar_words(bank), self.tags, clusters)
+        self.templates = arc_templates.TAGGER
+        if clusters is not None:
+            self.templates = arc_templates.with_clusters(self.templates)
 
     def _tokens(self, sentences: npt.NDArray[np.int64]) -> list[int]:
         starts = self.bank.offsets
@@ -372,11 +439,8 @@ class _TagCourse:
         self, sentences: npt.NDArray[np.int64], of_words: Words, seed: int
     ) -> tuple[TagLexicon, FeatureTable]:
         lexicon = self._lexicon(sentences)
-        templates, table = (
-            arc_templates.TAGGER,
-            Table.of_size(table_bits(self.bank.n_tokens, TAGGER_ROOM)),
-        )
-        frame = FeatureTable(templates, table.weights)
+        table = Table.of_size(table_bits(self.bank.n_tokens, TAGGER_ROOM))
+        frame = FeatureTable(self.templates, table.weights)
         types = lexicon.types(of_words[:, COLUMN["L"]])
         rows, starts = sentence_rows(of_words, self.bank.offsets), self.bank.offsets
         sizes = np.diff(lexicon.starts)
@@ -392,7 +456,7 @@ class _TagCourse:
 
         rng = np.random.default_rng([seed, 0])
         weights = learn(table, len(sentences), step, 4, 0.1, rng)
-        return lexicon, FeatureTable.of(templates, weights)
+        return lexicon, FeatureTable.of(self.templates, weights)
 
     @staticmethod
     def _right_parts(

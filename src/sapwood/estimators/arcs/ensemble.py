@@ -102,7 +102,9 @@ class ArcEnsemble(ArcEstimator):
         self._check_parameters()
         clock = PhaseClock()
         end = perf_counter() + (inf if self.budget is None else self.budget - self.spent)
-        lesson = Lesson.prepare(as_arc_bank(bank), self._engine(), self.folds, self.seed)
+        lesson = Lesson.prepare(
+            as_arc_bank(bank), self._engine(), self.folds, self.seed, self.embeddings
+        )
         clock.tick("tags and arcs")
         labels = lesson.labels(self.seed)
         clock.tick("relations")

@@ -81,7 +81,8 @@ class LatentArcCRF(ArcEstimator):
         bank = as_arc_bank(bank)
         base = ArcCRF(
             self.order, passes=self.passes, folds=self.folds, seed=self.seed,
-            on_pass=self.on_pass, n_jobs=self.n_jobs, engine=self.engine,
+            embeddings=self.embeddings, on_pass=self.on_pass, n_jobs=self.n_jobs,
+            engine=self.engine,
         ).fit(bank)  # fmt: skip
         clock.tick("CRF")
         column = self.tag_column

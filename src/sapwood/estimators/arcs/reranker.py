@@ -1,8 +1,8 @@
 """`ArcReranker`: a parser, and an averaged perceptron that chooses among its best trees.
 
 DEP, section 4.3. Lists to learn from must be as those of new sentences are: parser and latent
-models learn from all folds but one, and propose and score the trees of that one (jackknifing). What
-is kept in the end has learnt from all sentences.
+models learn from all folds but one, and propose and score the trees of that one (jackknifing). Tags
+are jackknifed once for all of them. What is kept in the end has learnt from all sentences.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import numpy as np
 
 from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.errors import CorpusError, count
-from sapwood.estimators.arcs.crf import ArcCRF, ArcEstimator
+from sapwood.estimators.arcs.crf import ArcEstimator, Lesson, MemberPlan, usual_templates
 from sapwood.estimators.arcs.em import EMDependency
 from sapwood.estimators.arcs.perceptron import Choice, RankLesson, learn_to_rank
 from sapwood.estimators.arcs.spectral import SpectralDependency
-from sapwood.estimators.base import one_of, parameter, positional, whole
+from sapwood.estimators.base import between, one_of, parameter, positional, whole
 from sapwood.estimators.spectral import PhaseClock
 from sapwood.inference.arcs.parser import ArcParser
 from sapwood.inference.arcs.reranking import propose_trees
 from sapwood.models.arcs.arc_model import ArcModel
 from sapwood.models.arcs.reranker import ArcRerankModel, LatentScorer
+from sapwood.models.arcs.tables import FeatureTable
 
 BITS = 18  # of hashed triples of tags
 BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
@@ -83,7 +84,8 @@ class ArcReranker(ArcEstimator):
     list_folds: int = parameter(
         3, whole(2, 100), "Parsers that each leave out a share of the sentences and parse it."
     )
-    passes: int = parameter(6, whole(1), "Of the parser over the training sentences.")
+    passes: int = parameter(5, whole(1), "Of the parser over the training sentences.")
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
     list_passes: int = parameter(4, whole(1), "Of the perceptron over the lists, at most.")
 
     def fit(self, bank: ArcBankLike) -> Self:
@@ -94,13 +96,17 @@ class ArcReranker(ArcEstimator):
             msg = f"{count(len(bank), 'sentence')} for {self.list_folds} folds"
             raise CorpusError(msg, hint="give more sentences, or use fewer list_folds")
         clock = PhaseClock()
-        lesson = RankLesson.join([self.fold_lesson(bank, fold) for fold in range(self.list_folds)])
+        course = self.prepare(bank)
+        labels = course.labels(self.seed)
+        clock.tick("tags, arcs, relations")
+        folds = range(self.list_folds)
+        lesson = RankLesson.join([self.fold_lesson(course, labels, fold) for fold in folds])
         clock.tick("lists")
         choice = learn_to_rank(
             lesson, passes=self.list_passes, folds=self.list_folds, seed=self.seed
         )
         clock.tick("perceptron")
-        parser, latent = self.learn_parts(bank)
+        parser, latent = self.learn_parts(course, labels)
         clock.tick("parser")
         self.info_ = rerank_info(lesson, choice)
         self.info_.seconds = clock.seconds
@@ -119,25 +125,38 @@ class ArcReranker(ArcEstimator):
         """Where the tags of features stand."""
         return choose_column(bank) if self.column == "auto" else self.column
 
-    def fold_lesson(self, bank: ArcBank, fold: int) -> RankLesson:
+    def prepare(self, bank: ArcBank) -> Lesson:
+        """What the parsers of all folds share: sentences with jackknifed tags."""
+        return Lesson.prepare(bank, self._engine(), self.folds, self.seed, self.embeddings)
+
+    def fold_lesson(self, course: Lesson, labels: FeatureTable, fold: int) -> RankLesson:
         """Lists of one fold, by what has learnt from the others."""
+        bank = course.bank
         block = BLOCK if len(bank) >= BLOCK * self.list_folds else 1
         is_own = np.arange(len(bank)) // block % self.list_folds == fold
-        parser, latent = self.learn_parts(bank.select(~is_own))
-        own = bank.select(is_own)
-        words = (own.sentence(index) for index in range(len(own)))
-        parses = ArcParser(parser).parse_many(words, jobs=self._engine())
-        lists = propose_trees(parses, self.n_best)
-        return RankLesson.of(lists, own, latent, self.tag_column(bank), BITS)
-
-    def learn_parts(self, bank: ArcBank) -> tuple[ArcModel, tuple[LatentScorer, ...]]:
-        """A parser and latent models of some sentences."""
-        shared: dict[str, Any] = {"n_jobs": self.n_jobs, "engine": self.engine, "seed": self.seed}
-        crf = ArcCRF(
-            self.order, passes=self.passes, folds=self.folds, on_pass=self.on_pass, **shared
+        parser, latent = self.learn_parts(course.part(~is_own, self.seed), labels)
+        parses = ArcParser(parser, use_tags=True).parse_many(
+            course.tagged.select(is_own), jobs=self._engine()
         )
-        learners = latent_learners(self.latent, self.n_states, self.tag_column(bank), shared)
-        return crf.fit(bank).model_, tuple(learner.fit(bank).model_ for learner in learners)
+        lists = propose_trees(parses, self.n_best)
+        return RankLesson.of(lists, bank.select(is_own), latent, self.tag_column(bank), BITS)
+
+    def learn_parts(
+        self, course: Lesson, labels: FeatureTable
+    ) -> tuple[ArcModel, tuple[LatentScorer, ...]]:
+        """A parser and latent models of some sentences."""
+        plan = MemberPlan(self.order, usual_templates(self.order), self.passes, self.rate)
+        member = course.member(plan, self.seed, self._note)
+        record = course.record(("first", "second")[self.order - 1], iterations=self.passes)
+        shared: dict[str, Any] = {"n_jobs": self.n_jobs, "engine": self.engine, "seed": self.seed}
+        column = self.tag_column(course.bank)
+        learners = latent_learners(self.latent, self.n_states, column, shared)
+        latent = tuple(learner.fit(course.bank).model_ for learner in learners)
+        return course.model((member,), labels, record), latent
+
+    def _note(self, done: int, likelihood: float) -> None:
+        if self.on_pass is not None:
+            self.on_pass(f"order {self.order}", done, likelihood)
 
 
 def choose_column(bank: ArcBank) -> str:

@@ -17,7 +17,7 @@ from sapwood.features.arcs import (
     sentence_rows,
 )  # fmt: skip
 from sapwood.kernels.arc_layout import N_PROPERTIES
-from sapwood.models.arcs.tables import place_among
+from sapwood.models.arcs.tables import WordClusters, place_among
 
 UNFAMILIAR = np.uint64(1 << 33)  # apart from all numbers of words
 FIRST_COARSE, N_COARSE = 3, 60  # numbers of tags between words: below 64, behind those of no word
@@ -34,14 +34,14 @@ class WordRows:
     tags
         Pairs of tags, in the order of their numbers.
     clusters
-        Numbers of words, sorted, with their clusters.
+        Of words; None for none.
     """
 
     def __init__(
         self,
         familiar: npt.NDArray[np.uint32],
         tags: Sequence[tuple[str, str]],
-        clusters: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]] | None = None,
+        clusters: WordClusters | None = None,
     ) -> None:
         self.familiar, self.clusters = familiar, clusters
         upos = sorted({upos for upos, _ in tags})
@@ -72,8 +72,8 @@ class WordRows:
         is_known = place_among(lower, self.familiar) >= 0
         rows[:, COLUMN["W"]] = np.where(is_known, lower, kind | UNFAMILIAR)
         if self.clusters is not None:
-            place = place_among(lower, self.clusters[0])
-            rows[:, COLUMN["K"]] = np.where(place >= 0, self.clusters[1][place] + 1, 0)
+            found = self.clusters.of(rows[:, COLUMN["F"]], lower)
+            rows[:, COLUMN["K"] : COLUMN["J"] + 1] = found
         return rows
 
     def _columns(self, upos: str, xpos: str) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sapwood.errors import ModelFormatError, SapwoodError, count
 from sapwood.models.arcs.dependency import DependencyModel
-from sapwood.models.arcs.tables import FeatureTable, TagLexicon
+from sapwood.models.arcs.tables import FeatureTable, TagLexicon, WordClusters
 from sapwood.models.kinds import FileContents, SavedModel, require_type
 from sapwood.models.networks import Network, Shapes
 from sapwood.networks.arcs import ArcSizes
@@ -89,7 +89,7 @@ class ArcModel(SavedModel):
     lexicon
         The tags that words may have.
     clusters
-        Numbers of words, sorted, and their clusters, where word vectors were given.
+        Of words, where vectors of words were given.
     tagger, pruner, labels
         Tables of weights of features.
     members
@@ -110,7 +110,7 @@ class ArcModel(SavedModel):
     pruner: FeatureTable
     labels: FeatureTable
     members: tuple[ArcMember, ...]
-    clusters: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]] | None = None
+    clusters: WordClusters | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
     latent: LatentMember | None = None
     encoder: EncoderMember | None = None
@@ -120,6 +120,8 @@ class ArcModel(SavedModel):
             msg = "a dependency parser without members has nothing to score trees with"
             raise SapwoodError(msg, hint="give at least one")
         self.lexicon.check(len(self.tags))
+        if self.clusters is not None:
+            self.clusters.check()
         require_type(self.familiar, "familiar", np.uint32, 1)
         for member in self.members:
             if member.order not in ORDERS or not 0 < member.weight < np.inf:
@@ -165,7 +167,7 @@ class ArcModel(SavedModel):
         for place, member in enumerate(self.members):
             arrays |= member.table.to_arrays(f"member{place}")
         if self.clusters is not None:
-            arrays |= {"clusters.words": self.clusters[0], "clusters.cluster": self.clusters[1]}
+            arrays |= {f"clusters.{name}": x for name, x in self.clusters._asdict().items()}
         header = {
             "tags": [list(pair) for pair in self.tags],
             "relations": list(self.relations),
@@ -245,15 +247,7 @@ def _text(name: object) -> str:
     return name
 
 
-def _clusters(
-    arrays: Mapping[str, npt.NDArray[Any]],
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]] | None:
+def _clusters(arrays: Mapping[str, npt.NDArray[Any]]) -> WordClusters | None:
     if "clusters.words" not in arrays:
         return None
-    words, cluster = arrays["clusters.words"], arrays["clusters.cluster"]
-    require_type(words, "clusters.words", np.uint32, 1)
-    require_type(cluster, "clusters.cluster", np.int32, 1)
-    if len(words) != len(cluster):
-        msg = f"{len(cluster)} clusters of {len(words)} words"
-        raise ModelFormatError(msg)
-    return words, cluster
+    return WordClusters(*(arrays[f"clusters.{name}"] for name in WordClusters._fields))

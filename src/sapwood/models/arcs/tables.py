@@ -21,6 +21,7 @@ from sapwood.kernels.arc_layout import (
 )  # fmt: skip
 from sapwood.models.kinds import require_type
 
+N_CLUSTERINGS = 2
 DENSE_SHARE = 1 / 3  # with more weights than this, places would take more room than zeros
 
 
@@ -123,6 +124,43 @@ def _check_templates(
     if not is_right:
         msg = f"{name} has templates that no part of a sentence fits"
         raise ModelFormatError(msg)
+
+
+class WordClusters(NamedTuple):
+    """Clusters of words, where vectors of words were given.
+
+    Attributes
+    ----------
+    words : [n_words]
+        Numbers of forms and of lower-case words, sorted.
+    cluster : [n_words, N_CLUSTERINGS]
+        Of each word, among few and among many.
+    """
+
+    words: npt.NDArray[np.uint32]
+    cluster: npt.NDArray[np.int32]
+
+    def check(self) -> None:
+        """Refuse clusters that do not go with their words."""
+        require_type(self.words, "clusters.words", np.uint32, 1)
+        require_type(self.cluster, "clusters.cluster", np.int32, 2)
+        is_right = self.cluster.shape == (len(self.words), N_CLUSTERINGS)
+        is_right = is_right and bool((np.diff(self.words.astype(np.int64)) > 0).all())
+        if not is_right or (len(self.words) and self.cluster.min() < 0):
+            msg = f"clusters of shape {self.cluster.shape} for {len(self.words)} words, expected "
+            raise ModelFormatError(msg + "two for each, and words in the order of their numbers")
+
+    def of(self, forms: npt.NDArray[Any], lower: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Clusters of words, from 1 on, by their forms or else in small letters; 0 for others.
+
+        >>> known = WordClusters(np.array([2, 5], np.uint32), np.array([[0, 3], [1, 7]], np.int32))
+        >>> known.of(np.array([9, 2, 8]), np.array([5, 5, 8])).tolist()
+        [[2, 8], [1, 4], [0, 0]]
+        """
+        place = place_among(forms, self.words)
+        place = np.where(place >= 0, place, place_among(lower, self.words))
+        padded = np.vstack([self.cluster + 1, np.zeros((1, N_CLUSTERINGS), np.int32)])
+        return padded[place].astype(np.int64)
 
 
 class TagLexicon(NamedTuple):
