@@ -8,6 +8,7 @@ from tests.arc_toys import bank
 
 import sapwood as sw
 from sapwood.errors import CorpusError, SapwoodError
+from sapwood.inference.arcs.steps import keep_likely
 
 WORDS = ["the", "dog", "sees", "a", "cat", "."]
 
@@ -139,3 +140,15 @@ def test_one_word_and_unknown_words_get_a_tree(learner):
     assert long.heads.count(0) == 1
     with pytest.raises(SapwoodError, match="empty sentence"):
         parser.parse([])
+
+
+@pytest.mark.parametrize(("n", "most"), [(100, 8), (150, 8), (400, 3), (1000, 3)])
+def test_words_of_long_sentences_have_fewer_heads(n, most):
+    share = np.full((n + 1, n), 1.0) + np.random.default_rng(0).random((n + 1, n)) / 10
+    head, modifier = keep_likely(share / share.sum(axis=0))
+    n_heads = np.bincount(modifier, minlength=n + 1)[1:]
+    assert n_heads.max() <= most + 1  # the word before is always one
+    assert n_heads.min() >= most
+    assert {(m - 1, m) for m in range(1, n + 1)} <= set(
+        zip(head.tolist(), modifier.tolist(), strict=True)
+    )

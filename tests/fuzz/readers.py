@@ -37,6 +37,7 @@ from sapwood.corpus.formats import read_trees
 from sapwood.corpus.sentences import kind_of, read_sentences, split_words
 from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
+from sapwood.inference.arcs.reranking import arc_parser
 from sapwood.inference.decoders import DECODERS
 from sapwood.models.from_text import grammar_from_text
 from sapwood.models.latent_grammar import FeatureGrammar
@@ -244,6 +245,15 @@ def read_hidden_trees(data: bytes, folder: Path) -> None:
     model.log_probs([["dog"], ["the", "Unheard", "sees", "1990-91"]])
     model.sample([1, 4], seed=0)
     run("inspect", path, expects=(1,))
+
+
+def read_arc_model(data: bytes, folder: Path) -> None:
+    """Load a parser of arcs, likewise."""
+    parser = arc_parser(sw.load(put(data, folder, "input.sapwood")))
+    for words in (["bark"], ["I", "Unheard", "now", "1990-91"]):
+        with contextlib.suppress(SapwoodError):
+            parse = parser.parse(words)
+            _ = (str(parse.arcs), parse.posteriors, parse.k_best(2))
 
 
 def use(model: sw.LatentGrammar | sw.Ensemble, decoder: str = "f1") -> None:
@@ -532,6 +542,8 @@ def _readers() -> Iterator[Reader]:
         yield Reader(f"convert.{name}", spoilt(original), read, 10)
     for kind in ("plain", "em", "spectral", "crf", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)
+    for kind in ("arcs", "rerank"):
+        yield Reader(f"model.{kind}", spoilt_model(kind), read_arc_model, 10)
     yield Reader("model.uniform", spoilt_model("uniform"), read_hidden_trees, 10)
     for kind in ("mixture", "kn-latent"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_language_model, 10)

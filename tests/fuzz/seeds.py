@@ -15,6 +15,9 @@ import numpy as np
 from tests.notations import EXAMPLES
 
 import sapwood as sw
+from sapwood.estimators.arcs.latent import LatentArcCRF
+from sapwood.estimators.arcs.reranker import ArcReranker
+from sapwood.models.arcs.reranker import ArcRerankModel
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 from sapwood.models.lm.language_model import LanguageModel
 from sapwood.models.uniform_trees import UniformTreeModel
@@ -79,12 +82,22 @@ def hidden_trees() -> UniformTreeModel:
 
 
 @cache
+def arc_models() -> dict[str, sw.ArcModel | ArcRerankModel]:
+    """A parser of arcs, with clusters of words and hidden states, and one with a reranker."""
+    arcs = list(sw.read_arcs(io.StringIO(ARCS))) * 6
+    vectors = sw.WordEmbedding(2, min_count=1).fit([list(each.words) for each in arcs]).model_
+    hidden = LatentArcCRF(2, passes=1, folds=2, iterations=1, embeddings=vectors).fit(arcs).model_
+    ranked = ArcReranker(2, passes=1, folds=2, list_folds=2, n_best=3).fit(arcs).model_
+    return {"arcs": hidden, "rerank": ranked}
+
+
+@cache
 def model_files() -> dict[str, bytes]:
     """The models as files."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.sapwood"
         files = {}
-        others = {"uniform": hidden_trees()} | language_models()
+        others = {"uniform": hidden_trees()} | language_models() | arc_models()
         for kind, model in (*grammars().items(), *others.items()):
             model.save(path)
             files[kind] = path.read_bytes()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from tests.arc_toys import bank
 from tests.fuzz.seeds import ARPA
 
 import sapwood as sw
@@ -66,6 +67,8 @@ def prepare(folder: Path) -> None:
     (folder / "given.arpa").write_text(ARPA, encoding="utf-8")
     sw.PCFG().fit(sw.Treebank.from_trees(trees)).model_.save(folder / "model.sapwood")
     (folder / "saved.sapwood").write_bytes((folder / "model.sapwood").read_bytes())
+    sw.write_arcs(bank(40), folder / "train.conllu")
+    sw.ArcCRF(1, passes=1, folds=2).fit(bank(40)).model_.save(folder / "arcs.sapwood")
     for name in SERVED:
         (folder / "served").mkdir(exist_ok=True)
         (folder / "served" / name).write_text("".join(lines), encoding="utf-8")
@@ -235,6 +238,22 @@ def _jobs() -> Iterator[Job]:
     latent = ("--method", "em", "--states", "2", "--jobs", "1")
     yield Job(
         "lm.train", command("lm", "train", "@sentences.txt", "-o", "@new.lm", *latent), ("new.lm",)
+    )
+    yield Job(
+        "embed",
+        command("embed", "@sentences.txt", "-o", "@new.sapwood", "--dimension", "2", "--jobs", "1"),
+        ("new.sapwood",),
+    )
+    arcs = ("--method", "first", "--passes", "1", "--jobs", "1")
+    yield Job(
+        "depend.train",
+        command("depend", "train", "@train.conllu", "-o", "@new.sapwood", *arcs),
+        ("new.sapwood",),
+    )
+    yield Job(
+        "depend.parse",
+        command("depend", "parse", "@arcs.sapwood", "@train.conllu", "-o", "@out.conllu"),
+        ("out.conllu",),
     )
     yield Job("sample", command("sample", "@model.sapwood", "-n", "300"), ())
 

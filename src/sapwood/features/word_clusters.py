@@ -49,4 +49,4 @@ def _k_means(points: np.ndarray, k: int, seed: int) -> np.ndarray:
     starts = np.random.default_rng(seed).choice(len(unlike), k, replace=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty cluster is one less, nothing worse
-        return kmeans2(points, unlike[starts], iter=N_ROUNDS, minit="matrix")[1]
+        return np.asarray(kmeans2(points, unlike[starts], iter=N_ROUNDS, minit="matrix")[1])

@@ -15,6 +15,8 @@ from sapwood.models.arcs.tables import FeatureTable, TagLexicon
 
 LEAST_SHARE = 2e-3  # of the likeliest head's posterior: heads below are left out
 MOST_HEADS = 8  # of a word
+LONG, FEWEST_HEADS = 150, 3  # longer sentences have fewer: pairs of siblings are O(arcs^2)
+KEPT_LENGTH = 100  # of sentences whose arcs are kept for the next of the same length
 N_POSITIONS = 9  # of a part that is labelled: head, modifier and so on, see `features.arcs`
 
 
@@ -90,9 +92,13 @@ def tag_posteriors(
 # -- arcs that are worth scoring ------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
 def all_arcs(n: int) -> IntArray:
     """A part for each arc of n words, by head, then by modifier."""
+    return _kept_arcs(n) if n <= KEPT_LENGTH else _kept_arcs.__wrapped__(n)
+
+
+@lru_cache(maxsize=KEPT_LENGTH)
+def _kept_arcs(n: int) -> IntArray:
     head, modifier = np.nonzero(~np.eye(n + 1, dtype=bool)[:, 1:])
     parts = np.full((len(head), 4), -1, np.int32)
     parts[:, 0], parts[:, 1], parts[:, 2] = 0, head, modifier + 1
@@ -128,9 +134,11 @@ def likely_arcs(rows: Words, table: FeatureTable, *, right: IntArray | None = No
 def keep_likely(share: npt.NDArray[Any], *, right: IntArray | None = None) -> IntArray:
     """The arcs worth scoring by the posteriors of heads, [n + 1, n]; see `likely_arcs`."""
     n = share.shape[1]
-    keep = share >= LEAST_SHARE * share.max(axis=0)
-    if n >= MOST_HEADS:
-        keep &= share >= np.partition(share, -MOST_HEADS, axis=0)[-MOST_HEADS]
+    times = max(n / LONG, 1.0)
+    keep = share >= LEAST_SHARE * times**2 * share.max(axis=0)
+    most = max(int(MOST_HEADS / times), FEWEST_HEADS)
+    if n >= most:
+        keep &= share >= np.partition(share, -most, axis=0)[-most]
     word = np.arange(n)
     keep[word, word] = True
     if right is not None:
