@@ -17,6 +17,7 @@ N_ROUNDS = 12  # of k-means: features change little behind that
 def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
     """Two clusterings of the words that have vectors of their own, by k-means of directions.
 
+    Of few words there are fewer clusters: four words to each, or two.
     A word that is only known with capitals stands for its small letters too.
 
     Examples
@@ -31,7 +32,10 @@ def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
     words = vectors.vocabulary.words
     points = vectors.vectors[: len(words)] * vectors.strengths
     points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
-    both = np.stack([_k_means(points, k, seed) for k in (FEW, MANY)], axis=1)
+    both = np.stack(
+        [_k_means(points, min(k, -(-len(words) // n)), seed) for k, n in ((FEW, 4), (MANY, 2))],
+        axis=1,
+    )
     found = {hash_of(word.lower()): row for word, row in zip(words, both, strict=True)}
     found |= {hash_of(word): row for word, row in zip(words, both, strict=True)}
     numbers = sorted(found)
@@ -44,8 +48,7 @@ def _k_means(points: np.ndarray, k: int, seed: int) -> np.ndarray:
     from scipy.cluster.vq import kmeans2
 
     unlike = np.unique(points, axis=0)
-    if len(unlike) <= k:
-        return np.unique(points, axis=0, return_inverse=True)[1].ravel()
+    k = min(k, len(unlike))
     starts = np.random.default_rng(seed).choice(len(unlike), k, replace=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty cluster is one less, nothing worse
