@@ -26,6 +26,7 @@ from sapwood.corpus.arcs.projective import LIFTED, lift
 from sapwood.errors import CorpusError
 from sapwood.estimators.arcs.encoder import learn_encoder
 from sapwood.estimators.arcs.learning import Table, learn
+from sapwood.estimators.arcs.word_clusters import cluster_words
 from sapwood.estimators.base import (
     ANYTHING,
     Domain,
@@ -41,7 +42,6 @@ from sapwood.estimators.spectral import PhaseClock
 from sapwood.execute import Engine
 from sapwood.features import arc_templates
 from sapwood.features.arcs import COLUMN, Words, hash_of, sentence_rows
-from sapwood.features.word_clusters import cluster_words
 from sapwood.inference.arcs.forests import ArcForest, IntArray, PartFeatures
 from sapwood.inference.arcs.steps import (
     TagForest,
