@@ -86,12 +86,14 @@ def test_vectors_help_a_dependency_parser(cli: Run, file: Path, tmp_path: Path) 
     words, out = tmp_path / "u.sapwood", tmp_path / "parser.sapwood"
     assert cli("embed", str(file), "-o", str(words), "--dimension", "3").status == 0
     trees = tmp_path / "trees.conllu"
-    trees.write_text("".join(f"{arcs}\n" for arcs in bank(30)))
+    sw.write_arcs(bank(30), trees)
     train = ("depend", "train", str(trees), "-o", str(out), "--method", "first", "--passes", "1")
     done = cli(*train, "--embed", str(words))
     assert done.status == 0, done.err
     assert sw.load(out).clusters is not None
-    done = cli(*train, "--force", "--embed", str(out))
+    other = tmp_path / "other.sapwood"
+    other.write_bytes(out.read_bytes())
+    done = cli(*train, "--force", "--embed", str(other))
     assert done.status == 1
     assert "expected vectors of words" in done.err
     assert "hint: `sapwood embed TEXT -o U`" in done.err

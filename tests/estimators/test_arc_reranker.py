@@ -9,6 +9,7 @@ from tests.arc_toys import bank
 import sapwood as sw
 from sapwood.errors import CorpusError, ModelFormatError
 from sapwood.estimators.arcs import reranker
+from sapwood.estimators.arcs.perceptron import Choice, Weights
 from sapwood.estimators.arcs.reranker import ArcReranker
 from sapwood.inference.arcs.reranking import RerankingParser
 from sapwood.models.arcs.reranker import ArcRerankModel
@@ -53,6 +54,20 @@ def test_latent_models_are_features(latent: str, n_models: int) -> None:
     words = bank(1, 7).sentence(0)
     first, second = (RerankingParser(model).parse(words).arcs for _ in range(2))
     assert first == second
+
+
+def test_latent_models_that_are_of_no_use_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = 2  # dense columns that held-out lists are best with
+
+    def learn(lesson, **settings):
+        n = lesson.dense.shape[1]
+        weights = Weights(np.zeros(1 << lesson.bits), np.ones(n))
+        return Choice(weights, 1.0, 1, 10 + (n == wanted), 10)
+
+    monkeypatch.setattr(reranker, "learn_to_rank", learn)
+    assert ArcReranker(2, **SETTINGS).fit(bank(60)).model_.latent == ()
+    wanted = 5
+    assert len(ArcReranker(2, **SETTINGS).fit(bank(60)).model_.latent) == 1
 
 
 def test_sentences_must_be_enough() -> None:

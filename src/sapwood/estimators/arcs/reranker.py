@@ -7,7 +7,7 @@ are jackknifed once for all of them. What is kept in the end has learnt from all
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from sapwood.estimators.arcs.spectral import SpectralDependency
 from sapwood.estimators.base import between, one_of, parameter, positional, whole
 from sapwood.estimators.spectral import PhaseClock
 from sapwood.inference.arcs.parser import ArcParser
-from sapwood.inference.arcs.reranking import propose_trees
+from sapwood.inference.arcs.reranking import N_LIST_FEATURES, propose_trees
 from sapwood.models.arcs.arc_model import ArcModel
 from sapwood.models.arcs.reranker import ArcRerankModel, LatentScorer
 from sapwood.models.arcs.tables import FeatureTable
@@ -29,7 +29,7 @@ from sapwood.models.arcs.tables import FeatureTable
 BITS = 18  # of hashed triples of tags
 BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
 MAX_TAGS = 100  # of a set that a triple of them says something
-LATENT = ("none", "spectral", "em", "both")
+LATENT = ("auto", "none", "spectral", "em", "both")
 
 
 @dataclass
@@ -70,9 +70,10 @@ class ArcReranker(ArcEstimator):
     )
     order: int = parameter(2, whole(1, 2), "Of the parser, as ArcCRF has it.")
     latent: str = parameter(
-        "both",
+        "auto",
         one_of(LATENT),
-        "Whose log-probabilities of trees are features: spectral models, models by EM, both, none.",
+        "Whose log-probabilities of trees are features: spectral models, models by EM, both, none; "
+        "auto takes spectral ones where lists that were held out are the better for it.",
     )
     column: str = parameter(
         "auto",
@@ -102,11 +103,10 @@ class ArcReranker(ArcEstimator):
         folds = range(self.list_folds)
         lesson = RankLesson.join([self.fold_lesson(course, labels, fold) for fold in folds])
         clock.tick("lists")
-        choice = learn_to_rank(
-            lesson, passes=self.list_passes, folds=self.list_folds, seed=self.seed
-        )
+        choice = self._choose(lesson)
         clock.tick("perceptron")
         parser, latent = self.learn_parts(course, labels)
+        latent = latent if len(choice.weights.dense) > N_LIST_FEATURES else ()
         clock.tick("parser")
         self.info_ = rerank_info(lesson, choice)
         self.info_.seconds = clock.seconds
@@ -120,6 +120,17 @@ class ArcReranker(ArcEstimator):
             self.n_best, record,
         )  # fmt: skip
         return self
+
+    def _choose(self, lesson: RankLesson) -> Choice:
+        """Weights; `auto` leaves latent models out where they are of no use."""
+        lessons = [lesson]
+        if self.latent == "auto":
+            lessons.insert(0, replace(lesson, dense=lesson.dense[:, :N_LIST_FEATURES]))
+        choices = [
+            learn_to_rank(each, passes=self.list_passes, folds=self.list_folds, seed=self.seed)
+            for each in lessons
+        ]
+        return max(choices, key=lambda choice: choice.held_right)  # of equals, the first
 
     def tag_column(self, bank: ArcBank) -> str:
         """Where the tags of features stand."""
@@ -175,7 +186,7 @@ def latent_learners(
     """Estimators of latent models that see tags, and of those that see words too."""
     learners: list[SpectralDependency | EMDependency] = []
     settings = {"tag_column": column, **shared}
-    if names in {"spectral", "both"}:
+    if names in {"auto", "spectral", "both"}:
         learners.append(SpectralDependency(n_states, seen="both", **settings))
     if names in {"em", "both"}:
         learners.append(EMDependency(n_states, seen="both", **settings))
