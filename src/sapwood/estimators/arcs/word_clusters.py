@@ -23,11 +23,12 @@ def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
     Examples
     --------
     >>> import sapwood as sw
-    >>> text = [["the", "dog", "eats"], ["The", "cat", "eats"], ["a", "car", "stops"]] * 5
+    >>> text = [["the", "dog", "eats"], ["the", "cat", "eats"], ["a", "car", "stops"]] * 5
     >>> found = cluster_words(sw.WordEmbedding(2).fit(text).model_)
-    >>> dog, cat = found.of(np.array([hash_of("dog"), hash_of("cat")]), np.zeros(2))
-    >>> dog.tolist() == cat.tolist()
-    True
+    >>> number = np.array([hash_of(word) for word in ("dog", "cat", "a")])
+    >>> dog, cat, a = found.of(number, number)[:, 0]
+    >>> dog == cat, dog == a
+    (np.True_, np.False_)
     """
     words = vectors.vocabulary.words
     points = vectors.vectors[: len(words)] * vectors.strengths
