@@ -87,8 +87,8 @@ def arc_models() -> dict[str, sw.ArcModel | ArcRerankModel]:
     arcs = list(sw.read_arcs(io.StringIO(ARCS))) * 6
     vectors = sw.WordEmbedding(2, min_count=1).fit([list(each.words) for each in arcs]).model_
     hidden = LatentArcCRF(2, passes=1, folds=2, iterations=1, embeddings=vectors).fit(arcs).model_
-    ranked = ArcReranker(2, passes=1, folds=2, list_folds=2, n_best=3).fit(arcs).model_
-    return {"arcs": hidden, "rerank": ranked}
+    ranked = ArcReranker(2, latent="none", passes=1, folds=2, list_folds=2, n_best=3)
+    return {"arcs": hidden, "rerank": ranked.fit(arcs).model_}
 
 
 @cache
