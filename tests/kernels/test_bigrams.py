@@ -6,11 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.kernels.bigrams import (
-    expect_states,
-    pair_probabilities,
-    sparse_pair_probabilities,
-)
+from sapwood.kernels.bigrams import expect_states, pair_probabilities
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 4))
@@ -30,9 +26,3 @@ def test_expected_counts_are_those_of_the_formulas(seed: int, n: int, m: int) ->
     out = np.empty(len(x))
     pair_probabilities(x, y, r, s, out)
     np.testing.assert_allclose(out, p[x, y], rtol=1e-12)
-    few = np.where(r > 0.3, r, 0.0)
-    i, h = np.nonzero(few)
-    sparse_pair_probabilities(
-        x, y, np.searchsorted(i, np.arange(n + 1)), h.astype(np.uint16), few[i, h], s, out
-    )
-    np.testing.assert_allclose(out, (few @ s.T)[x, y], atol=1e-12)

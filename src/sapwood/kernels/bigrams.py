@@ -62,24 +62,3 @@ def pair_probabilities(firsts, seconds, r, s, out):
         for h in range(m):
             p += r[i, h] * s[j, h]
         out[e] = p
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def sparse_pair_probabilities(firsts, seconds, starts, states, values, s, out):
-    """The same where few states of each i are not 0.
-
-    Parameters
-    ----------
-    starts : [n + 1]
-        Where the states of each i start.
-    states, values : [nnz]
-        Which, and r of them.
-
-    Cost: two operations for each state that is there.
-    """
-    for e in range(len(firsts)):
-        i, j = firsts[e], seconds[e]
-        p = values.dtype.type(0)
-        for k in range(starts[i], starts[i + 1]):
-            p += values[k] * s[j, states[k]]
-        out[e] = p

@@ -19,7 +19,6 @@ from sapwood.estimators.lm.ascent import Ascent, Held, OnEngine, Start, cut_pair
 from sapwood.estimators.lm.latent import random_start
 from sapwood.estimators.lm.mixture import mix, mixture_weights
 from sapwood.execute import Threads
-from sapwood.models.lm.latent_models import SparseStates
 from sapwood.moments.ngrams import CountSettings, NgramCounts, count_sentences, count_text
 
 
@@ -224,19 +223,7 @@ def test_held_of_nothing_known() -> None:
     assert held.value(start) == pytest.approx(np.log(0.2), abs=1e-6)
 
 
-def test_few_states_of_a_pair_are_kept() -> None:
-    r = np.array([[0.9, 0.0995, 0.0005], [2e-4, 0.9995, 3e-4], [0.3, 0.3, 0.4]], np.float32)
-    kept = SparseStates.of(r)
-    assert kept.starts.tolist() == [0, 2, 3, 6]
-    assert kept.states.tolist() == [0, 1, 1, 0, 1, 2]
-    np.testing.assert_allclose(np.add.reduceat(kept.values, kept.starts[:-1]), 1, atol=1e-3)
-    one = SparseStates.of(np.full((1, 4000), 1 / 4000, np.float32))  # none is above the share
-    assert len(one.states) == 4000
-
-
-def test_files_in_half_precision_say_the_same(
-    counts: NgramCounts, held: NgramCounts, tmp_path: Path
-) -> None:
+def test_small_files_say_the_same(counts: NgramCounts, held: NgramCounts, tmp_path: Path) -> None:
     for learner in (sw.LatentTrigram(8), sw.LatentKneserNey(8)):
         model = learner.fit(counts, held).model_
         model.save(tmp_path / "model.lm")

@@ -39,12 +39,7 @@ from sapwood.estimators.lm.ascent import (
     cut_pairs,
 )
 from sapwood.estimators.lm.base import LanguageEstimator
-from sapwood.models.lm.latent_models import (
-    BigramModel,
-    LatentTrigramModel,
-    SparseStates,
-    pair_mix,
-)
+from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pair_mix
 from sapwood.moments.ngram_files import CountsLike, as_counts
 from sapwood.moments.ngrams import NgramCounts
 
@@ -394,7 +389,7 @@ class LatentTrigram(LatentEstimator):
             R, S, _ = e_step.expect(e_step.put(Start(r2, bigram.s)))
             R = e_step.fetch(Start(R, S)).r + np.float32(self.strength) * prior
             r2 = np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
-        return LatentTrigramModel(bigram, pairs, SparseStates.of(r2))
+        return LatentTrigramModel(bigram, pairs, r2)
 
     @property
     def iterations_(self) -> int:

@@ -16,12 +16,12 @@ Inside Kneser-Ney, u is that of its single words, and p(y | x) what its pairs ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, IntArray, starts_of
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, Rows
 from sapwood.errors import ModelFormatError
 from sapwood.models.kinds import FileContents, require_type
@@ -30,7 +30,7 @@ from sapwood.models.lm.ngram_model import NgramModel
 
 SingleArray = npt.NDArray[np.float32]
 LEAST_U, MOST_LIFT = 1e-30, 65504.0  # a number above 0, and the largest of half precision
-LEAST_SHARE = 1e-3  # of a pair of words; states below are left out
+STEPS = 255
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,41 +91,6 @@ class BigramModel(LanguageModel):
         return cls(words, *whole_states(arrays, u), u, weight, bool(header["is_stream"]))
 
 
-class SparseStates(NamedTuple):
-    """States of many contexts, of each the few that matter.
-
-    Attributes
-    ----------
-    starts : [n + 1]
-        Where those of each context start.
-    states, values : [nnz]
-        Which, and how likely; those of a context sum to 1.
-    """
-
-    starts: npt.NDArray[np.int64]
-    states: npt.NDArray[np.uint16]
-    values: SingleArray
-
-    @classmethod
-    def of(cls, r: SingleArray) -> Self:
-        """Of a table [n, m]: the likeliest state of each context, and all from `LEAST_SHARE`."""
-        is_kept = r >= np.minimum(LEAST_SHARE, r.max(axis=1, keepdims=True))
-        n_kept = is_kept.sum(axis=1)
-        values = r[is_kept] / np.repeat(np.where(is_kept, r, 0).sum(axis=1), n_kept)
-        states = np.nonzero(is_kept)[1].astype(np.uint16)
-        return cls(starts_of(n_kept), states, values.astype(np.float16).astype(np.float32))
-
-    def mix(self, s: SingleArray, before: IntArray, after: IntArray) -> FloatArray:
-        """Sum over states of r[before, h] s[after, h]."""
-        from sapwood.kernels.bigrams import sparse_pair_probabilities
-
-        out = np.empty(len(before), s.dtype)
-        sparse_pair_probabilities(
-            np.ascontiguousarray(before), np.ascontiguousarray(after), *self, s, out
-        )
-        return out.astype(float)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentTrigramModel(LanguageModel):
     """The state depends on two words; for pairs that were not seen, on the nearer one.
@@ -136,13 +101,13 @@ class LatentTrigramModel(LanguageModel):
         For other pairs, and for smoothing.
     pairs : [n_pairs]
         (word before the last) * V + last word, sorted.
-    r2
-        See the notation of this module; [n_pairs, m].
+    r2 : [n_pairs, m]
+        See the notation of this module.
     """
 
     bigram: BigramModel
     pairs: npt.NDArray[np.uint64]
-    r2: SparseStates
+    r2: SingleArray
 
     def __repr__(self) -> str:
         return f"<LatentTrigramModel: {self.bigram.n_states} states, {len(self.pairs):,} pairs>"
@@ -170,39 +135,33 @@ class LatentTrigramModel(LanguageModel):
         wanted = rows[:, 2].astype(np.uint64) * np.uint64(len(self.words)) + rows[:, 1]
         at = np.minimum(np.searchsorted(self.pairs, wanted), len(self.pairs) - 1)
         hit = np.flatnonzero(self.pairs[at] == wanted)
-        mix = self.r2.mix(self.bigram.s, at[hit], rows[hit, 0].astype(np.int64))
+        mix = pair_mix(self.r2, self.bigram.s, at[hit], rows[hit, 0].astype(np.int64))
         weight = self.bigram.weight[rows[hit, 1]]
         result[hit] = np.log((1 - weight) * mix + weight * self.bigram.u[rows[hit, 0]])
         return result
 
     def to_file(self) -> FileContents:
-        """The bigram model's arrays, and those of pairs."""
+        """The bigram model's arrays, and those of pairs: the roots of r2 in 255 steps."""
         arrays, header = self.bigram.to_file()
-        starts, states, values = self.r2
-        arrays |= {
-            "pairs": self.pairs, "n_states": np.diff(starts).astype(np.uint16), "states": states,
-            "values": values.astype(np.float16),
-        }  # fmt: skip
-        return FileContents(arrays, header)
+        roots = np.rint(STEPS * np.sqrt(self.r2 / self.r2.max(axis=1, keepdims=True)))
+        return FileContents(arrays | {"pairs": self.pairs, "roots": roots.astype(np.uint8)}, header)
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """Check the shapes, which the kernels trust."""
         bigram = BigramModel.from_file(contents)
-        names = ("pairs", "n_states", "states", "values")
-        pairs, sizes, states, values = (contents.arrays[name] for name in names)
+        pairs, roots = contents.arrays["pairs"], contents.arrays["roots"]
+        require_shape(roots, "roots", np.uint8, (len(pairs), bigram.n_states))
         require_shape(pairs, "pairs", np.uint64, (len(pairs),))
-        require_shape(sizes, "n_states", np.uint16, (len(pairs),))
-        starts = starts_of(sizes.astype(np.int64))
-        require_shape(states, "states", np.uint16, (int(starts[-1]),))
-        require_shape(values, "values", np.float16, states.shape)
         if not len(pairs) or not (pairs[1:] > pairs[:-1]).all():
             msg = "pairs are not in order"
             raise ModelFormatError(msg)
-        if (states >= bigram.n_states).any():
-            msg = "states beyond the last"
+        r2 = roots.astype(np.float32) ** 2
+        total = r2.sum(axis=1, keepdims=True)
+        if not total.all():
+            msg = "pairs without states"
             raise ModelFormatError(msg)
-        return cls(bigram, pairs, SparseStates(starts, states, values.astype(np.float32)))
+        return cls(bigram, pairs, r2 / total)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
