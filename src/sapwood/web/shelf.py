@@ -77,11 +77,6 @@ class Served:
         self._parsers: dict[tuple[int | None, str], Parser] = {}
         self._atlases: dict[int | None, StateAtlas] = {}
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the model is in memory."""
-        return "_model" in vars(self)
-
     @cached_property
     def _model(self) -> Any:
         return self._make()
