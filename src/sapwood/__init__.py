@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.crf import SpanCRF as SpanCRF
+    from sapwood.estimators.encoder import SpanEncoder as SpanEncoder
     from sapwood.estimators.eigenwords import WordEmbedding as WordEmbedding
     from sapwood.estimators.em import EMLPCFG as EMLPCFG
     from sapwood.estimators.ensemble import Candidate as Candidate
@@ -115,6 +116,7 @@ _HOMES = {
     "SapwoodError": "sapwood.errors",
     "SequenceModel": "sapwood.models.strings.sequence_model",
     "SpanCRF": "sapwood.estimators.crf",
+    "SpanEncoder": "sapwood.estimators.encoder",
     "SpectralDependency": "sapwood.estimators.arcs.spectral",
     "SpectralHMM": "sapwood.estimators.arcs.spectral",
     "SpectralLPCFG": "sapwood.estimators.spectral",

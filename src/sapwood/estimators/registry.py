@@ -198,6 +198,9 @@ METHODS: Mapping[str, Method] = {
         usual={"iterations": 10},
     ),
     "crf": Method("features of spans, scored discriminatively", ("crf", "SpanCRF")),
+    "encoder": Method(
+        "a small network that reads sentences and labels their spans", ("encoder", "SpanEncoder")
+    ),
 }
 
 

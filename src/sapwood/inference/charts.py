@@ -5,7 +5,7 @@ dropped. A latent grammar then runs its vectors over what is left, a `FeatureGra
 its spans. Members of an ensemble that prune alike form a group and share one chart: the one with
 the fewest states runs over it first and prunes it once more, so that the larger ones see little
 more than what is worth a thought. Groups meet in brackets: labels of the treebank over words,
-whatever symbols a grammar makes of them.
+whatever symbols a grammar makes of them. A network has posteriors of brackets without a chart.
 
 Notation
 --------
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from math import inf, log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,9 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray, cell, ranges, starts_of
 from sapwood.corpus.transform import Symbol
 from sapwood.inference.prepared import prepare
+from sapwood.inference.spans import SpanReader
 from sapwood.models.ensemble import Ensemble
+from sapwood.models.span_network import SpanNetwork
 
 if TYPE_CHECKING:
     from sapwood.corpus.treebank import Treebank
@@ -478,6 +481,8 @@ class Mixer:
         What parses.
     groups
         Its members with their weights, by chart; in each, those with fewer states first.
+    readers
+        Networks with their weights.
     labels
         Names of the labels in brackets.
     """
@@ -486,39 +491,115 @@ class Mixer:
         self.ensemble = model if isinstance(model, Ensemble) else Ensemble.of([model])
         chains = (symbol.chain for one in self.ensemble.grammars for symbol in one.symbols)
         self.labels = tuple(dict.fromkeys(label for chain in chains for label in chain))
-        numbers = {label: number for number, label in enumerate(self.labels)}
-        groups = [_Group(self.ensemble, places, numbers) for places in self.ensemble.groups]
-        # Whoever has no weight is not asked, but for the first, whose symbols trees are made of.
-        self.groups = [group for k, group in enumerate(groups) if group.weight > 0 or k == 0]
+        self._numbers = {label: number for number, label in enumerate(self.labels)}
+        self.groups: list[_Group] = []
+        self.readers: list[_Reader] = []
+        for places in self.ensemble.groups:
+            # Whoever has no weight is not asked, but for the first, whose symbols trees are made of.
+            if self.ensemble.weights[list(places)].sum() == 0 and places[0] > 0:
+                continue
+            member = self.ensemble.members[places[0]]
+            if isinstance(member, SpanNetwork):
+                weight = float(self.ensemble.weights[places[0]])
+                self.readers.append(_Reader(member, weight, self._numbers))
+            else:
+                self.groups.append(_Group(self.ensemble, places, self._numbers))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mixer, (self.ensemble,)  # whose tables are made again where they are needed
 
-    def forest(self, words: list[str], pruning: Pruning) -> ParseForest | None:
-        """Posteriors of a sentence of two or more words; None when no group finds a parse."""
+    @cached_property
+    def home(self) -> _Group:
+        """The members that share the first chart; the first plain grammar where nobody needs any."""
+        if self.groups:
+            return self.groups[0]
+        return _Group(Ensemble.of(self.ensemble.grammars[:1]), (0,), self._numbers)
+
+    @cached_property
+    def chains(self) -> dict[frozenset[str], tuple[str, ...]]:
+        """The labels of a span, outermost first, by which they are."""
+        symbols = (symbol for one in self.ensemble.grammars for symbol in one.symbols)
+        found = (chain[:k] for chain in (s.chain for s in symbols) for k in range(1, len(chain) + 1))
+        return {frozenset(chain): chain for chain in found}
+
+    def believe(self, words: list[str], pruning: Pruning) -> Beliefs | None:
+        """Posteriors of a sentence of two or more words; None when nobody finds a parse."""
         return self.join(words, [group.parse(words, pruning) for group in self.groups])
 
-    def join(self, words: list[str], found: Sequence[ParseForest | None]) -> ParseForest | None:
-        """The forest of the first group that has one, with brackets averaged over all that do."""
+    def join(
+        self, words: list[str], found: Sequence[ParseForest | None], *, is_read: bool = True
+    ) -> Beliefs | None:
+        """The forest of the first group that has one, with brackets averaged over all that do.
+
+        Parameters
+        ----------
+        is_read
+            Whether networks are asked.
+        """
         pairs = [
             (group, parsed)
             for group, parsed in zip(self.groups, found, strict=True)
             if parsed is not None
         ]
-        if not pairs:
+        readers = self.readers if is_read else []
+        if not pairs and not readers:
             return None
         tables = [item_labels(parsed.forest, len(words), group.table) for group, parsed in pairs]
         parts = [
             brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
             for rows, (_, parsed) in zip(tables, pairs, strict=True)
         ]
-        total = sum(group.weight for group, _ in pairs)
+        parts += [reader.read(words) for reader in readers]
+        weights = [group.weight for group, _ in pairs] + [reader.weight for reader in readers]
         joint = parts[0]
         if len(parts) > 1:
-            joint = mixed(parts, [group.weight / total for group, _ in pairs])
+            joint = mixed(parts, [weight / sum(weights) for weight in weights])
         sharp = joint._replace(p=sharpened(joint.p, self.ensemble.sharpness))
-        label_p = sharp.of(tables[0].code)
-        return pairs[0][1]._replace(labels=tables[0], label_p=label_p, brackets=sharp)
+        forest = _with_brackets(pairs[0][1], tables[0], sharp) if pairs else None
+        return Beliefs(sharp, forest)
+
+    def chart(self, words: list[str], brackets: Brackets, pruning: Pruning) -> ParseForest | None:
+        """The forest of the first plain grammar, with what others believe of its brackets."""
+        one = len(words) == 1
+        parsed = self.home.one_word(words[0]) if one else self.home.parse(words, pruning)
+        if parsed is None:
+            return None
+        rows = item_labels(parsed.forest, len(words), self.home.table)
+        return _with_brackets(parsed, rows, brackets)
+
+
+def _with_brackets(parsed: ParseForest, rows: ItemLabels, brackets: Brackets) -> ParseForest:
+    return parsed._replace(labels=rows, label_p=brackets.of(rows.code), brackets=brackets)
+
+
+class Beliefs(NamedTuple):
+    """What a model thinks of a sentence: brackets, and the first forest where there is one."""
+
+    brackets: Brackets
+    forest: ParseForest | None
+
+
+class _Reader:
+    """A network."""
+
+    def __init__(self, model: SpanNetwork, weight: float, numbers: Mapping[str, int]) -> None:
+        self.reader, self.weight = SpanReader(model), weight
+        self._starts = starts_of([len(chain) for chain in model.labels])
+        labels = (2 * numbers[name] for chain in model.labels for name in chain)
+        self._labels = np.fromiter(labels, np.int64)
+        self._tags = np.array([2 * numbers[name] + 1 for name in model.tags], np.int64)
+
+    def read(self, words: list[str]) -> Brackets:
+        """Posteriors of brackets and tags."""
+        found, n = self.reader.read(words), len(words)
+        first, end = self._starts[found.label], self._starts[found.label + 1]
+        row = np.repeat(np.arange(len(first)), end - first)
+        label = np.concatenate([self._labels[ranges(first, end)], self._tags[found.tag]])
+        i = np.concatenate([found.start[row], found.tag_place])
+        j = np.concatenate([found.end[row], found.tag_place + 1])
+        p = np.concatenate([found.p[row], found.tag_p])
+        code, place = np.unique((label * (n + 1) + i) * (n + 1) + j, return_inverse=True)
+        return Brackets(code, np.minimum(np.bincount(place, p, len(code)), 1.0))
 
 
 class _Group:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,17 +20,25 @@ from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.tree import ROOT, Tree
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import Engine, Threads, as_engine
-from sapwood.inference.charts import SMALLEST, Mixer, ParseForest, Pruning, decoded, tag_shares
+from sapwood.inference.charts import (
+    SMALLEST,
+    Beliefs,
+    Mixer,
+    ParseForest,
+    Pruning,
+    decoded,
+    tag_shares,
+)
 from sapwood.inference.decoders import (
     DECODERS,
     Decoded,
-    Nodes,
     best_trees,
     decode,
+    free_tree,
     join_pieces,
     root_label,
 )
-from sapwood.inference.scores import derivation_log_probs
+from sapwood.inference.scores import derivation_log_probs, signed_log_probs
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.tree_model import SignedLog
@@ -110,10 +118,6 @@ class Parse:
         The sentence.
     tree
         Its tree, with `TOP` on top.
-    sentence_log_prob
-        Log-probability of the sentence, summed over the trees that survived pruning; -inf when it
-        has no parse. `LatentGrammar.log_prob` sums over all trees. Of an ensemble, by the members
-        that share the first one's chart.
     kind
         `parsed`; `joined` where the grammar had no parse and the tree is made of the best pieces;
         `flat` where the sentence was too long to chart.
@@ -121,11 +125,10 @@ class Parse:
 
     words: list[str]
     tree: Tree
-    sentence_log_prob: float
     kind: str
     _mixer: Mixer = field(repr=False)
     _decoder: str = field(repr=False)
-    _forest: ParseForest | None = field(default=None, repr=False)
+    _beliefs: Beliefs | None = field(default=None, repr=False)
     _best: Decoded | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -139,6 +142,23 @@ class Parse:
     def is_fallback(self) -> bool:
         """Whether the tree is not one of the grammar's: joined from pieces, or flat."""
         return self.kind != "parsed"
+
+    @cached_property
+    def _forest(self) -> ParseForest | None:
+        """Where other trees are; charted now where the best one needed no chart."""
+        if self._beliefs is None or self._beliefs.forest is not None:
+            return None if self._beliefs is None else self._beliefs.forest
+        pruning = Pruning(THRESHOLD, BEAM, 0.0)
+        return self._mixer.chart(self.words, self._beliefs.brackets, pruning)
+
+    @property
+    def sentence_log_prob(self) -> float:
+        """Log-probability of the sentence, summed over the trees that survived pruning.
+
+        It is -inf when there is none. `LatentGrammar.log_prob` sums over all trees. Of an ensemble,
+        by the members that share the first one's chart; of a network, by its plain grammar.
+        """
+        return -inf if self._forest is None else self._forest.log_prob
 
     @property
     def log_prob(self) -> float:
@@ -157,7 +177,7 @@ class Parse:
     def _weight(self) -> SignedLog:
         if self._best is None:
             return SignedLog(-inf, 0)
-        logs, signs = self._log_probs([self._best.nodes])
+        logs, signs = self._log_probs({self.tree: self._best})
         return SignedLog(float(logs[0]), int(signs[0]))
 
     @cached_property
@@ -168,9 +188,9 @@ class Parse:
         out below 0 or above 1 is cut off, and a constituent's number says how sure the model is
         rather than how often it would be right.
         """
-        if self._forest is None:
+        if self._beliefs is None:
             return []
-        brackets, names = self._forest.brackets, self._mixer.labels
+        brackets, names = self._beliefs.brackets, self._mixer.labels
         label, start, end, is_tag = decoded(brackets.code, len(self.words))
         p = tag_shares(np.clip(brackets.p, 0.0, 1.0), start, is_tag)
         rows = zip(*(column.tolist() for column in (label, start, end, p)), strict=True)
@@ -190,19 +210,24 @@ class Parse:
         k = as_count(k, "k")
         if k < 1:
             return []
-        if self._forest is None or self._best is None:
+        if self._best is None:
             return [ScoredTree(self.tree, 0.0, -inf)]
-        out = best_trees(self._forest, self._decoder, self.tree, self._best, k)
-        logs, _ = self._log_probs([found.nodes for found in out.values()])
+        out = {self.tree: self._best}
+        if self._forest is not None:
+            out = best_trees(self._forest, self._decoder, self.tree, self._best, k)
+        logs, _ = self._log_probs(out)
         return [
             ScoredTree(tree, found.score, log_prob)
             for (tree, found), log_prob in zip(out.items(), logs.tolist(), strict=True)
         ]
 
-    def _log_probs(self, trees: Sequence[Nodes]) -> tuple[FloatArray, FloatArray]:
+    def _log_probs(self, trees: Mapping[Tree, Decoded]) -> tuple[FloatArray, FloatArray]:
+        if not all(found.nodes for found in trees.values()):
+            return signed_log_probs(self._mixer.ensemble, list(trees))
         assert self._forest is not None
         symbols = self._forest.prepared.grammar.symbols
-        return derivation_log_probs(self._mixer.ensemble, symbols, self.words, trees)
+        nodes = [found.nodes for found in trees.values()]
+        return derivation_log_probs(self._mixer.ensemble, symbols, self.words, nodes)
 
 
 class Parser:
@@ -211,11 +236,12 @@ class Parser:
     Parameters
     ----------
     model
-        Any latent grammar, plain or spectral, or an ensemble of some.
+        Any latent grammar, plain or spectral, a network, or an ensemble of some.
     decoder
         `f1` maximises expected F1, `goodman` expected correct constituents of the binary tree,
         `max-rule` the product of rule posteriors, `viterbi` the probability of one derivation. For
-        an ensemble, only `f1` listens to members whose trees were made binary in another way.
+        an ensemble, only `f1` listens to networks, and to members whose trees were made binary in
+        another way.
     threshold
         Labelled spans with a lower posterior under the plain grammar are dropped.
     beam
@@ -265,6 +291,9 @@ class Parser:
                 "the viterbi decoder follows one grammar, and this model is an ensemble of several"
             )
             raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
+        if decoder != "f1" and not self._mixer.groups:
+            msg = f"the decoder {decoder} follows the rules of a grammar, and this is a network"
+            raise SapwoodError(msg, hint="use the decoder f1")
         # an item of posterior 0 can never be part of a tree
         self._pruning = Pruning(max(threshold, SMALLEST), beam, middle)
         self.stats = ParserStats()
@@ -296,7 +325,8 @@ class Parser:
             result = undisturbed(self._by_chart, words)
         else:
             result = self._by_chart(words)
-        negative = result._forest.n_negative if result._forest else 0
+        forest = result._beliefs.forest if result._beliefs else None
+        negative = forest.n_negative if forest else 0
         self.stats.add(result.kind, too_long=too_long, negative_items=negative)
         return result
 
@@ -350,7 +380,9 @@ class Parser:
 
     def _megabytes(self, n: int) -> float:
         """Memory of the largest chart of a sentence; groups are charted one after the other."""
-        return max(chart_megabytes(group.members[0], n) for group in self._mixer.groups)
+        mixer = self._mixer
+        charts = [chart_megabytes(group.members[0], n) for group in mixer.groups]
+        return max(charts + [one.reader.megabytes(n) for one in mixer.readers])
 
     def parse_pruned(self, forests: Sequence[ParseForest]) -> Parse:
         """Parse a sentence whose charts, one for each group of members, were pruned before.
@@ -359,25 +391,29 @@ class Parser:
         """
         words, groups = forests[0].words, self._mixer.groups
         found = [group.over(left, 0.0) for group, left in zip(groups, forests, strict=True)]
-        return self._decoded(words, self._mixer.join(words, found)) or self.parse(words)
+        return self._decode(words, self._mixer.join(words, found)) or self.parse(words)
 
     def _by_chart(self, words: list[str]) -> Parse:
         # Once more without the middle pruning where that has left no whole tree.
         for pruning in dict.fromkeys((self._pruning, self._pruning._replace(middle=0.0))):
-            result = self._decoded(words, self._mixer.forest(words, pruning))
+            result = self._decode(words, self._mixer.believe(words, pruning))
             if result is not None:
                 return result
         return self._joined(words)
 
-    def _decoded(self, words: list[str], parsed: ParseForest | None) -> Parse | None:
+    def _decode(self, words: list[str], beliefs: Beliefs | None) -> Parse | None:
         """The decoder's tree; None without a forest, or when pruning left no whole tree."""
-        found = None if parsed is None else decode(parsed, self.decoder)
-        if parsed is None or found is None:
+        if beliefs is None:
+            return None
+        mixer, found = self._mixer, None
+        if self.decoder == "f1" and mixer.readers:
+            found = free_tree(beliefs.brackets, words, mixer.labels, mixer.chains)
+        elif beliefs.forest is not None:
+            found = decode(beliefs.forest, self.decoder)
+        if found is None:
             return None
         tree, best = found
-        return Parse(
-            words, tree, parsed.log_prob, "parsed", self._mixer, self.decoder, parsed, best
-        )
+        return Parse(words, tree, "parsed", mixer, self.decoder, beliefs, best)
 
     def _one_word(self, words: list[str]) -> Parse:
         """The best tag of a word that is a whole sentence, by the first group that has one."""
@@ -386,12 +422,12 @@ class Parser:
             found[place] = group.one_word(words[0])
             if found[place] is not None:
                 break
-        return self._decoded(words, self._mixer.join(words, found)) or self._joined(words)
+        return self._decode(words, self._mixer.join(words, found)) or self._joined(words)
 
     def _joined(self, words: list[str]) -> Parse:
         """The best pieces side by side, for a sentence without a parse."""
-        tree = join_pieces(self._mixer.groups[0].members[0], words)
-        return Parse(words, tree, -inf, "joined", self._mixer, self.decoder)
+        tree = join_pieces(self._mixer.home.members[0], words)
+        return Parse(words, tree, "joined", self._mixer, self.decoder)
 
     def _flat(self, words: list[str]) -> Parse:
         """The most probable tag of each word under one root, for a sentence too long to chart."""
@@ -399,7 +435,7 @@ class Parser:
             Tree(self._likeliest_tag(word, place == 0), word) for place, word in enumerate(words)
         ]
         tree = Tree(ROOT, [Tree(root_label(self._first), leaves)])
-        return Parse(words, tree, -inf, "flat", self._mixer, self.decoder)
+        return Parse(words, tree, "flat", self._mixer, self.decoder)
 
     def _likeliest_tag(self, word: str, is_first: bool) -> str:
         lexicon = self._first.lexicon
@@ -407,7 +443,7 @@ class Parser:
         if entries.start == entries.stop:
             return self._first.tags[0].chain[-1]
         best = entries.start + int(
-            self._mixer.groups[0].members[0].plain.entry_share[entries].argmax()
+            self._mixer.home.members[0].plain.entry_share[entries].argmax()
         )
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
 

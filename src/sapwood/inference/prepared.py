@@ -20,7 +20,7 @@ from sapwood.corpus.transform import Symbol, root_chain
 from sapwood.corpus.tree import escape
 from sapwood.corpus.vocabulary import signatures
 from sapwood.models.coarse import expected_visits
-from sapwood.models.ensemble import Ensemble, grammars_of
+from sapwood.models.ensemble import Ensemble, grammar_of, grammars_of
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def prepare(member: Member, like: PreparedGrammar | None = None) -> PreparedGram
             grammar = member.grammar
             features = _features.get(member) or _features.setdefault(member, SpanFeatures(member))
         else:
-            grammar = member
+            grammar = grammar_of(member)
         tables = _kept.get(grammar)
         if tables is None:
             plain = _plain_tables(grammar) if like is None else like.plain

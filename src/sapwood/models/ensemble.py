@@ -1,9 +1,9 @@
 """`Ensemble`: several grammars that parse together.
 
 Each member gives every labelled span a posterior; the ensemble's is their weighted mean. Members
-with the same symbols, rules and plain grammar form a *group* and share one pruned chart. Groups may
-differ in how trees were made binary: between groups only brackets are compared, which are the
-treebank's own labels over words.
+with the same symbols, rules and plain grammar form a *group* and share one pruned chart; a network,
+which needs no chart, is one by itself. Groups may differ in how trees were made binary: between
+groups only brackets are compared, which are the treebank's own labels over words.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.models.kinds import FileContents, SavedModel, read_model
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.span_network import SpanNetwork
 from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
@@ -39,12 +40,13 @@ _SHARED_WORDS = ("phrases", "tags", "words", "classes", "style", "transform")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ensemble(TreeModel, SavedModel):
-    """Latent grammars with weights.
+    """Latent grammars with weights, and other models of trees.
 
     Attributes
     ----------
     members
-        The grammars. Trees are looked for in the chart of the first one's group.
+        The grammars. Trees are looked for in the chart of the first one's group, or, where there
+        is a network, among all trees over the words.
     weights : [n_members]
         How much each counts; they sum to 1.
     combine
@@ -125,15 +127,20 @@ class Ensemble(TreeModel, SavedModel):
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Members that share a chart, as places in `members`; the first one's group first."""
-        groups: list[list[int]] = []
+        groups: dict[tuple[int, int], list[int]] = {}
+        for place, member in enumerate(self.members):
+            apart = place if isinstance(member, SpanNetwork) else -1
+            groups.setdefault((self._likes[place], apart), []).append(place)
+        return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def _likes(self) -> tuple[int, ...]:
+        """Of each member, the first one whose plain grammar is the same."""
+        likes: list[int] = []
         for place, grammar in enumerate(self.grammars):
-            for group in groups:
-                if shares_chart(self.grammars[group[0]], grammar):
-                    group.append(place)
-                    break
-            else:
-                groups.append([place])
-        return tuple(tuple(group) for group in groups)
+            first = (k for k in dict.fromkeys(likes) if shares_chart(self.grammars[k], grammar))
+            likes.append(next(first, place))
+        return tuple(likes)
 
     # -- samples, files ------------------------------------------------------------------------
 
@@ -158,17 +165,16 @@ class Ensemble(TreeModel, SavedModel):
         return [next(drawn[k]) for k in picked]
 
     def to_file(self) -> FileContents:
-        """The members one after the other; what those of a group have in common comes once.
+        """The members one after the other; what some of them have in common comes once.
 
         Tensors of latent rules are in single precision: their rounding is far below what members
         disagree about, and the file is half as large.
         """
-        first = {place: group[0] for group in self.groups for place in group}
         contents = [member.to_file() for member in self.members]
         arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
         members = []
         for place, member in enumerate(self.members):
-            (own, said), like = contents[place], first[place]
+            (own, said), like = contents[place], self._likes[place]
             if like != place:
                 shared = _SHARED & contents[like].arrays.keys()
                 own = {k: v for k, v in own.items() if k not in shared}
@@ -209,13 +215,13 @@ def _arrays_of(arrays: Mapping[str, npt.NDArray[Any]], place: object) -> dict[st
     return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
-Member = LatentGrammar | FeatureGrammar
+Member = LatentGrammar | FeatureGrammar | SpanNetwork
 Model = Member | Ensemble
 
 
 def grammar_of(member: Member) -> LatentGrammar:
     """The grammar that a member is, or the plain one behind it."""
-    return member.grammar if isinstance(member, FeatureGrammar) else member
+    return member if isinstance(member, LatentGrammar) else member.grammar
 
 
 def members_of(model: Model) -> tuple[Member, ...]:
@@ -232,7 +238,7 @@ def grammars_of(model: TreeModel) -> tuple[LatentGrammar, ...]:
 def has_probabilities(model: Model) -> bool:
     """Whether weights of trees and sentences are probabilities; those of spectral models are not.
 
-    A `FeatureGrammar` has those of its plain grammar.
+    A `FeatureGrammar` and a `SpanNetwork` have those of their plain grammars.
     """
     return all(grammar.is_probabilistic for grammar in grammars_of(model))
 

@@ -40,6 +40,7 @@ HOMES = {
     "FeatureGrammar": "sapwood.models.latent_grammar",
     "HiddenMarkovModel": "sapwood.models.arcs.dependency",
     "LatentGrammar": "sapwood.models.latent_grammar",
+    "SpanNetwork": "sapwood.models.span_network",
     "SequenceModel": "sapwood.models.strings.sequence_model",
     "LatentNgramModel": "sapwood.models.lm.latent_models",
     "LatentTrigramModel": "sapwood.models.lm.latent_models",

@@ -143,14 +143,14 @@ def identify_bounds(
         For a model without probabilities, which has neither xi nor gamma.
     """
     from sapwood.identify.bounds import BoundInputs, hidden_constants, sample_bounds
-    from sapwood.models.latent_grammar import FeatureGrammar
+    from sapwood.models.latent_grammar import LatentGrammar
 
     place = f"{name}: " if name else ""
     grammar = member_of(model, member, name)
     if grammar is None:
         msg = f"{place}an ensemble: the theorem is about the states of one grammar"
         raise SapwoodError(msg, hint="--member K takes one of them; `sapwood inspect` lists them")
-    if isinstance(grammar, FeatureGrammar) or not grammar.is_probabilistic:
+    if not isinstance(grammar, LatentGrammar) or not grammar.is_probabilistic:
         method = grammar.record.get("method") or "unknown"
         msg = f"{place}holds weights, not probabilities of hidden states (method {method})"
         hint = "give a grammar of method pcfg, em, cluster, pivot or pivot-em, or `bundled`"

@@ -29,17 +29,18 @@ def sample(
 
     The same seed and N draw the same trees; an ensemble draws each from a member picked by its
     weight. Unknown words are not drawn. Not for spectral models, which hold weights and no
-    probabilities, nor for crf, which knows trees only given their sentences, nor for ensembles
-    with one.
+    probabilities, nor for crf and encoder, which know trees only given their sentences, nor
+    for ensembles with one.
     """
     from sapwood.models.latent_grammar import FeatureGrammar
+    from sapwood.models.span_network import SpanNetwork
     from sapwood.models.strings.string_model import StringModel
 
     loaded = load_any(model)
     if not isinstance(loaded, StringModel):
         loaded = as_grammar(loaded, model)
 
-    if isinstance(loaded, FeatureGrammar):
+    if isinstance(loaded, FeatureGrammar | SpanNetwork):
         msg = f"{model}: knows trees only given their sentences, so none can be drawn from it"
         raise SapwoodError(msg, hint="train with --method pcfg, em, pivot or cluster to sample")
     import numpy as np

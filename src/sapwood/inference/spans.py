@@ -1,0 +1,113 @@
+"""What a network says of a sentence: posteriors of the labels of all its spans, and of tags.
+
+A tree's weight is the sum of the scores of its labelled spans. Binary trees stand for all trees: a
+span that has no label only joins its neighbours, and scores 0 however they are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sapwood.arrays import FloatArray, IntArray, starts_of
+from sapwood.corpus.tree import escape
+from sapwood.inference.word_places import ROOT, WordPlaces, look_up
+from sapwood.models.span_network import SpanNetwork
+from sapwood.networks.encoder import encode
+from sapwood.networks.lstm import pack
+from sapwood.networks.parameters import Real
+from sapwood.networks.spans import fenceposts, span_scores
+
+LEAST = 1e-3  # posteriors below are left out: what they add up to changes no tree
+
+
+class MarkedWords(NamedTuple):
+    """Places of the vectors of the words of sentences, each between two marks.
+
+    Attributes
+    ----------
+    starts : [n_sentences + 1]
+        First row of each sentence.
+    word : [n]
+    forms : [n, n_each]
+    """
+
+    starts: IntArray
+    word: IntArray
+    forms: IntArray
+
+    @classmethod
+    def of(cls, places: WordPlaces, sentences: Sequence[Sequence[str]]) -> MarkedWords:
+        """Of sentences of words."""
+        word, forms = places.of([escape(form) for sentence in sentences for form in sentence])
+        starts = starts_of([len(sentence) + 2 for sentence in sentences])
+        is_word = np.ones(starts[-1], bool)
+        is_word[starts[:-1]] = is_word[starts[1:] - 1] = False
+        out = np.full(len(is_word), ROOT), np.full((len(is_word), forms.shape[1]), -1)
+        out[0][is_word], out[1][is_word] = word, forms
+        return cls(starts, *out)
+
+
+def label_shares(scores: Real, n: int) -> tuple[float, Real]:
+    """Log of the sum over all trees of a sentence, and posteriors of labels [n_spans, n_labels]."""
+    from sapwood.kernels.span_trees import span_shares
+
+    top = np.maximum(scores.max(axis=1, keepdims=True), 0)  # a span without a label has score 0
+    shares = np.exp(scores - top)
+    total = shares.sum(axis=1, keepdims=True) + np.exp(-top)
+    weight = (np.log(total) + top)[:, 0].astype(np.float64)
+    log_total, spans = span_shares(weight, n)
+    shares *= (spans[:, None] / total).astype(shares.dtype)
+    return float(log_total), shares
+
+
+class SpanLabels(NamedTuple):
+    """Labelled spans of a sentence that are not improbable.
+
+    Attributes
+    ----------
+    label, start, end, p
+        Places of labels in the model's, where the spans start and end, posteriors.
+    tag, tag_place, tag_p
+        Places of tags in the model's, of their words, posteriors.
+    """
+
+    label: IntArray
+    start: IntArray
+    end: IntArray
+    p: FloatArray
+    tag: IntArray
+    tag_place: IntArray
+    tag_p: FloatArray
+
+
+class SpanReader:
+    """Reads sentences with the weights of a network."""
+
+    def __init__(self, model: SpanNetwork) -> None:
+        self.model = model
+        self._places = WordPlaces(model.network.familiar, model.network.form_bits)
+
+    def read(self, words: Sequence[str]) -> SpanLabels:
+        """Posteriors of the labels of a sentence."""
+        network, n = self.model.network, len(words)
+        marked = MarkedWords.of(self._places, [words])
+        packing = pack(np.diff(marked.starts))
+        word = look_up(network.word_vectors, marked.word[:, None])[0]
+        form = look_up(network.form_vectors, marked.forms)[0]
+        encoding = encode(network.weights, word, form, packing)
+        posts = fenceposts(network.weights, encoding.states, packing, marked.starts)
+        _, shares = label_shares(span_scores(network.weights, posts, 0)[1], n)
+        cell, label = np.nonzero(shares >= LEAST)
+        start, last = np.triu_indices(n)  # in the order of the cells
+        tags = encoding.tag_shares[1:-1]
+        place, tag = np.nonzero(tags >= LEAST)
+        p, tag_p = shares[cell, label].astype(float), tags[place, tag].astype(float)
+        return SpanLabels(label, start[cell], last[cell] + 1, p, tag, place, tag_p)
+
+    def megabytes(self, n: int) -> float:
+        """Memory that a sentence of n words needs, in millions of bytes."""
+        n_labels, hidden = self.model.network.weights["label.W"].T.shape
+        return n * (n + 1) / 2 * 4 * (2 * hidden + 3 * n_labels) / 1e6
