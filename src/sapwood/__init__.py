@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.crf import SpanCRF as SpanCRF
-    from sapwood.estimators.encoder import SpanEncoder as SpanEncoder
     from sapwood.estimators.eigenwords import WordEmbedding as WordEmbedding
     from sapwood.estimators.em import EMLPCFG as EMLPCFG
+    from sapwood.estimators.encoder import SpanEncoder as SpanEncoder
     from sapwood.estimators.ensemble import Candidate as Candidate
     from sapwood.estimators.ensemble import EnsembleLPCFG as EnsembleLPCFG
     from sapwood.estimators.lm.kneser_ney import KneserNey as KneserNey

@@ -40,6 +40,7 @@ OWN: dict[str, dict[str, Any]] = {
     "PivotBigram": {"n_states": 2},
     "PivotLPCFG": {"iterations": 0},
     "WordEmbedding": {"dimension": 3},
+    "SpanEncoder": {"width": 6, "hidden": 5},
     "SpectralWCFG": {"basis": 0.05},
     "SpectralWFA": {"basis": 0.5},
     "UnmixDEPIES": {"iterations": 20, "refine": "em", "max_length": 4},

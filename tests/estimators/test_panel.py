@@ -120,7 +120,7 @@ def test_threads_change_nothing() -> None:
         threads.add(member)
     assert threads.f1_of([0, 1, 3]) == panel().f1_of([0, 1, 3])
     for one, other in zip(threads.sentences, panel().sentences, strict=True):
-        for p, q in zip(one.posteriors, other.posteriors, strict=True):
+        for p, q in zip(one.brackets, other.brackets, strict=True):
             assert np.array_equal(p, q)
 
 

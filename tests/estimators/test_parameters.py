@@ -31,7 +31,7 @@ from sapwood.estimators.base import (
 
 ESTIMATORS: tuple[type[Estimator], ...] = (
     sw.PCFG, sw.SpectralLPCFG, sw.EMLPCFG, sw.ClusterLPCFG, sw.PivotLPCFG, sw.SpanCRF,
-    sw.EnsembleLPCFG, sw.UnmixPCFGIE, sw.UnmixDEPIES,
+    sw.SpanEncoder, sw.EnsembleLPCFG, sw.UnmixPCFGIE, sw.UnmixDEPIES,
 )  # fmt: skip
 DECLARED = [(kind, name) for kind in ESTIMATORS for name in kind.parameters()]
 RUNNING = {
@@ -148,7 +148,7 @@ def test_every_argument_of_a_public_estimator_is_explained(kind: type[Estimator]
 def test_only_the_first_parameter_needs_no_name(kind: type[Estimator]) -> None:
     kinds = [argument.kind for argument in inspect.signature(kind).parameters.values()]
     assert inspect.Parameter.POSITIONAL_OR_KEYWORD not in kinds[1:]
-    has_first = kind not in (sw.PCFG, sw.SpanCRF, sw.UnmixDEPIES)
+    has_first = kind not in (sw.PCFG, sw.SpanCRF, sw.SpanEncoder, sw.UnmixDEPIES)
     assert (kinds[0] == inspect.Parameter.POSITIONAL_OR_KEYWORD) == has_first
 
 

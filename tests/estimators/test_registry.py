@@ -16,7 +16,7 @@ from sapwood.estimators.registry import METHODS, Method, Settings, methods_of
 CLASSES = {
     "best": sw.EnsembleLPCFG, "pcfg": sw.PCFG, "spectral": sw.SpectralLPCFG, "em": sw.EMLPCFG,
     "cluster": sw.ClusterLPCFG, "pivot": sw.PivotLPCFG, "pivot-em": sw.PivotLPCFG,
-    "crf": sw.SpanCRF,
+    "crf": sw.SpanCRF, "encoder": sw.SpanEncoder,
 }  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_iterations_of_each_method() -> None:
     told = {name: learner_of(name, iterations=3) for name in METHODS}
     assert {name: getattr(x, "iterations", None) for name, x in told.items()} == {
         "best": None, "pcfg": None, "spectral": None, "em": 3, "cluster": 3, "pivot": 0,
-        "pivot-em": 3, "crf": None,
+        "pivot-em": 3, "crf": None, "encoder": None,
     }  # fmt: skip
     assert told["crf"].passes == 3
     assert learner_of("em").iterations == sw.EMLPCFG().iterations

@@ -386,7 +386,9 @@ def test_negative_posteriors_count_as_0(
         parse = parser.parse(words)
         assert all(0.0 <= c.probability <= 1.0 for c in parse.marginals)
         assert all(p >= 0.0 for p in brackets(parse).values())
-        forest = mixer.forest(words, NOTHING)
+        beliefs = mixer.believe(words, NOTHING)
+        assert beliefs is not None
+        forest = beliefs.forest
         assert forest is not None
         n_negative += int((forest.items < 0).sum())
     assert n_negative > 0  # or nothing was tested

@@ -184,7 +184,8 @@ def _jobs() -> Iterator[Job]:
     yield Job("train.pcfg", training("pcfg"), model)
     for method in ("spectral", "pivot", "cluster"):
         yield Job(f"train.{method}", training(method, "--states", "2"), model)
-    yield Job("train.crf", training("crf", "--iterations", "1"), model)
+    for method in ("crf", "encoder"):
+        yield Job(f"train.{method}", training(method, "--iterations", "1"), model)
     yield Job(
         "train.best",
         training("best", "--budget", "1s", "--dev", "@train.mrg"),

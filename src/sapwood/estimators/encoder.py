@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -27,20 +27,17 @@ from sapwood.estimators.base import (
     OnPlainGrammar,
     TreebankEstimator,
     between,
+    maybe,
     parameter,
     whole,
 )
-from sapwood.estimators.network_training import NetworkPlan, ShareGradient, train_network
+from sapwood.estimators.network_training import Lesson, NetworkPlan, ShareGradient
 from sapwood.estimators.pcfg import Trainable
 from sapwood.estimators.spectral import PhaseClock
-from sapwood.features.arcs import hash_of
-from sapwood.inference.spans import MarkedWords, label_shares
-from sapwood.inference.word_places import UNKNOWN, WordPlaces, look_up
-from sapwood.models.networks import N_SPECIAL, Network
+from sapwood.inference.spans import label_shares
 from sapwood.models.span_network import SpanNetwork
-from sapwood.networks.encoder import Dropout, EncoderSizes, encode, encode_gradient, start_encoder
-from sapwood.networks.lstm import pack
-from sapwood.networks.parameters import Parameters, Real
+from sapwood.networks.encoder import EncoderSizes
+from sapwood.networks.parameters import Real
 from sapwood.networks.spans import (
     SpanSizes,
     fenceposts,
@@ -49,10 +46,7 @@ from sapwood.networks.spans import (
     start_spans,
 )
 
-FAMILIAR = 2  # words, and labels of spans, seen so often are themselves
-MOST_FORM_BITS = 16  # of the number of vectors of forms, of which there are no more than of words
-TAG_LOSS = 0.5  # weight of the loss of tags
-SMALL = 0.1  # numbers that vectors start with
+FAMILIAR = 2  # chains of labels seen so often are told apart
 
 
 @dataclass
@@ -85,7 +79,11 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
     info_ : EncoderInfo
     """
 
-    passes: int = parameter(12, whole(1), "Over the training trees.")
+    passes: int | None = parameter(
+        None,
+        maybe(whole(1)),
+        "Over the training trees. None chooses: about 1.6 million words, in 8 to 30 passes.",
+    )
     width: int = parameter(200, whole(1), "Numbers that an LSTM remembers, in each direction.")
     hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")
     rate: float = parameter(0.003, between(0, 1, "(]"), "Of Adam; falls to 0 in a straight line.")
@@ -101,10 +99,11 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
         """Learn the weights from a treebank."""
         clock = PhaseClock()
         data = self._prepare(bank)
-        plan = NetworkPlan(passes=self.passes, rate=self.rate, dropout=self.dropout)
+        plan = NetworkPlan.usual(int(data.sizes["tokens"]), self.passes, self.seed or 0)
+        plan = replace(plan, rate=self.rate, dropout=self.dropout)
         trees = RightTrees.of(data.engine.gather(data.shards))
         sizes = EncoderSizes(state=self.width), SpanSizes(self.hidden)
-        lesson = SpanLesson(trees, plan, self.seed or 0, sizes)
+        lesson = SpanLesson(trees, plan, sizes)
         clock.tick("trees")
         self.info_ = EncoderInfo()
 
@@ -113,16 +112,14 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
             if self.on_iteration:
                 self.on_iteration(done, 1, log_likelihood)
 
-        tables, lengths = lesson.tables, np.diff(lesson.words.starts)
-        jobs = data.engine.jobs_here
-        train_network(lesson.P, tables, lengths, lesson.gradient, plan, lesson.seed, jobs, note)
+        network = lesson.learn(lesson.gradient, data.engine.jobs_here, note)
         clock.tick("passes")
         self.info_.seconds = clock.seconds
         record = {
             "method": "encoder", "iterations": self.info_.iterations, "seed": self.seed,
             "log_likelihood": self.info_.log_likelihoods[-1], **data.sizes,
         }  # fmt: skip
-        self.model_ = SpanNetwork(data.grammar, lesson.network(), trees.labels, trees.tags, record)
+        self.model_ = SpanNetwork(data.grammar, network, trees.labels, trees.tags, record)
         return self
 
 
@@ -222,81 +219,38 @@ def _chain_above(symbol: Symbol, is_tag: bool) -> tuple[str, ...]:
     return symbol.chain[:-1] if is_tag else symbol.chain
 
 
-class SpanLesson:
-    """Training sentences as arrays, and the weights that learn from them."""
+class SpanLesson(Lesson):
+    """Sentences with the labels of their spans and the tags of their words."""
 
     def __init__(
-        self,
-        trees: RightTrees,
-        plan: NetworkPlan,
-        seed: int,
-        sizes: tuple[EncoderSizes, SpanSizes],
+        self, trees: RightTrees, plan: NetworkPlan, sizes: tuple[EncoderSizes, SpanSizes]
     ) -> None:
-        self.trees, self.plan, self.seed = trees, plan, seed
-        seen = Counter(hash_of(word.lower()) for words in trees.sentences for word in words)
-        self.familiar = np.array(sorted(w for w, n in seen.items() if n >= FAMILIAR), np.uint32)
-        bits = min(MOST_FORM_BITS, max(8, len(trees.tag).bit_length() - 1))
-        self.words = MarkedWords.of(WordPlaces(self.familiar, bits), trees.sentences)
-        counts = [seen[word] for word in self.familiar.tolist()]
-        counts_by_row = np.array([np.inf, np.inf, *counts])
-        self.unknown_share = plan.unknown / (plan.unknown + counts_by_row)
-        rng = np.random.default_rng([seed, 5])
+        self.trees = trees
         encoder, spans = sizes
         shapes = encoder.shapes(len(trees.tags))
-        self.P = Parameters(shapes | spans.shapes(2 * encoder.state, len(trees.labels)))
-        start_encoder(self.P, rng)
-        start_spans(self.P, rng)
-        self.tables = {
-            "words": _small((len(self.familiar) + N_SPECIAL, encoder.word), rng),
-            "forms": _small((1 << bits, encoder.form), rng),
-        }
-
-    def network(self) -> Network:
-        """What was learnt."""
-        seen = np.zeros(len(self.tables["forms"]), bool)
-        seen[self.words.forms] = True
-        self.tables["forms"][~seen] = 0  # what was never seen says nothing
-        vectors = self.tables["words"], self.tables["forms"]
-        return Network(self.familiar, *vectors, self.P).rounded()
+        shapes |= spans.shapes(2 * encoder.state, len(trees.labels))
+        super().__init__(trees.sentences, encoder, shapes, start_spans, plan, has_end=True)
 
     def gradient(
         self, sentences: IntArray, rng: np.random.Generator, n_words: int
     ) -> ShareGradient:
         """Loss and gradient of some sentences, longest first."""
-        first, end = self.words.starts[sentences], self.words.starts[sentences + 1]
-        rows, packing, starts = ranges(first, end), pack(end - first), starts_of(end - first)
-        by_step = np.empty_like(rows)
-        by_step[packing.row] = rows
-        word = self.words.word[by_step]
-        word = np.where(rng.random(len(word)) < self.unknown_share[word], UNKNOWN, word)
-        words, word_rows = look_up(self.tables["words"], word[:, None])
-        forms, form_rows = look_up(self.tables["forms"], self.words.forms[by_step])
-        dropout = Dropout(rng, self.plan.dropout, self.plan.word_dropout, packing)
-        P, G = self.P, self.P.zeros()
-        encoding = encode(P, words, forms, packing, dropout)
-        posts = fenceposts(P, encoding.states, packing, starts, dropout)
+        batch = self.read(sentences, rng)
+        packing, states = batch.packing, batch.encoding.states
+        posts = fenceposts(self.P, states, packing, batch.starts, batch.dropout)
         loss, hidden, d_scores = 0.0, [], []
         for place, sentence in enumerate(sentences.tolist()):
-            h, scores = span_scores(P, posts, place)
+            h, scores = span_scores(self.P, posts, place)
             found, d = self._tree_loss(sentence, scores)
             d *= 1 / n_words
             loss += found
             hidden.append(h)
             d_scores.append(d)
+        d_states = span_gradient(self.P, batch.G, posts, packing, hidden, d_scores)
         # two marks a sentence are no words
-        right = self.trees.tag[ranges(first - 2 * sentences, end - 2 * sentences - 2)]
-        is_word = packing.row[ranges(starts[:-1] + 1, starts[1:] - 1)]
-        tags = encoding.tag_shares[is_word]
-        of_right = np.arange(len(right)), right
-        loss -= TAG_LOSS * float(np.log(np.maximum(tags[of_right], 1e-30)).sum())
-        tags[of_right] -= 1
-        d_tags = np.zeros_like(encoding.tag_shares)
-        d_tags[is_word] = tags * np.float32(TAG_LOSS / n_words)
-        d_states = span_gradient(P, G, posts, packing, hidden, d_scores)
-        d_words, d_forms = encode_gradient(P, G, encoding, packing, d_states, d_tags)
-        return ShareGradient(
-            loss, G, {"words": (word_rows, d_words), "forms": (form_rows, d_forms)}
-        )
+        first, end = (self.words.starts[sentences + k] - 2 * (sentences + k) for k in (0, 1))
+        right = self.trees.tag[ranges(first, end)]
+        return self.finish(batch, loss, d_states, right, n_words)
 
     def _tree_loss(self, sentence: int, scores: Real) -> tuple[float, Real]:
         """Negative log of the right tree's share, and its gradient by the scores."""
@@ -307,7 +261,3 @@ class SpanLesson:
         loss = log_total - float(scores[right].sum())
         shares[right] -= 1  # no span is there twice
         return loss, shares
-
-
-def _small(shape: tuple[int, int], rng: np.random.Generator) -> Real:
-    return (SMALL * rng.standard_normal(shape, np.float32)).astype(np.float32)

@@ -30,12 +30,14 @@ from sapwood.estimators.base import (
 )
 from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.em_steps import NODES_PER_STATE
+from sapwood.estimators.network_training import SHARES, NetworkPlan
 from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.estimators.pcfg import PCFG, TrainingData
 from sapwood.estimators.registry import METHODS, methods_of
 from sapwood.execute import resolve_jobs
 from sapwood.models.ensemble import Ensemble, Member, grammar_of
-from sapwood.models.latent_grammar import FeatureGrammar
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.span_network import SpanNetwork
 
 SPARE = 0.02  # of a budget, for what nobody foresees
 SAFETY = 1.2  # what is expected is mostly a little less than what comes: other things run too
@@ -45,10 +47,14 @@ MOST_DEV = 500  # dev sentences that choose: more only take longer
 LEAST_DEV, N_PROBE = 50, 20  # that choose even where time is short; that are charted to find out
 CHART_SHARE = 0.1  # of a budget, that charts of the dev sentences may take
 SCORE_SHARE = 0.25  # of a budget, that is kept for parsing dev trees with the final mix
+SECONDS_A_WORD = 3e-4  # of a network, each pass, on one core
 SECONDS_A_NUMBER = 5e-8  # of a model that is written: checksum, copies, disk
 SHARPNESS = 1.15  # of a mix that no dev trees calibrate
 MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
+NETWORK_WEIGHT = 0.35  # of networks among grammars, which err elsewhere, before weights are tuned
+NETWORK_SHARE = 0.6  # of the time that is left, for a network
+LEAST_PASSES = 4  # of a network; with fewer it is worse than grammars
 TUNED_GAIN = 0.1  # F1 that tuned weights must win over equal ones: less is noise
 
 
@@ -75,6 +81,7 @@ class Clock:
         self.jobs = resolve_jobs(jobs)
         counts = data.counts
         self.n_nodes = float(counts.symbols.sum())
+        self.n_words = int(data.sizes["tokens"])
         self.rule_count, self.rules = counts.rules, data.inventory.rules
         self.limit = np.maximum(1, counts.symbols // NODES_PER_STATE)
         self.factor: dict[str, float] = {}
@@ -94,7 +101,14 @@ class Clock:
         self.last_factor = seconds / self._guess(candidate)
         self.factor[candidate.method] = self.last_factor
 
+    def passes(self, candidate: Candidate, seconds: float) -> int:
+        """Passes of a network that a time is enough for, and no more than usual."""
+        usual = NetworkPlan.usual(self.n_words).passes
+        return min(usual, int(min(NETWORK_SHARE * seconds / self.expected(candidate), usual)))
+
     def _guess(self, candidate: Candidate) -> float:
+        if candidate.method == "encoder":  # one pass
+            return SECONDS_A_WORD * self.n_words / min(self.jobs, SHARES)
         if candidate.method == "crf":
             return 1e-4 * self.n_nodes / (1 + (self.jobs - 1) / 2)  # only the charts are shared
         passes = 2e-6 * self.n_nodes * (4 + candidate.states / 4)  # features, projection, tensors
@@ -158,6 +172,7 @@ PLAN = (
     Candidate("spectral", 16),
     Candidate("em", 16),
     Candidate("crf"),
+    Candidate("encoder"),
     Candidate("cluster", 16),
     Candidate("em", 16, "right"),
     Candidate("em", 16, None, 0, 1),
@@ -357,8 +372,10 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
     def _tried(self, candidate: Candidate, prepared: _Prepared, mix: _Mix) -> Trial:
         """Train a candidate if there is time."""
         trial, clock = Trial(str(candidate)), mix.clock
-        expected = SAFETY * (clock.expected(candidate) + mix.seconds_to_add(candidate))
         left = max(clock.left - mix.seconds_ahead(candidate), 0.0)
+        passes = clock.passes(candidate, left) if candidate.method == "encoder" else 1
+        times = max(passes, LEAST_PASSES) if candidate.method == "encoder" else 1
+        expected = SAFETY * (times * clock.expected(candidate) + mix.seconds_to_add(candidate))
         if mix.members and expected > left:
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
@@ -367,11 +384,11 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         with self._timed("training"):
             try:
                 watch = mix.watch(candidate) if mix.members else None
-                member = self._trained(candidate, prepared, watch)
+                member = self._trained(candidate, prepared, watch, passes)
             except _OutOfTimeError:
                 trial.verdict = f"stopped: {expected:.0f} s were expected, more are not left"
         trial.seconds = perf_counter() - began
-        clock.learn(candidate, trial.seconds)
+        clock.learn(candidate, trial.seconds / passes)
         if member is not None:
             with self._timed("grading"):
                 mix.add(member, trial)
@@ -383,8 +400,11 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         candidate: Candidate,
         prepared: _Prepared,
         on_iteration: Callable[..., None] | None = None,
+        passes: int = 1,
     ) -> Member:
         estimator = self._estimator(candidate)
+        if candidate.method == "encoder":
+            estimator.set_params(passes=passes)
         if on_iteration and "on_iteration" in estimator.get_params():
             estimator.set_params(on_iteration=on_iteration)
         model: Member = estimator.fit(prepared.by(estimator, candidate.way)).model_
@@ -531,7 +551,7 @@ class _Mix:
         """Members as places, and their weights; all of them, of equal weight, without dev."""
         if self.panel is None:
             everyone = list(range(len(self.members)))
-            return everyone, np.full(len(everyone), 1.0 / len(everyone))
+            return everyone, self._usual(everyone)
         chosen = self._chosen(self.panel)
         return chosen, self._tuned(self.panel, chosen)
 
@@ -559,9 +579,9 @@ class _Mix:
         the next but one may raise it again.
         """
         path, rest = [0], list(range(1, len(self.members)))
-        scores = [panel.f1_of(path)]
+        scores = [panel.f1_of(path, self._usual(path))]
         while rest and len(path) < MOST_MEMBERS and self._has_time(panel, path, rest):
-            found = [panel.f1_of([*path, k]) for k in rest]
+            found = [panel.f1_of([*path, k], self._usual([*path, k])) for k in rest]
             path.append(rest.pop(int(np.argmax(found))))
             scores.append(max(found))
         best = len(scores) - int(np.argmax(scores[::-1]))  # of equal ones the largest
@@ -574,11 +594,18 @@ class _Mix:
         return self.clock.left > need + len(rest) * panel.f1_seconds
 
     def _tuned(self, panel: Panel, chosen: list[int]) -> FloatArray:
-        """Equal weights, unless those under which dev brackets are most probable are better."""
-        equal = np.full(len(chosen), 1.0 / len(chosen))
-        tuned = panel.likely_weights(chosen)
-        gain = panel.f1_of(chosen, tuned) - panel.f1_of(chosen, equal)
-        return tuned if gain > TUNED_GAIN else equal
+        """Usual weights, unless those under which dev brackets are most probable are better."""
+        usual, tuned = self._usual(chosen), panel.likely_weights(chosen)
+        gain = panel.f1_of(chosen, tuned) - panel.f1_of(chosen, usual)
+        return tuned if gain > TUNED_GAIN else usual
+
+    def _usual(self, places: Sequence[int]) -> FloatArray:
+        """Equal weights of grammars, and of networks beside them."""
+        networks = np.array([isinstance(self.members[k], SpanNetwork) for k in places])
+        n, share = int(networks.sum()), NETWORK_WEIGHT
+        if n in (0, len(places)):
+            return np.full(len(places), 1.0 / len(places))
+        return np.where(networks, share / n, (1 - share) / (len(places) - n))
 
 
 def _as_written(member: Member) -> Member:
@@ -586,6 +613,6 @@ def _as_written(member: Member) -> Member:
 
     What is graded is then what will be loaded.
     """
-    if isinstance(member, FeatureGrammar) or member.is_plain:
+    if not isinstance(member, LatentGrammar) or member.is_plain:
         return member
     return replace(member, rule_weights=member.rule_weights.astype(np.float32).astype(np.float64))

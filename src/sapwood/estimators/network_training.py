@@ -1,4 +1,4 @@
-"""Training of networks: batches of sentences of like length, halves of a batch on threads, Adam.
+"""Training of networks: what all lessons have in common, batches of like length, Adam.
 
 A batch is always cut into the same shares, whose gradients are summed in order: what is learnt does
 not depend on how many threads there were.
@@ -6,7 +6,8 @@ not depend on how many threads there were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,10 +15,30 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import IntArray
+from sapwood.arrays import IntArray, ranges, starts_of
+from sapwood.features.arcs import hash_of
+from sapwood.inference.word_places import UNKNOWN, SentenceWords, WordPlaces, look_up
+from sapwood.models.networks import N_SPECIAL, Network
+from sapwood.networks.encoder import (
+    Dropout,
+    EncoderSizes,
+    Encoding,
+    encode,
+    encode_gradient,
+    start_encoder,
+)
+from sapwood.networks.lstm import Packing, pack
 from sapwood.networks.parameters import Adam, Parameters, Real, clip
 
+FAMILIAR = 2  # words seen so often have vectors of their own
+MOST_FORM_BITS = 16  # of the number of vectors of forms, of which there are no more than of words
+SIDE_LOSS = 0.5  # weight of the losses of tags and relations
+SMALL = 0.1  # numbers that vectors start with
+
 SHARES = 2  # of a batch
+WORDS_READ = 1_600_000  # in all passes, as far as the next line lets it
+FEWEST_PASSES, MOST_PASSES = 8, 30
+FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # of a pass, and words of a batch
 LONGEST_STEP = 5.0  # length of a gradient beyond which it is scaled down
 WARM_UP = 100  # steps in which the rate grows
 NOISE = 3.0  # words by which sentences of one batch differ more than they must
@@ -49,6 +70,20 @@ class NetworkPlan:
     word_dropout: float = 0.1
     unknown: float = 0.5
     seed: int = 0
+
+    @classmethod
+    def usual(cls, n_words: int, passes: int | None = None, seed: int = 0) -> NetworkPlan:
+        """What suits sentences of so many words in all.
+
+        Examples
+        --------
+        >>> NetworkPlan.usual(80_000).passes, NetworkPlan.usual(1_000).words
+        (20, 50)
+        """
+        if passes is None:
+            passes = min(max(WORDS_READ // max(n_words, 1), FEWEST_PASSES), MOST_PASSES)
+        words = min(cls.words, max(n_words // FEWEST_BATCHES, SMALLEST_BATCH))
+        return cls(passes, words=words, seed=seed)
 
 
 class ShareGradient(NamedTuple):
@@ -127,3 +162,140 @@ def _sum_rows(parts: list[tuple[IntArray, Real]]) -> tuple[IntArray, Real]:
         total[place[start : start + len(rows)]] += found  # each once in a part
         start += len(rows)
     return numbers, total
+
+
+class Batch(NamedTuple):
+    """Sentences that were read for a lesson, longest first.
+
+    Attributes
+    ----------
+    rows : [n]
+        Their rows, roots included, among those of all sentences of the lesson.
+    starts : [n_sentences + 1]
+        First row of each in the batch.
+    G
+        Receives the gradient of the weights.
+    word_rows, form_rows
+        Rows of the tables of vectors that were looked up.
+    """
+
+    rows: IntArray
+    starts: IntArray
+    packing: Packing
+    dropout: Dropout
+    encoding: Encoding
+    G: Parameters
+    word_rows: IntArray
+    form_rows: IntArray
+
+
+class Lesson:
+    """Training sentences as arrays, and the weights and vectors that learn from them.
+
+    Parameters
+    ----------
+    sentences
+        Lists of words.
+    shapes
+        Of all weights.
+    start
+        Gives them their first values.
+    has_end
+        Whether sentences are marked at their ends too.
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[Sequence[str]],
+        sizes: EncoderSizes,
+        shapes: Mapping[str, tuple[int, ...]],
+        start: Callable[[Parameters, np.random.Generator], None],
+        plan: NetworkPlan,
+        *,
+        has_end: bool = False,
+    ) -> None:
+        self.plan = plan
+        seen = Counter(hash_of(word.lower()) for words in sentences for word in words)
+        self.familiar = np.array(sorted(w for w, n in seen.items() if n >= FAMILIAR), np.uint32)
+        bits = min(MOST_FORM_BITS, max(8, sum(seen.values()).bit_length() - 1))
+        places = WordPlaces(self.familiar, bits)
+        self.words = SentenceWords.of(places, sentences, has_end=has_end)
+        counts = [seen[word] for word in self.familiar.tolist()]
+        counts_by_row = np.array([np.inf, np.inf, *counts])
+        self.unknown_share = plan.unknown / (plan.unknown + counts_by_row)
+        rng = np.random.default_rng([plan.seed, 5])
+        self.P = Parameters(shapes)
+        start_encoder(self.P, rng)
+        start(self.P, rng)
+        self.word_vectors = _small((len(self.familiar) + N_SPECIAL, sizes.word), rng)
+        self.form_vectors = _small((1 << bits, sizes.form), rng)
+
+    def learn(
+        self, task: Task, jobs: int, on_pass: Callable[[int, float], None] | None = None
+    ) -> Network:
+        """The network that fits."""
+        tables = {"words": self.word_vectors, "forms": self.form_vectors}
+        train_network(self.P, tables, np.diff(self.words.starts), task, self.plan, jobs, on_pass)
+        seen = np.zeros(len(self.form_vectors), bool)
+        seen[self.words.forms[self.words.forms >= 0]] = True
+        self.form_vectors[~seen] = 0  # what was never seen says nothing
+        return Network(self.familiar, self.word_vectors, self.form_vectors, self.P).rounded()
+
+    def read(self, sentences: IntArray, rng: np.random.Generator) -> Batch:
+        """Read some sentences, longest first, with words and numbers left out at random."""
+        first, end = self.words.starts[sentences], self.words.starts[sentences + 1]
+        rows, packing = ranges(first, end), pack(end - first)
+        by_step = np.empty_like(rows)
+        by_step[packing.row] = rows
+        word = self.words.word[by_step]
+        word = np.where(rng.random(len(word)) < self.unknown_share[word], UNKNOWN, word)
+        words, word_rows = look_up(self.word_vectors, word[:, None])
+        forms, form_rows = look_up(self.form_vectors, self.words.forms[by_step])
+        dropout = Dropout(rng, self.plan.dropout, self.plan.word_dropout, packing)
+        encoding = encode(self.P, words, forms, packing, dropout)
+        return Batch(
+            rows, starts_of(end - first), packing, dropout, encoding, self.P.zeros(), word_rows,
+            form_rows,
+        )  # fmt: skip
+
+    def finish(
+        self, batch: Batch, loss: float, d_states: Real, right_tags: IntArray, n_words: int
+    ) -> ShareGradient:
+        """The gradient by everything, given that by the states; the loss of tags is added.
+
+        Parameters
+        ----------
+        right_tags
+            Of the words of the batch, sentence after sentence.
+        n_words
+            Of the whole batch that this is a share of.
+        """
+        n_marks = (len(batch.rows) - len(right_tags)) // (len(batch.starts) - 1)
+        words = ranges(batch.starts[:-1] + 1, batch.starts[1:] - (n_marks - 1))
+        is_word, encoding = batch.packing.row[words], batch.encoding
+        tags = encoding.tag_shares[is_word]
+        loss -= SIDE_LOSS * log_share(tags, right_tags)
+        d_tags = np.zeros_like(encoding.tag_shares)
+        d_tags[is_word] = residue(tags, right_tags, SIDE_LOSS / n_words)
+        d_words, d_forms = encode_gradient(
+            self.P, batch.G, encoding, batch.packing, d_states, d_tags
+        )
+        rows = {"words": (batch.word_rows, d_words), "forms": (batch.form_rows, d_forms)}
+        return ShareGradient(loss, batch.G, rows)
+
+
+def _small(shape: tuple[int, int], rng: np.random.Generator) -> Real:
+    return (SMALL * rng.standard_normal(shape, np.float32)).astype(np.float32)
+
+
+def log_share(shares: Real, right: IntArray) -> float:
+    """Sum of the logarithms of the right shares, one in each row."""
+    return float(np.log(np.maximum(shares[np.arange(len(right)), right], 1e-30)).sum())
+
+
+def residue(shares: Real, right: IntArray, weight: float) -> Real:
+    """Gradient of the negative logarithm of the right shares by the scores."""
+    shares = shares.copy()
+    shares[np.arange(len(right)), right] -= 1
+    shares *= weight
+    return shares

@@ -6,11 +6,13 @@ the dev sentences once, and any mix of members is then decoded from what was not
 Notation
 --------
     P[k, c]    posterior of bracket c of a sentence under member k
+
+Grammars alone are decoded in the chart of the first; where a network is heard, all trees count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,21 +28,29 @@ from sapwood.evaluate.bracketing import add_up, bracketing
 from sapwood.evaluate.scores import SentenceScore
 from sapwood.execute import ordered_map
 from sapwood.inference.charts import (
+    NO_BRACKETS,
+    Brackets,
     ItemLabels,
     LabelTable,
+    NetworkReader,
     ParseForest,
     brackets_of,
+    chains_of,
+    decoded,
     item_labels,
     label_table,
+    mixed,
     posteriors,
     pruned_forests,
     sharpened,
 )
-from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains
+from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains, free_tree
 from sapwood.inference.parser import BEAM, THRESHOLD, Parser
 from sapwood.inference.prepared import prepare
+from sapwood.inference.word_places import one_blas_thread
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import grammar_of, shares_chart
+from sapwood.models.span_network import SpanNetwork
 
 if TYPE_CHECKING:
     from sapwood.evaluate.scores import BracketingReport
@@ -159,8 +169,8 @@ class _Sentence:
         None for a sentence of one word, or without a parse.
     rows
         The labels of its items.
-    posteriors
-        P[k], of the rows' brackets.
+    brackets
+        P[k], by member.
     scores
         EVALB's row of every tree that some mix has given the sentence: most mixes agree.
     """
@@ -169,8 +179,14 @@ class _Sentence:
     words: list[str]
     chart: ParseForest | None
     rows: ItemLabels | None
-    posteriors: list[FloatArray] = field(default_factory=list)
-    scores: dict[tuple[tuple[int, ...], ...], SentenceScore] = field(default_factory=dict)
+    brackets: list[Brackets] = field(default_factory=list)
+    scores: dict[Hashable, SentenceScore] = field(default_factory=dict)
+
+    def mix(self, weights: FloatArray, sharpness: float) -> Brackets:
+        """Posteriors of a mix."""
+        heard = [k for k in range(len(weights)) if weights[k] > 0]
+        joint = mixed([self.brackets[k] for k in heard], [float(weights[k]) for k in heard])
+        return joint._replace(p=sharpened(joint.p, sharpness))
 
 
 class _Charts(NamedTuple):
@@ -200,6 +216,8 @@ class Panel:
         self.first = first
         self.numbers: dict[str, int] = {}
         self.n_members = 0
+        self._is_network: list[bool] = []
+        self._grammars: list[LatentGrammar] = []
         self.f1_seconds = 0.0  # of the slowest of all mixes so far
         self._groups: list[_Charts] = []
         self._member_seconds: list[tuple[int, float]] = []  # group and seconds
@@ -234,7 +252,7 @@ class Panel:
     def seconds_of(self, members: Sequence[int]) -> float:
         """How long charts and posteriors of members took: parsing with them takes no longer."""
         asked = [self._member_seconds[k] for k in members]
-        charts = sum(self._groups[place].seconds for place in {place for place, _ in asked})
+        charts = sum(self._groups[k].seconds for k in {place for place, _ in asked if place >= 0})
         return charts + sum(seconds for _, seconds in asked)
 
     def seconds_of_one_more(self, *, has_charts: bool) -> float:
@@ -245,28 +263,34 @@ class Panel:
 
     def add(self, member: Member) -> None:
         """Note a member's posteriors of all brackets."""
-        place, table = self._group_of(member), self._table(member)
-        charts, began = self._groups[place].charts, perf_counter()
-        prepared = prepare(member)
-
-        def look(pair: tuple[_Sentence, ParseForest | None]) -> FloatArray:
-            sentence, chart = pair
-            parsed = posteriors(prepared, chart) if chart is not None else None
-            if sentence.rows is None:
-                return np.empty(0)
-            if parsed is None or chart is None:
-                return np.zeros(len(sentence.rows.code))
-            rows = item_labels(chart.forest, len(chart.words), table)
-            brackets = brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
-            return brackets.of(sentence.rows.code)
-
-        pairs = zip(self.sentences, charts, strict=True)
-        for sentence, p in zip(
-            self.sentences, ordered_map(look, pairs, jobs=self.jobs), strict=True
-        ):
-            sentence.posteriors.append(p)
+        table, is_network = self._table(member), isinstance(member, SpanNetwork)
+        place = -1 if is_network else self._group_of(member)
+        look = self._reader(member) if is_network else self._charter(member, place, table)
+        began = perf_counter()
+        found = ordered_map(look, range(len(self.sentences)), jobs=self.jobs)
+        for sentence, brackets in zip(self.sentences, one_blas_thread(found), strict=True):
+            sentence.brackets.append(brackets)
         self._member_seconds.append((place, perf_counter() - began))
+        self._is_network.append(is_network)
+        self._grammars.append(grammar_of(member))
         self.n_members += 1
+
+    def _reader(self, network: SpanNetwork) -> Callable[[int], Brackets]:
+        reader = NetworkReader(network, 1.0, self.numbers)
+        return lambda k: reader.read(self.sentences[k].words)
+
+    def _charter(self, member: Member, place: int, table: LabelTable) -> Callable[[int], Brackets]:
+        charts, prepared = self._groups[place].charts, prepare(member)
+
+        def look(k: int) -> Brackets:
+            chart = charts[k]
+            parsed = posteriors(prepared, chart) if chart is not None else None
+            if parsed is None or chart is None:
+                return NO_BRACKETS
+            rows = item_labels(chart.forest, len(chart.words), table)
+            return brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
+
+        return look
 
     def f1_of(
         self,
@@ -317,8 +341,9 @@ class Panel:
         for sentence, tree in zip(self.sentences, self.gold, strict=True):
             if sentence.rows is None:
                 continue
-            code, at = np.unique(sentence.rows.code[~sentence.rows.is_tag], return_index=True)
-            columns.append(np.array(sentence.posteriors)[:, ~sentence.rows.is_tag][:, at])
+            code = np.unique(np.concatenate([part.code for part in sentence.brackets]))
+            code = code[~decoded(code, len(sentence.words))[3]]
+            columns.append(np.array([part.of(code) for part in sentence.brackets]))
             right.append(np.isin(code, self._gold_codes(tree, len(sentence.words))))
         return np.concatenate(columns, axis=1), np.concatenate(right)
 
@@ -335,13 +360,18 @@ class Panel:
         """
         began = perf_counter()
         share = np.asarray(weights, float) / np.sum(weights)
-        parser = Parser(self.first)
+        is_free = bool(share[self._is_network].any())
+        names, chains = tuple(self.numbers), chains_of(self._grammars) if is_free else {}
+        parser = Parser(grammar_of(self.first) if is_free else self.first)
 
         def score(sentence: _Sentence) -> SentenceScore:
-            nodes = _best_nodes(sentence, share, sharpness)
-            key = tuple(nodes or ())
+            mix, words = sentence.mix(share, sharpness), sentence.words
+            nodes = None if is_free else _best_nodes(sentence, mix)
+            tree = free_tree(mix, words, names, chains)[0] if is_free else None
+            key = tree or tuple(nodes or ())
             if key not in sentence.scores:
-                tree = self._tree(sentence, nodes) if nodes else parser.parse(sentence.words).tree
+                if tree is None:
+                    tree = self._tree(sentence, nodes) if nodes else parser.parse(words).tree
                 sentence.scores[key] = bracketing([sentence.gold], [tree]).sentences[0]
             return sentence.scores[key]
 
@@ -354,13 +384,12 @@ class Panel:
         return restore(grammar_of(self.first).symbols, spelled)
 
 
-def _best_nodes(sentence: _Sentence, share: FloatArray, sharpness: float) -> Nodes | None:
+def _best_nodes(sentence: _Sentence, mix: Brackets) -> Nodes | None:
     """The tree of highest expected F1 under a mix; None for one word, or without a parse."""
     chart, rows = sentence.chart, sentence.rows
     if chart is None or rows is None:
         return None
-    p = sharpened(share @ np.array(sentence.posteriors), sharpness)
-    gains = bracket_gains(rows, p, len(chart.items))
+    gains = bracket_gains(rows, mix.of(rows.code), len(chart.items))
     none = np.zeros(len(chart.forest.head))
     best = best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))
     return best.nodes if best is not None else None

@@ -493,15 +493,15 @@ class Mixer:
         self.labels = tuple(dict.fromkeys(label for chain in chains for label in chain))
         self._numbers = {label: number for number, label in enumerate(self.labels)}
         self.groups: list[_Group] = []
-        self.readers: list[_Reader] = []
+        self.readers: list[NetworkReader] = []
         for places in self.ensemble.groups:
-            # Whoever has no weight is not asked, but for the first, whose symbols trees are made of.
+            # who has no weight is not asked, but for the first, whose symbols trees are made of
             if self.ensemble.weights[list(places)].sum() == 0 and places[0] > 0:
                 continue
             member = self.ensemble.members[places[0]]
             if isinstance(member, SpanNetwork):
                 weight = float(self.ensemble.weights[places[0]])
-                self.readers.append(_Reader(member, weight, self._numbers))
+                self.readers.append(NetworkReader(member, weight, self._numbers))
             else:
                 self.groups.append(_Group(self.ensemble, places, self._numbers))
 
@@ -510,7 +510,7 @@ class Mixer:
 
     @cached_property
     def home(self) -> _Group:
-        """The members that share the first chart; the first plain grammar where nobody needs any."""
+        """Members that share the first chart; the first plain grammar where nobody needs any."""
         if self.groups:
             return self.groups[0]
         return _Group(Ensemble.of(self.ensemble.grammars[:1]), (0,), self._numbers)
@@ -518,9 +518,7 @@ class Mixer:
     @cached_property
     def chains(self) -> dict[frozenset[str], tuple[str, ...]]:
         """The labels of a span, outermost first, by which they are."""
-        symbols = (symbol for one in self.ensemble.grammars for symbol in one.symbols)
-        found = (chain[:k] for chain in (s.chain for s in symbols) for k in range(1, len(chain) + 1))
-        return {frozenset(chain): chain for chain in found}
+        return chains_of(self.ensemble.grammars)
 
     def believe(self, words: list[str], pruning: Pruning) -> Beliefs | None:
         """Posteriors of a sentence of two or more words; None when nobody finds a parse."""
@@ -572,6 +570,13 @@ def _with_brackets(parsed: ParseForest, rows: ItemLabels, brackets: Brackets) ->
     return parsed._replace(labels=rows, label_p=brackets.of(rows.code), brackets=brackets)
 
 
+def chains_of(grammars: Sequence[LatentGrammar]) -> dict[frozenset[str], tuple[str, ...]]:
+    """Labels that were seen over the same words, outermost first, by which they are."""
+    every = (symbol.chain for grammar in grammars for symbol in grammar.symbols)
+    above = (chain[:k] for chain in every for k in range(1, len(chain) + 1))
+    return {frozenset(chain): chain for chain in above}
+
+
 class Beliefs(NamedTuple):
     """What a model thinks of a sentence: brackets, and the first forest where there is one."""
 
@@ -579,8 +584,8 @@ class Beliefs(NamedTuple):
     forest: ParseForest | None
 
 
-class _Reader:
-    """A network."""
+class NetworkReader:
+    """A network that is asked for brackets."""
 
     def __init__(self, model: SpanNetwork, weight: float, numbers: Mapping[str, int]) -> None:
         self.reader, self.weight = SpanReader(model), weight

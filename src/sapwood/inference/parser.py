@@ -39,6 +39,7 @@ from sapwood.inference.decoders import (
     root_label,
 )
 from sapwood.inference.scores import derivation_log_probs, signed_log_probs
+from sapwood.inference.word_places import one_blas_thread
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.tree_model import SignedLog
@@ -360,7 +361,8 @@ class Parser:
         """Parse a stream in order, with bounded memory: on so many threads, or on an engine."""
         items, engine = as_items(sentences, "sentences"), as_engine(jobs)
         if isinstance(engine, Threads):
-            return engine.stream(self.parse, items)
+            found = engine.stream(self.parse, items)
+            return one_blas_thread(found) if self._mixer.readers else found
         return self._fetch(engine.stream(_parse_far, items, self))
 
     def _fetch(self, found: Iterable[tuple[bytes, ParserStats]]) -> Iterator[Parse]:
@@ -442,9 +444,7 @@ class Parser:
         entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=is_first))
         if entries.start == entries.stop:
             return self._first.tags[0].chain[-1]
-        best = entries.start + int(
-            self._mixer.home.members[0].plain.entry_share[entries].argmax()
-        )
+        best = entries.start + int(self._mixer.home.members[0].plain.entry_share[entries].argmax())
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
 
 

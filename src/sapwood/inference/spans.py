@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.arrays import FloatArray, IntArray, starts_of
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.tree import escape
-from sapwood.inference.word_places import ROOT, WordPlaces, look_up
+from sapwood.inference.word_places import SentenceWords, WordPlaces, look_up
 from sapwood.models.span_network import SpanNetwork
 from sapwood.networks.encoder import encode
 from sapwood.networks.lstm import pack
@@ -21,33 +21,6 @@ from sapwood.networks.parameters import Real
 from sapwood.networks.spans import fenceposts, span_scores
 
 LEAST = 1e-3  # posteriors below are left out: what they add up to changes no tree
-
-
-class MarkedWords(NamedTuple):
-    """Places of the vectors of the words of sentences, each between two marks.
-
-    Attributes
-    ----------
-    starts : [n_sentences + 1]
-        First row of each sentence.
-    word : [n]
-    forms : [n, n_each]
-    """
-
-    starts: IntArray
-    word: IntArray
-    forms: IntArray
-
-    @classmethod
-    def of(cls, places: WordPlaces, sentences: Sequence[Sequence[str]]) -> MarkedWords:
-        """Of sentences of words."""
-        word, forms = places.of([escape(form) for sentence in sentences for form in sentence])
-        starts = starts_of([len(sentence) + 2 for sentence in sentences])
-        is_word = np.ones(starts[-1], bool)
-        is_word[starts[:-1]] = is_word[starts[1:] - 1] = False
-        out = np.full(len(is_word), ROOT), np.full((len(is_word), forms.shape[1]), -1)
-        out[0][is_word], out[1][is_word] = word, forms
-        return cls(starts, *out)
 
 
 def label_shares(scores: Real, n: int) -> tuple[float, Real]:
@@ -93,7 +66,8 @@ class SpanReader:
     def read(self, words: Sequence[str]) -> SpanLabels:
         """Posteriors of the labels of a sentence."""
         network, n = self.model.network, len(words)
-        marked = MarkedWords.of(self._places, [words])
+        escaped = [escape(word) for word in words]
+        marked = SentenceWords.of(self._places, [escaped], has_end=True)
         packing = pack(np.diff(marked.starts))
         word = look_up(network.word_vectors, marked.word[:, None])[0]
         form = look_up(network.form_vectors, marked.forms)[0]

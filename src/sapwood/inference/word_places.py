@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sapwood.arrays import starts_of
 from sapwood.features.arcs import COLUMN, N_OF_FORM, form_properties
 from sapwood.models.arcs.tables import place_among
 from sapwood.models.networks import N_SPECIAL
@@ -57,6 +58,39 @@ class WordPlaces:
         mixed = (properties << np.uint64(4)) | np.arange(N_OF_FORM, dtype=np.uint64)
         places: Places = ((mixed * _SPREAD) >> np.uint64(64 - self.bits)).astype(np.int64)
         return places
+
+
+class SentenceWords(NamedTuple):
+    """Places of the vectors of the words of sentences, each behind the root.
+
+    A sentence may have a second root behind it, which marks its end.
+
+    Attributes
+    ----------
+    starts : [n_sentences + 1]
+        First row of each sentence.
+    word : [n]
+    forms : [n, n_each]
+    """
+
+    starts: Places
+    word: Places
+    forms: Places
+
+    @classmethod
+    def of(
+        cls, places: WordPlaces, sentences: Sequence[Sequence[str]], *, has_end: bool = False
+    ) -> SentenceWords:
+        """Of sentences of words."""
+        word, forms = places.of([form for sentence in sentences for form in sentence])
+        starts = starts_of([len(sentence) + 1 + has_end for sentence in sentences])
+        is_word = np.ones(starts[-1], bool)
+        is_word[starts[:-1]] = False
+        if has_end:
+            is_word[starts[1:] - 1] = False
+        out = np.full(len(is_word), ROOT), np.full((len(is_word), forms.shape[1]), -1)
+        out[0][is_word], out[1][is_word] = word, forms
+        return cls(starts, *out)
 
 
 def one_blas_thread(results: Iterable[T]) -> Iterator[T]:

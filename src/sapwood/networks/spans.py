@@ -102,7 +102,7 @@ def fenceposts(
 
 
 def span_scores(P: Parameters, posts: Fenceposts, sentence: int) -> tuple[Real, Real]:
-    """Of the spans of a sentence: the hidden layer [n_spans, hidden], scores [n_spans, n_labels]."""
+    """The hidden layer of all spans of a sentence, and scores of labels, [n_spans, n_labels]."""
     start, end = posts.starts[sentence], posts.starts[sentence + 1]
     hidden = _ends_of_spans(end - start, posts.vectors.dtype.str)[0] @ posts.vectors[start:end]
     hidden += posts.bias[sentence]

@@ -7,7 +7,7 @@ import pytest
 from tests.arc_toys import bank
 
 import sapwood as sw
-from sapwood.estimators.arcs import encoder as encoder_module
+from sapwood.estimators import network_training
 from sapwood.estimators.arcs.encoder import learn_encoder
 from sapwood.estimators.network_training import NetworkPlan, _sum_rows
 from sapwood.features.arcs import COLUMN
@@ -166,7 +166,7 @@ def test_words_have_places_by_their_letters():
 
 
 def test_what_was_never_seen_says_nothing(monkeypatch):
-    monkeypatch.setattr(encoder_module, "MOST_FORM_BITS", 12)
+    monkeypatch.setattr(network_training, "MOST_FORM_BITS", 12)
     arcs = bank(20)
     network = learn_encoder(arcs, *tasks(arcs), NetworkPlan(passes=1), 1, sizes=SMALL)
     seen = WordPlaces(network.familiar, network.form_bits).of(arcs.words)[1]

@@ -104,7 +104,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         None,
         _OF_STATES["n_states"],
         "For best, the most of any member. More than 32 only for tens of thousands of trees. "
-        "Not for pcfg and crf.",
+        "Not for pcfg, crf and encoder.",
         metavar="M",
         show_default=f"{Settings.states}, or for best {Settings.most_states}",
     ),
@@ -161,8 +161,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     iterations: int | None = option(
         None,
         _OF_EM["iterations"],
-        "For em, those at each level: not below 10, levels need time. For crf, passes over the "
-        "trees.",
+        "For em, those at each level: not below 10, levels need time. For crf and encoder, passes "
+        "over the trees.",
         metavar="N",
         show_default="the method's own",
     ),

@@ -32,10 +32,7 @@ from sapwood.features import arc_templates
 from sapwood.models.arcs.arc_model import ArcMember, EncoderMember
 
 # of the network
-ENCODER_WORDS = 1_600_000  # that it reads in all its passes, as far as the next lines let it
-FEWEST_PASSES, MOST_PASSES = 8, 30
 LEAST_PASSES = 3  # with fewer it is worse than the others
-FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # of a pass, and words of a batch
 SECONDS_A_WORD = 3e-4  # and pass, roughly, on one core; only to tell whether there is time
 TIME_SHARE = 0.75  # of the time that is left
 ENCODER_WEIGHT = 0.6  # in the mean; .7 was better on 10,000 sentences, .5 on 1,000
@@ -122,8 +119,8 @@ class ArcEnsemble(ArcEstimator):
         """The network, with as many passes as there is time for; None for none."""
         jobs, started = min(self._engine().jobs_here, SHARES), perf_counter()
         n_words, passes = lesson.bank.n_tokens, self.encoder_passes
-        if passes is None:
-            passes = min(max(ENCODER_WORDS // n_words, FEWEST_PASSES), MOST_PASSES)
+        plan = NetworkPlan.usual(n_words, passes, self.seed)
+        passes = plan.passes
         a_pass = n_words * SECONDS_A_WORD / jobs
         if end < inf:
             passes = min(passes, int(TIME_SHARE * (end - started) / a_pass))
@@ -131,10 +128,7 @@ class ArcEnsemble(ArcEstimator):
             self.info_.left_out += ["network"] * (self.encoder_passes != 0)
             return None
         note = None if self.on_pass is None else partial(self.on_pass, "network")
-        usual = NetworkPlan()
-        words = min(usual.words, max(n_words // FEWEST_BATCHES, SMALLEST_BATCH))
-        plan = replace(usual, passes=passes, seed=self.seed, words=words)
-        network = lesson.encoder(plan, jobs, note)
+        network = lesson.encoder(replace(plan, passes=passes), jobs, note)
         self.info_.members.append(("network", perf_counter() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
 

@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.arrays import IntArray, starts_of
-from sapwood.inference.word_places import ROOT, WordPlaces, look_up
+from sapwood.arrays import IntArray
+from sapwood.inference.word_places import SentenceWords, WordPlaces, look_up
 from sapwood.models.networks import Network
 from sapwood.networks.arcs import WordVectors, head_shares, relation_shares, word_vectors
 from sapwood.networks.encoder import encode
 from sapwood.networks.lstm import pack
 from sapwood.networks.parameters import Real
-
-
-class SentenceWords(NamedTuple):
-    """Places of the vectors of the words of sentences, each behind the root.
-
-    Attributes
-    ----------
-    starts : [n_sentences + 1]
-        First row of each sentence.
-    word : [n]
-    forms : [n, n_each]
-    """
-
-    starts: IntArray
-    word: IntArray
-    forms: IntArray
-
-    @classmethod
-    def of(cls, places: WordPlaces, sentences: Sequence[Sequence[str]]) -> SentenceWords:
-        """Of sentences of words."""
-        word, forms = places.of([form for sentence in sentences for form in sentence])
-        starts = starts_of([len(sentence) + 1 for sentence in sentences])
-        is_word = np.ones(starts[-1], bool)
-        is_word[starts[:-1]] = False
-        out = np.full(len(is_word), ROOT), np.full((len(is_word), forms.shape[1]), -1)
-        out[0][is_word], out[1][is_word] = word, forms
-        return cls(starts, *out)
 
 
 class ReadSentence:
