@@ -183,9 +183,12 @@ class _Sentence:
     scores: dict[Hashable, SentenceScore] = field(default_factory=dict)
 
     def mix(self, weights: FloatArray, sharpness: float) -> Brackets:
-        """Posteriors of a mix."""
-        heard = [k for k in range(len(weights)) if weights[k] > 0]
-        joint = mixed([self.brackets[k] for k in heard], [float(weights[k]) for k in heard])
+        """Posteriors of a mix of those who found a parse."""
+        heard = [k for k, one in enumerate(self.brackets) if weights[k] > 0 and len(one.code)]
+        if not heard:
+            return NO_BRACKETS
+        shares = weights[heard] / weights[heard].sum()
+        joint = mixed([self.brackets[k] for k in heard], shares.tolist())
         return joint._replace(p=sharpened(joint.p, sharpness))
 
 
