@@ -266,15 +266,18 @@ class Panel:
 
     def add(self, member: Member) -> None:
         """Note a member's posteriors of all brackets."""
-        table, is_network = self._table(member), isinstance(member, SpanNetwork)
-        place = -1 if is_network else self._group_of(member)
-        look = self._reader(member) if is_network else self._charter(member, place, table)
+        table, place = self._table(member), -1
+        if isinstance(member, SpanNetwork):
+            look = self._reader(member)
+        else:
+            place = self._group_of(member)
+            look = self._charter(member, place, table)
         began = perf_counter()
         found = ordered_map(look, range(len(self.sentences)), jobs=self.jobs)
         for sentence, brackets in zip(self.sentences, one_blas_thread(found), strict=True):
             sentence.brackets.append(brackets)
         self._member_seconds.append((place, perf_counter() - began))
-        self._is_network.append(is_network)
+        self._is_network.append(place < 0)
         self._grammars.append(grammar_of(member))
         self.n_members += 1
 

@@ -84,4 +84,4 @@ class SpanReader:
     def megabytes(self, n: int) -> float:
         """Memory that a sentence of n words needs, in millions of bytes."""
         n_labels, hidden = self.model.network.weights["label.W"].T.shape
-        return n * (n + 1) / 2 * 4 * (2 * hidden + 3 * n_labels) / 1e6
+        return float(n * (n + 1) / 2 * 4 * (2 * hidden + 3 * n_labels) / 1e6)
