@@ -220,7 +220,9 @@ def test_weights_are_tuned_where_that_wins_enough(gain: float, is_tuned: bool) -
         def f1_of(self, members: object, weights: np.ndarray) -> float:
             return 80.0 + (gain if weights is tuned else 0.0)
 
-    weights = mix_without_dev()._tuned(Two(), [0, 1])  # type: ignore[arg-type]
+    mix = mix_without_dev()
+    mix.members = [sw.bundled_grammar()] * 2
+    weights = mix._tuned(Two(), [0, 1])  # type: ignore[arg-type]
     assert weights.tolist() == ([0.9, 0.1] if is_tuned else [0.5, 0.5])
 
 

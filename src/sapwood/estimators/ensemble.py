@@ -102,9 +102,10 @@ class Clock:
         self.factor[candidate.method] = self.last_factor
 
     def passes(self, candidate: Candidate, seconds: float) -> int:
-        """Passes of a network that a time is enough for, and no more than usual."""
+        """Passes of a network that a time is enough for, but neither few nor more than usual."""
         usual = NetworkPlan.usual(self.n_words).passes
-        return min(usual, int(min(NETWORK_SHARE * seconds / self.expected(candidate), usual)))
+        affordable = min(NETWORK_SHARE * seconds / self.expected(candidate), usual)
+        return max(int(affordable), LEAST_PASSES)
 
     def _guess(self, candidate: Candidate) -> float:
         if candidate.method == "encoder":  # one pass
@@ -374,8 +375,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         trial, clock = Trial(str(candidate)), mix.clock
         left = max(clock.left - mix.seconds_ahead(candidate), 0.0)
         passes = clock.passes(candidate, left) if candidate.method == "encoder" else 1
-        times = max(passes, LEAST_PASSES) if candidate.method == "encoder" else 1
-        expected = SAFETY * (times * clock.expected(candidate) + mix.seconds_to_add(candidate))
+        expected = SAFETY * (passes * clock.expected(candidate) + mix.seconds_to_add(candidate))
         if mix.members and expected > left:
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
