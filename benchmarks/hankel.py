@@ -1,7 +1,8 @@
 """Weighted grammars from strings: Figures 1 and 2 (random targets) and Figure 3 (Dyck) again.
 
-python benchmarks/hankel.py --part random --targets 5     KL by size of the sample
-python benchmarks/hankel.py --part dyck --repeats 10      L1 by basis
+python benchmarks/hankel.py --part figure-1       KL by size of the sample, 50 targets of 2 states
+python benchmarks/hankel.py --part figure-2       of 3 states and 6 symbols
+python benchmarks/hankel.py --part dyck           L1 by basis, ten samples
 """
 
 from __future__ import annotations
@@ -10,28 +11,48 @@ import argparse
 
 import machine  # first: it pins BLAS to one thread
 
-from sapwood.report.hankel_study import SIZES, study_dyck, study_random
+from sapwood.report.hankel_study import RANDOM_METHODS, SIZES, study_dyck, study_random
+
+FIGURES = {"figure-1": (2, 2), "figure-2": (3, 6)}
 
 
-def random_tables(targets: int, em_iterations: int) -> None:
-    """KL of all methods, for both sizes of targets."""
-    for states, symbols in ((2, 2), (3, 6)):
-        rows = study_random(states, symbols, targets=targets, em_iterations=em_iterations)
-        found = {(row["method"], row["samples"]): row for row in rows}
-        methods = list(dict.fromkeys(row["method"] for row in rows))
-        print(f"{states} states, {symbols} symbols: KL up to length 10, geometric means over")
-        print(f"{targets} targets that end with probability 1, of {rows[0]['drawn']:,} drawn\n")
-        machine.print_table(
-            ("method", *(f"{size:.0e}" for size in SIZES), "s a fit"),
-            [
-                (
-                    name,
-                    *(f"{found[name, size]['kl']:.1e}" for size in SIZES),
-                    f"{found[name, SIZES[0]]['seconds']:.2f}",
-                )
-                for name in methods
-            ],
-        )
+def random_tables(states: int, symbols: int, args: argparse.Namespace) -> None:
+    """KL of the methods, and how near the solvers came."""
+    rows = study_random(
+        states, symbols, targets=args.targets, em_iterations=args.em_iterations,
+        methods=args.methods, seconds=args.seconds,
+    )  # fmt: skip
+    found = {(row["method"], row["samples"]): row for row in rows}
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    print(f"{states} states, {symbols} symbols: KL up to length 10, geometric means over")
+    print(
+        f"{rows[0]['targets']} targets that end with probability 1, of {rows[0]['drawn']:,} drawn\n"
+    )
+    machine.print_table(
+        ("method", *(f"{size:.0e}" if size < SIZES[-1] else "exact" for size in SIZES), "s a fit"),
+        [
+            (
+                name,
+                *(f"{found[name, size]['kl']:.1e}" for size in SIZES),
+                f"{sum(found[name, size]['seconds'] for size in SIZES) / len(SIZES):.2f}",
+            )
+            for name in methods
+        ],
+    )
+    print("How near solvers came: medians over targets, and the worst gap of all\n")
+    machine.print_table(
+        ("method", "feasible, 1e3", "1e6", "1e9", "gap, 1e3", "gap, 1e6", "gap, 1e9", "worst gap"),
+        [
+            (
+                name,
+                *(f"{found[name, size]['feasibility']:.0e}" for size in (1e3, 1e6, 1e9)),
+                *(f"{found[name, size]['gap']:.0e}" for size in (1e3, 1e6, 1e9)),
+                f"{max(found[name, size]['worst_gap'] for size in SIZES):.0e}",
+            )
+            for name in methods
+            if found[name, SIZES[0]]["feasibility"] >= 0
+        ],
+    )
 
 
 def dyck_table(repeats: int) -> None:
@@ -52,15 +73,18 @@ def dyck_table(repeats: int) -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=("random", "dyck", "all"), default="all")
+    parser.add_argument("--part", choices=(*FIGURES, "dyck", "all"), default="all")
     parser.add_argument("--targets", type=int, default=50)
+    parser.add_argument("--methods", nargs="*", choices=RANDOM_METHODS, default=RANDOM_METHODS)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no target later")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--em-iterations", type=int, default=200)
     args = parser.parse_args()
     machine.print_facts("Weighted grammars from strings")
-    if args.part != "dyck":
-        random_tables(args.targets, args.em_iterations)
-    if args.part != "random":
+    for figure, (states, symbols) in FIGURES.items():
+        if args.part in (figure, "all"):
+            random_tables(states, symbols, args)
+    if args.part in ("dyck", "all"):
         dyck_table(args.repeats)
 
 

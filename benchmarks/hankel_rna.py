@@ -6,54 +6,62 @@ RNAfold is that of the package ViennaRNA (pip install ViennaRNA); without it, it
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import sys
-from pathlib import Path
 
 import machine  # first: it pins BLAS to one thread
 
 from sapwood.corpus.files import open_text
 from sapwood.corpus.rna import Structure, read_structures
-from sapwood.report.hankel_study import study_rna
+from sapwood.report.hankel_corpora import rnafold, study_rna
+
+METHODS = ("pcfg:1", "spectral:8", "spectral:16", "em:8", "em:16", "best:32")
 
 
 def structures(split: str, limit: int | None) -> list[Structure]:
     """Some structures of a split, drawn with a fixed seed."""
-    folder = os.environ.get("SAPWOOD_DATA")
-    if not folder:
-        sys.exit("SAPWOOD_DATA is not set: name the folder that holds rna_rfam/")
-    path = Path(folder) / "rna_rfam" / f"{split}.dbn.xz"
+    path = machine.corpus_file("rna_rfam", split, "dbn")
     with open_text(path) as file:
         found = list(read_structures(file, str(path)))
     return found if limit is None else random.Random(0).sample(found, min(limit, len(found)))
+
+
+def pair(text: str) -> tuple[str, int]:
+    """A method and its number of states."""
+    name, states = text.split(":")
+    return name, int(states)
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--train", type=int, default=None, help="structures to learn from")
-    parser.add_argument("--dev", type=int, default=800, help="structures to judge by")
-    parser.add_argument("--methods", default="pcfg:1,spectral:8,spectral:16,em:8,em:16")
-    parser.add_argument("--wcfg", default="8,16", help="states of weighted grammars")
+    parser.add_argument("--dev", type=int, default=None, help="structures to judge by")
+    parser.add_argument("--methods", nargs="*", type=pair, default=[pair(x) for x in METHODS])
+    parser.add_argument("--wcfg", nargs="*", type=pair, default=[("em", 12), ("spectral", 4)])
+    parser.add_argument("--wcfg-train", type=int, default=1500, help="structures for --wcfg")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds for best")
     args = parser.parse_args()
     machine.print_facts("RNA structures")
-    try:
-        import RNA
-
-        def fold(bases: str) -> str:
-            return RNA.fold(bases)[0]
-    except ImportError:
+    if rnafold() is None:
         print("ViennaRNA is not installed: no RNAfold\n")
-        fold = None
     train, dev = structures("train", args.train), structures("dev", args.dev)
-    print(f"{len(train):,} structures to learn from, {len(dev):,} of other families to judge by\n")
-    methods = [(x.split(":")[0], int(x.split(":")[1])) for x in args.methods.split(",") if x]
-    wcfg = [int(x) for x in args.wcfg.split(",") if x]
-    rows = study_rna(train, dev, methods=methods, wcfg_states=wcfg, fold=fold)
+    random.Random(1).shuffle(train)  # those for --wcfg are the first
+    print(
+        f"{len(train):,} structures to learn from, {min(args.wcfg_train, len(train)):,} for wcfg,"
+    )
+    print(f"{len(dev):,} of other families to judge by\n")
+    rows = study_rna(
+        train, dev, methods=args.methods, wcfg=args.wcfg, wcfg_train=args.wcfg_train,
+        budget=args.budget,
+    )  # fmt: skip
     bins = list(rows[0]["by_length"])
+    sizes = ", ".join(f"{rows[0]['sequences'][x]:,} of {x}" for x in bins)
+    print(f"sequences by length in bases: {sizes}\n")
     machine.print_table(
-        ("model", "precision", "recall", "F1", *(f"F1 {x}" for x in bins), "train s", "a second"),
+        (
+            "model", "precision", "recall", "F1", *(f"F1 {x}" for x in bins), "train CPU s",
+            "a CPU second",
+        ),
         [
             (
                 f"{x['model']}" + (f", {x['states']}" if x["states"] else ""),
@@ -63,8 +71,12 @@ def main() -> None:
                 f"{x['per_second']:.1f}",
             )
             for x in rows
+            if "error" not in x
         ],
-    )
+    )  # fmt: skip
+    for x in rows:
+        if "error" in x:
+            print(f"{x['model']}, {x['states']}: {x['error']}\n")
 
 
 if __name__ == "__main__":

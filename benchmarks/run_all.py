@@ -56,8 +56,12 @@ PLAN = (
     ("language_scale.py", ("--millions", "1", "2", "--states", "32"), ()),
     ("latent_dependencies.py", ("--states", "1,8", "--copies", "1,10"), ()),
     ("hankel.py", ("--targets", "2", "--repeats", "2", "--em-iterations", "40"), ()),
-    ("hankel_tags.py", ("--factors", "0.0005", "--states", "5"), ()),
-    ("hankel_rna.py", ("--train", "300", "--dev", "40", "--methods", "pcfg:1", "--wcfg", "4"), ()),
+    ("hankel_tags.py", ("--corpora", "ptb", "--states", "5"), ()),
+    (
+        "hankel_rna.py",
+        ("--train", "300", "--dev", "60", "--methods", "pcfg:1", "spectral:8", "--wcfg", "em:4"),
+        (),
+    ),
 )
 
 

@@ -118,6 +118,13 @@ def test_factors_keep_to_the_constraints() -> None:
     assert np.linalg.matrix_rank(found.matrix, tol=1e-9) == 2
 
 
+def test_factors_end_when_nothing_falls_any_more() -> None:
+    problem = small_problem(noise=0.05)
+    early, late = (lowrank.factored(problem, 1, max_steps=x) for x in (3, 2000))
+    assert early.feasibility > late.feasibility > 1e-3  # no matrix of rank 1 keeps to them
+    assert late.steps < 1000
+
+
 def test_a_penalty_on_factors_lowers_the_nuclear_norm() -> None:
     problem = small_problem(noise=0.05)
     free, held = (lowrank.factored(problem, 4, penalty=x).matrix for x in (0.0, 0.3))

@@ -94,10 +94,34 @@ def test_more_states_than_the_basis_supports() -> None:
     strings = {("a",): 3, ("a", "b"): 2}
     with pytest.raises(SapwoodError, match="rank"):
         sw.UnsupervisedWCFG(9, solver="direct").fit(strings)
-    with pytest.raises(SapwoodError, match="supports 2"):
+    with pytest.raises(SapwoodError, match="has rank 2") as caught:
         sw.UnsupervisedWCFG(9, solver="factored", basis=1e-9).fit(strings)
-    with pytest.raises(SapwoodError, match="needs a number of states"):
-        sw.UnsupervisedWCFG(solver="factored").fit(strings)
+    assert "at most 2 states" in str(caught.value.hint)
+
+
+def test_factors_choose_their_number_of_states(target, exact) -> None:
+    learner = sw.UnsupervisedWCFG(solver="factored", basis=1e-9).fit(exact, n=1.0)
+    assert learner.model_.n_states == 2
+    assert learner.info_.conditioning.smallest > 0
+
+
+def test_composed_contexts_are_rows(target, exact) -> None:
+    plain, more = (
+        sw.UnsupervisedWCFG(2, basis=1e-9, composed=x).fit(exact, n=1.0) for x in (False, True)
+    )
+    assert more.info_.solver["listed"] > plain.info_.solver["listed"]
+    assert compare_strings(target, more.model_, 6).kl < 1e-6
+
+
+def test_values_from_few_strings_stay_where_nothing_is_known(target) -> None:
+    """Strings that were not seen count too, by their lengths; seen ones alone mislead."""
+    drawn = Counter(x.words for x in target.sample_brackets(300, seed=5) if len(x.words) < 7)
+    start = sw.UnsupervisedWCFG(2, basis=1e-9).fit(drawn, n=300).model_
+    fitted = sw.UnsupervisedWCFG(2, basis=1e-9, refine="values").fit(drawn, n=300).model_
+    before, after = (compare_strings(target, x, 6).l1 for x in (start, fitted))
+    assert after < 1.5 * before
+    masses = [x.length_masses(6) for x in (target, fitted)]
+    np.testing.assert_allclose(*masses, atol=0.08)
 
 
 # -- distances ------------------------------------------------------------------------------------

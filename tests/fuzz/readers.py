@@ -16,6 +16,7 @@ import lzma
 import random
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from encodings.aliases import aliases
@@ -254,6 +255,54 @@ def read_arc_model(data: bytes, folder: Path) -> None:
         with contextlib.suppress(SapwoodError):
             parse = parser.parse(words)
             _ = (str(parse.arcs), parse.posteriors, parse.k_best(2))
+
+
+def read_string_model(data: bytes, folder: Path) -> None:
+    """Load a weighted grammar or automaton; one that loads must bear being used."""
+    path = put(data, folder, "input.sapwood")
+    model = sw.load(path)
+    strings = put(b"a b\n\na a b b\na c\n", folder, "strings.txt")
+    for more in (("--log",), ("--json",)):
+        run("hankel", "score", path, strings, *more)
+    run("hankel", "parse", path, strings)
+    run("inspect", path, *((), ("--json",))[len(data) % 2])
+    with contextlib.suppress(SapwoodError):
+        model.sample(2, seed=0)
+
+
+def learn_strings(data: bytes, folder: Path) -> int:
+    """Learn a weighted grammar, or an automaton, from plain strings."""
+    ways = (("--solver", "direct"), ("--method", "em"), ("--method", "wfa"), ("--basis", "0.01"))
+    return learn_from(put(data, folder, "input.txt"), folder, *ways[len(data) % len(ways)])
+
+
+def learn_brackets(data: bytes, folder: Path) -> int:
+    """Learn a weighted grammar from the brackets of trees."""
+    way = ("--method", "em") if len(data) % 2 else ("--basis", "0.5")
+    return learn_from(put(data, folder, "input.mrg"), folder, "--supervised", *way)
+
+
+def learn_from(path: Path, folder: Path, *options: str) -> int:
+    """`hankel learn`, which writes a model or none."""
+    out = folder / "learnt.sapwood"
+    out.unlink(missing_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few strings are no reason to trust anything
+        status = run("hankel", "learn", path, "-o", out, "--states", 2, "--json", *options)
+    assert out.exists() == (status == 0)
+    return status
+
+
+def convert_structures(data: bytes, folder: Path) -> int:
+    """RNA structures to trees, or trees to structures, and what was written back again."""
+    there, back = folder / "there", folder / "back"
+    for old in (there, back):
+        old.unlink(missing_ok=True)
+    status = run("data", "convert", "rna", put(data, folder, "input"), "-o", there)
+    assert there.exists() == (status == 0)
+    if status == 0 and there.read_bytes():
+        run("data", "convert", "rna", there, "-o", back, expects=(0,))
+    return status
 
 
 def use(model: sw.LatentGrammar | sw.Ensemble, decoder: str = "f1") -> None:
@@ -505,6 +554,7 @@ TEXT = short(spoilt("the dog sleeps .\na cat sees it\n\nKim\n", made_up=sentence
 RAW_TEXT = short(spoilt(seeds.RAW, made_up=sentences), 120)
 TEXT_OR_TREES = short(spoilt(seeds.TREES, "the dog\n", made_up=sentences))
 SHORT_TEXT = spoilt("the dog sleeps\na cat sees\nthe dog\n" * 9, made_up=sentences)
+RNA_TREES = "(P (QG (OG G) (S (U A) (U A))) (CC C))\n(S (U A) (P (QG (OG G) (U A)) (CU U)))\n"
 ARCS = spoilt(seeds.ARCS)
 PARSED = spoilt(seeds.JSON_LINES)
 TABLES = paired(spoilt(seeds.REGISTRY), spoilt(seeds.FILES))
@@ -547,6 +597,11 @@ def _readers() -> Iterator[Reader]:
     yield Reader("model.uniform", spoilt_model("uniform"), read_hidden_trees, 10)
     for kind in ("mixture", "kn-latent"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_language_model, 10)
+    for kind in ("wcfg", "wfa"):
+        yield Reader(f"model.{kind}", spoilt_model(kind), read_string_model, 5)
+    yield Reader("hankel.strings", short(spoilt(seeds.STRINGS)), learn_strings, 5)
+    yield Reader("hankel.trees", short(spoilt(seeds.TREES)), learn_brackets, 5)
+    yield Reader("rna", spoilt(seeds.STRUCTURES, RNA_TREES), convert_structures, 20)
     yield Reader("text", spoilt(seeds.TEXT), count_words_of, 20)
     yield Reader("arpa", spoilt(seeds.ARPA), read_arpa_file, 40)
     yield Reader("counts", spoilt_counts, read_counts, 10)

@@ -20,6 +20,7 @@ from sapwood.estimators.arcs.reranker import ArcReranker
 from sapwood.models.arcs.reranker import ArcRerankModel
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 from sapwood.models.lm.language_model import LanguageModel
+from sapwood.models.strings.targets import dyck
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.ngram_files import save_counts
 from sapwood.moments.ngrams import count_sentences
@@ -81,6 +82,11 @@ def hidden_trees() -> UniformTreeModel:
     return UniformTreeModel("pcfg-ie", words, tables | {"words": half[[0] * 5] * 0.4})
 
 
+def automaton() -> sw.SequenceModel:
+    """A weighted automaton."""
+    return sw.SpectralWFA(2, basis=1.0).fit({("a",): 4, ("a", "b"): 2, ("a", "b", "b"): 1}).model_
+
+
 @cache
 def arc_models() -> dict[str, sw.ArcModel | ArcRerankModel]:
     """A parser of arcs, with clusters of words and hidden states, and one with a reranker."""
@@ -97,7 +103,8 @@ def model_files() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.sapwood"
         files = {}
-        others = {"uniform": hidden_trees()} | language_models() | arc_models()
+        strings = {"wcfg": dyck(), "wfa": automaton()}
+        others = {"uniform": hidden_trees()} | language_models() | arc_models() | strings
         for kind, model in (*grammars().items(), *others.items()):
             model.save(path)
             files[kind] = path.read_bytes()
@@ -127,6 +134,18 @@ def checkpoints() -> tuple[bytes, ...]:
         return (*kept, path.read_bytes())
 
 
+STRINGS = "a b\na a b b\na b a b\na b\na a b a b b\na b\n" * 3
+STRUCTURES = """\
+>one
+GGGAAAUCCC
+(((....)))
+>two with more
+GGAAACCAGCAAAGC
+((...)).((...)) -1.20
+>open
+ACGU
+....
+"""
 GRAMMAR = """\
 let $n = sg pl
 choice ~NP[$n] = NP[$n]*3 N[$n]

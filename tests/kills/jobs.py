@@ -65,6 +65,8 @@ def prepare(folder: Path) -> None:
     lines_of_short = (line + "\n" for k, line in enumerate(short) for _ in range(1 + k * k % 7))
     (folder / "short.txt").write_text("".join(lines_of_short), encoding="utf-8")
     (folder / "given.arpa").write_text(ARPA, encoding="utf-8")
+    records = (f">{k}\n{'G' * k}AAA{'C' * k}\n{'(' * k}...{')' * k}\n" for k in range(1, 300))
+    (folder / "structures.dbn").write_text("".join(records), encoding="utf-8")
     sw.PCFG().fit(sw.Treebank.from_trees(trees)).model_.save(folder / "model.sapwood")
     (folder / "saved.sapwood").write_bytes((folder / "model.sapwood").read_bytes())
     sw.write_arcs(bank(40), folder / "train.conllu")
@@ -256,6 +258,11 @@ def _jobs() -> Iterator[Job]:
         command("depend", "parse", "@arcs.sapwood", "@train.conllu", "-o", "@out.conllu"),
         ("out.conllu",),
     )
+    learn = ("hankel", "learn", "@short.txt", "-o", "@new.sapwood", "--states", "2", "--jobs", "1")
+    yield Job("hankel.learn", command(*learn), model, has_times=True)
+    yield Job("hankel.learn.em", command(*learn, "--method", "em"), model, has_times=True)
+    rna = ("data", "convert", "rna", "@structures.dbn", "-o", "@rna.mrg")
+    yield Job("convert.rna", command(*rna), ("rna.mrg",))
     yield Job("sample", command("sample", "@model.sapwood", "-n", "300"), ())
 
 

@@ -12,7 +12,7 @@ from sapwood.corpus.bracketed import Bracketed
 from sapwood.errors import SapwoodError
 from sapwood.execute import Threads
 from sapwood.moments import hankel
-from sapwood.moments.consistency import problem_of, refuse_oversize
+from sapwood.moments.consistency import problem_of, refuse_long_list, refuse_oversize
 from sapwood.moments.hankel import Basis, CutCounts, HankelCounts
 
 TWO = [Bracketed(("a", "b", "a"), ((1, 2, 3), (0, 1, 3))), Bracketed(("a", "b"), ((0, 1, 2),))]
@@ -72,3 +72,11 @@ def test_a_basis_larger_than_memory_is_refused_with_one_that_fits() -> None:
     with pytest.raises(SapwoodError, match=r"17 x 8 makes a matrix of 17 x 72") as caught:
         refuse_oversize(basis, 10_000)
     assert "4 x 4 would fit" in str(caught.value.hint)
+
+
+def test_a_list_larger_than_memory_is_refused_with_one_that_fits() -> None:
+    basis, observed = Basis.smallest(("a", "b")), {("a",): 0.5, ("a", "b"): 0.5}
+    refuse_long_list(basis, observed, 10_000)
+    with pytest.raises(SapwoodError, match=r"5 x 2 has 4 entries of strings") as caught:
+        refuse_long_list(basis, observed, 3_000)
+    assert "about 3 would fit" in str(caught.value.hint)

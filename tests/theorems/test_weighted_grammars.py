@@ -11,8 +11,9 @@ from sapwood.errors import SapwoodError
 from sapwood.evaluate.strings import strings_up_to
 from sapwood.models.strings.targets import dyck, random_pcfg
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
-from sapwood.moments.consistency import problem_of
+from sapwood.moments.consistency import composed_contexts, problem_of
 from sapwood.moments.hankel import WHOLE, Basis
+from sapwood.moments.string_counts import LongStrings, expect, string_shards
 from sapwood.reference.weighted_grammars import inside_vector, outside_vector
 
 EXACT = 1e-12  # values are at most 1
@@ -129,6 +130,48 @@ def test_exact_hankel_matrices_keep_to_all_constraints(only_observed: bool) -> N
     assert np.abs(problem.project(bent) - bent).max() > 1e-3
 
 
+def test_composed_contexts_keep_to_all_constraints_too() -> None:
+    """Constraints (25) to (27) with rows <x, x'; z> and <x; z', z>, of any weighted grammar."""
+    grammar = strings_grammar(3, 2, seed=6)
+    basis = full_basis(("a", "b"), 2)
+    every = strings_up_to(("a", "b"), 6)
+    observed = dict(zip(every, grammar.values(every).tolist(), strict=True))
+    problem = problem_of(basis, observed, only_observed=False, composed=True)
+    whole, pairs = blocks(grammar, basis)
+    vectors = []
+    for x, beside, z, is_right in composed_contexts(basis):
+        above, side = grammar.outside(x, z), grammar.inside(beside)
+        vectors.append(
+            np.einsum("a,abc,b->c" if is_right else "a,abc,c->b", above, grammar.binary, side)
+        )
+    inside = np.array([grammar.inside(y) for y in basis.insides])
+    rows = np.array(vectors)
+    below = np.einsum("oa,abc,yb,zc->oyz", rows, grammar.binary, inside, inside)
+    more = np.hstack([rows @ inside.T, below.reshape(len(rows), -1)])
+    entries = np.vstack([np.hstack([whole, pairs]), more]).ravel()
+    np.testing.assert_allclose(problem.project(entries), entries, rtol=0, atol=EXACT)
+    bent = entries.copy()
+    bent[-1] += 0.1  # a pair in a composed context
+    assert np.abs(problem.project(bent) - bent).max() > 1e-3
+
+
+def test_composed_contexts_say_nothing_about_the_other_rows() -> None:
+    """What is free without them stays free: they only weigh in the norm."""
+    basis = full_basis(("a", "b"), 1)
+    observed = {x: 0.01 for x in strings_up_to(("a", "b"), 3)}
+    small, large = (
+        problem_of(basis, observed, only_observed=False, composed=more) for more in (False, True)
+    )
+    rng = np.random.default_rng(0)
+    n = len(small.rows)
+    for _ in range(5):
+        entries = small.project(rng.normal(size=n))
+        padded = np.append(entries, rng.normal(size=len(large.rows) - n))
+        for _ in range(400):  # onto one set and the other in turn, to a point of both
+            padded = large.project(np.append(entries, padded[n:]))
+        np.testing.assert_allclose(padded[:n], entries, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["2 states, 2 symbols", "3 states, 6 symbols"])
 def test_strings_up_to_three_symbols_are_enough(name: str) -> None:
     """Section 5.1: the simplified problem is a linear system, and determines the grammar."""
@@ -149,6 +192,25 @@ def test_em_never_lowers_the_likelihood() -> None:
         track = sw.EMWCFG(3, iterations=25, starts=1, tolerance=0.0).fit(data).log_likelihoods_
         assert len(track) > 10
         assert (np.diff(track) >= -1e-9 * abs(track[0])).all()
+
+
+def test_strings_known_to_be_longer_are_counted_as_if_they_were_there() -> None:
+    """The E-step of strings of which only a length is known: a sum over all of them."""
+    grammar, longest = strings_grammar(2, 2, seed=7), 3
+    deep = strings_up_to(("a", "b"), 11)
+    longer = {x: p for x, p in zip(deep, grammar.values(deep).tolist(), strict=True) if len(x) > 3}
+    number = {"a": 0, "b": 1}
+    listed = [expect(shard, grammar) for shard in string_shards(longer, number)]
+    whole = LongStrings(sum(longer.values()), longest).expect(grammar)
+    for name in ("initial", "terminals", "binary"):
+        counts = sum(getattr(part, name) for part in listed)
+        np.testing.assert_allclose(getattr(whole, name), counts, rtol=0.05)  # the tail is left out
+    mass = grammar.length_masses(longest).sum()
+    assert whole.log_likelihood == pytest.approx(sum(longer.values()) * np.log(1 - mass))
+    track = sw.EMWCFG(3, iterations=15, starts=1, tolerance=0.0).fit(
+        {x: 1000 * p for x, p in zip(deep[:14], grammar.values(deep[:14]), strict=True)}, n=1000
+    )
+    assert (np.diff(track.log_likelihoods_) >= -1e-9).all()
 
 
 def test_the_error_falls_as_one_over_the_root_of_n() -> None:

@@ -1,12 +1,13 @@
 """RNA secondary structures: dot-bracket text, and trees that grammars learn from.
 
-    >name                     (P (Q (OG G) (S (U A) (S (U A) (U A)))) (CC C))
+    >name                     (P (QG (OG G) (S (U A) (S (U A) (U A)))) (CC C))
     GAAAC
     (...)
 
-Trees are binary. A pair is `P`, of `Q` and the closing base; `Q` is the opening base and all that
-the pair encloses. What stands side by side is `S`, right-branching. Tags of paired bases name them,
-`OG` and `CC`, so that features of trees, which look at labels, see which bases are paired.
+Trees are binary. A pair is `P`, of `QG` and the closing base; `QG` is the opening base, a G, and
+all that the pair encloses. What stands side by side is `S`, right-branching. Tags of paired bases
+name them too, `OG` and `CC`: so one rule, P -> QG CC, says which two bases are paired, and features
+of trees, which look at labels, see it.
 
 The brackets alone tell the pairs: of a pair node, the right child is a base, the left child is not,
 and the left child's left child is.
@@ -65,6 +66,10 @@ def read_structures(lines: Iterable[str], file: str | None = None) -> Iterator[S
 
 
 def _check(found: Structure, file: str | None, line: int) -> Structure:
+    odd = next((column for column, base in enumerate(found.bases) if not base.isalpha()), None)
+    if odd is not None:
+        msg = f"{found.bases[odd]!r} is no base"
+        raise CorpusError(msg, file=file, line=line - 1, column=odd + 1, hint=HINT)
     if len(found.bases) != len(found.pairs):
         msg = f"{len(found.bases)} bases with {len(found.pairs)} signs of pairs"
         raise CorpusError(msg, file=file, line=line, hint=HINT)
@@ -90,7 +95,7 @@ def structure_tree(bases: str, pairs: str) -> Tree:
     Examples
     --------
     >>> print(structure_tree("GAC", "(.)"))
-    (P (Q (OG G) (U A)) (CC C))
+    (P (QG (OG G) (U A)) (CC C))
     """
     opened: list[list[Tree]] = [[]]  # what stands side by side, at each depth
     starts: list[int] = []
@@ -103,7 +108,7 @@ def structure_tree(bases: str, pairs: str) -> Tree:
         else:
             inner, first = opened.pop(), bases[starts.pop()]
             if inner:
-                left = Tree("Q", (Tree(f"O{first}", first), _sequence(inner)))
+                left = Tree(f"Q{first}", (Tree(f"O{first}", first), _sequence(inner)))
                 opened[-1].append(Tree("P", (left, Tree(f"C{base}", base))))
             else:
                 opened[-1] += [Tree("U", first), Tree("U", base)]

@@ -26,7 +26,9 @@ import scipy.sparse as sp
 
 from sapwood.arrays import FloatArray, IntArray
 
-DIRECT_SIZE = 4000  # unknowns up to which a linear system is solved densely
+DIRECT_SIZE = 1 << 24  # entries of a linear system that is solved densely
+SHOWN = 1 << 22  # entries of a product of factors that is made at all
+STILL = 1e-4  # relative fall over some steps below which factors are left as they are
 PATIENCE = 25  # steps between two looks at the gap, which takes an SVD
 
 
@@ -80,11 +82,11 @@ class Problem:
 
     def matrix(self, entries: FloatArray) -> FloatArray:
         """The matrix of all entries; those that are not listed are 0."""
-        if self.is_dense:
-            return entries.reshape(self.shape)
-        return np.asarray(
-            sp.coo_array((entries, (self.rows, self.columns)), shape=self.shape).toarray()
-        )
+        return entries.reshape(self.shape) if self.is_dense else self.sparse(entries).toarray()
+
+    def sparse(self, entries: FloatArray) -> sp.csr_array:
+        """The matrix of the listed entries."""
+        return sp.csr_array(sp.coo_array((entries, (self.rows, self.columns)), shape=self.shape))
 
     def project(self, entries: FloatArray) -> FloatArray:
         """The nearest entries that keep to all constraints but the cap."""
@@ -290,7 +292,7 @@ def direct(problem: Problem, columns: FloatArray) -> Solution:
     def apply(C: FloatArray) -> FloatArray:
         return problem.normal_part((columns @ C.reshape(n, q)).ravel())
 
-    if n * q <= DIRECT_SIZE:
+    if p * q * n * q <= DIRECT_SIZE:
         A = np.stack([apply(unit) for unit in np.eye(n * q)], axis=1)
         C, *_ = np.linalg.lstsq(A, goal, rcond=None)
     else:
@@ -325,24 +327,33 @@ def factored(
 
     The penalty at its least over all factors of a matrix is its nuclear norm. Only listed entries
     are ever made, so that large and sparse problems fit; the start is a sparse SVD of the entries
-    that lie nearest to 0.
+    that lie nearest to 0. Ends when a hundred steps bring the sum down by less than `STILL` of it.
     """
-    from scipy.optimize import minimize
+    from scipy.optimize import OptimizeResult, minimize
 
     p, q = problem.shape
     rows, columns = problem.rows, problem.columns
     P, S = start or _svd_start(problem, n)
     size = float(np.linalg.norm(problem.project(np.zeros(len(rows))))) or 1.0
+    track: list[float] = []
+
+    def product(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        P, S = x[: p * n].reshape(p, n), x[p * n :].reshape(n, q)
+        return P, S, np.einsum("ek,ek->e", P[rows], S.T[columns])
 
     def loss(x: FloatArray) -> tuple[float, FloatArray]:
-        P, S = x[: p * n].reshape(p, n), x[p * n :].reshape(n, q)
-        h = np.einsum("ek,ek->e", P[rows], S.T[columns])
+        P, S, h = product(x)
         away = h - problem.project(h)
-        G = sp.csr_array(sp.coo_array((away, (rows, columns)), shape=(p, q)))
+        G = problem.sparse(away)
         slope_P = G @ S.T + penalty * size * P
         slope_S = (G.T @ P).T + penalty * size * S
         value = 0.5 * float(away @ away) + 0.5 * penalty * size * float(x @ x)
         return value / size**2, np.concatenate([slope_P.ravel(), slope_S.ravel()]) / size**2
+
+    def watch(*, intermediate_result: OptimizeResult) -> None:
+        track.append(float(intermediate_result.fun))
+        if len(track) > 4 * PATIENCE and track[-1] > (1 - STILL) * track[-1 - 4 * PATIENCE]:
+            raise StopIteration
 
     x = np.concatenate([P.ravel(), S.ravel()])
     options = {
@@ -352,18 +363,17 @@ def factored(
         "gtol": 1e-14,
         "maxfun": 2 * max_steps,
     }
-    done = minimize(loss, x, jac=True, method="L-BFGS-B", options=options)
-    P, S = done.x[: p * n].reshape(p, n), done.x[p * n :].reshape(n, q)
-    h = np.einsum("ek,ek->e", P[rows], S.T[columns])
+    done = minimize(loss, x, jac=True, method="L-BFGS-B", options=options, callback=watch)
+    P, S, h = product(done.x)
     distance = float(np.linalg.norm(h - problem.project(h))) / size
-    matrix = P @ S if p * q <= 1 << 24 else np.empty((0, 0))
-    return Solution(matrix, int(done.nit), distance, factors=(P, S))
+    matrix = P @ S if p * q <= SHOWN else np.empty((0, 0))
+    return Solution(matrix, len(track), distance, factors=(P, S))
 
 
 def _svd_start(problem: Problem, n: int) -> tuple[FloatArray, FloatArray]:
     h = problem.project(np.zeros(len(problem.rows)))
     p, q = problem.shape
-    sparse = sp.csr_array(sp.coo_array((h, (problem.rows, problem.columns)), shape=(p, q)))
+    sparse = problem.sparse(h)
     if min(p, q) <= n + 1 or p * q <= 1 << 20:
         U, D, Vt = np.linalg.svd(sparse.toarray(), full_matrices=False)
     else:

@@ -6,15 +6,25 @@ its yield w = x y z with some brackets:
     M[i, j]     a bracket around w[i:j]                        entries (<x; z>, (y))
     N[i, k, j]  one that consists of w[i:k] and w[k:j]         entries (<x; z>, (y1, y2))
 
-The Hankel constraints (25) make N one number whichever of its parts is cut out, so that rows of
-composed contexts would repeat what columns of pairs hold, and are left out. What remains is a flow:
+The Hankel constraints (25) make N one number whichever of its parts is cut out. What remains is a
+flow:
 
     inside (26)    M[i, j] = sum over k of N[i, k, j]
     outside (27)   M[i, j] = sum over h of N[h, i, j] + sum over h of N[i, j, h],  not of the whole
     observed (24)  M[0, |w|] = p(w);  without it, the yield is free
 
-Solutions are a null space over the N of one length, whatever the symbols are; entries of a yield
-are sums of N. Yields with entries at the same places share everything.
+Composed contexts <x, x'; z> and <x; z', z> keep an operation open. With (y) they repeat an N, with
+a pair they are the weight of two operations, one below the other: R[i, k, m, j] where the right
+part of N[i, k, j] is split at m, L[i, m, k, j] where the left one is, with (26) and (27) once more:
+
+    N[i, k, j] = sum over m of R[i, k, m, j],  and of L[i, m, k, j]
+    N[k, m, j] = sum over i of R[i, k, m, j] + sum over h of L[k, m, j, h],  not of the whole
+
+Any N that is a flow has such R and L, so that these rows constrain nothing; they only weigh in the
+nuclear norm. They are rows where they are asked for.
+
+Solutions are a null space over the N (and R, L) of one length, whatever the symbols are; entries of
+a yield are sums of them. Yields with entries at the same places share everything.
 """
 
 from __future__ import annotations
@@ -22,6 +32,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -32,12 +43,19 @@ from sapwood.errors import SapwoodError
 from sapwood.moments.hankel import Basis, Inside
 
 LONGEST = 14  # yields of more symbols are left free: their systems grow with the cube of it
+LISTED_BYTES = 1000  # of memory for each entry of a problem that lists them
 BYTES = 80  # of memory for each entry of a dense problem, all solvers' copies included
-Place = tuple[int, ...]  # (i, j) of an M, (i, k, j) of an N
+# (i, j) of an M, (i, k, j) of an N, (i, k, m, j, 1) of an R, (i, m, k, j, 0) of an L
+Place = tuple[int, ...]
 
 
 def problem_of(
-    basis: Basis, observed: Mapping[Inside, float], *, only_observed: bool, slack: float = 0.0
+    basis: Basis,
+    observed: Mapping[Inside, float],
+    *,
+    only_observed: bool,
+    slack: float = 0.0,
+    composed: bool = False,
 ) -> Problem:
     """The problem of completing a Hankel matrix with columns for insides and for pairs of them.
 
@@ -51,14 +69,17 @@ def problem_of(
         Whether entries of yields that were not observed are left out, not only left free.
     slack
         mu of (29).
+    composed
+        Whether composed contexts are rows too, behind the others; not with `only_observed`.
 
     Returns
     -------
     A problem whose first columns are the insides, and then (y1, y2) at s + y1 * s + y2.
     """
-    p, s = basis.shape
+    s = len(basis.insides)
+    p = len(basis.contexts) + (len(composed_contexts(basis)) if composed else 0)
     cells: dict[Inside, list[tuple[Place, int, int]]] = defaultdict(list)
-    entries = _entries_of(basis, observed) if only_observed else _all_entries(basis)
+    entries = _entries_of(basis, observed) if only_observed else _all_entries(basis, composed)
     for words, place, row, column in entries:
         cells[words].append((place, row, column))
     groups: dict[tuple[int, bool, tuple[Place, ...]], list[tuple[list[int], float]]]
@@ -90,7 +111,22 @@ def problem_of(
     return Problem((p, q), np.asarray(rows), np.asarray(columns), made, slack)
 
 
-def _all_entries(basis: Basis) -> Iterator[tuple[Inside, Place, int, int]]:
+def composed_contexts(basis: Basis) -> list[tuple[Inside, Inside, Inside, int]]:
+    """Contexts with an open operation: <x, x'; z> as (x, x', z, 1), <x; z', z> as (x, z', z, 0).
+
+    Examples
+    --------
+    >>> composed_contexts(Basis(("a",), (((), ()), (("a",), ())), (("a",),)))
+    [((), ('a',), (), 1)]
+    """
+    found = []
+    for x, z in basis.contexts:
+        found += [(x[:k], x[k:], z, 1) for k in range(len(x))]
+        found += [(x, z[:k], z[k:], 0) for k in range(1, len(z) + 1)]
+    return found
+
+
+def _all_entries(basis: Basis, composed: bool) -> Iterator[tuple[Inside, Place, int, int]]:
     s = len(basis.insides)
     columns: list[tuple[Inside, int, int]] = [(y, 0, c) for c, y in enumerate(basis.insides)]
     columns += [
@@ -100,9 +136,23 @@ def _all_entries(basis: Basis) -> Iterator[tuple[Inside, Place, int, int]]:
     ]
     for row, (before, behind) in enumerate(basis.contexts):
         i = len(before)
-        for inside, k, column in columns:
+        for inside, cut, column in columns:
             j = i + len(inside)
-            yield before + inside + behind, (i, i + k, j) if k else (i, j), row, column
+            yield before + inside + behind, (i, i + cut, j) if cut else (i, j), row, column
+    if not composed:
+        return
+    for row, (x, beside, z, is_right) in enumerate(composed_contexts(basis), len(basis.contexts)):
+        i, size = len(x), len(beside)
+        for inside, cut, column in columns:
+            words = x + beside + inside + z if is_right else x + inside + beside + z
+            j = i + size + len(inside)
+            k = i + (size if is_right else len(inside))
+            if not cut:
+                yield words, (i, k, j), row, column
+            elif is_right:
+                yield words, (i, k, k + cut, j, 1), row, column
+            else:
+                yield words, (i, i + cut, k, j, 0), row, column
 
 
 def _entries_of(
@@ -136,8 +186,9 @@ def shape_of(length: int, places: tuple[Place, ...]) -> tuple[FloatArray, FloatA
     >>> unit.round(9).tolist(), np.abs(free).round(3).tolist()
     ([0.5, 0.5], [[0.707], [0.707]])
     """
-    particular, null = _flows(length)
-    reading = np.array([_reading(length, place) for place in places])
+    deep = any(len(place) == 5 for place in places)
+    particular, null = _flows(length, deep)
+    reading = np.array([_reading(length, place, deep) for place in places])
     left, values, _ = np.linalg.svd(reading @ null, full_matrices=False)
     free = left[:, values > 1e-10]  # flows are of size 1, whatever the yield
     unit = reading @ particular
@@ -147,59 +198,82 @@ def shape_of(length: int, places: tuple[Place, ...]) -> tuple[FloatArray, FloatA
 
 
 @lru_cache(maxsize=64)
-def _flows(length: int) -> tuple[FloatArray, FloatArray]:
-    """A solution N of one unit of observation, and the null space, for yields of a length."""
+def _flows(length: int, deep: bool) -> tuple[FloatArray, FloatArray]:
+    """A solution of one unit of observation, and the null space, for yields of a length.
+
+    Over the N, and with `deep` over R and L behind them.
+    """
     from scipy.linalg import null_space
 
     if length == 1:
         return np.ones(1), np.zeros((1, 0))
+    number = _numbering(length, deep)
     spans = [(i, j) for i in range(length) for j in range(i + 2, length + 1)]
     whole = (0, length)
     equations = []
     for span in spans:
-        inside = _inside_sum(length, span)
-        equations.append(inside if span == whole else inside - _outside_sum(length, span))
+        inside = _sum(number, _splits(span))
+        above = [] if span == whole else _above(length, span)
+        equations.append(inside - _sum(number, above))
+    if deep:
+        equations += _deep_equations(length, number)
     matrix = np.array(equations)
-    goal = np.array([float(span == whole) for span in spans])
+    goal = np.array([float(span == whole) for span in spans] + [0.0] * (len(matrix) - len(spans)))
     return np.linalg.lstsq(matrix, goal, rcond=None)[0], null_space(matrix)
 
 
+def _deep_equations(length: int, number: Mapping[Place, int]) -> list[FloatArray]:
+    """(26) and (27) between N and R, L."""
+    found = []
+    for i, k, j in (place for place in number if len(place) == 3):
+        one = _sum(number, [(i, k, j)])
+        if j - k > 1:
+            found.append(one - _sum(number, [(i, k, m, j, 1) for m in range(k + 1, j)]))
+        if k - i > 1:
+            found.append(one - _sum(number, [(i, m, k, j, 0) for m in range(i + 1, k)]))
+        if (i, j) != (0, length):
+            above = [(h, i, k, j, 1) for h in range(i)]
+            above += [(i, k, j, h, 0) for h in range(j + 1, length + 1)]
+            found.append(one - _sum(number, above))
+    return found
+
+
 @lru_cache(maxsize=64)
-def _numbering(length: int) -> dict[Place, int]:
-    """The number of each N[i, k, j]."""
-    places = [
+def _numbering(length: int, deep: bool) -> dict[Place, int]:
+    """The number of each N[i, k, j]; then of R and L."""
+    places: list[Place] = [
         (i, k, j) for i in range(length) for j in range(i + 2, length + 1) for k in range(i + 1, j)
     ]
+    if deep:
+        places += [(*four, side) for four in combinations(range(length + 1), 4) for side in (0, 1)]
     return {place: number for number, place in enumerate(places)}
 
 
-def _inside_sum(length: int, span: tuple[int, int]) -> FloatArray:
-    i, j = span
-    number = _numbering(length)
+def _sum(number: Mapping[Place, int], places: list[Place]) -> FloatArray:
     out = np.zeros(len(number))
-    out[[number[i, k, j] for k in range(i + 1, j)]] = 1.0
+    out[[number[place] for place in places]] = 1.0
     return out
 
 
-def _outside_sum(length: int, span: tuple[int, int]) -> FloatArray:
+def _splits(span: tuple[int, int]) -> list[Place]:
+    return [(span[0], k, span[1]) for k in range(span[0] + 1, span[1])]
+
+
+def _above(length: int, span: tuple[int, int]) -> list[Place]:
+    """The N that a span is a part of."""
     i, j = span
-    number = _numbering(length)
-    out = np.zeros(len(number))
-    above = [(h, i, j) for h in range(i)] + [(i, j, h) for h in range(j + 1, length + 1)]
-    out[[number[place] for place in above]] = 1.0
-    return out
+    return [(h, i, j) for h in range(i)] + [(i, j, h) for h in range(j + 1, length + 1)]
 
 
-def _reading(length: int, place: Place) -> FloatArray:
-    """An entry as a sum of N."""
+def _reading(length: int, place: Place, deep: bool) -> FloatArray:
+    """An entry as a sum of N, or as an R or L."""
     if length == 1:
         return np.ones(1)
-    if len(place) == 3:
-        out = np.zeros(len(_numbering(length)))
-        out[_numbering(length)[place]] = 1.0
-        return out
+    number = _numbering(length, deep)
+    if len(place) != 2:
+        return _sum(number, [place])
     i, j = place
-    return _inside_sum(length, (i, j)) if j - i > 1 else _outside_sum(length, (i, j))
+    return _sum(number, _splits((i, j)) if j - i > 1 else _above(length, (i, j)))
 
 
 def refuse_oversize(basis: Basis, memory: int) -> None:
@@ -219,4 +293,23 @@ def refuse_oversize(basis: Basis, memory: int) -> None:
             f"{needed / 1e9:,.1f} GB; {memory / 1e9:,.1f} GB are there"
         )
         hint = f"about {fits:,} x {fits:,} would fit: lower --basis, or take --solver factored"
+        raise SapwoodError(msg, hint=hint)
+
+
+def refuse_long_list(basis: Basis, observed: Mapping[Inside, float], memory: int) -> None:
+    """Refuse a problem that lists more entries than fit into memory, with the share that would.
+
+    Raises
+    ------
+    SapwoodError
+        With both numbers.
+    """
+    n = sum(1 for _ in _entries_of(basis, observed))
+    if n * LISTED_BYTES > memory:
+        msg = (
+            f"a basis of {basis} has {n:,} entries of strings that were seen, which take "
+            f"{n * LISTED_BYTES / 1e9:,.1f} GB; {memory / 1e9:,.1f} GB are there"
+        )
+        fits = memory // LISTED_BYTES
+        hint = f"about {fits:,} would fit: lower --basis, or leave out the longest strings"
         raise SapwoodError(msg, hint=hint)

@@ -12,6 +12,9 @@ from sapwood.corpus.bracketed import Bracketed
 from sapwood.models.strings.weighted_grammar import WeightedGrammar, portions
 from sapwood.moments.hankel import Inside, shards_of
 
+NEWTON_STEPS = 100  # a dozen, but where the sum hardly converges
+ROUNDING = 1e-14
+
 
 @dataclass(frozen=True, eq=False)
 class GrammarCounts:
@@ -76,6 +79,72 @@ class StringShard:
 
 
 @dataclass(frozen=True, eq=False)
+class LongStrings:
+    """Strings of which only this is known: how many there were, and that they were longer.
+
+    Attributes
+    ----------
+    weight
+        How many.
+    longest
+        Symbols that each has more of.
+    """
+
+    weight: float
+    longest: int
+
+    def expect(self, grammar: WeightedGrammar) -> GrammarCounts:
+        """Expected counts of all derivations of longer strings, as a grammar of probabilities has.
+
+        What all strings have, less what those up to the length have; the latter with one symbol
+        in place of all, so that there is one string of each length.
+        """
+        from sapwood.kernels.weighted_grammar import log_slopes
+
+        weights = (grammar.initial, grammar.terminals, grammar.binary)
+        slopes, total = _slopes_of_all(grammar)
+        one = grammar.terminals.sum(axis=0)[None]
+        masses = grammar.length_masses(self.longest)
+        short = [np.zeros_like(grammar.initial), np.zeros_like(one), np.zeros_like(grammar.binary)]
+        lengths = np.arange(1, self.longest + 1)
+        log_slopes(
+            np.zeros(lengths.sum(), np.int64), starts_of(lengths), masses, grammar.initial, one,
+            grammar.binary, *short, np.zeros(self.longest),
+        )  # fmt: skip
+        left = total - float(masses.sum())
+        if left <= ROUNDING * total:  # a grammar without longer strings
+            return _counts([np.zeros_like(x) for x in weights], np.array([-np.inf]), self._one)
+        counts = [
+            x * np.maximum(whole - part, 0.0) * (self.weight / left)
+            for x, whole, part in zip(weights, slopes, short, strict=True)
+        ]
+        return _counts(counts, np.array([np.log(left)]), self._one)
+
+    @property
+    def _one(self) -> FloatArray:
+        return np.array([self.weight])
+
+
+def _slopes_of_all(grammar: WeightedGrammar) -> tuple[list[FloatArray], float]:
+    """Derivatives of the sum over all strings by all weights, none of them negative; the sum.
+
+    b = sum of beta_sigma + A (b (x) b) by Newton's steps from 0, which climb to the least solution.
+    """
+    binary, c = grammar.binary, grammar.terminals.sum(axis=0)
+    b = np.zeros_like(c)
+    for _ in range(NEWTON_STEPS):
+        away = c + np.einsum("abc,b,c->a", binary, b, b) - b
+        if away.max() <= ROUNDING:
+            break
+        jacobian = np.einsum("abc,b->ac", binary, b) + np.einsum("abc,c->ab", binary, b)
+        b = b + np.linalg.lstsq(np.eye(len(b)) - jacobian, away, rcond=None)[0]
+    jacobian = np.einsum("abc,b->ac", binary, b) + np.einsum("abc,c->ab", binary, b)
+    uses = np.linalg.lstsq((np.eye(len(b)) - jacobian).T, grammar.initial, rcond=None)[0]
+    slopes = [b, np.tile(uses, (len(grammar.symbols), 1)), np.einsum("a,b,c->abc", uses, b, b)]
+    return slopes, float(grammar.initial @ b)
+
+
+@dataclass(frozen=True, eq=False)
 class TreeShard:
     """Bracketed strings as flat arrays of nodes, children before parents."""
 
@@ -119,7 +188,7 @@ def _counts(arrays: list[FloatArray], logs: FloatArray, weight: FloatArray) -> G
     return GrammarCounts(initial, terminals, binary, likelihood, float(weight[~possible].sum()))
 
 
-def expect(shard: StringShard | TreeShard, grammar: WeightedGrammar) -> GrammarCounts:
+def expect(shard: StringShard | LongStrings | TreeShard, grammar: WeightedGrammar) -> GrammarCounts:
     """The E-step on a shard."""
     return shard.expect(grammar)
 

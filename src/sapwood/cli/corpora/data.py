@@ -13,7 +13,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import Reading, claim_stdin, input_files, read_lines
 from sapwood.cli.tables import show, table_lines
-from sapwood.errors import count
+from sapwood.errors import CorpusError, count
 from sapwood.outputs import check_output, open_output
 from sapwood.report import to_json
 
@@ -163,6 +163,9 @@ def convert_rna(files: list[str], out: Path | None, *, force: bool) -> None:
             for n, tree in enumerate(read_trees(text), n + 1):  # noqa: B020
                 bases, pairs = tree_structure(tree)
                 target.write(f">{n}\n{bases}\n{pairs}\n")
+        if not n:
+            msg = f"{', '.join(files)}: no structure found, and no tree"
+            raise CorpusError(msg, hint="is the file empty?")
     echo(f"{count(n, 'structure')}: {out}" if out else count(n, "structure"))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from math import inf, isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,10 +50,11 @@ def study(  # noqa: PLR0913 - every option of the command is an argument
     """Run an experiment and print its tables.
 
     random: KL by size of the sample for random grammars. dyck: L1 by basis for balanced brackets.
-    tags: sizes, errors and brackets on strings of tags of at most ten symbols. rna: base pairs of
-    RNA structures in dot-bracket form.
+    tags: sizes, errors and brackets on strings of at most ten tags, from trees or, in files named
+    .conllu, dependencies. rna: base pairs of RNA structures in dot-bracket form; with RNAfold,
+    where the package ViennaRNA is installed.
     """
-    from sapwood.report import hankel_study as studies
+    from sapwood.report import hankel_corpora, hankel_study
 
     given = files or []
     if experiment in ("tags", "rna") and len(given) != 2:
@@ -66,13 +68,13 @@ def study(  # noqa: PLR0913 - every option of the command is an argument
     report: Any
     with transient("running ..."):
         if experiment == "random":
-            report = studies.study_random(states, symbols, targets=targets, seed=seed)
+            report = hankel_study.study_random(states, symbols, targets=targets, seed=seed)
         elif experiment == "dyck":
-            report = studies.study_dyck(repeats=repeats)
+            report = hankel_study.study_dyck(repeats=repeats)
         elif experiment == "tags":
-            report = studies.study_tags(*(_trees(file, limit) for file in given))
+            report = hankel_corpora.study_tags(*(_trees(file, limit) for file in given))
         else:
-            report = studies.study_rna(*(_structures(file, limit) for file in given))
+            report = hankel_corpora.study_rna(*(_structures(file, limit) for file in given))
     show(report, partial(_text, experiment), as_json=as_json)
     if plot:
         _draw(plot, experiment, report)
@@ -81,9 +83,11 @@ def study(  # noqa: PLR0913 - every option of the command is an argument
 def _trees(file: str, limit: int | None) -> list[Any]:
     from itertools import islice
 
+    from sapwood.corpus.arcs.reader import read_arcs
     from sapwood.corpus.formats import read_trees
 
-    return list(islice(read_trees(file), limit))
+    found: Iterable[Any] = read_arcs(file) if ".conllu" in Path(file).name else read_trees(file)
+    return list(islice(found, limit))
 
 
 def _structures(file: str, limit: int | None) -> list[Any]:
@@ -108,19 +112,22 @@ def _text(experiment: str, report: Any) -> Iterator[str]:
     elif experiment == "tags":
         yield from _tags_text(report)
     else:
-        columns = {"model": "<24", "states": ">7", "precision": ">10.1f", "recall": ">8.1f",
-                   "F1": ">7.1f", "train s": ">9.1f", "per s": ">8.1f"}  # fmt: skip
-        names = ("model", "states", "precision", "recall", "f1", "train_seconds", "per_second")
-        yield from table_lines(columns, ([x[name] for name in names] for x in report))
+        yield from _rna_text(report)
 
 
 def _random_text(report: list[dict[str, Any]]) -> Iterator[str]:
     sizes = sorted({row["samples"] for row in report})
     methods = list(dict.fromkeys(row["method"] for row in report))
     found = {(row["method"], row["samples"]): row for row in report}
-    columns = {"KL": "<16"} | {f"{size:.0e}": ">9.1e" for size in sizes} | {"s": ">8.2f"}
+    names = [f"{size:.0e}" if size < inf else "exact" for size in sizes]
+    columns = {"KL": "<26"} | dict.fromkeys(names, ">9.1e") | {"worst gap": ">11.0e", "s": ">8.2f"}
     rows = (
-        [name, *(found[name, size]["kl"] for size in sizes), found[name, sizes[0]]["seconds"]]
+        [
+            name,
+            *(found[name, size]["kl"] for size in sizes),
+            "-" if isnan(gap := max(found[name, size]["worst_gap"] for size in sizes)) else gap,
+            found[name, sizes[0]]["seconds"],
+        ]
         for name in methods
     )
     yield from table_lines(columns, rows)
@@ -129,22 +136,40 @@ def _random_text(report: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _tags_text(report: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    columns = {"basis": "<12", "matrix": "<18", "observed": ">9,", "steps": ">7", "gap": ">9.0e",
-               "feasible": ">10.0e", "s": ">8.1f", "MB": ">8.0f"}  # fmt: skip
-    names = ("basis", "matrix", "observed", "steps", "gap", "feasibility", "seconds", "peak_mb")
-    done = [row for row in report["sizes"] if "basis" in row]
+    columns = {"solver": "<10", "basis": "<16", "entries held": ">13,", "strings": ">9,",
+               "states": ">7", "steps": ">7", "feasible": ">10.0e", "gap": ">9.0e",
+               "CPU s": ">8.1f", "MB": ">8.0f", "L1": ">10.2e", "F1": ">7.1f"}  # fmt: skip
+    names = ("solver", "basis", "listed", "observed", "states", "steps", "feasibility", "gap",
+             "cpu_seconds", "peak_memory_mb", "l1", "f1")  # fmt: skip
+    done = [row for row in report["runs"] if "error" not in row]
     yield from table_lines(columns, ([row[name] for name in names] for row in done))
-    yield ""
-    columns = {"basis": "<12", "states": ">7", "expected L1": ">13.2e", "F1": ">7.1f"}
-    rows = [row for row in report["l1"] if "basis" in row]
-    yield from table_lines(
-        columns, ([row[k] for k in ("basis", "states", "l1", "f1")] for row in rows)
+    yield from (
+        f"{row['solver']}, {row['states']} states: {row['error']}"
+        for row in report["runs"]
+        if "error" in row
     )
-    yield from (f"{row['states']} states: {row['error']}" for row in report["l1"] if "error" in row)
     yield ""
     columns = {"brackets": "<34", "precision": ">10.1f", "recall": ">8.1f", "F1": ">7.1f"}
     shown = ("model", "precision", "recall", "f1")
     yield from table_lines(columns, ([row[k] for k in shown] for row in report["brackets"]))
+
+
+def _rna_text(report: list[dict[str, Any]]) -> Iterator[str]:
+    done = [row for row in report if "error" not in row]
+    bins = list(done[0]["by_length"])
+    columns = {"model": "<16", "states": ">7", "precision": ">10.1f", "recall": ">8.1f",
+               "F1": ">7.1f"} | {f"F1 {name}": ">11.1f" for name in bins}  # fmt: skip
+    columns |= {"train CPU s": ">13.1f", "a CPU s": ">9.1f"}
+    names = ("model", "states", "precision", "recall", "f1")
+    yield from table_lines(
+        columns,
+        (
+            [*(x[name] for name in names), *x["by_length"].values(), x["train_seconds"],
+             x["per_second"]]
+            for x in done
+        ),
+    )  # fmt: skip
+    yield from (f"{row['model']}: {row['error']}" for row in report if "error" in row)
 
 
 def _draw(path: Path, experiment: str, report: Any) -> None:
@@ -157,5 +182,7 @@ def _draw(path: Path, experiment: str, report: Any) -> None:
         return
     curves: dict[str, list[tuple[float, float]]] = {}
     for row in report:
+        if row[x] == inf:  # no place on an axis
+            continue
         curves.setdefault(row["method"], []).append((row[x], max(row[y], 1e-18)))
     plot_curves(path, curves, *labels)

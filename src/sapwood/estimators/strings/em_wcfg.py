@@ -19,7 +19,13 @@ from sapwood.estimators.strings.shared import (
 )
 from sapwood.execute import Engine, Placed
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
-from sapwood.moments.string_counts import GrammarCounts, expect, string_shards, tree_shards
+from sapwood.moments.string_counts import (
+    GrammarCounts,
+    LongStrings,
+    expect,
+    string_shards,
+    tree_shards,
+)
 
 
 class EMWCFG(OfStrings):
@@ -54,8 +60,15 @@ class EMWCFG(OfStrings):
     )
     seed: int = parameter(0, whole(0), "Of the random starts.")
 
-    def fit(self, strings: Any) -> Self:
-        """Learn from strings, from a mapping of strings to counts, or from trees."""
+    def fit(self, strings: Any, n: float | None = None) -> Self:
+        """Learn from strings, from a mapping of strings to counts, or from trees.
+
+        Parameters
+        ----------
+        n
+            How many strings there were, where those given are all up to the length of the longest
+            of them: of the others, it is known that they are longer. Not for trees.
+        """
         self._check_parameters()
         engine, info = self._engine(), StringInfo()
         if not isinstance(strings, (str, bytes, Mapping)) and hasattr(strings, "__iter__"):
@@ -65,15 +78,18 @@ class EMWCFG(OfStrings):
             words = [x.words for x in trees]
             info.n_strings = float(len(trees))
             symbols = tuple(sorted({symbol for x in words for symbol in x}))
-            shards: Any = tree_shards(trees, {x: i for i, x in enumerate(symbols)})
+            shards = tree_shards(trees, {x: i for i, x in enumerate(symbols)})
             lengths = np.array([len(x) for x in words])
             mean = float(lengths.mean())
         else:
             counts = read_strings(strings)
-            info.n_strings = float(counts.total())
+            n_given = float(counts.total())
+            info.n_strings = n_given if n is None else n
             symbols = tuple(sorted({symbol for x in counts for symbol in x}))
-            shards = string_shards(counts, {x: i for i, x in enumerate(symbols)})
-            mean = sum(len(x) * t for x, t in counts.items()) / info.n_strings
+            shards: Any = string_shards(counts, {x: i for i, x in enumerate(symbols)})
+            if info.n_strings > n_given:
+                shards.append(LongStrings(info.n_strings - n_given, max(map(len, counts))))
+            mean = sum(len(x) * t for x, t in counts.items()) / n_given
         placed, best = engine.place(shards), -np.inf
         rng = np.random.default_rng(self.seed)
         for _ in range(self.starts):

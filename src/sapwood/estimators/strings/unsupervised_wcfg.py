@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,8 +13,7 @@ from sapwood.arrays import FloatArray
 from sapwood.decompose import lowrank
 from sapwood.decompose.hankel import Operators, conditioning, factorise, operators, sampling_noise
 from sapwood.decompose.lowrank import Problem, Solution
-from sapwood.errors import SapwoodError
-from sapwood.estimators.base import at_least, one_of, parameter, whole
+from sapwood.estimators.base import FLAG, at_least, maybe, one_of, parameter, whole
 from sapwood.estimators.strings.fit_values import fit_values
 from sapwood.estimators.strings.shared import (
     OfStrings,
@@ -26,11 +26,12 @@ from sapwood.estimators.strings.shared import (
     split_counts,
 )
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
-from sapwood.moments.consistency import problem_of, refuse_oversize
+from sapwood.moments.consistency import problem_of, refuse_long_list, refuse_oversize
 from sapwood.moments.hankel import Basis, Inside, count_cuts, frequencies
 
 SOLVERS = ("admm", "fista", "direct", "factored")
 REFINEMENTS = ("none", "values")
+MAX_STEPS, PRINTED_STEPS = 2000, 50
 
 
 class UnsupervisedWCFG(WithRank, OfStrings):
@@ -61,11 +62,19 @@ class UnsupervisedWCFG(WithRank, OfStrings):
     slack: float = parameter(
         0.0, at_least(0), "mu: how far observed probabilities may be missed, in all."
     )
-    max_steps: int = parameter(2000, whole(1), "The most steps of the solver; fista takes 50.")
+    max_steps: int | None = parameter(
+        None, maybe(whole(1)), "The most steps of the solver; None: 2,000, and 50 of fista."
+    )
+    composed: bool = parameter(
+        default=False,
+        domain=FLAG,
+        words="Whether contexts with an open operation are rows too, as in section 4.1; not with "
+        "`factored`.",
+    )
     refine: str = parameter(
         "none",
         one_of(REFINEMENTS),
-        "`values` goes on from there: fits the values of all strings seen to their frequencies.",
+        "`values` goes on from there: fits the values of strings to their frequencies.",
     )
 
     def fit(self, strings: Any, n: float | None = None) -> Self:
@@ -98,7 +107,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         record = info.record(f"unsupervised ({self.solver})", rank)
         model = WeightedGrammar(basis.symbols, *made, record)
         if self.refine == "values":
-            model = fit_values(model, observed)
+            model = fit_values(model, observed, n=info.n_strings)
         self.info_, self.model_ = info, model
         return self
 
@@ -110,7 +119,9 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         found = Basis(
             cuts.symbols, least.contexts + common.contexts, least.insides + common.insides
         ).close()
-        if self.solver != "factored":
+        if self.solver == "factored":
+            refuse_long_list(found, counts, _free_memory())
+        else:
             refuse_oversize(found, _free_memory())
         return found
 
@@ -120,15 +131,21 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         """The Hankel matrix, and the grammar that Lemma 1 makes of it."""
         s = len(basis.insides)
         info.basis = basis.shape
+        is_factored = self.solver == "factored"
         problem = problem_of(
-            basis, observed, only_observed=self.solver == "factored", slack=self.slack
-        )
-        if self.solver == "factored":
+            basis, observed, only_observed=is_factored, slack=self.slack,
+            composed=self.composed and not is_factored,
+        )  # fmt: skip
+        info.solver = {
+            "listed": len(problem.rows), "observed": problem.n_observed,
+            "constraints": problem.n_constraints,
+        }  # fmt: skip
+        if is_factored:
             return self._factored(problem, basis, n, info)
         known = problem.matrix(problem.project(np.zeros(len(problem.rows))))[:, :s]
         noise = sampling_noise(known, info.n_strings or np.inf)
         found = self._complete(problem, known, n, noise)
-        info.solver = found.as_dict()
+        info.solver |= found.as_dict()
         matrix = found.matrix
         factors = factorise(matrix[:, :s], n, noise)
         info.singular_values = factors.values
@@ -140,36 +157,39 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         self, problem: Problem, known: FloatArray, n: int | None, noise: float
     ) -> Solution:
         if self.solver == "admm":
-            return lowrank.admm(problem, max_steps=self.max_steps)
+            return lowrank.admm(problem, max_steps=self.max_steps or MAX_STEPS)
         factors = factorise(known, n, noise)
         if self.solver == "fista":
-            return lowrank.fista(problem, factors.n)
+            return lowrank.fista(problem, factors.n, steps=self.max_steps or PRINTED_STEPS)
         return lowrank.direct(problem, factors.left)
 
     def _factored(
         self, problem: Problem, basis: Basis, n: int | None, info: StringInfo
     ) -> tuple[Operators, int]:
         """Factors of the entries that were seen; A by least squares over their pairs."""
-        if n is None:
-            msg = "the solver factored needs a number of states"
-            raise SapwoodError(msg, hint="give --states N")
-        if n > min(problem.shape):
-            msg = f"{n} states asked for, but the basis of {basis} supports {min(basis.shape)}"
-            raise SapwoodError(msg, hint="ask for fewer states, or a larger basis")
-        found = lowrank.factored(problem, n, max_steps=self.max_steps)
+        s = len(basis.insides)
+        known = problem.sparse(problem.project(np.zeros(len(problem.rows))))[:, :s]
+        noise = sampling_noise(known, info.n_strings or np.inf)
+        factors = factorise(known, n, noise)  # says how many states there are at most
+        info.singular_values = factors.values
+        info.judge(conditioning(factors, noise))
+        n = factors.n
+        # columns of pairs that were never seen go: there are s^2 of them
+        used = np.unique(np.append(np.arange(s), problem.columns))
+        problem = replace(
+            problem,
+            shape=(len(basis.contexts), len(used)),
+            columns=np.searchsorted(used, problem.columns),
+        )
+        found = lowrank.factored(problem, n, max_steps=self.max_steps or MAX_STEPS)
         assert found.factors is not None
         left, right = found.factors
-        s = len(basis.insides)
         inside = right[:, :s]
-        info.solver = found.as_dict()
-        info.singular_values = np.asarray(np.linalg.svd(inside, compute_uv=False), np.float64)
-        seen = np.unique(problem.columns[problem.columns >= s])
-        y, z = np.divmod(seen - s, s)
-        pairs = (inside[:, y, None].transpose(1, 0, 2) * inside.T[z][:, None, :]).reshape(
-            len(seen), -1
-        )
+        info.solver |= found.as_dict()
+        y, z = np.divmod(used[s:] - s, s)
+        pairs = (inside.T[y][:, :, None] * inside.T[z][:, None, :]).reshape(len(y), n * n)
         # as few pairs as there are may not fix A: the smallest one that does for them
-        binary = np.linalg.lstsq(pairs, right[:, seen].T, rcond=1e-8)[0].T
+        binary = np.linalg.lstsq(pairs, right[:, s:].T, rcond=1e-8)[0].T
         made = Operators(
             left[0].copy(),
             np.ascontiguousarray(inside[:, basis.symbol_columns].T),
