@@ -113,15 +113,17 @@ def test_composed_contexts_are_rows(target, exact) -> None:
     assert compare_strings(target, more.model_, 6).kl < 1e-6
 
 
+@pytest.mark.filterwarnings("ignore:ill-conditioned")
 def test_values_from_few_strings_stay_where_nothing_is_known(target) -> None:
-    """Strings that were not seen count too, by their lengths; seen ones alone mislead."""
-    drawn = Counter(x.words for x in target.sample_brackets(300, seed=5) if len(x.words) < 7)
-    start = sw.UnsupervisedWCFG(2, basis=1e-9).fit(drawn, n=300).model_
-    fitted = sw.UnsupervisedWCFG(2, basis=1e-9, refine="values").fit(drawn, n=300).model_
+    """Where 300 strings say nothing, weights that move freely end anywhere."""
+    drawn = Counter(x.words for x in target.sample_brackets(300, seed=7) if len(x.words) < 7)
+    start, fitted = (
+        sw.UnsupervisedWCFG(2, basis=1e-9, refine=x).fit(drawn, n=300).model_
+        for x in ("none", "values")
+    )
     before, after = (compare_strings(target, x, 6).l1 for x in (start, fitted))
-    assert after < 1.5 * before
-    masses = [x.length_masses(6) for x in (target, fitted)]
-    np.testing.assert_allclose(*masses, atol=0.08)
+    assert after < 1.2 * before
+    np.testing.assert_allclose(fitted.length_masses(6), target.length_masses(6), atol=0.08)
 
 
 # -- distances ------------------------------------------------------------------------------------

@@ -201,12 +201,14 @@ def test_strings_known_to_be_longer_are_counted_as_if_they_were_there() -> None:
     longer = {x: p for x, p in zip(deep, grammar.values(deep).tolist(), strict=True) if len(x) > 3}
     number = {"a": 0, "b": 1}
     listed = [expect(shard, grammar) for shard in string_shards(longer, number)]
-    whole = LongStrings(sum(longer.values()), longest).expect(grammar)
+    masses = 1 - np.cumsum(grammar.length_masses(11))
+    more, most = (
+        LongStrings(masses[size - 1], size).expect(grammar) for size in (longest, 11)
+    )  # of more than 3 symbols, and of more than were listed
     for name in ("initial", "terminals", "binary"):
         counts = sum(getattr(part, name) for part in listed)
-        np.testing.assert_allclose(getattr(whole, name), counts, rtol=0.05)  # the tail is left out
-    mass = grammar.length_masses(longest).sum()
-    assert whole.log_likelihood == pytest.approx(sum(longer.values()) * np.log(1 - mass))
+        np.testing.assert_allclose(getattr(more, name) - getattr(most, name), counts, rtol=1e-6)
+    assert more.log_likelihood == pytest.approx(masses[2] * np.log(masses[2]))
     track = sw.EMWCFG(3, iterations=15, starts=1, tolerance=0.0).fit(
         {x: 1000 * p for x, p in zip(deep[:14], grammar.values(deep[:14]), strict=True)}, n=1000
     )
