@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 
 import machine  # first: it pins BLAS to one thread
 
@@ -50,10 +51,13 @@ def main() -> None:
         f"{len(train):,} structures to learn from, {min(args.wcfg_train, len(train)):,} for wcfg,"
     )
     print(f"{len(dev):,} of other families to judge by\n")
-    rows = study_rna(
+    rows = []
+    for row in study_rna(
         train, dev, methods=args.methods, wcfg=args.wcfg, wcfg_train=args.wcfg_train,
         budget=args.budget,
-    )  # fmt: skip
+    ):  # fmt: skip
+        rows.append(row)
+        print(row, file=sys.stderr, flush=True)  # what is known when somebody is out of patience
     bins = list(rows[0]["by_length"])
     sizes = ", ".join(f"{rows[0]['sequences'][x]:,} of {x}" for x in bins)
     print(f"sequences by length in bases: {sizes}\n")

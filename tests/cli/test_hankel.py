@@ -128,9 +128,8 @@ def test_a_study_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     stems = [f"{'GC' * k}AAAA{'GC' * k}" for k in range(2, 6)]
     known = [Structure("x", x, "(" * (n := len(x) // 2 - 2) + "...." + ")" * n) for x in stems]
     monkeypatch.setattr(hankel_corpora, "rnafold", lambda: lambda bases: "." * len(bases))
-    rows = hankel_corpora.study_rna(
-        known * 20, known, methods=(("pcfg", 1),), wcfg=(("em", 3), ("spectral", 200))
-    )
+    wanted = {"methods": (("pcfg", 1),), "wcfg": (("em", 3), ("spectral", 200))}
+    rows = list(hankel_corpora.study_rna(known * 20, known, **wanted))
     assert [row["model"] for row in rows] == ["RNAfold", "pcfg", "wcfg, em", "wcfg, spectral"]
     assert (rows[0]["f1"], rows[1]["f1"]) == (0, 100)  # G pairs with C: a rule says so
     assert "rank" in rows[3]["error"]
@@ -154,6 +153,9 @@ def test_rna_there_and_back(cli: Run, fails: Run, tmp_path: Path) -> None:
         "odd.dbn:2:2: '(' is no base"
         in fails("data", "convert", "rna", str(tmp_path / "odd.dbn")).err
     )
+    (tmp_path / "words.mrg").write_text("(S (U A) (U A))\n(S (D the) (N dog))\n")
+    told = fails("data", "convert", "rna", str(tmp_path / "words.mrg")).err
+    assert "words.mrg: tree 2: the word 'the' of a tree is no base" in told
     (tmp_path / "empty.dbn").write_text("")
     given = ("rna", str(tmp_path / "empty.dbn"), "-o", str(tmp_path / "none.mrg"))
     assert "no structure found" in fails("data", "convert", *given).err

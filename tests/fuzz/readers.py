@@ -600,7 +600,7 @@ def _readers() -> Iterator[Reader]:
     for kind in ("wcfg", "wfa"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_string_model, 5)
     yield Reader("hankel.strings", short(spoilt(seeds.STRINGS)), learn_strings, 5)
-    yield Reader("hankel.trees", short(spoilt(seeds.TREES)), learn_brackets, 5)
+    yield Reader("hankel.trees", spoilt(seeds.TREES), learn_brackets, 5)
     yield Reader("rna", spoilt(seeds.STRUCTURES, RNA_TREES), convert_structures, 20)
     yield Reader("text", spoilt(seeds.TEXT), count_words_of, 20)
     yield Reader("arpa", spoilt(seeds.ARPA), read_arpa_file, 40)

@@ -125,12 +125,21 @@ def _sequence(items: Sequence[Tree]) -> Tree:
 def tree_structure(tree: Tree | Bracketed) -> tuple[str, str]:
     """Bases and dot-brackets of a tree; labels are not looked at.
 
+    Raises
+    ------
+    CorpusError
+        For a word that is no base.
+
     Examples
     --------
     >>> tree_structure(structure_tree("AGAACA", ".(..)."))
     ('AGAACA', '.(..).')
     """
     found = tree if isinstance(tree, Bracketed) else bracket(tree)[0]
+    for word in found.words:
+        if len(word) != 1 or not word.isalpha():
+            msg = f"the word {word[:40]!r} of a tree is no base"
+            raise CorpusError(msg, hint="a base is one letter: is it the tree of a structure?")
     signs = [FREE] * len(found.words)
     split = {(i, j): k for i, k, j in found.splits}
     for i, k, j in found.splits:

@@ -30,7 +30,7 @@ a yield are sums of them. Yields with entries at the same places share everythin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import Any
@@ -213,7 +213,7 @@ def _flows(length: int, deep: bool) -> tuple[FloatArray, FloatArray]:
     equations = []
     for span in spans:
         inside = _sum(number, _splits(span))
-        above = [] if span == whole else _above(length, span)
+        above = () if span == whole else _above(length, span)
         equations.append(inside - _sum(number, above))
     if deep:
         equations += _deep_equations(length, number)
@@ -232,7 +232,7 @@ def _deep_equations(length: int, number: Mapping[Place, int]) -> list[FloatArray
         if k - i > 1:
             found.append(one - _sum(number, [(i, m, k, j, 0) for m in range(i + 1, k)]))
         if (i, j) != (0, length):
-            above = [(h, i, k, j, 1) for h in range(i)]
+            above: list[Place] = [(h, i, k, j, 1) for h in range(i)]
             above += [(i, k, j, h, 0) for h in range(j + 1, length + 1)]
             found.append(one - _sum(number, above))
     return found
@@ -249,17 +249,17 @@ def _numbering(length: int, deep: bool) -> dict[Place, int]:
     return {place: number for number, place in enumerate(places)}
 
 
-def _sum(number: Mapping[Place, int], places: list[Place]) -> FloatArray:
+def _sum(number: Mapping[Place, int], places: Sequence[Place]) -> FloatArray:
     out = np.zeros(len(number))
     out[[number[place] for place in places]] = 1.0
     return out
 
 
-def _splits(span: tuple[int, int]) -> list[Place]:
+def _splits(span: tuple[int, int]) -> Sequence[Place]:
     return [(span[0], k, span[1]) for k in range(span[0] + 1, span[1])]
 
 
-def _above(length: int, span: tuple[int, int]) -> list[Place]:
+def _above(length: int, span: tuple[int, int]) -> Sequence[Place]:
     """The N that a span is a part of."""
     i, j = span
     return [(h, i, j) for h in range(i)] + [(i, j, h) for h in range(j + 1, length + 1)]

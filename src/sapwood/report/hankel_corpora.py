@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import Arcs
     from sapwood.corpus.rna import Structure
     from sapwood.corpus.tree import Tree
+    from sapwood.corpus.treebank import Treebank
     from sapwood.models.strings.string_model import StringModel
-    from sapwood.models.strings.weighted_grammar import WeightedGrammar
 
 
 LONGEST = 10  # tags of a string
@@ -118,7 +118,7 @@ def study_tags(
     strings = Counter(x for _, x in known)
     trial = _TagTrial(strings, judged or known)
     runs = [trial.run(plan, n) for plan in plans for n in states]
-    scores = [
+    scores: list[dict[str, Any]] = [
         {"model": name} | trial.score(guess)
         for name, guess in (
             ("left-branching", left_branching),
@@ -190,14 +190,8 @@ class _TagTrial:
         p, s = found.basis
         size = {"basis": f"{p:,} x {s:,}", "entries": p * s, "matrix": f"{p:,} x {s + s * s:,}"}
         errors = {"l1": self.l1(model), "l1_new": expected_l1(model, self.new)}
-        return (
-            row
-            | size
-            | found.solver
-            | cost
-            | errors
-            | {"f1": self.score(model.best_brackets)["f1"]}
-        )
+        told: dict[str, Any] = row | size | found.solver | cost | errors
+        return told | {"f1": self.score(model.best_brackets)["f1"]}
 
 
 RNA_METHODS = (("pcfg", 1), ("spectral", 8), ("em", 8), ("best", 32))
@@ -212,8 +206,8 @@ def study_rna(
     wcfg_train: int | None = 1000,
     budget: float = 60.0,
     fold: Callable[[str], str] | None = None,
-) -> list[dict[str, Any]]:
-    """Base-pair F1 of grammars learnt from structures, and of a folding program.
+) -> Iterator[dict[str, Any]]:
+    """Base-pair F1 of grammars learnt from structures, and of a folding program, one by one.
 
     Parameters
     ----------
@@ -230,10 +224,20 @@ def study_rna(
         From bases to dot-brackets: the program to compare with; None takes RNAfold, where the
         package ViennaRNA is installed.
     """
+    import sapwood.corpus.treebank as treebanks
+    from sapwood.corpus.rna import structure_tree
+
     if not train or not dev:
         msg = f"no structures to {'judge by' if train else 'learn from'}"
         raise SapwoodError(msg, hint="give records of a name, bases, and dots and brackets")
-    return list(_rna_rows(train, dev, methods, wcfg, wcfg_train, budget, fold or rnafold()))
+    if (program := fold or rnafold()) is not None:
+        yield _judge("RNAfold", 0, 0.0, dev, program)
+    trees = [structure_tree(x.bases, x.pairs) for x in train]
+    bank = treebanks.Treebank.from_trees(trees)
+    for name, n in methods:
+        yield _judge_labelled(name, n, budget, bank, dev)
+    for name, n in wcfg:
+        yield _judge_unlabelled(name, n, trees[:wcfg_train], dev)
 
 
 def rnafold() -> Callable[[str], str] | None:
@@ -247,54 +251,44 @@ def rnafold() -> Callable[[str], str] | None:
     return lambda bases: str(program.fold(bases)[0])
 
 
-def _rna_rows(
-    train: Sequence[Structure],
-    dev: Sequence[Structure],
-    methods: Sequence[tuple[str, int]],
-    wcfg: Sequence[tuple[str, int]],
-    wcfg_train: int | None,
-    budget: float,
-    fold: Callable[[str], str] | None,
-) -> Iterator[dict[str, Any]]:
-    import sapwood.corpus.treebank as treebanks
-    from sapwood.corpus.rna import structure_tree, tree_structure
+def _judge_labelled(
+    name: str, n: int, budget: float, bank: Treebank, dev: Sequence[Structure]
+) -> dict[str, Any]:
+    """A method of `sapwood train`."""
+    from sapwood.corpus.rna import tree_structure
     from sapwood.estimators.registry import METHODS
-    from sapwood.estimators.strings.em_wcfg import EMWCFG
-    from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG
     from sapwood.inference.parser import Parser
 
-    trees = [structure_tree(x.bases, x.pairs) for x in train]
-    bank = treebanks.Treebank.from_trees(trees)
-    if fold is not None:
-        yield _judge("RNAfold", 0, 0.0, dev, fold)
-    for name, n in methods:
-        method = METHODS[name]
-        start = process_time()
-        model = method.make(**method.pick({"n_states": n, "budget": budget})).fit(bank).model_
-        seconds = process_time() - start
-        parser = Parser(model)
+    method, start = METHODS[name], process_time()
+    model = method.make(**method.pick({"n_states": n, "budget": budget})).fit(bank).model_
+    seconds, parser = process_time() - start, Parser(model)
+    return _judge(
+        name, n, seconds, dev, lambda bases: tree_structure(parser.parse(list(bases)).tree)[1]
+    )
 
-        def parse(bases: str, parser: Parser = parser) -> str:
-            return tree_structure(parser.parse(list(bases)).tree)[1]
 
-        yield _judge(name, n, seconds, dev, parse)
-    for name, n in wcfg:
-        em = name == "em"
-        learner = EMWCFG(n, iterations=30, starts=1) if em else SpectralWCFG(n, basis=0.001)
-        start = process_time()
-        try:
-            grammar = _fit(learner, trees[:wcfg_train]).model_
-        except SapwoodError as error:  # not of this rank
-            yield {"model": f"wcfg, {name}", "states": n, "error": str(error)}
-            continue
-        seconds = process_time() - start
+def _judge_unlabelled(
+    name: str, n: int, trees: Sequence[Tree], dev: Sequence[Structure]
+) -> dict[str, Any]:
+    """A weighted grammar from the brackets of trees."""
+    from sapwood.corpus.rna import tree_structure
+    from sapwood.estimators.strings.em_wcfg import EMWCFG
+    from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG
 
-        def bracket(bases: str, grammar: WeightedGrammar = grammar) -> str:
-            if not set(grammar.symbols).issuperset(bases):
-                return "." * len(bases)
-            return tree_structure(grammar.best_brackets(list(bases)))[1]
+    is_em, start = name == "em", process_time()
+    learner = EMWCFG(n, iterations=30, starts=1) if is_em else SpectralWCFG(n, basis=0.001)
+    try:
+        grammar = _fit(learner, trees).model_
+    except SapwoodError as error:  # not of this rank
+        return {"model": f"wcfg, {name}", "states": n, "error": str(error)}
+    seconds = process_time() - start
 
-        yield _judge(f"wcfg, {name}", n, seconds, dev, bracket)
+    def bracket(bases: str) -> str:
+        if not set(grammar.symbols).issuperset(bases):
+            return "." * len(bases)
+        return tree_structure(grammar.best_brackets(list(bases)))[1]
+
+    return _judge(f"wcfg, {name}", n, seconds, dev, bracket)
 
 
 def _judge(

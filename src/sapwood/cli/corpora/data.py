@@ -161,7 +161,11 @@ def convert_rna(files: list[str], out: Path | None, *, force: bool) -> None:
             text = StringIO("".join(lines))
             text.name = file  # for messages
             for n, tree in enumerate(read_trees(text), n + 1):  # noqa: B020
-                bases, pairs = tree_structure(tree)
+                try:
+                    bases, pairs = tree_structure(tree)
+                except CorpusError as error:
+                    msg = f"tree {n}: {error.message}"
+                    raise CorpusError(msg, file=file, hint=error.hint) from error
                 target.write(f">{n}\n{bases}\n{pairs}\n")
         if not n:
             msg = f"{', '.join(files)}: no structure found, and no tree"

@@ -74,7 +74,7 @@ def study(  # noqa: PLR0913 - every option of the command is an argument
         elif experiment == "tags":
             report = hankel_corpora.study_tags(*(_trees(file, limit) for file in given))
         else:
-            report = hankel_corpora.study_rna(*(_structures(file, limit) for file in given))
+            report = list(hankel_corpora.study_rna(*(_structures(file, limit) for file in given)))
     show(report, partial(_text, experiment), as_json=as_json)
     if plot:
         _draw(plot, experiment, report)

@@ -71,6 +71,7 @@ class EMWCFG(OfStrings):
         """
         self._check_parameters()
         engine, info = self._engine(), StringInfo()
+        shards: Any
         if not isinstance(strings, (str, bytes, Mapping)) and hasattr(strings, "__iter__"):
             strings = list(strings)
         if isinstance(strings, list) and strings and _is_bracketed(strings[0]):
@@ -86,7 +87,7 @@ class EMWCFG(OfStrings):
             n_given = float(counts.total())
             info.n_strings = n_given if n is None else n
             symbols = tuple(sorted({symbol for x in counts for symbol in x}))
-            shards: Any = string_shards(counts, {x: i for i, x in enumerate(symbols)})
+            shards = string_shards(counts, {x: i for i, x in enumerate(symbols)})
             if info.n_strings > n_given:
                 shards.append(LongStrings(info.n_strings - n_given, max(map(len, counts))))
             mean = sum(len(x) * t for x, t in counts.items()) / n_given

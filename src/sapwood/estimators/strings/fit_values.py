@@ -33,7 +33,8 @@ class _Cells:
     """Strings and lengths with what was observed of them."""
 
     def __init__(self, grammar: WeightedGrammar, observed: Mapping[Inside, float], n: float):
-        d, rest = len(grammar.symbols), defaultdict(float)
+        d = len(grammar.symbols)
+        rest: dict[int, float] = defaultdict(float)
         kept: dict[int, int] = defaultdict(int)
         self.strings, p = [], []
         for x, frequency in observed.items():
@@ -56,7 +57,7 @@ class _Cells:
         if self.lengths:
             masses = grammar.length_masses(self.lengths[-1])[np.array(self.lengths) - 1]
             value = np.append(value, masses - self._by_length(value))
-        return self.root * (value - self.p)
+        return np.asarray(self.root * (value - self.p))
 
     def slopes(self, grammar: WeightedGrammar) -> FloatArray:
         """Their derivatives by all weights, shape [n_cells, n + d n + n^3]."""
@@ -70,7 +71,7 @@ class _Cells:
             words = np.tile(whole[:, n : 2 * n], (1, d))
             whole = np.hstack([whole[:, :n], words, whole[:, 2 * n :]])
             found = np.vstack([found, whole - self._by_length(found)])
-        return self.root[:, None] * found
+        return np.asarray(self.root[:, None] * found)
 
     def _by_length(self, rows: FloatArray) -> FloatArray:
         """Sums over strings of the same length, where others of that length are a cell."""
