@@ -63,6 +63,16 @@ def test_a_sum_that_diverges_is_told() -> None:
     assert twice.total().expected_length == np.inf
 
 
+def test_weights_beyond_all_numbers_diverge_rather_than_break() -> None:
+    binary = np.zeros((2, 2, 2))
+    binary[0, 1, 1] = 1e300
+    vast = WeightedGrammar(("a",), np.array([0.0, 1.0]), np.array([[0.0, 1e200]]), binary)
+    assert vast.total().mass == np.inf
+    torn = WeightedGrammar(("a",), np.ones(2), np.array([[1.0, 1.0]]), np.zeros((2, 2, 2)))
+    torn.binary[:] = np.array([[1e200, -1e200], [1e200, -1e200]])[:, :, None] * [1.0, -1.0]
+    assert torn.total().spectral_radius >= 0
+
+
 def test_draws_have_the_probabilities_of_their_strings(grammar: WeightedGrammar) -> None:
     drawn = grammar.sample_brackets(20_000, seed=3)
     counts = Counter(x.words for x in drawn)

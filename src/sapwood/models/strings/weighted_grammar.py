@@ -309,15 +309,17 @@ class WeightedGrammar(StringModel, SavedModel):
                 b = new
                 if is_still or not np.isfinite(b).all():
                     break
-        if not np.isfinite(b).all():
+            jacobian = np.einsum("abc,b->ac", self.binary, b)
+            jacobian += np.einsum("abc,c->ab", self.binary, b)
+        if not (np.isfinite(b).all() and np.isfinite(jacobian).all()):
             return Total(np.inf, np.inf, np.inf)
-        jacobian = np.einsum("abc,b->ac", self.binary, b) + np.einsum("abc,c->ab", self.binary, b)
         radius = float(np.abs(np.linalg.eigvals(jacobian)).max())
         if radius >= 1 - 1e-9:  # where depth adds for ever, or hardly less than for ever
             is_critical = is_still or radius < 1 + 1e-3
             mass = float(self.initial @ b) if is_critical else np.inf
             return Total(mass, np.inf, radius)
-        slope = np.linalg.solve(np.eye(len(b)) - jacobian, c)
+        # weights of all sizes can make it singular to rounding, whatever the radius
+        slope = np.linalg.lstsq(np.eye(len(b)) - jacobian, c, rcond=None)[0]
         mass = float(self.initial @ b)
         return Total(mass, float(self.initial @ slope) / mass if mass else 0.0, radius)
 
