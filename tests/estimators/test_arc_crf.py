@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.arc_toys import bank
 
 import sapwood as sw
-from sapwood.errors import CorpusError, SapwoodError
+from sapwood.errors import CorpusError, ModelFormatError, SapwoodError
 from sapwood.inference.arcs.steps import keep_likely
 
 WORDS = ["the", "dog", "sees", "a", "cat", "."]
@@ -73,6 +75,11 @@ def test_a_model_comes_back_from_its_file(learner, tmp_path):
         after = sw.ArcParser(again).parse(sentence)
         assert before.arcs == after.arcs
         np.testing.assert_array_equal(before.posteriors, after.posteriors)
+
+
+def test_a_parser_has_relations(learner):
+    with pytest.raises(ModelFormatError, match="without relations"):
+        replace(learner.model_, relations=())
 
 
 def test_threads_change_nothing(learner, tmp_path):

@@ -89,6 +89,7 @@ def test_a_model_without_a_parser_ranks_lists_alone() -> None:
         ({"weights": np.zeros(4, np.float32)}, "float32"),
         ({"dense": np.zeros(3)}, "3 dense weights, expected 2"),
         ({"dense": np.array([1.0, np.nan])}, "not finite"),
+        ({"dense": np.array([1.0, 1e200])}, "beyond 1e"),
         ({"n_best": 0}, "n_best is"),
         ({"latent": (3,)}, "a latent model of a reranker"),
     ],

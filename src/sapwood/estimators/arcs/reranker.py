@@ -21,9 +21,9 @@ from sapwood.estimators.arcs.spectral import SpectralDependency
 from sapwood.estimators.base import between, one_of, parameter, positional, whole
 from sapwood.estimators.spectral import PhaseClock
 from sapwood.inference.arcs.parser import ArcParser
-from sapwood.inference.arcs.reranking import N_LIST_FEATURES, propose_trees
+from sapwood.inference.arcs.reranking import propose_trees
 from sapwood.models.arcs.arc_model import ArcModel
-from sapwood.models.arcs.reranker import ArcRerankModel, LatentScorer
+from sapwood.models.arcs.reranker import LIST_FEATURES, ArcRerankModel, LatentScorer
 from sapwood.models.arcs.tables import FeatureTable
 
 BITS = 18  # of hashed triples of tags
@@ -106,7 +106,7 @@ class ArcReranker(ArcEstimator):
         choice = self._choose(lesson)
         clock.tick("perceptron")
         parser, latent = self.learn_parts(course, labels)
-        latent = latent if len(choice.weights.dense) > N_LIST_FEATURES else ()
+        latent = latent if len(choice.weights.dense) > len(LIST_FEATURES) else ()
         clock.tick("parser")
         self.info_ = rerank_info(lesson, choice)
         self.info_.seconds = clock.seconds
@@ -125,7 +125,7 @@ class ArcReranker(ArcEstimator):
         """Weights; `auto` leaves latent models out where they are of no use."""
         lessons = [lesson]
         if self.latent == "auto":
-            lessons.insert(0, replace(lesson, dense=lesson.dense[:, :N_LIST_FEATURES]))
+            lessons.insert(0, replace(lesson, dense=lesson.dense[:, : len(LIST_FEATURES)]))
         choices = [
             learn_to_rank(each, passes=self.list_passes, folds=self.list_folds, seed=self.seed)
             for each in lessons

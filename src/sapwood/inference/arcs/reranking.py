@@ -16,8 +16,6 @@ from sapwood.inference.arcs.parser import ArcParse, ArcParser, ScoredArcs, Sente
 from sapwood.models.arcs.arc_model import ArcModel
 from sapwood.models.arcs.reranker import ArcRerankModel, LatentScorer
 
-N_LIST_FEATURES = 2  # dense ones that need no latent model
-
 
 def choose_trees(model: ArcRerankModel, lists: CandidateLists) -> IntArray:
     """The number of the best tree of each list, among all trees, shape [n_lists]."""

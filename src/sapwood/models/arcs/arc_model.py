@@ -119,6 +119,9 @@ class ArcModel(SavedModel):
         if not self.members:
             msg = "a dependency parser without members has nothing to score trees with"
             raise SapwoodError(msg, hint="give at least one")
+        if not self.relations:
+            msg = "a dependency parser without relations cannot name its arcs"
+            raise ModelFormatError(msg)
         self.lexicon.check(len(self.tags))
         if self.clusters is not None:
             self.clusters.check()

@@ -21,6 +21,7 @@ from sapwood.models.kinds import FileContents, SavedModel, read_model, read_reco
 from sapwood.models.latent_grammar import read_flag
 
 COLUMNS = ("upos", "xpos")
+LARGEST = 1e100  # weight whose sums are still numbers
 LIST_FEATURES = ("score", "expected heads")  # what a list says of each of its trees
 LATENT_FEATURES = 3  # what a latent model says of a tree
 
@@ -74,8 +75,8 @@ class ArcRerankModel(SavedModel):
         for name in ("weights", "dense"):
             array = getattr(self, name)
             require_type(array, name, np.float64, 1)
-            if not np.isfinite(array).all():
-                msg = f"{name} has numbers that are not finite"
+            if not (np.abs(array) < LARGEST).all():  # nan neither
+                msg = f"{name} has numbers that are not finite or beyond {LARGEST:g}"
                 raise ModelFormatError(msg)
         if len(self.weights) < 2 or 1 << self.bits != len(self.weights):
             msg = f"{len(self.weights)} weights of hashed features, expected a power of 2"
