@@ -225,6 +225,9 @@ def _latent(arrays: Mapping[str, npt.NDArray[Any]], said: Any) -> LatentMember |
         for name, table in arrays.items()
         if name.startswith(LATENT)
     }
+    if not isinstance(said["model"], dict):
+        msg = f"the latent member is {said['model']!r}, expected an object"
+        raise ModelFormatError(msg)
     model = DependencyModel.from_file(FileContents(tables, said["model"]))
     return LatentMember(model, float(said["trust"]), float(said["weight"]))
 

@@ -154,8 +154,10 @@ class LatentArcs:
         """Whether all tables are distributions, so that weights are probabilities."""
         if self.product is not None or min(t.min() for t in self._tables()) < 0:
             return False
-        columns = [self.symbols[a:b].sum(axis=0) for a, b in pairwise(self.column_start.tolist())]
-        sums = [self.root.sum(), *self.steps.sum(axis=1), *columns]
+        bounds = pairwise(self.column_start.tolist())
+        with np.errstate(over="ignore"):  # an infinite sum is not 1
+            columns = [self.symbols[a:b].sum(axis=0) for a, b in bounds]
+            sums = [self.root.sum(), *self.steps.sum(axis=1), *columns]
         return all(np.allclose(total, 1, rtol=0, atol=SUM_TOLERANCE) for total in sums)
 
     def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
