@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.decompose.pivots import Anchors, find_anchors, frequent
+from sapwood.decompose.pivots import (
+    Anchors,
+    _heights,
+    _heights_without_each,
+    find_anchors,
+    frequent,
+)
 
 
 def cloud(seed: int, m: int, dim: int, n: int = 200) -> np.ndarray:
@@ -151,3 +157,11 @@ def test_same_input_same_output() -> None:
     points = np.random.default_rng(5).normal(size=(1000, 10))
     first, second = find_anchors(points, 11), find_anchors(points.copy(), 11)
     assert np.array_equal(first.rows, second.rows)
+
+
+def test_heights_without_each_anchor_are_those_of_the_others() -> None:
+    """All at once as one by one, also of points outside the anchors' hull."""
+    points = np.random.default_rng(0).normal(size=(20, 5))
+    found = _heights_without_each(points, [3, 1, 7])
+    for i, others in enumerate(([1, 7], [3, 7], [3, 1])):
+        np.testing.assert_allclose(found[:, i], _heights(points, others), atol=1e-12)
