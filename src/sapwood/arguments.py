@@ -32,13 +32,7 @@ def describe(item: object) -> str:
 
 
 def as_path(path: object, use: str) -> Path:
-    """The path of a file, given as a string or a `Path`.
-
-    Parameters
-    ----------
-    use
-        What the file is for, for the message.
-    """
+    """The path of a file, given as a string or a `Path`."""
     if isinstance(path, (str, PathLike)):
         return Path(path)
     msg = f"expected the path of {use}, not {describe(path)}"
@@ -96,13 +90,7 @@ def as_sentence(words: object) -> list[str]:
 
 
 def check_word(word: object, place: str) -> None:
-    """Refuse a word that could not be read again from a line of text or from brackets.
-
-    Parameters
-    ----------
-    place
-        Where it stands, for the message.
-    """
+    """Refuse a word that could not be read again from a line of text or from brackets."""
     if not isinstance(word, str):
         msg = f"{place}: a word is a string, not {describe(word)}"
         raise SapwoodTypeError(msg, hint="give a sentence as a list of strings")

@@ -48,15 +48,15 @@ def group_rows(keys: npt.NDArray[Any], n_keys: int) -> list[IntArray]:
     return np.split(rows, np.searchsorted(keys[rows], np.arange(1, n_keys)))[:n_keys]
 
 
-def mean_rows(rows: FloatArray, keys: npt.NDArray[Any], n_keys: int) -> FloatArray:
-    """Mean row of each key, shape [n_keys, n_columns]; zero for a key that never occurs.
+def sum_rows(rows: FloatArray, keys: npt.NDArray[Any], n_keys: int) -> FloatArray:
+    """Sum of the rows of each key, shape [n_keys, n_columns]; zero for a key that never occurs.
 
-    >>> mean_rows(np.array([[1.0, 4.0], [3.0, 0.0]]), np.array([1, 1]), 2).tolist()
-    [[0.0, 0.0], [2.0, 2.0]]
+    >>> sum_rows(np.array([[1.0, 4.0], [3.0, 0.0]]), np.array([1, 1]), 2).tolist()
+    [[0.0, 0.0], [4.0, 4.0]]
     """
     total = np.zeros((n_keys, rows.shape[1]))
     np.add.at(total, keys, rows)
-    return total / np.maximum(np.bincount(keys, minlength=n_keys), 1)[:, None]
+    return total
 
 
 def cell(start: Any, end: Any, n: Any) -> Any:

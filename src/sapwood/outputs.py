@@ -40,20 +40,11 @@ Input = Path | int  # a path, or an open descriptor such as that of stdin
 
 @dataclass(frozen=True)
 class Place:
-    """Where an output goes.
-
-    Attributes
-    ----------
-    path
-        All links followed.
-    status
-        Of what is there; None for nothing.
-    descriptor
-        Of an open file that the path stands for, as /dev/stdout does; None for any other path.
-    """
+    """Where an output goes."""
 
     path: Path
     status: os.stat_result | None = None
+    # of an open file that the path stands for, as /dev/stdout does; None for any other path
     descriptor: int | None = None
 
     @property
@@ -67,9 +58,6 @@ class Place:
         """Whether a file that is there is this very one, under whatever name."""
         mine = self.status
         return mine is not None and (mine.st_dev, mine.st_ino) == (other.st_dev, other.st_ino)
-
-
-# -- before any work is done ----------------------------------------------------------------------
 
 
 def check_output(
@@ -87,19 +75,10 @@ def check_output(
     ----------
     inputs
         What the command reads; looked at only where something is there that could be one of them.
-    others
-        Its other outputs.
-    force
-        Whether a file that Sapwood did not write may be replaced.
     is_model
         Whether a model or a checkpoint is written, rather than text or a figure.
     may_stream
         Whether the output may go to a pipe or a device as well.
-
-    Raises
-    ------
-    SapwoodError
-        With what is in the way, and what to do.
     """
     place = find_place(path)
     if place.is_stream:
@@ -125,16 +104,11 @@ def find_place(path: str | Path) -> Place:
         if (descriptor := _descriptor(path)) is not None:
             return Place(path, descriptor=descriptor)
         target = Path(os.path.realpath(path))
-        return Place(target, _status(target))
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return Place(target, target.stat())
+        return Place(target)
     except OSError as error:  # links in a circle, a name too long, a folder that may not be entered
         raise _failure(path, error) from error
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def _descriptor(path: Path) -> int | None:
@@ -218,9 +192,6 @@ def _refuse_file_in_use(path: str | Path, place: Place, inputs: Iterable[Input])
                 raise SapwoodError(msg, hint=f"choose another name for the output or for {name}")
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
 @contextmanager
 def open_output(path: str | Path | None, *, force: bool = False) -> Iterator[IO[str]]:
     """Open a text file that takes its name when all of it is written, or a stream.
@@ -229,8 +200,6 @@ def open_output(path: str | Path | None, *, force: bool = False) -> Iterator[IO[
     ----------
     path
         None and `-` mean stdout. Pipes and character devices get each line as it comes.
-    force
-        Whether a file that Sapwood did not write may be replaced.
 
     Examples
     --------
@@ -250,7 +219,9 @@ def open_output(path: str | Path | None, *, force: bool = False) -> Iterator[IO[
         return
     with explain(path):
         if place.is_stream:
-            with _open_stream(place) as file:
+            number = place.descriptor
+            handle = os.open(place.path, os.O_WRONLY) if number is None else os.dup(number)
+            with os.fdopen(handle, "w", buffering=1, encoding="utf-8", newline="\n") as file:
                 yield file
             return
         _refuse_place(path, place, force=force, is_model=False)
@@ -274,14 +245,6 @@ def write_bytes(
 def is_stdout(path: Path) -> bool:
     """Whether a path stands for stdout: `-`, /dev/stdout and the like."""
     return find_place(path).descriptor == 1
-
-
-def _open_stream(place: Place) -> IO[str]:
-    if place.descriptor is not None:
-        handle = os.dup(place.descriptor)
-    else:
-        handle = os.open(place.path, os.O_WRONLY)
-    return os.fdopen(handle, "w", buffering=1, encoding="utf-8", newline="\n")
 
 
 @contextmanager
@@ -373,9 +336,6 @@ def _failure(path: Path, error: OSError) -> SapwoodError:
     return SapwoodError(f"cannot write {path}: {error.strerror or error}", hint=HINT)
 
 
-# -- what dead processes leave --------------------------------------------------------------------
-
-
 def remove_unfinished() -> None:
     """Remove all temporary files of this process, which is about to end at once."""
     for part in list(_unfinished):
@@ -407,9 +367,6 @@ def _sweep(target: Path) -> None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its writer lives: OSError
                 if time() - os.fstat(file.fileno()).st_mtime > OLD:
                     part.unlink()
-
-
-# -- files that are kept while something is worked on ----------------------------------------------
 
 
 def working_folder(parent: Path, prefix: str) -> Path:

@@ -24,13 +24,7 @@ EVERY = 0.25  # seconds between flushes: what a killed run may have to do again
 
 
 class Part:
-    """An unfinished output file.
-
-    Attributes
-    ----------
-    n_done
-        Records that were in it when it was opened.
-    """
+    """An unfinished output file."""
 
     def __init__(self, file: IO[str], n_done: int) -> None:
         self.n_done = n_done
@@ -98,13 +92,7 @@ def open_part(
 
 
 def skip_done(items: Iterator[T], n_done: int) -> Iterator[T]:
-    """The items whose records are not there yet.
-
-    Raises
-    ------
-    SapwoodError
-        For more records than items: something else wrote some of them.
-    """
+    """The items whose records are not there yet."""
     n_skipped = sum(1 for _ in islice(items, n_done))
     if n_skipped < n_done:
         msg = f"{count(n_done, 'record')} are there already, for {count(n_skipped, 'sentence')}"
@@ -147,15 +135,12 @@ def _check_origin(part: Path, note: Path, origin: Mapping[str, Any], *, force: b
         raise SapwoodError(msg, hint=begin) from None
     before = before if isinstance(before, dict) else {}
     for key in {**before, **origin}:
-        if before.get(key) != origin.get(key):
-            msg = f"{part}: begun with another {key}: {_change(before.get(key), origin.get(key))}"
+        old, new = before.get(key), origin.get(key)
+        if old != new:
+            is_sum = isinstance(old, str) and isinstance(new, str) and len(old) == len(new) == 64
+            change = "its contents have changed" if is_sum else f"then {old}, now {new}"
+            msg = f"{part}: begun with another {key}: {change}"
             raise SapwoodError(msg, hint=f"use what it was begun with; or {begin}")
-
-
-def _change(before: object, now: object) -> str:
-    if isinstance(before, str) and isinstance(now, str) and len(before) == len(now) == 64:
-        return "its contents have changed"
-    return f"then {before}, now {now}"
 
 
 def _lock(file: IO[str], part: Path) -> None:

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from math import inf
 from threading import Lock
 from time import perf_counter, sleep
@@ -49,9 +48,6 @@ def warn(doubts: Iterable[tuple[str, str]]) -> None:
 def is_colourful(stream: IO[str]) -> bool:
     """Whether colours are wanted there: a terminal, and no NO_COLOR in the environment."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-# -- the error boundary ---------------------------------------------------------------------------
 
 
 class Boundary(TyperGroup):
@@ -94,13 +90,9 @@ def fail(error: Exception) -> None:
     """Tell what went wrong."""
     for line in error_lines(error):
         echo(line)
-    if _is_of_stdout(error):
-        abandon_stdout()
-
-
-def _is_of_stdout(error: Exception) -> bool:
     # Failures of all other files have a name by the time they get here.
-    return isinstance(error, OSError) and error.filename is None and error.strerror is not None
+    if isinstance(error, OSError) and error.filename is None and error.strerror is not None:
+        abandon_stdout()
 
 
 def _is_for_typer(error: Exception) -> bool:
@@ -142,9 +134,6 @@ def _abandon(stream: IO[str]) -> None:
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """One line instead of Python's two with a line of source."""
     echo(f"warning: {' '.join(str(message).split())}")
-
-
-# -- phases and clocks ----------------------------------------------------------------------------
 
 
 class Phases:
@@ -199,8 +188,6 @@ def progress_line(label: str, *, is_shown: bool) -> Callable[[int], None]:
     return show
 
 
-# -- Ctrl-C ---------------------------------------------------------------------------------------
-
 _interrupted = threading.Event()
 _DROPPED = b"\0"  # no signal has this number
 GRACE = 3.0  # seconds that an interrupted command has to end by itself
@@ -215,18 +202,22 @@ def handle_interrupts() -> None:
     process if it is still there after a while.
     """
     reading, writing = os.pipe()
+
+    def hear_of_dropped(unraisable: sys.UnraisableHookArgs) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            os.write(writing, _DROPPED)
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        _interrupted.set()
+        raise KeyboardInterrupt
+
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    sys.unraisablehook = partial(_hear_of_dropped, writing)
+    sys.unraisablehook = hear_of_dropped
     _thread.start_new_thread(_await_interrupt, (reading,))  # not counted among our threads
-    signal.signal(signal.SIGINT, _interrupt)
-
-
-def _hear_of_dropped(writing: int, unraisable: sys.UnraisableHookArgs) -> None:
-    if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        os.write(writing, _DROPPED)
-    else:
-        sys.__unraisablehook__(unraisable)
+    signal.signal(signal.SIGINT, interrupt)
 
 
 def was_interrupted() -> bool:
@@ -234,17 +225,13 @@ def was_interrupted() -> bool:
     return _interrupted.is_set()
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    _interrupted.set()
-    raise KeyboardInterrupt
-
-
 def _await_interrupt(reading: int) -> None:
     end = inf
     while True:
         wait = max(0.0, end - perf_counter()) if end < inf else None
         if not select.select([reading], [], [], wait)[0]:
-            _end_now()
+            remove_unfinished()
+            os._exit(INTERRUPTED)
         found = os.read(reading, 1)
         if found == _DROPPED:
             sleep(0.05)  # until the call-back is over
@@ -253,22 +240,8 @@ def _await_interrupt(reading: int) -> None:
             end = min(end, perf_counter() + GRACE)
 
 
-def _end_now() -> None:
-    remove_unfinished()
-    os._exit(INTERRUPTED)
-
-
-# -- compiling: once for a machine, and too long to be silent about -------------------------------
-
-
 class CompileNotice:
-    """Watches the compiler: a changing line on a terminal, else one at the start; one at the end.
-
-    Parameters
-    ----------
-    total
-        How many kernels there are, where all of them will be compiled.
-    """
+    """Watches the compiler: a changing line on a terminal, else one at the start and the end."""
 
     def __init__(self, total: int | None = None) -> None:
         self.total = total

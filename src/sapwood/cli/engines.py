@@ -16,7 +16,7 @@ from sapwood.cli.console import echo, transient, wipe
 from sapwood.errors import count
 
 if TYPE_CHECKING:
-    from sapwood.execute import Cluster, Engine
+    from sapwood.execute import Engine
 
 
 @contextmanager
@@ -44,7 +44,13 @@ def open_engine(
         if engine.report is not None:
             wipe()
         if isinstance(engine, Cluster):
-            echo(_describe_traffic(engine))
+            sent = engine.traffic
+            parts = {
+                "placed": sent.placed, "sent to all": sent.common,
+                "sent one by one": sent.streamed, "returned": sent.returned,
+            }  # fmt: skip
+            megabytes = (f"{what} {n / 1e6:,.1f} MB" for what, n in parts.items() if n)
+            echo("  ".join([f"    dask: {count(engine.jobs, 'thread')}", *megabytes]))
 
 
 @contextmanager
@@ -76,15 +82,3 @@ def _shard_line() -> Callable[[int, int], None] | None:
             print(f"{n_done:,} of {count(n, 'shard')}", end="", file=sys.stderr, flush=True)
 
     return show
-
-
-def _describe_traffic(engine: Cluster) -> str:
-    traffic = engine.traffic
-    parts = {
-        "placed": traffic.placed,
-        "sent to all": traffic.common,
-        "sent one by one": traffic.streamed,
-        "returned": traffic.returned,
-    }
-    megabytes = (f"{name} {n / 1e6:,.1f} MB" for name, n in parts.items() if n)
-    return "  ".join([f"    dask: {count(engine.jobs, 'thread')}", *megabytes])

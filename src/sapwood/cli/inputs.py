@@ -121,9 +121,6 @@ def claim_stdin(*sources: str) -> None:
         raise typer.BadParameter(msg)
 
 
-# -- trees ----------------------------------------------------------------------------------------
-
-
 N_NAMED = 5  # files left out that are listed
 
 
@@ -133,8 +130,6 @@ class Reading:
 
     Attributes
     ----------
-    format, encoding, keep_functions, skip_bad
-        The options of the command line.
     skipped, left_out
         The errors of broken trees, and the files of folders that are no treebanks, so far.
     """
@@ -236,26 +231,14 @@ class Reading:
             echo(f"{count(len(self.left_out), 'file')} skipped: {names}")
 
 
-# -- sentences ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Text:
-    """How sentences are read; the same for all commands that take some.
+    """How sentences are read; the same for all commands that take some."""
 
-    Attributes
-    ----------
-    trees
-        Whether the words are those of trees; None for lines, after a look at the first.
-    raw
-        Whether lines have to be tokenised.
-    tokenizer
-        The name of a function that does it; None for Penn conventions.
-    """
-
+    # whether the words are those of trees; None for lines, after a look at the first
     trees: bool | None = None
-    raw: bool = False
-    tokenizer: str | None = None
+    raw: bool = False  # whether lines have to be tokenised
+    tokenizer: str | None = None  # the name of a function that does it; None for Penn conventions
 
     def __post_init__(self) -> None:
         if self.trees and (self.raw or self.tokenizer):

@@ -125,7 +125,14 @@ def _end_of_command() -> int:
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # read when NumPy is imported, which is later
     warnings.showwarning = show_warning
-    _replace_closed_streams()
+    # stand-ins for streams that were closed (`>&-`), before another file gets their numbers
+    nowhere = Path(os.devnull)
+    if sys.stdin is None:
+        sys.stdin = nowhere.open()
+    if sys.stdout is None:  # to write there must fail, not vanish
+        sys.stdout = os.fdopen(os.open(nowhere, os.O_RDONLY), "w")
+    if sys.stderr is None:  # print() would write to stdout instead
+        sys.stderr = nowhere.open("w")
     handle_interrupts()
     announce_compiling()
     for stream in (sys.stdout, sys.stderr):
@@ -136,17 +143,6 @@ def _end_of_command() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
     return 0
-
-
-def _replace_closed_streams() -> None:
-    """Stand-ins for streams that were closed (`>&-`), before another file gets their numbers."""
-    nowhere = Path(os.devnull)
-    if sys.stdin is None:
-        sys.stdin = nowhere.open()
-    if sys.stdout is None:  # to write there must fail, not vanish
-        sys.stdout = os.fdopen(os.open(nowhere, os.O_RDONLY), "w")
-    if sys.stderr is None:  # print() would write to stdout instead
-        sys.stderr = nowhere.open("w")
 
 
 def _leave(status: int) -> NoReturn:

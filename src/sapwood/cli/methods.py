@@ -41,13 +41,7 @@ def option(default: object, declared: Parameter, more: str = "", **how: Any) -> 
 
 
 def refuse_what_does_not_apply(method: str, given: dict[str, Any]) -> None:
-    """A usage error for an option that the method has no parameter for.
-
-    Parameters
-    ----------
-    given
-        Options with their values; None for those that were not given.
-    """
+    """A usage error for an option that the method has no parameter for."""
     for name in [name for name, value in given.items() if value is not None]:
         users = [x for x in METHODS if any(METHODS[x].has(y) for y in OPTIONS[name])]
         if method not in users:

@@ -43,8 +43,6 @@ Treebanks = Annotated[
     ),
 ]
 
-# -- how trees are read -------------------------------------------------------------------------
-
 Format = Annotated[
     str | None,
     typer.Option(
@@ -80,8 +78,6 @@ SkipBad = Annotated[
     ),
 ]
 
-# -- how sentences are read ---------------------------------------------------------------------
-
 Raw = Annotated[
     bool,
     typer.Option(
@@ -100,8 +96,6 @@ Tokenizer = Annotated[
         show_default=False,
     ),
 ]
-
-# -- the rest -----------------------------------------------------------------------------------
 
 Json = Annotated[
     bool, typer.Option("--json", help="Write the report as JSON; not for reading by eye.")

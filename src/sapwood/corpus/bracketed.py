@@ -11,18 +11,10 @@ LABEL = "X"  # of every node of a tree whose labels mean nothing
 
 
 class Bracketed(NamedTuple):
-    """A string with its binary brackets.
+    """A string with its binary brackets."""
 
-    Attributes
-    ----------
-    words
-        The string.
-    splits
-        Nodes with two children as (start, split, end), children before parents; one less than
-        words.
-    """
-
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # the string
+    # nodes with two children as (start, split, end), children before parents; one less than words
     splits: tuple[tuple[int, int, int], ...]
 
     def tree(self) -> Tree:

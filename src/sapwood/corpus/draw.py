@@ -62,8 +62,6 @@ def wrap(tree: Tree, measure: Measure, gap: int, width: int) -> list[Tree]:
 
     Parameters
     ----------
-    tree
-        Any.
     measure
         The room that a text takes, by its kind: phrase, tag or word.
     gap
@@ -80,7 +78,13 @@ def wrap(tree: Tree, measure: Measure, gap: int, width: int) -> list[Tree]:
     (…S (VP (V saw) (NP (D a) (N cat))))
     """
     nodes, spans = list(tree.nodes()), tree.spans()
-    ends = _row_ends(_word_widths(nodes, spans, measure, gap), _n_cut(spans), width + gap)
+    steps = [0] * (spans[0][2] + 1)  # their sum is how many phrases are cut at each place
+    for _, first, last in spans:
+        if last - first > 1:
+            steps[first + 1] += 1
+            steps[last] -= 1
+    widths = _word_widths(nodes, spans, measure, gap)
+    ends = _row_ends(widths, list(accumulate(steps)), width + gap)
     return [
         _row_tree(nodes, spans, start, end) for start, end in zip([0, *ends], ends, strict=False)
     ]
@@ -98,16 +102,6 @@ def _word_widths(
         if node.is_preterminal:
             widths[start] = max(widths[start], measure(node.word, "word") + gap)
     return widths
-
-
-def _n_cut(spans: list[tuple[str, int, int]]) -> list[int]:
-    """How many phrases have words on both sides, for each place between two words."""
-    steps = [0] * (spans[0][2] + 1)
-    for _, start, end in spans:
-        if end - start > 1:
-            steps[start + 1] += 1
-            steps[end] -= 1
-    return list(accumulate(steps))
 
 
 def _row_ends(widths: list[int], n_cut: list[int], width: int) -> list[int]:
@@ -150,40 +144,21 @@ def _row_tree(nodes: list[Tree], spans: list[tuple[str, int, int]], start: int, 
         n_kids = len(node.children)
         kids = [kid for kid in reversed(done[-n_kids:]) if kid is not None]
         del done[-n_kids:]
-        done.append(_cut_phrase(node, label, kids, first < start, last > end) if kids else None)
+        goes = first < start, last > end
+        if not kids or not any(goes):
+            done.append(node if kids else None)
+        elif len(kids) == 1 and isinstance(below := kids[0], _CutPhrase):
+            done.append(_CutPhrase((label, *below.labels), below.kids, *goes))
+        else:
+            trees = tuple(kid.tree() if isinstance(kid, _CutPhrase) else kid for kid in kids)
+            done.append(_CutPhrase((label,), trees, *goes))
     whole = done[0]
     assert whole is not None  # a row has words
     return whole.tree() if isinstance(whole, _CutPhrase) else whole
 
 
-def _cut_phrase(
-    node: Tree, label: str, kids: list[Tree | _CutPhrase], goes_left: bool, goes_right: bool
-) -> Tree | _CutPhrase:
-    if not (goes_left or goes_right):
-        return node
-    if len(kids) == 1 and isinstance(kids[0], _CutPhrase):
-        below = kids[0]
-        return _CutPhrase((label, *below.labels), below.kids, goes_left, goes_right)
-    trees = tuple(kid.tree() if isinstance(kid, _CutPhrase) else kid for kid in kids)
-    return _CutPhrase((label,), trees, goes_left, goes_right)
-
-
 def draw_text(tree: Tree, *, colour: bool = False, width: int | None = TEXT_WIDTH) -> str:
     """Draw a tree as lines of text.
-
-    Parameters
-    ----------
-    tree
-        With at most `MAX_WORDS` words.
-    colour
-        Whether to mark labels with ANSI colours.
-    width
-        Columns after which a row ends; None draws all of it in one.
-
-    Raises
-    ------
-    SapwoodError
-        When the tree is too large for any drawing.
 
     Examples
     --------
@@ -198,37 +173,26 @@ def draw_text(tree: Tree, *, colour: bool = False, width: int | None = TEXT_WIDT
      │     │     │
     dogs  bark  now
     """
-    rows = _layouts(tree, lambda text, kind: text_columns(text), 2, width)
-    return "\n\n".join(_draw_row(items, colour=colour) for items in rows)
-
-
-def _draw_row(items: list[_Item], *, colour: bool) -> str:
-    rows: dict[int, list[_Piece]] = defaultdict(list)
-    top = items[0].height
-    for item in items:
-        at = 2 * (top - item.height)
-        rows[at].append(_Piece(item.first, item.text, item.kind))
-        if item.kids:
-            _connect(rows, at + 1, item, [items[kid] for kid in item.kids], top)
-    return "\n".join(_row(rows[number], colour=colour) for number in range(2 * top + 1))
+    drawn = []
+    for items in _layouts(tree, lambda text, kind: text_columns(text), 2, width):
+        rows, top = defaultdict[int, list[_Piece]](list), items[0].height
+        for item in items:
+            at, kids = 2 * (top - item.height), [items[kid] for kid in item.kids]
+            rows[at].append(_Piece(item.first, item.text, item.kind))
+            if kids:
+                bar = _bar(item.centre, [kid.centre for kid in kids])
+                rows[at + 1].append(_Piece(kids[0].centre, bar, "line"))
+            for kid in kids:
+                for row in range(at + 2, 2 * (top - kid.height)):
+                    rows[row].append(_Piece(kid.centre, "│", "line"))
+        drawn.append("\n".join(_row(rows[n], colour=colour) for n in range(2 * top + 1)))
+    return "\n\n".join(drawn)
 
 
 def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
     """Draw a tree as a self-contained SVG document, the same bytes for the same tree.
 
     In one row, each text says in `data-node` which node of the tree it is, in pre-order.
-
-    Parameters
-    ----------
-    tree
-        With at most `MAX_WORDS` words.
-    width
-        Pixels after which a row ends; None draws all of it in one.
-
-    Raises
-    ------
-    SapwoodError
-        When the tree is too large for any drawing.
     """
     rows = _layouts(tree, pixels, _GAP, None if width is None else width - 2 * MARGIN)
     if runs_leftwards(tree.words()):
@@ -261,9 +225,6 @@ def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
             "</svg>",
         ]
     )
-
-
-# -- layout ---------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -364,9 +325,6 @@ def printable(text: str) -> str:
     )
 
 
-# -- text -----------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _Piece:
     at: int
@@ -386,16 +344,6 @@ def _char_columns(char: str) -> int:
     if unicodedata.category(char) in _ZERO_WIDTH:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def _connect(
-    rows: dict[int, list[_Piece]], at: int, item: _Item, kids: list[_Item], top: int
-) -> None:
-    """Draw the bar below an item and the lines down to its children."""
-    rows[at].append(_Piece(kids[0].centre, _bar(item.centre, [k.centre for k in kids]), "line"))
-    for kid in kids:
-        for row in range(at + 1, 2 * (top - kid.height)):
-            rows[row].append(_Piece(kid.centre, "│", "line"))
 
 
 def _bar(centre: int, ends: list[int]) -> str:
@@ -418,9 +366,6 @@ def _row(pieces: list[_Piece], *, colour: bool) -> str:
         parts.append(" " * (piece.at - column) + text)
         column = piece.at + text_columns(piece.text)
     return "".join(parts)
-
-
-# -- SVG ------------------------------------------------------------------------------------------
 
 
 def runs_leftwards(words: Sequence[str]) -> bool:
@@ -479,9 +424,6 @@ def _label(item: _Item, floor: int, *, is_numbered: bool) -> str:
     )
 
 
-# -- what notebooks show -------------------------------------------------------------------------
-
-
 def table_html(caption: str, rows: Mapping[str, object]) -> str:
     """Facts as a small table, in the colours of whatever page it stands on.
 
@@ -495,9 +437,6 @@ def table_html(caption: str, rows: Mapping[str, object]) -> str:
         for name, value in rows.items()
     )
     return f"<table><caption>{escape(printable(caption))}</caption>{''.join(lines)}</table>"
-
-
-# -- LaTeX ----------------------------------------------------------------------------------------
 
 
 LATEX = {

@@ -62,18 +62,9 @@ VERSION = 2  # raise it when a converter changes, so that corpora are written an
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file of a corpus.
+    """One file of a corpus, `path` below the base address.
 
-    Parameters
-    ----------
-    path
-        Where it lies below the base address.
-    sha256
-        The checksum in hexadecimal digits.
-    size
-        Its length in bytes.
-    split
-        The split that it belongs to; an archive, whose members are split by name, says `all`.
+    An archive, whose members are split by name, has the split `all`.
     """
 
     path: str
@@ -100,26 +91,18 @@ class CorpusEntry:
 
     Parameters
     ----------
-    name, title
-        What the user types, and what it is.
+    name, title, note
+        What the user types, what it is, and what else one should know before fetching.
     kind
         `trees`, `dependencies` or `text`.
-    format
-        How the originals are written: a key of `sapwood.corpus.fetch.FORMATS`, or `raw`.
+    format, encoding
+        How the originals are written: a key of `FORMATS`, or `raw`.
     base_url
         The address that the paths of `files` continue.
-    files
-        Everything that is downloaded.
     licence, source
         The terms of use, and a page for people.
-    members
-        When the files are zip archives: the pattern of the members that are wanted.
-    ranges
-        How those members are split; empty when there is no split.
-    encoding
-        The encoding of the originals.
-    note
-        What else one should know before fetching.
+    members, ranges
+        Of zip archives: the pattern of the members that are wanted, and how they are split.
     """
 
     name: str
@@ -159,16 +142,10 @@ class CorpusEntry:
     def as_dict(self) -> dict[str, Any]:
         """Everything a listing needs, ready for JSON."""
         return {
-            "name": self.name,
-            "title": self.title,
-            "kind": self.kind,
-            "bytes": self.size,
-            "n_files": len(self.files),
-            "splits": list(self.splits),
-            "licence": self.licence,
-            "source": self.source,
-            "note": self.note,
-        }
+            "name": self.name, "title": self.title, "kind": self.kind, "bytes": self.size,
+            "n_files": len(self.files), "splits": list(self.splits), "licence": self.licence,
+            "source": self.source, "note": self.note,
+        }  # fmt: skip
 
 
 def list_corpora() -> list[CorpusEntry]:
@@ -184,18 +161,6 @@ def list_corpora() -> list[CorpusEntry]:
 
 def find_corpus(name: str, entries: Iterable[CorpusEntry] | None = None) -> CorpusEntry:
     """The corpus of that name; capitals and the kind of dash do not matter.
-
-    Parameters
-    ----------
-    name
-        As in `sapwood data list`.
-    entries
-        Another registry to look in.
-
-    Raises
-    ------
-    SapwoodError
-        When there is none; the message names the nearest ones.
 
     Examples
     --------
@@ -222,23 +187,15 @@ def _registry() -> tuple[CorpusEntry, ...]:
 def _entry(row: list[str]) -> CorpusEntry:
     facts: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     facts = {name: "" if field == _ABSENT else field for name, field in facts.items()}
-    facts["ranges"] = tuple(map(_range, facts["ranges"].split()))
-    return CorpusEntry(**facts, files=tuple(_file(file) for file in _rows(facts["name"], 4)))
-
-
-def _file(row: list[str]) -> RemoteFile:
-    path, sha256, size, split = row
-    if not (size.isascii() and size.isdecimal()):
-        msg = f"{path} has {size!r} bytes, expected a number"
-        raise CorpusError(msg, hint=_DAMAGED)
-    return RemoteFile(path, sha256, int(size), WHOLE if split == "*" else split)
-
-
-def _range(text: str) -> SplitRange:
-    """Read `train:wsj_0001..wsj_0159`."""
-    split, _, stems = text.partition(":")
-    first, _, last = stems.partition("..")
-    return SplitRange(split, first, last)
+    ranges = (re.split(r":|\.\.", part) for part in facts["ranges"].split())  # train:a_01..a_99
+    facts["ranges"] = tuple(SplitRange(*part) for part in ranges)
+    files = []
+    for path, digest, size, split in _rows(facts["name"], 4):
+        if not (size.isascii() and size.isdecimal()):
+            msg = f"{path} has {size!r} bytes, expected a number"
+            raise CorpusError(msg, hint=_DAMAGED)
+        files.append(RemoteFile(path, digest, int(size), WHOLE if split == "*" else split))
+    return CorpusEntry(**facts, files=tuple(files))
 
 
 def _rows(name: str, n_fields: int) -> Iterator[list[str]]:
@@ -326,12 +283,8 @@ def fetch(
 
     Parameters
     ----------
-    name
-        A name of the registry, or an entry of one's own.
     folder
         Where corpora are kept; None means `default_folder()`.
-    base_url
-        Another address for the same files, for example a mirror.
     progress
         Called as `progress(n_done, n_files, path)` after each download.
     force
@@ -364,7 +317,10 @@ def fetch(
             originals = _download_all(entry, home / "downloads" / entry.name, base, progress)
             ready.mkdir(parents=True, exist_ok=True)
             written = _unpack(entry, originals, ready) or _convert(entry, originals, ready)
-            _write_stamp(entry, ready, written)
+            sizes = {split: (path.name, _size(path)) for split, path in written.items()}
+            stamp = {"fingerprint": _fingerprint(entry), "files": sizes}
+            with new_file(find_place(ready / STAMP)) as part:
+                part.write_text(json.dumps(stamp, indent=1), encoding="utf-8")
     return written
 
 
@@ -376,9 +332,6 @@ def default_folder() -> Path:
     import pooch
 
     return Path(pooch.os_cache("sapwood"))
-
-
-# -- what is there already ------------------------------------------------------------------------
 
 
 def _already_there(entry: CorpusEntry, folder: Path) -> dict[str, Path] | None:
@@ -413,13 +366,6 @@ def _outputs(entry: CorpusEntry, folder: Path) -> dict[str, Path]:
     return {split: folder / f"{split}{suffix}" for split in entry.splits}
 
 
-def _write_stamp(entry: CorpusEntry, folder: Path, written: dict[str, Path]) -> None:
-    files = {split: (path.name, _size(path)) for split, path in written.items()}
-    text = json.dumps({"fingerprint": _fingerprint(entry), "files": files}, indent=1)
-    with new_file(find_place(folder / STAMP)) as part:
-        part.write_text(text, encoding="utf-8")
-
-
 def _fingerprint(entry: CorpusEntry) -> str:
     """Changes with the originals, with their splits, and with the converters."""
     facts = (VERSION, entry.format, entry.members, entry.ranges, entry.encoding)
@@ -442,9 +388,6 @@ def _explain_disk(home: Path) -> Iterator[None]:
         msg = f"cannot write: {error.strerror or error}"
         hint = "choose another folder, or set SAPWOOD_HOME to one with room and write permission"
         raise CorpusError(msg, file=str(error.filename or home), hint=hint) from error
-
-
-# -- downloading ----------------------------------------------------------------------------------
 
 
 def _download_all(
@@ -520,9 +463,6 @@ def _reason(error: Exception) -> str:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-# -- writing --------------------------------------------------------------------------------------
 
 
 def _unpack(

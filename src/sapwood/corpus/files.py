@@ -133,9 +133,11 @@ def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
                 with suppress(ValueError):  # stdin itself was closed in the meantime
                     text.detach()  # or stdin would be closed with it
         return
+    path = Path(source)
+    opener: Any = import_module(_MODULES.get(path.suffix.lower(), "io")).open
     with (
         _explain_failures(str(source), encoding),
-        _open_path(Path(source)) as file,
+        opener(path, "rb") as file,
         _decode(file, encoding) as text,
     ):
         yield text
@@ -175,11 +177,6 @@ def lines_of(file: IO[str], name: str) -> Iterator[str]:
     Every reader takes its lines from here, so that none holds more than a line of what a
     compressed file expands to.
 
-    Raises
-    ------
-    CorpusError
-        At a longer line, before all of it is read.
-
     Examples
     --------
     >>> list(lines_of(io.StringIO("(S (X a))\n(S"), "trees.mrg"))
@@ -202,27 +199,13 @@ def source_name(source: Source) -> str:
     return str(getattr(source, "name", "<text>"))
 
 
-def _open_path(path: Path) -> Any:
-    module = _MODULES.get(path.suffix.lower())
-    return import_module(module).open(path) if module else path.open("rb")
-
-
 class Reading(NamedTuple):
-    """How readers of trees take a file.
+    """How readers of trees take a file."""
 
-    Attributes
-    ----------
-    name
-        What errors call it.
-    skipped
-        Where the errors of broken trees are appended; None raises them.
-    keep_functions
-        Whether labels of formats that keep functions apart carry them.
-    """
-
-    name: str
+    name: str  # what errors call it
+    # where the errors of broken trees are appended; None raises them
     skipped: list[CorpusError] | None = None
-    keep_functions: bool = False
+    keep_functions: bool = False  # whether labels of formats that keep functions apart carry them
 
     def note(self, error: CorpusError, line: int | None = None) -> None:
         """Give an error its file and line; keep it where errors are skipped, else raise it."""

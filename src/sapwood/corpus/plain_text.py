@@ -35,24 +35,14 @@ _TAIL = 1 << 16
 
 @dataclass(frozen=True)
 class TextShard:
-    """Some lines of a file.
+    """Some lines of a file."""
 
-    Attributes
-    ----------
-    path
-        The file, not compressed.
-    start, stop
-        Bytes of it.
-    name
-        What messages call it.
-    lead
-        The last words before the shard, for n-grams that reach across its border.
-    """
-
-    path: Path
+    path: Path  # the file, not compressed
+    # bytes of it
     start: int
     stop: int
-    name: str
+    name: str  # what messages call it
+    # the last words before the shard, for n-grams that reach across its border
     lead: tuple[bytes, ...] = ()
 
     def read(self) -> bytes:
@@ -192,9 +182,6 @@ def _last_words(shard: TextShard, n: int) -> tuple[bytes, ...]:
             if len(words) > n:  # the first may be cut
                 return tuple(words[-n:])
             room *= 8
-
-
-# -- words as numbers -----------------------------------------------------------------------------
 
 
 class KnownWords(dict[bytes, int]):

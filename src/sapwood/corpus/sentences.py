@@ -151,13 +151,7 @@ def tokenise_lines(
 
 
 def refuse_other_kinds(lines: Iterable[str], source: str, name: str) -> Iterator[str]:
-    """Pass sentences on as they come; raise an error at trees, CoNLL-U and JSON.
-
-    Parameters
-    ----------
-    source, name
-        Where the lines come from, for a command and for a message.
-    """
+    """Pass sentences on as they come; raise an error at trees, CoNLL-U and JSON."""
     held: list[str] = []  # lines that do not tell what they are
     n_seen = 0
     for number, line in enumerate(lines, 1):
@@ -181,15 +175,7 @@ def refuse_other_kinds(lines: Iterable[str], source: str, name: str) -> Iterator
 def doubt_tokenising(
     sentences: Iterable[list[str]], vocabulary: Sequence[str], tell: Callable[[str, str], None]
 ) -> Iterator[list[str]]:
-    """Pass sentences on; tell, once, when most of the first ones seem not to be tokenised.
-
-    Parameters
-    ----------
-    vocabulary
-        Words of the treebank.
-    tell
-        Takes the message, and what to do about it.
-    """
+    """Pass sentences on; tell, once, when most of the first ones seem not to be tokenised."""
     tokenizer = PennTokenizer(vocabulary)
     found: list[tuple[str, str]] = []
     n_seen = n_untokenised = 0

@@ -24,11 +24,6 @@ MARK = ">"  # at the end of a label: this and everything to its right
 def sequence_tree(words: Sequence[str], tags: Sequence[str]) -> Tree:
     """The right-branching tree of a tagged sequence; of one word, its tag alone.
 
-    Parameters
-    ----------
-    words, tags
-        Equally many, at least one.
-
     Examples
     --------
     >>> print(sequence_tree(["the", "dog", "barks"], ["DT", "NN", "VBZ"]))

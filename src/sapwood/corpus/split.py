@@ -46,8 +46,6 @@ def split_trees(
     by
         `tree` draws trees at random. `file` draws whole files, so that no text is in two parts.
         `order` keeps the order of the trees: train, then dev, then test.
-    seed
-        Another number draws others.
 
     Examples
     --------

@@ -22,25 +22,16 @@ _INDEX = re.compile(r"-\d+$")
 
 @dataclass
 class TreeCounts:
-    """What was counted over some trees.
+    """What was counted over some trees."""
 
-    Attributes
-    ----------
-    lengths, depths
-        Words of each tree, and nodes on its longest path from root to word.
-    n_empty_trees
-        Trees of which cleaning leaves nothing.
-    tags_of
-        For each word, how often it has each tag.
-    tags, labels, rules, chains, empties
-        How often each occurs; a rule is a label with those of its children, a chain the labels of
-        nodes with only one child.
-    """
-
+    # words of each tree, and nodes on its longest path from root to word
     lengths: list[int] = field(default_factory=list)
     depths: list[int] = field(default_factory=list)
-    n_empty_trees: int = 0
+    n_empty_trees: int = 0  # trees of which cleaning leaves nothing
+    # for each word, how often it has each tag
     tags_of: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    # how often each occurs; a rule is a label with those of its children, a chain the labels of
+    # nodes with only one child
     tags: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     rules: Counter[tuple[str, ...]] = field(default_factory=Counter)

@@ -147,15 +147,7 @@ class PennTokenizer:
         return self._spelling.get(piece, piece)
 
     def pieces(self, chunk: str, following: str = "") -> list[str]:
-        """The pieces of a run of characters without blanks, before marks get their spelling.
-
-        Parameters
-        ----------
-        chunk
-            The characters.
-        following
-            The next run in the sentence; none when this is the last.
-        """
+        """The pieces of a run of characters without blanks, before marks get their spelling."""
         if chunk in self.vocabulary and (following or not chunk.endswith(".")):
             return [chunk]
         return list(self._scan(chunk, following))
@@ -256,13 +248,7 @@ def _quote(mark: str, before: str, after: str) -> str:
 
 
 def _pieces(signs: str) -> re.Pattern[str]:
-    """Kinds of pieces, tried in this order where the last one ended.
-
-    Parameters
-    ----------
-    signs
-        Characters that are words of their own, besides marks of punctuation.
-    """
+    """Kinds of pieces, tried in this order where the last one ended."""
     apart = re.escape(_MARKS + _MONEY + signs)
     # Inside a word: signs of numbers and times between digits, single periods and hyphens,
     # apostrophes between letters, and signs of currency that have no number.

@@ -98,17 +98,15 @@ def penn_head(label: str, children: Sequence[str]) -> int:
         head = _nominal_head(children)
     else:
         side, wanted = _PENN_TABLE.get(label, ("left", ()))
-        head = _search(children, side, wanted)
-    return _before_coordination(children, head)
-
-
-def _search(children: Sequence[str], side: str, wanted: tuple[str, ...]) -> int:
-    order = range(len(children)) if side == "left" else range(len(children) - 1, -1, -1)
-    for label in wanted:
-        for index in order:
-            if children[index] == label:
-                return index
-    return next((i for i in order if children[i] not in PUNCTUATION), order[0])
+        order = range(len(children))[:: 1 if side == "left" else -1]
+        found = (index for each in wanted for index in order if children[index] == each)
+        others = (index for index in order if children[index] not in PUNCTUATION)
+        head = next(found, next(others, order[0]))
+    if head >= 2 and children[head - 1] in {"CC", "CONJP"}:  # in X CC X, the first conjunct
+        head -= 2
+        while head > 0 and children[head] in PUNCTUATION:
+            head -= 1
+    return head
 
 
 def _nominal_head(children: Sequence[str]) -> int:
@@ -127,16 +125,6 @@ def _nominal_head(children: Sequence[str]) -> int:
             if children[index] in wanted:
                 return index
     return next((i for i in backwards if children[i] not in PUNCTUATION), last)
-
-
-def _before_coordination(children: Sequence[str], head: int) -> int:
-    """In `X CC X` the head is the first conjunct."""
-    if head >= 2 and children[head - 1] in {"CC", "CONJP"}:
-        before = head - 2
-        while before > 0 and children[before] in PUNCTUATION:
-            before -= 1
-        return before
-    return head
 
 
 def generic_head(label: str, children: Sequence[str]) -> int:
@@ -166,20 +154,12 @@ def generic_head(label: str, children: Sequence[str]) -> int:
 
 
 class Symbol(NamedTuple):
-    """One label of the model.
+    """One label of the model."""
 
-    Attributes
-    ----------
-    chain
-        The treebank labels it stands for, outermost first; an intermediate symbol names its parent.
-    ancestors
-        The labels above it that it remembers, nearest first.
-    context
-        For an intermediate symbol, the children it must produce next with their side; else None.
-    """
-
+    # the treebank labels it stands for, outermost first; an intermediate symbol names its parent
     chain: tuple[str, ...]
-    ancestors: tuple[str, ...] = ()
+    ancestors: tuple[str, ...] = ()  # the labels above it that it remembers, nearest first
+    # for an intermediate symbol, the children it must produce next with their side; else None
     context: tuple[str, ...] | None = None
 
     @property
@@ -255,19 +235,14 @@ class Step(NamedTuple):
 def binarise(
     transform: Transform, chain: tuple[str, ...], ancestors: tuple[str, ...], kids: Sequence[str]
 ) -> list[Step]:
-    """Build a production of two or more children as binary nodes, innermost first.
-
-    Parameters
-    ----------
-    transform
-        The settings, with `heads` already decided.
-    chain, ancestors
-        Of the node whose production this is.
-    kids
-        The outermost label of each child.
-    """
+    """Build a production of two or more children as binary nodes, innermost first."""
     head = head_rule(transform.heads)(chain[-1], kids)
-    order = _attachment_order(transform, head, len(kids))
+    n = len(kids)
+    # child positions from the innermost to the outermost
+    order = {
+        "right": [*range(n - 1, -1, -1)], "left": [*range(n)],
+        "head": [head, *range(head + 1, n), *range(head - 1, -1, -1)],
+    }[transform.binarise]  # fmt: skip
     above = child_ancestors(transform, chain[:-1], ancestors)
     steps: list[Step] = []
     low = high = order[0]
@@ -288,15 +263,6 @@ def binarise(
     return steps
 
 
-def _attachment_order(transform: Transform, head: int, n: int) -> list[int]:
-    """Child positions from the innermost to the outermost."""
-    if transform.binarise == "right":
-        return list(range(n - 1, -1, -1))
-    if transform.binarise == "left":
-        return list(range(n))
-    return [head, *range(head + 1, n), *range(head - 1, -1, -1)]
-
-
 def child_ancestors(
     transform: Transform, chain: tuple[str, ...], ancestors: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -309,8 +275,6 @@ def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str 
 
     Parameters
     ----------
-    symbols
-        The symbol behind each symbol number.
     nodes
         `(symbol, left, right, word)`; left and right are places in this sequence, the word is None
         for an in-terminal.
@@ -367,32 +331,17 @@ def _expand(chain: tuple[str, ...], kids: tuple[Any, ...]) -> Tree:
     return node
 
 
-# -- rows ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Inventory:
-    """What the numbers in a treebank stand for; shared by all its shards.
+    """What the numbers in a treebank stand for; shared by all its shards."""
 
-    Attributes
-    ----------
-    phrases, tags
-        The symbols of in-terminals and of pre-terminals; a tag's number follows the last phrase's.
-    words
-        The word behind each word number.
-    rules
-        `(a, b, c)` behind each rule number, shape [n_rules, 3].
-    transform
-        How the trees were made binary, with `heads` decided.
-    rule_heads
-        On which side the head of each rule lies, 0 left or 1 right, shape [n_rules].
-    """
-
+    # the symbols of in-terminals and of pre-terminals; a tag's number follows the last phrase's
     phrases: tuple[Symbol, ...]
     tags: tuple[Symbol, ...]
     words: tuple[str, ...]
-    rules: IntArray
+    rules: IntArray  # `(a, b, c)` behind each rule number, shape [n_rules, 3]
     transform: Transform
+    # on which side the head of each rule lies, 0 left or 1 right, shape [n_rules]
     rule_heads: IntArray
 
     @property

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sapwood.arguments import check_word, describe
@@ -80,6 +80,9 @@ class Tree:
 
     def __init__(self, label: str, children: Iterable[Tree] | Iterable[str] | str) -> None:
         _check_label(label)
+        if (wrong := _UNWRITABLE_LABEL.search(label)) is not None:
+            msg = f"the label {label!r} holds {wrong.group()!r}, which brackets cannot say"
+            raise SapwoodValueError(msg)
         if isinstance(children, str) or not isinstance(children, Iterable):
             children = (children,)
         kids = tuple(children)
@@ -119,8 +122,6 @@ class Tree:
 
         return parse_one(text)
 
-    # -- immutability, equality ---------------------------------------------------------------
-
     def __setattr__(self, name: str, value: object) -> NoReturn:
         msg = f"Tree is immutable: cannot set {name!r}; build a new Tree instead"
         raise AttributeError(msg)
@@ -149,8 +150,6 @@ class Tree:
         for node in self.nodes():
             kids = node.children
             yield (node.label, kids[0] if node.is_preterminal else len(kids))  # type: ignore[misc]
-
-    # -- reading ------------------------------------------------------------------------------
 
     @property
     def is_preterminal(self) -> bool:
@@ -226,8 +225,6 @@ class Tree:
             opened.append((place, remaining))
         return out
 
-    # -- writing ------------------------------------------------------------------------------
-
     def __str__(self) -> str:
         """Penn brackets on one line."""
         parts: list[str] = []
@@ -292,8 +289,6 @@ class Tree:
 
         return draw_latex(self)
 
-    # -- conversion ---------------------------------------------------------------------------
-
     def to_nltk(self) -> nltk.Tree:
         """Convert to `nltk.Tree` (needs NLTK)."""
         import nltk
@@ -314,15 +309,6 @@ class Tree:
 
 
 _set = object.__setattr__
-
-
-def _check_label(label: object) -> None:
-    if not isinstance(label, str):
-        msg = f"the label of a tree is a string, not {describe(label)}"
-        raise SapwoodTypeError(msg)
-    if (wrong := _UNWRITABLE_LABEL.search(label)) is not None:
-        msg = f"the label {label!r} holds {wrong.group()!r}, which brackets cannot say"
-        raise SapwoodValueError(msg)
 
 
 def is_tree(item: object) -> bool:
@@ -359,6 +345,12 @@ def escape(word: str) -> str:
     return word
 
 
+def _check_label(label: object) -> None:
+    if not isinstance(label, str):
+        msg = f"the label of a tree is a string, not {describe(label)}"
+        raise SapwoodTypeError(msg)
+
+
 def rebuild(
     tree: Tree,
     leaf: Callable[[Tree], Tree | None],
@@ -368,8 +360,6 @@ def rebuild(
 
     Parameters
     ----------
-    tree
-        What is rebuilt; it stays as it is.
     leaf, phrase
         What becomes of a tag with its word, and of a label with what became of its children; None
         leaves it out. A phrase of which no child is left goes without being asked about.
@@ -410,8 +400,6 @@ def clean(tree: Tree, *, keep_functions: bool = False) -> Tree | None:
 
     Parameters
     ----------
-    tree
-        As published.
     keep_functions
         Whether step 3 cuts coindexation alone, so that `NP-SBJ-1` becomes `NP-SBJ`.
 
@@ -424,7 +412,18 @@ def clean(tree: Tree, *, keep_functions: bool = False) -> Tree | None:
     (TOP (S (NP-SBJ (DT a) (NN cat)) (VP (VBD sat))))
     """
     of_tag, of_phrase = (cut_index, cut_index) if keep_functions else (clean_tag, clean_label)
-    kept = rebuild(as_tree(tree), partial(_leaf, of_tag), partial(_phrase, of_phrase))
+
+    def leaf(node: Tree) -> Tree | None:
+        if is_empty(node.label, node.word):
+            return None
+        label = of_tag(node.label)
+        return node if label == node.label else Tree._trusted(label, node.children)
+
+    def phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
+        label = of_phrase(label)
+        return kids[0] if len(kids) == 1 and kids[0].label == label else Tree._trusted(label, kids)
+
+    kept = rebuild(as_tree(tree), leaf, phrase)
     if kept is None:
         return None
     while kept.label in ROOT_LABELS and not kept.is_preterminal and len(kept.children) == 1:
@@ -440,18 +439,6 @@ def clean_all(trees: Iterable[Tree], *, keep_functions: bool = False) -> Iterato
         kept = clean(tree, keep_functions=keep_functions)
         if kept is not None:
             yield kept
-
-
-def _leaf(rename: Callable[[str], str], node: Tree) -> Tree | None:
-    if is_empty(node.label, node.word):
-        return None
-    label = rename(node.label)
-    return node if label == node.label else Tree._trusted(label, node.children)
-
-
-def _phrase(rename: Callable[[str], str], label: str, kids: tuple[Tree, ...]) -> Tree:
-    label = rename(label)
-    return kids[0] if len(kids) == 1 and kids[0].label == label else Tree._trusted(label, kids)
 
 
 @lru_cache(maxsize=4096)

@@ -123,8 +123,6 @@ class Treebank:
             raise CorpusError(msg, hint="give a list of trees; files are read by read_treebank")
         return cls(*pack(map(as_tree, trees), transform))
 
-    # -- size and slicing ---------------------------------------------------------------------
-
     @property
     def n_trees(self) -> int:
         """How many trees."""
@@ -193,8 +191,6 @@ class Treebank:
             How many at most; None for as many as the number of nodes asks for.
         """
         return [self._run(first, last) for first, last in shard_cuts(self.offsets, n)]
-
-    # -- back to people -----------------------------------------------------------------------
 
     def words(self, index: int) -> list[str]:
         """The sentence of one tree."""
@@ -323,26 +319,16 @@ def shard_cuts(offsets: npt.NDArray[np.int64], n: int | None = None) -> list[tup
     return list(pairwise(np.unique(np.searchsorted(offsets, targets)).tolist()))
 
 
-# -- treebanks larger than memory ----------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class StoredShard:
-    """A run of trees in the files of a treebank.
-
-    Attributes
-    ----------
-    first, last
-        Rows.
-    offsets
-        Where each of its trees starts, counted from its first row.
-    """
+    """A run of trees in the files of a treebank."""
 
     folder: Path
     inventory: Inventory
+    # rows
     first: int
     last: int
-    offsets: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]  # where each of its trees starts, counted from its first row
 
     def load(self) -> Treebank:
         """Read it."""

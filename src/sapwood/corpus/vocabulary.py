@@ -25,8 +25,6 @@ def signatures(word: str, *, is_first: bool, style: str) -> tuple[str, ...]:
 
     Parameters
     ----------
-    word
-        The word as written.
     is_first
         Whether it stands first in its sentence, where a capital says little.
     style

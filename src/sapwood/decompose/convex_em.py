@@ -15,6 +15,7 @@ each combination of an instance is one more row here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -28,24 +29,14 @@ ROUNDING = 1e-12
 
 
 class ConvexEM(NamedTuple):
-    """Joint distribution of the states of a rule, and how it was found.
+    """Joint distribution of the states of a rule, and how it was found."""
 
-    Attributes
-    ----------
-    t : [m1, m2, m3]
-        Sums to 1.
-    log_likelihoods : [n_iter + 1]
-        Weighted mean over instances, before every iteration and at the end; they never fall.
-    gap
-        The maximum is at most this much higher than the last of them.
-    n_impossible
-        Instances that had probability 0 for all states, and were left out.
-    """
-
-    t: FloatArray
+    t: FloatArray  # [m1, m2, m3]: sums to 1
+    # [n_iter + 1]: weighted mean over instances, before every iteration and at the end; they
+    # never fall
     log_likelihoods: FloatArray
-    gap: float
-    n_impossible: int
+    gap: float  # the maximum is at most this much higher than the last of them
+    n_impossible: int  # instances that had probability 0 for all states, and were left out
 
 
 def convex_em(
@@ -77,15 +68,6 @@ def convex_em(
     gap
         Stop once the likelihood is certain to be this close to its maximum.
 
-    Returns
-    -------
-    ConvexEM
-
-    Raises
-    ------
-    SapwoodError
-        When no instance is possible, or the start has a zero.
-
     Cost: 4 n m1 m2 m3 multiplications an iteration; memory for n views and 32 MB.
 
     Examples
@@ -97,10 +79,18 @@ def convex_em(
     """
     views, weights, offset, n_impossible = _prepare((z, y, x), weights)
     shape = tuple(view.shape[1] for view in views)
-    t = _start(shape, start)
+    start = np.full(shape, 1.0 / np.prod(shape)) if start is None else start
+    if not (start > 0).all():
+        n_wrong = int((start <= 0).sum())
+        msg = f"the start has {n_wrong} entries of {start.size} that are not positive"
+        raise SapwoodError(msg, hint="mix it with a little of the uniform distribution")
+    t = start / start.sum()
     values: list[float] = []
+    # products of two views are the same in all iterations; kept, where they take little memory
+    is_small = len(weights) * t[0].size <= CHUNK_NUMBERS
+    parts = list(_parts(views)) if is_small else None
     while True:
-        value, slope = _value_and_slope(views, weights, t)
+        value, slope = _value_and_slope(parts or _parts(views), weights, t)
         values.append(value + offset)
         _check_gain(values)
         above = float(slope.max()) - 1.0
@@ -114,17 +104,6 @@ def _check_gain(values: list[float]) -> None:
     """EM cannot lose."""
     gain = values[-1] - values[-2] if len(values) > 1 else np.inf
     assert gain >= -ROUNDING * (1 + abs(values[-1])), "EM lowered a likelihood"
-
-
-def _start(shape: tuple[int, ...], start: FloatArray | None) -> FloatArray:
-    if start is None:
-        return np.full(shape, 1.0 / np.prod(shape))
-    if not (start > 0).all():
-        msg = (
-            f"the start has {int((start <= 0).sum())} entries of {start.size} that are not positive"
-        )
-        raise SapwoodError(msg, hint="mix it with a little of the uniform distribution")
-    return np.asarray(start / start.sum())
 
 
 def _prepare(
@@ -146,18 +125,26 @@ def _prepare(
     return scaled, share, offset, int((~possible).sum())
 
 
-def _value_and_slope(
-    views: tuple[FloatArray, ...], weights: FloatArray, t: FloatArray
-) -> tuple[float, FloatArray]:
+Part = tuple[slice, FloatArray, FloatArray]  # of the instances: which, z, and y (x) x
+
+
+def _parts(views: tuple[FloatArray, ...]) -> Iterator[Part]:
+    """Instances in parts whose products of two views are not too large."""
     z, y, x = views
-    flat = t.reshape(t.shape[0], -1)
-    slope = np.zeros_like(flat)
-    value = 0.0
-    step = max(1, CHUNK_NUMBERS // flat.shape[1])
+    size = y.shape[1] * x.shape[1]
+    step = max(1, CHUNK_NUMBERS // size)
     for first in range(0, len(z), step):
         part = slice(first, first + step)
-        pairs = (y[part, :, None] * x[part, None, :]).reshape(-1, flat.shape[1])
-        K = np.einsum("ij,ij->i", z[part] @ flat, pairs)
+        yield part, z[part], (y[part, :, None] * x[part, None, :]).reshape(-1, size)
+
+
+def _value_and_slope(
+    parts: Iterable[Part], weights: FloatArray, t: FloatArray
+) -> tuple[float, FloatArray]:
+    flat = t.reshape(t.shape[0], -1)
+    slope, value = np.zeros_like(flat), 0.0
+    for part, z, pairs in parts:
+        K = np.einsum("ij,ij->i", z @ flat, pairs)
         value += float(weights[part] @ np.log(K))
-        slope += (z[part] * (weights[part] / K)[:, None]).T @ pairs
+        slope += (z * (weights[part] / K)[:, None]).T @ pairs
     return value, slope.reshape(t.shape)

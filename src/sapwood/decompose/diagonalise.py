@@ -36,31 +36,17 @@ CIRCLE = 1.05
 
 
 class Decomposition(NamedTuple):
-    """What DECOMPOSE found, and how far it can be trusted.
+    """What DECOMPOSE found, and how far it can be trusted."""
 
-    Attributes
-    ----------
-    M1 : [d, k]
-        Columns of length 1, in falling order of eigenvalues.
-    eigenvalues : [k]
-        The entries of D.
-    gap
-        Smallest distance between two eigenvalues, for a tau of length 1; inf for one state.
-    singular_values
-        Of X, falling.
-    is_real
-        Whether a direction with real eigenvalues was found; else real and imaginary parts stand
-        in for pairs of eigenvectors.
-    tau
-        The direction kept.
-    """
-
-    M1: FloatArray
-    eigenvalues: FloatArray
+    M1: FloatArray  # [d, k]: columns of length 1, in falling order of eigenvalues
+    eigenvalues: FloatArray  # [k]: the entries of D
+    # smallest distance between two eigenvalues, for a tau of length 1; inf for one state
     gap: float
-    singular_values: FloatArray
+    singular_values: FloatArray  # of X, falling
+    # whether a direction with real eigenvalues was found; else real and imaginary parts stand in
+    # for pairs of eigenvectors
     is_real: bool
-    tau: FloatArray
+    tau: FloatArray  # the direction kept
 
 
 class RankReport(NamedTuple):
@@ -149,33 +135,15 @@ def _one_direction(
     return Decomposition(M1, values.real, gap, s, is_real, tau)
 
 
-# -- roots of A A + A = C -------------------------------------------------------------------------
-
-
 class Roots(NamedTuple):
-    """A square root of C + I / 4, less I / 2, and the choices that led to it.
+    """A square root of C + I / 4, less I / 2, and the choices that led to it."""
 
-    Attributes
-    ----------
-    A : [d, d]
-        The matrix found.
-    eigenvalues : [d]
-        Of A, complex.
-    n_ambiguous
-        Eigenvalues, or conjugate pairs, with two possible roots.
-    n_other
-        How many of these do not have the principal root.
-    gap
-        Smallest distance between two eigenvalues of C.
-    mismatch, runner_up
-        Of the matrix found and of the best other one; inf where there is none.
-    """
-
-    A: FloatArray
-    eigenvalues: ComplexArray
-    n_ambiguous: int
-    n_other: int
-    gap: float
+    A: FloatArray  # [d, d]: the matrix found
+    eigenvalues: ComplexArray  # [d]: of A, complex
+    n_ambiguous: int  # eigenvalues, or conjugate pairs, with two possible roots
+    n_other: int  # how many of these do not have the principal root
+    gap: float  # smallest distance between two eigenvalues of C
+    # of the matrix found and of the best other one; inf where there is none
     mismatch: float
     runner_up: float
 

@@ -149,25 +149,16 @@ def factored_tensor(
 
 
 class RuleLayout(NamedTuple):
-    """Which rules keep their instances, and where the sums of the others start.
+    """Which rules keep their instances, and where the sums of the others start."""
 
-    Attributes
-    ----------
-    rules, seen : [n_rules, 3], [n_rules]
-        Their symbols, and how often they were seen.
-    keeps : [n_rules]
-        Whether a rule keeps its instances.
-    start : [n_rules + 1]
-        Where its `RuleSums` start among those of all; nothing for rules that keep instances.
-    n_entries
-        Of the lexicon.
-    """
-
+    # [n_rules, 3], [n_rules]: their symbols, and how often they were seen
     rules: IntArray
     seen: IntArray
-    keeps: npt.NDArray[np.bool_]
+    keeps: npt.NDArray[np.bool_]  # [n_rules]: whether a rule keeps its instances
+    # [n_rules + 1]: where its `RuleSums` start among those of all; nothing for rules that keep
+    # instances
     start: IntArray
-    n_entries: int
+    n_entries: int  # of the lexicon
 
     @classmethod
     def of(
@@ -181,17 +172,11 @@ class RuleLayout(NamedTuple):
 
 
 class NodeMeans(NamedTuple):
-    """Means over the nodes of each label, [n_symbols, m].
+    """Means over the nodes of each label, [n_symbols, m]."""
 
-    Attributes
-    ----------
-    sigma
-        The diagonal of Sigma^a = E[y z' | a], up to the accuracy of the SVD; 1 where it is 0.
-    y, z
-        Of y, and of z / sigma.
-    """
-
+    # the diagonal of Sigma^a = E[y z' | a], up to the accuracy of the SVD; 1 where it is 0
     sigma: FloatArray
+    # of y, and of z / sigma
     y: FloatArray
     z: FloatArray
 

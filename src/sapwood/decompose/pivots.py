@@ -37,24 +37,15 @@ ROUNDING = 1e-10
 
 
 class Anchors(NamedTuple):
-    """The points picked, and how well they stand apart.
+    """The points picked, and how well they stand apart."""
 
-    Attributes
-    ----------
-    rows : [k]
-        Which points, in the order they were picked; k is m or, where the points are flatter, less.
-    heights : [k]
-        Distance of each from the affine hull of the others; the radius, where k is 1.
-    radius
-        Largest distance of a candidate from the candidates' mean.
-    leftover
-        Largest distance of a candidate from the affine hull of all anchors.
-    """
-
+    # [k]: which points, in the order they were picked; k is m or, where the points are flatter,
+    # less
     rows: IntArray
+    # [k]: distance of each from the affine hull of the others; the radius, where k is 1
     heights: FloatArray
-    radius: float
-    leftover: float
+    radius: float  # largest distance of a candidate from the candidates' mean
+    leftover: float  # largest distance of a candidate from the affine hull of all anchors
 
 
 def frequent(counts: FloatArray, total: float, *, least: float, share: float) -> BoolArray:
@@ -182,21 +173,12 @@ def _heights(V: FloatArray, picked: list[int]) -> FloatArray:
 
 
 class PivotStates(NamedTuple):
-    """States whose pivots were found.
+    """States whose pivots were found."""
 
-    Attributes
-    ----------
-    pi : [m]
-        Their probabilities; m is less than asked for where the features are too flat.
-    posterior : [d, m]
-        p(h | f); rows of features that never occur are zero.
-    anchors
-        The pivot feature of each state, and how well they stand apart.
-    """
-
+    # [m]: their probabilities; m is less than asked for where the features are too flat
     pi: FloatArray
-    posterior: FloatArray
-    anchors: Anchors
+    posterior: FloatArray  # [d, m]: p(h | f); rows of features that never occur are zero
+    anchors: Anchors  # the pivot feature of each state, and how well they stand apart
 
 
 def states_from_points(
@@ -221,11 +203,6 @@ def states_from_points(
         States wanted.
     candidates, tolerance
         Features that may be pivots, and when they stand apart, see `find_anchors`.
-
-    Raises
-    ------
-    NotIdentifiableError
-        When there is no candidate.
     """
     allowed = p > 0 if candidates is None else (p > 0) & candidates
     anchors = find_anchors(points, m, candidates=allowed, tolerance=tolerance)

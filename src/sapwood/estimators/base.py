@@ -38,20 +38,11 @@ REFINEMENTS = ("none", "moments", "em")
 
 @dataclass(frozen=True)
 class Domain:
-    """The values that a parameter may have.
+    """The values that a parameter may have."""
 
-    Attributes
-    ----------
-    words
-        The values in words, which complete "must be".
-    test
-        Whether a value is one of them.
-    least, most
-        Bounds of whole numbers, where there are any.
-    """
-
-    words: str
+    words: str  # the values in words, which complete "must be"
     test: Callable[[Any], bool]
+    # bounds of whole numbers, where there are any
     least: int | None = None
     most: int | None = None
 
@@ -122,27 +113,13 @@ def maybe(domain: Domain) -> Domain:
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """What is known about one parameter.
-
-    Attributes
-    ----------
-    default
-        Its value when none is given.
-    domain
-        The values that it may have; checked when fitting.
-    words
-        What it does.
-    is_positional
-        Whether it can be given without its name.
-    changes_model
-        Whether what is learnt depends on it.
-    """
+    """What is known about one parameter."""
 
     default: Any
-    domain: Domain
+    domain: Domain  # the values that it may have; checked when fitting
     words: str
     is_positional: bool = False
-    changes_model: bool = True
+    changes_model: bool = True  # whether what is learnt depends on it
 
     def __get__(self, instance: object, owner: type) -> Any:
         """The declaration for a class, the default for an instance that has no value of its own."""
@@ -364,13 +341,7 @@ class TreebankEstimator(Estimator):
     """
 
     def predict(self, sentences: Iterable[Sequence[str] | Tree]) -> list[Tree]:
-        """Parse sentences: lists of words, or trees whose words are parsed.
-
-        Returns
-        -------
-        list
-            One tree for each sentence, in order.
-        """
+        """Parse sentences: lists of words, or trees whose words are parsed."""
         from sapwood.corpus.tree import Tree
         from sapwood.inference.parser import Parser
 
@@ -383,8 +354,6 @@ class TreebankEstimator(Estimator):
 
         Parameters
         ----------
-        trees
-            What `fit` takes: a treebank, a list of trees, a path.
         y
             There for scikit-learn; trees are their own answers.
         """

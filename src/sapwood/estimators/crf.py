@@ -91,7 +91,10 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         clock = PhaseClock()
         data = self._prepare(bank)
         model = _untrained(data)
-        examples = _examples(data, model)
+        shards = data.engine.gather(data.shards)
+        few = (part for shard in shards for part in shard.shards(-(-shard.n_trees // FEW_TREES)))
+        made = data.engine.stream(_examples_of, few, model, ahead=2)
+        examples = list(chain.from_iterable(made))
         clock.tick("charts")
         self.info_ = CRFInfo()
         weights = self._learnt(examples, len(model.feature_weights))
@@ -131,12 +134,6 @@ class _Example(NamedTuple):
     edge_features: npt.NDArray[np.uint32]
     right_items: FloatArray
     right_edges: FloatArray
-
-
-def _examples(data: TrainingData, model: FeatureGrammar) -> list[_Example]:
-    shards = data.engine.gather(data.shards)
-    few = (part for shard in shards for part in shard.shards(-(-shard.n_trees // FEW_TREES)))
-    return list(chain.from_iterable(data.engine.stream(_examples_of, few, model, ahead=2)))
 
 
 def _examples_of(bank: Treebank, model: FeatureGrammar) -> list[_Example]:

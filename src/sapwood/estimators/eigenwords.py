@@ -200,9 +200,6 @@ def _inverse_root(variance: FloatArray) -> FloatArray:
     return np.where(variance > 0, np.where(variance > 0, variance, 1.0) ** -0.5, 0.0)
 
 
-# -- reading ------------------------------------------------------------------------------------
-
-
 class _Source:
     """Text that can be read more than once, in shards of sentences."""
 

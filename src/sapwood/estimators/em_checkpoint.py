@@ -46,8 +46,6 @@ def resume(
     ----------
     plain
         Parameters of the same trees: rules and pairs of tag and word are taken from them.
-    schedule
-        The stages of this training.
     settings
         Of this training; a checkpoint of another one is refused.
     """
@@ -85,9 +83,6 @@ def _require(condition: bool | np.bool_, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
-# -- what kernels will trust ----------------------------------------------------------------------
-
-
 def _progress(
     tensors: dict[str, Any],
     state: dict[str, Any],
@@ -105,23 +100,18 @@ def _progress(
     _require(origin.dtype == np.int64 and origin.shape == (n_origins,), "wrong origins")
     rng = np.random.default_rng()
     rng.bit_generator.state = state["rng"]
-    info = _info(state["info"])
-    # a level that settled early counts as finished, so that not all need be there
-    _require(info.iterations >= min(iteration, 2), "iterations without a likelihood")
-    best = _parameters(tensors, "best_", plain) if "best_root" in tensors else None
-    _require(best is None or len(info.dev_f1) > 0, "best parameters without a dev F1")
-    return Progress(parameters, stage, iteration, origin, rng, info, best)
-
-
-def _info(given: dict[str, Any]) -> EMInfo:
-    """What has happened so far; lists come back from JSON in the place of tuples."""
-    info = EMInfo(**given)
-    return replace(
+    info = EMInfo(**state["info"])
+    info = replace(  # lists come back from JSON in the place of tuples
         info,
         log_likelihoods=[float(value) for value in info.log_likelihoods],
         states=[int(m) for m in info.states],
         dev_f1=[(int(done), float(f1)) for done, f1 in info.dev_f1],
     )
+    # a level that settled early counts as finished, so that not all need be there
+    _require(info.iterations >= min(iteration, 2), "iterations without a likelihood")
+    best = _parameters(tensors, "best_", plain) if "best_root" in tensors else None
+    _require(best is None or len(info.dev_f1) > 0, "best parameters without a dev F1")
+    return Progress(parameters, stage, iteration, origin, rng, info, best)
 
 
 def _parameters(tensors: dict[str, Any], prefix: str, plain: LatentParameters) -> LatentParameters:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sapwood.arrays import FloatArray, IntArray, starts_of
+from sapwood.arrays import FloatArray, IntArray, starts_of, sum_rows
 from sapwood.corpus.tree import Tree
 from sapwood.errors import SapwoodError
 from sapwood.estimators.panel import DevSet
@@ -126,8 +126,6 @@ def latent_grammar(
     ----------
     pairs
         Codes `tag * n_words + word` of the pairs in `parameters.words`.
-    counts
-        Expected counts under the parameters.
     """
     plain = data.grammar
     sizes = np.diff(parameters.rule_start)
@@ -149,8 +147,7 @@ def _lexicon(
     states = _state_shares(data, expected, tag, word)
     entry_tag = lexicon.entry_tag.astype(np.int64)
     joint = states * lexicon.weights[:, None]
-    per_tag = np.zeros((len(data.grammar.tags), m))
-    np.add.at(per_tag, entry_tag, joint)
+    per_tag = sum_rows(joint, entry_tag, len(data.grammar.tags))
     joint /= np.where(per_tag > 0, per_tag, 1.0)[entry_tag]
     sizes = parameters.n_states[n_phrases + entry_tag]
     kept = np.arange(m) < sizes[:, None]
@@ -162,17 +159,15 @@ def _state_shares(
 ) -> FloatArray:
     """P(h | a, x) for every entry of the lexicon, shape [n_entries, m]."""
     classes, lexicon = data.classes, data.grammar.lexicon
-    n_entries, m = len(lexicon.entry_tag), expected.shape[1]
-    by_tag = np.zeros((len(data.grammar.tags), m))
-    np.add.at(by_tag, tag, expected)
+
+    by_tag = sum_rows(expected, tag, len(data.grammar.tags))
     prior = by_tag / np.maximum(by_tag.sum(axis=1, keepdims=True), 1e-300)
     entry_tag = lexicon.entry_tag.astype(np.int64)
 
     def shares(rows: IntArray, behind: FloatArray) -> FloatArray:
         """Expected states of the pairs that fall into each entry, over a prior."""
         entry = lexicon.find_entries(rows, tag)
-        total = np.zeros((n_entries, m))
-        np.add.at(total, entry[entry >= 0], expected[entry >= 0])
+        total = sum_rows(expected[entry >= 0], entry[entry >= 0], len(lexicon.entry_tag))
         n = total.sum(axis=1, keepdims=True)
         return np.asarray((total + CLASS_STRENGTH * behind) / (n + CLASS_STRENGTH))
 
@@ -223,55 +218,31 @@ class EMInfo:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where a training stands.
-
-    Attributes
-    ----------
-    stage, iteration
-        Which stage of the schedule, and how many of its iterations are done.
-    origin
-        The state before the last split that each state comes from; empty when nothing was split.
-    best
-        The parameters with the highest dev F1 so far.
-    """
+    """Where a training stands."""
 
     parameters: LatentParameters
+    # which stage of the schedule, and how many of its iterations are done
     stage: int
     iteration: int
+    # the state before the last split that each state comes from; empty when nothing was split
     origin: IntArray
     rng: np.random.Generator
     info: EMInfo
-    best: LatentParameters | None = None
+    best: LatentParameters | None = None  # the parameters with the highest dev F1 so far
 
 
 class Stage(NamedTuple):
-    """A change of the states, then EM.
+    """A change of the states, then EM."""
 
-    Attributes
-    ----------
-    change
-        `split`, `merge`, `matsuzaki` or `none`.
-    states
-        The most states of a symbol in this stage.
-    iterations
-        Of EM.
-    """
-
-    change: str
+    change: str  # `split`, `merge`, `matsuzaki` or `none`
     states: int
     iterations: int
 
 
 class EMSettings(NamedTuple):
-    """How EM goes on; see the parameters of `EMLPCFG`.
+    """How EM goes on; see the parameters of `EMLPCFG`."""
 
-    Attributes
-    ----------
-    learner
-        What decided the start; a checkpoint is only good for the same.
-    """
-
-    learner: dict[str, Any]
+    learner: dict[str, Any]  # what decided the start; a checkpoint is only good for the same
     rule_smoothing: float
     word_smoothing: float
     merge: float = 0.0
@@ -307,7 +278,10 @@ def climb(
     """
     trees, judge = TrainingTrees(data), _Judge(data, dev if schedule else None, settings.on_grade)
     saved = _Saved(data, trees, schedule, settings, judge)
-    now = saved.resume() or _begin(trees, start, schedule, settings)
+    now = saved.resume()
+    if now is None:
+        now = Progress(start, 0, 0, NOT_SPLIT, np.random.default_rng(settings.seed), EMInfo())
+        now = _change_states(trees, now, schedule[0], settings) if schedule else now
     while not _is_done(now, schedule, settings):
         counts = trees.expect(now.parameters)  # E
         _check_bound(now, counts.log_likelihood, settings)
@@ -326,27 +300,10 @@ def climb(
         now = replace(now, parameters=now.best)
         counts = trees.expect(now.parameters)
     info = judge.time(now.info)
-    return latent_grammar(data, trees.pairs, now.parameters, counts, _record(info)), info
-
-
-def _record(info: EMInfo) -> dict[str, Any]:
     record: dict[str, Any] = {"iterations": info.iterations}
-    if info.log_likelihoods:
-        record["log_likelihood"] = info.log_likelihoods[-1]
-    return record | ({"best_iteration": info.best_iteration} if info.dev_f1 else {})
-
-
-# -- stages ---------------------------------------------------------------------------------------
-
-
-def _begin(
-    trees: TrainingTrees,
-    start: LatentParameters,
-    schedule: Sequence[Stage],
-    settings: EMSettings,
-) -> Progress:
-    now = Progress(start, 0, 0, NOT_SPLIT, np.random.default_rng(settings.seed), EMInfo())
-    return _change_states(trees, now, schedule[0], settings) if schedule else now
+    record |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
+    record |= {"best_iteration": info.best_iteration} if info.dev_f1 else {}
+    return latent_grammar(data, trees.pairs, now.parameters, counts, record), info
 
 
 def _next_stage(
@@ -375,9 +332,6 @@ def _change_states(
     if stage.change == "matsuzaki":
         return replace(now, parameters=matsuzaki(now.parameters, target, now.rng))
     return now
-
-
-# -- when to stop ---------------------------------------------------------------------------------
 
 
 def _is_done(now: Progress, schedule: Sequence[Stage], settings: EMSettings) -> bool:
@@ -412,9 +366,6 @@ def _check_bound(now: Progress, likelihood: float, settings: EMSettings) -> None
     if likelihood < before - FALL * abs(before):
         msg = f"the log-likelihood fell from {before:.6f} to {likelihood:.6f}"
         raise SapwoodError(msg, hint="this is a fault of Sapwood: please report it")
-
-
-# -- around it ------------------------------------------------------------------------------------
 
 
 class _Judge:

@@ -490,8 +490,6 @@ class _Mix:
         seconds_each = (perf_counter() - began) / len(probe)
         return int(np.clip(CHART_SHARE * self.clock.budget / seconds_each, LEAST_DEV, MOST_DEV))
 
-    # -- time ---------------------------------------------------------------------------------
-
     def seconds_to_add(self, candidate: Candidate) -> float:
         """What grading a candidate will take, about."""
         if self.panel is None:
@@ -544,8 +542,6 @@ class _Mix:
                 raise _OutOfTimeError
 
         return check
-
-    # -- the choice ---------------------------------------------------------------------------
 
     def choose(self) -> tuple[list[int], FloatArray]:
         """Members as places, and their weights; all of them, of equal weight, without dev."""

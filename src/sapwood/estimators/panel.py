@@ -122,20 +122,11 @@ class DevSet:
 
 @dataclass(frozen=True, eq=False)
 class Grades:
-    """How well a model parses, as `sapwood parse` and `sapwood evaluate` would say.
+    """How well a model parses, as `sapwood parse` and `sapwood evaluate` would say."""
 
-    Attributes
-    ----------
-    report
-        EVALB's figures.
-    fallbacks
-        Sentences without a parse.
-    seconds, cpu_seconds
-        Of parsing, on the clock and of all threads together.
-    """
-
-    report: BracketingReport
-    fallbacks: int
+    report: BracketingReport  # EVALB's figures
+    fallbacks: int  # sentences without a parse
+    # of parsing, on the clock and of all threads together
     seconds: float
     cpu_seconds: float
 

@@ -243,15 +243,6 @@ def _pack(table: _LexicalTable, classes: _Classes, weights: csr_array) -> Lexico
 class TrainingData:
     """Trees where an engine has put them, and the plain grammar that is behind every other.
 
-    Parameters
-    ----------
-    bank
-        The trees, made binary as they are to be learnt.
-    lexicon
-        How words are generalised.
-    engine
-        Where everything that is summed over the trees runs.
-
     Attributes
     ----------
     shards

@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, IntArray, group_rows
+from sapwood.arrays import FloatArray, IntArray, group_rows, sum_rows
 from sapwood.corpus.treebank import TreebankLike
 from sapwood.decompose.convex_em import convex_em
 from sapwood.decompose.pivots import (
@@ -69,15 +69,7 @@ LABELS_NAMED = 5  # of those with too few pivots, in the warning
 def pivot_names(
     data: TrainingData, features: Features, pivots: Mapping[int, IntArray], side: str
 ) -> dict[str, list[str]]:
-    """The pivots of each label in words, such as `rule_above: S -> [NP] VP`.
-
-    Parameters
-    ----------
-    pivots
-        By label, the features.
-    side
-        Theirs, `inside` or `outside`.
-    """
+    """The pivots of each label in words, such as `rule_above: S -> [NP] VP`."""
     space = features.inside if side == "inside" else features.outside
     templates = [template.__name__ for template in space.templates]
     wanted = np.unique(np.concatenate([np.empty(0, np.int64), *pivots.values()]))
@@ -88,7 +80,9 @@ def pivot_names(
     for shard, example in zip(engine.gather(data.shards), examples, strict=True):
         table = NodeTable(shard)
         for feature, (place, node) in example.items():
-            found[feature] = _name(table, templates[place], node, side)
+            n_rules = RULES_SHOWN.get(templates[place], 1)
+            words = _below(table, node) if side == "inside" else _above(table, node, n_rules)
+            found[feature] = f"{templates[place]}: {words}"
     symbols = data.inventory.symbols
     return {str(symbols[a]): [found[f] for f in of.tolist()] for a, of in pivots.items()}
 
@@ -105,104 +99,70 @@ def example_nodes(rows: FeatureRows, wanted: IntArray, side: str) -> dict[int, t
     return found
 
 
-def _name(table: NodeTable, template: str, node: int, side: str) -> str:
-    if side == "inside":
-        return f"{template}: {_below(table, node)}"
-    return f"{template}: {_above(table, node, RULES_SHOWN.get(template, 1))}"
-
-
 def _below(table: NodeTable, node: int) -> str:
     """A node by its word or its rule."""
-    inventory = table.inventory
     if table.word[node] >= 0:
-        return str(inventory.words[table.word[node]])
-    a, b, c = (str(inventory.symbols[x]) for x in inventory.rules[table.rule[node]])
-    return f"{a} -> {b} {c}"
+        return str(table.inventory.words[table.word[node]])
+    return "{} -> {} {}".format(*_rule(table, node))
+
+
+def _rule(table: NodeTable, node: int) -> list[str]:
+    inventory = table.inventory
+    return [str(inventory.symbols[x]) for x in inventory.rules[table.rule[node]]]
 
 
 def _above(table: NodeTable, node: int, n_rules: int) -> str:
     """A node by the rules above it, its own place in brackets."""
-    inventory, rules = table.inventory, list[str]()
+    rules = list[str]()
     while len(rules) < n_rules and table.parent[node] >= 0:
         node, is_left = int(table.parent[node]), node == table.left[table.parent[node]]
-        a, b, c = (str(inventory.symbols[x]) for x in inventory.rules[table.rule[node]])
+        a, b, c = _rule(table, node)
         rules.append(f"{a} -> [{b}] {c}" if is_left else f"{a} -> {b} [{c}]")
     return ", ".join(rules) if len(rules) == n_rules else ", ".join([*rules, "root"])
 
 
 class Recipe(NamedTuple):
-    """What treebanks need and exact moments do not.
+    """What treebanks need and exact moments do not."""
 
-    Attributes
-    ----------
-    least_count, least_share
-        Of nodes, and of the label's nodes, that must have a feature for it to be a pivot: rarer
-        ones are extreme points by chance.
-    sharpness
-        Exponent of the product of a node's feature probabilities; 1 would treat the templates as
-        independent, which they are not.
-    floor
-        Of a state's feature distribution: no feature excludes a state for good.
-    gap, max_iter
-        Where the convex EM of each rule ends.
-    """
-
+    # of nodes, and of the label's nodes, that must have a feature for it to be a pivot: rarer
+    # ones are extreme points by chance
     least_count: float = 20.0
     least_share: float = 1e-3
+    # exponent of the product of a node's feature probabilities; 1 would treat the templates as
+    # independent, which they are not
     sharpness: float = 0.5
-    floor: float = 1e-6
+    floor: float = 1e-6  # of a state's feature distribution: no feature excludes a state for good
+    # where the convex EM of each rule ends
     gap: float = 1e-3
     max_iter: int = 30
 
 
 @dataclass(frozen=True, eq=False)
 class PivotNodes:
-    """All that Figure 1 asks of the data: rows in their shards, and what they have in common.
+    """All that Figure 1 asks of the data: rows in their shards, and what they have in common."""
 
-    Attributes
-    ----------
-    inside, outside
-        The features of either side.
-    size : [n_symbols]
-        How many numbers of a row's vectors count for each label.
-    rules : [n_rules, 3]
-    symbol_of_pair : [n_pairs]
-        Tags of the pairs of tag and word.
-    count, rule_count : [n_symbols], [n_rules]
-        Weights of the rows of each label and of the instances of each rule.
-    shards
-        `PivotRows`, placed.
-    """
-
+    # the features of either side
     inside: Side
     outside: Side
-    size: IntArray
-    rules: IntArray
-    symbol_of_pair: IntArray
+    size: IntArray  # [n_symbols]: how many numbers of a row's vectors count for each label
+    rules: IntArray  # [n_rules, 3]
+    symbol_of_pair: IntArray  # [n_pairs]: tags of the pairs of tag and word
+    # [n_symbols], [n_rules]: weights of the rows of each label and of the instances of each rule
     count: FloatArray
     rule_count: FloatArray
-    shards: Placed
+    shards: Placed  # `PivotRows`, placed
     engine: Engine
 
 
 @dataclass(eq=False)
 class Views:
-    """Step 1: r, s and pi of every label.
+    """Step 1: r, s and pi of every label."""
 
-    Attributes
-    ----------
-    m : [n_symbols]
-        States (pivots found) of each label.
-    pivots
-        By label, the features that its states were made from.
-    pi : [n_symbols, n_states]
-    r, s : [n_features, n_states]
-        r(f | h), s(g | h) in the rows of their features; columns beyond a label's states are zero.
-    """
-
-    m: IntArray
-    pivots: dict[int, IntArray]
+    m: IntArray  # [n_symbols]: states (pivots found) of each label
+    pivots: dict[int, IntArray]  # by label, the features that its states were made from
     pi: FloatArray
+    # [n_features, n_states]: r(f | h), s(g | h) in the rows of their features; columns beyond a
+    # label's states are zero
     r: FloatArray
     s: FloatArray
 
@@ -359,9 +319,7 @@ def _total(
 ) -> FloatArray:
     """Sum over rows, by key, of their weights times their distributions of states."""
     share = posterior[at] / np.maximum(posterior[at].sum(axis=1, keepdims=True), 1e-300)
-    out = np.zeros((n_keys, posterior.shape[1]))
-    np.add.at(out, key, share * rows.weight[at][:, None])
-    return out
+    return sum_rows(share * rows.weight[at][:, None], key, n_keys)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,37 +38,7 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked of a training, whatever the method; each takes what it has parameters for.
-
-    Attributes
-    ----------
-    rare_count, signatures
-        How words are generalised, see `LexiconSettings`.
-    seed
-        For methods that draw random numbers.
-    jobs, engine
-        Where training runs: threads, 0 for all cores, or what `sapwood.execute` offers.
-    states
-        Hidden states of a label, for methods that have any.
-    iterations
-        Of EM, or passes over the trees; None for the method's own number.
-    patience
-        Iterations without a better dev F1 after which EM ends; None for never.
-    checkpoint
-        A file that EM writes after every iteration and goes on from.
-    on_iteration
-        Told (iteration, states, log-likelihood) after every EM iteration.
-    on_grade
-        Told (iteration, dev F1) whenever EM has parsed dev trees.
-    most_states
-        The most states of a candidate of `best`.
-    budget
-        Seconds on the clock for `best`; None for as long as it takes.
-    spent
-        Seconds of the budget that are gone when training starts.
-    on_trial
-        Told what became of every candidate of `best`.
-    """
+    """What is asked of a training, whatever the method; each takes what it has parameters for."""
 
     rare_count: int = 5
     signatures: str = "auto"
@@ -76,14 +46,16 @@ class Settings:
     jobs: int = 0
     engine: Engine | None = None
     states: int = WithStates.parameters()["n_states"].default
+    # of EM, or passes over the trees; None for the method's own number
     iterations: int | None = None
     patience: int | None = None
     checkpoint: Path | None = None
     on_iteration: Callable[[int, int, float], None] | None = None
     on_grade: Callable[[int, float], None] | None = None
+    # the most states of a candidate of `best`
     most_states: int = WithinBudget.parameters()["n_states"].default
     budget: float | None = 60.0
-    spent: float = 0.0
+    spent: float = 0.0  # seconds of the budget that are gone when training starts
     on_trial: Callable[[Trial], None] | None = None
 
     def values_for(self, method: Method) -> dict[str, Any]:
@@ -106,26 +78,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to learn.
-
-    Attributes
-    ----------
-    summary
-        What it does, for help.
-    place
-        Where its estimator is: module and class.
-    task
-        What it learns from: `trees` or `arcs`.
-    usual
-        Defaults that the name brings, where they are not those of the class.
-    fixed
-        Parameters that the name decides, which nobody can set.
-    """
+    """One way to learn."""
 
     summary: str
     place: tuple[str, str]
-    task: str = "trees"
+    task: str = "trees"  # what it learns from: `trees` or `arcs`
+    # defaults that the name brings, where they are not those of the class
     usual: Mapping[str, Any] = field(default_factory=dict)
+    # parameters that the name decides, which nobody can set
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property

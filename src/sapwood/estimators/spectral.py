@@ -73,17 +73,7 @@ class PhaseClock:
 
 
 class FeatureSettings(NamedTuple):
-    """Which features nodes have, and their scales.
-
-    Attributes
-    ----------
-    inside, outside
-        Templates.
-    scaled
-        Whether features are scaled by sqrt(M / (count + kappa)).
-    kappa
-        Shrinks the scale of rare features.
-    """
+    """Which features nodes have, and their scales."""
 
     inside: tuple[Template, ...] = tuple(INSIDE.values())
     outside: tuple[Template, ...] = tuple(OUTSIDE.values())
@@ -109,40 +99,21 @@ def _chosen(wanted: Templates, known: dict[str, Template]) -> tuple[Template, ..
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The features of all nodes.
-
-    Attributes
-    ----------
-    inside, outside
-        Their numbers and scales.
-    rows
-        `FeatureRows` of every shard, where the shards are.
-    """
+    """The features of all nodes."""
 
     inside: FeatureSpace
     outside: FeatureSpace
-    rows: Placed
+    rows: Placed  # `FeatureRows` of every shard, where the shards are
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A treebank seen through its singular vectors.
-
-    Attributes
-    ----------
-    features
-        Of all nodes.
-    vectors
-        Which make y and z of them.
-    m : [n_symbols]
-        States of each label.
-    singular_values : [n_symbols, n_states]
-    """
+    """A treebank seen through its singular vectors."""
 
     features: Features
-    vectors: SingularVectors
-    m: IntArray
-    singular_values: FloatArray
+    vectors: SingularVectors  # which make y and z of them
+    m: IntArray  # [n_symbols]: states of each label
+    singular_values: FloatArray  # [n_symbols, n_states]
 
 
 def project(
@@ -153,13 +124,7 @@ def project(
     seed: int = 0,
     clock: PhaseClock | None = None,
 ) -> Projection:
-    """Step 0 of Figure 7 for all labels at once; shared by all who ask for the same.
-
-    Parameters
-    ----------
-    seed
-        Of the random projection.
-    """
+    """Step 0 of Figure 7 for all labels at once; shared by all who ask for the same."""
     settings, clock = settings or FeatureSettings(), clock or PhaseClock()
     if settings not in data.kept:
         data.kept[settings] = _features(data, settings)
@@ -168,7 +133,8 @@ def project(
     key = settings, n_states, seed
     if key not in data.kept:
         svd = _decompose(data, features, n_states, seed)
-        values = svd.s if settings.scaled else _relative(svd.s)
+        # over each label's largest where they are unscaled: those have no common unit
+        values = svd.s if settings.scaled else svd.s / np.maximum(svd.s[:, :1], 1e-300)
         m = states_by_label(values, data.counts.symbols, n_states)
         weights = (features.inside.weight, features.outside.weight)
         vectors = SingularVectors(*weights, svd.U, svd.V, m)
@@ -211,11 +177,6 @@ def _decompose(data: TrainingData, features: Features, n_states: int, seed: int)
     )  # fmt: skip
 
 
-def _relative(values: FloatArray) -> FloatArray:
-    """Singular values over each label's largest: unscaled ones have no common unit."""
-    return np.asarray(values / np.maximum(values[:, :1], 1e-300))
-
-
 def states_by_label(values: FloatArray, count: FloatArray, m: int) -> IntArray:
     """States per label: 1 up to 10 nodes, m from 100 on, linear between; no tiny singular value."""
     share = np.clip((count - FEW) / (ENOUGH - FEW), 0.0, 1.0)
@@ -226,16 +187,7 @@ def states_by_label(values: FloatArray, count: FloatArray, m: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class SpectralInfo:
-    """What the decomposition found.
-
-    Attributes
-    ----------
-    singular_values : [n_symbols, m]
-    n_inside, n_outside
-        Numbers of features.
-    seconds
-        Wall time of each phase.
-    """
+    """What the decomposition found."""
 
     singular_values: FloatArray
     n_inside: int

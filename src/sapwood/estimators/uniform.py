@@ -57,38 +57,22 @@ EVALUATIONS = 60
 
 
 class UniformFamily(ABC):
-    """What estimators need to know of a family.
+    """What estimators need to know of a family."""
 
-    Attributes
-    ----------
-    name
-        As on the command line.
-    lengths
-        Of the sentences that the closed form reads.
-    noise
-        Moments that the closed form adds up, with their factors.
-    order
-        Words in a moment.
-    longest
-        Sentences whose mixing matrix is made in reasonable time.
-    free
-        The tables that do not follow from others.
-    """
-
-    name: ClassVar[str]
-    lengths: ClassVar[tuple[int, ...]]
-    noise: ClassVar[int]
-    order: ClassVar[int]
-    longest: ClassVar[int]
-    free: ClassVar[tuple[str, ...]]
+    name: ClassVar[str]  # as on the command line
+    lengths: ClassVar[tuple[int, ...]]  # of the sentences that the closed form reads
+    noise: ClassVar[int]  # moments that the closed form adds up, with their factors
+    order: ClassVar[int]  # words in a moment
+    longest: ClassVar[int]  # sentences whose mixing matrix is made in reasonable time
+    free: ClassVar[tuple[str, ...]]  # the tables that do not follow from others
 
     @abstractmethod
     def mixing(self, max_length: int) -> MixingMatrix:
         """M of sentences up to a length."""
 
-    @abstractmethod
     def complete(self, tables: Tables) -> dict[str, AnyArray]:
-        """All tables from the free ones."""
+        """All tables from the free ones, which most are."""
+        return dict(tables)
 
     @abstractmethod
     def moments(self, matrix: FloatArray, paths: AnyArray, tables: Tables) -> AnyArray:
@@ -127,10 +111,6 @@ class _PcfgIE(UniformFamily):
         kept = [r for r, row in enumerate(mixing.rows) if row.k > row.j]
         rows = tuple(mixing.rows[r] for r in kept)
         return MixingMatrix(rows, mixing.columns, mixing.matrix[kept])
-
-    def complete(self, tables: Tables) -> dict[str, AnyArray]:
-        """All tables are free."""
-        return dict(tables)
 
     def moments(self, matrix: FloatArray, paths: AnyArray, tables: Tables) -> AnyArray:
         """[rows, d^3]; the five paths end in states, then in words.
@@ -243,24 +223,13 @@ def _loss(logits: FloatArray, N: FloatArray, r: FloatArray) -> tuple[float, Floa
 
 @dataclass
 class EMRun:
-    """Where EM ended.
+    """Where EM ended."""
 
-    Attributes
-    ----------
-    model
-        The last one; its likelihood is the last of the list.
-    log_likelihoods
-        After every E-step that was kept, rising.
-    n_steps
-        E-steps taken.
-    has_converged
-        Whether the gain fell below the tolerance.
-    """
-
-    model: UniformTreeModel
+    model: UniformTreeModel  # the last one; its likelihood is the last of the list
+    # after every E-step that was kept, rising
     log_likelihoods: list[float] = field(default_factory=list)
-    n_steps: int = 0
-    has_converged: bool = False
+    n_steps: int = 0  # E-steps taken
+    has_converged: bool = False  # whether the gain fell below the tolerance
     cpu_seconds: float = 0.0
 
 
@@ -278,18 +247,12 @@ def em(
 
     Parameters
     ----------
-    start
-        Where to begin.
-    iterations
-        The most E-steps to take; the last jump may add one.
     tolerance
         EM ends when a step gains less than this, in nats a sentence.
     floor
         Share of the uniform distribution that is mixed into the start, since EM never leaves 0.
     accelerate
         Whether to try, after every two steps, the point that they seem to go to.
-    n_jobs
-        Threads over sentences; 0 means all cores.
 
     Cost: an E-step takes O(length^3 k) for every distinct sentence.
 

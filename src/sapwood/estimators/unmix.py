@@ -37,11 +37,12 @@ transposes: their mean is taken.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -54,6 +55,7 @@ from sapwood.estimators.uniform import (
     DEP_IES,
     FLOOR,
     PCFG_IE,
+    UniformFamily,
     em,
     fit_moments,
     smooth,
@@ -77,7 +79,47 @@ LARGEST_REPORT = 8  # states of the report on a pcfg: a second, and more states 
 CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
 
 
-class UnmixPCFGIE(OfHiddenTrees):
+class _Unmix(OfHiddenTrees, ABC):
+    """The course of unmixing, whatever the family."""
+
+    _family: ClassVar[UniformFamily]
+    _most_words: ClassVar[int]
+
+    def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
+        """Learn from sentences, each a list of words; some as short as the closed form asks."""
+        self._check_parameters()
+        vocabulary, counts = count_sentences(sentences, self._most_words)
+        self._check_words(len(vocabulary))
+        self._family.require_lengths(counts)
+        return self.fit_counts(counts, vocabulary)
+
+    def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
+        """Learn from sentences that are counted already."""
+        self._check_parameters()
+        info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
+        start = self._model(self._unmix_counts(counts, info), counts.n_words, vocabulary)
+        self.model_ = self._arrange(refine(start, counts, info, self.get_params()))
+        check_fit(info, self.model_, counts)
+        self.info_ = info
+        return self
+
+    @abstractmethod
+    def _unmix_counts(self, counts: SentenceCounts, info: UnmixInfo) -> dict[str, FloatArray]:
+        """The closed form, and warnings where it cannot be trusted."""
+
+    def _check_words(self, n_words: int) -> None:
+        """Refuse vocabularies that are too small."""
+
+    def _arrange(self, model: UniformTreeModel) -> UniformTreeModel:
+        return model
+
+    def _model(
+        self, tables: dict[str, FloatArray], d: int, vocabulary: Sequence[str] | None
+    ) -> UniformTreeModel:
+        return UniformTreeModel(self._family.name, tuple(vocabulary or map(str, range(d))), tables)
+
+
+class UnmixPCFGIE(_Unmix):
     """PCFG-IE from sentences, without trees.
 
     Attributes
@@ -97,27 +139,12 @@ class UnmixPCFGIE(OfHiddenTrees):
         20, whole(1), "Random directions tried; the one with the widest eigengap is kept."
     )
     seed: int = parameter(0, maybe(whole(0)), "Of the directions.")
+    _family, _most_words = PCFG_IE, MOST_WORDS_PCFG_IE
 
-    def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
-        """Learn from sentences, each a list of words; three words are needed in some of them."""
-        self._check_parameters()
-        vocabulary, counts = count_sentences(sentences, MOST_WORDS_PCFG_IE)
-        self._check_words(len(vocabulary))
-        PCFG_IE.require_lengths(counts)
-        return self.fit_counts(counts, vocabulary)
-
-    def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
-        """Learn from sentences that are counted already."""
-        self._check_parameters()
-        names = tuple(vocabulary or map(str, range(counts.n_words)))
-        info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
+    def _unmix_counts(self, counts: SentenceCounts, info: UnmixInfo) -> dict[str, FloatArray]:
         tables = self._unmix(lambda eta: psi_of_counts(counts, eta), counts.n_words, info)
         check_conditioning(info, counts.n_sentences(3))
-        start = UniformTreeModel(PCFG_IE.name, names, tables)
-        self.model_ = _sort_states(refine(start, counts, info, self.get_params()))
-        check_fit(info, self.model_, counts)
-        self.info_ = info
-        return self
+        return tables
 
     def fit_moments(self, mu_123: FloatArray, vocabulary: Sequence[str] | None = None) -> Self:
         """Learn from the exact joint distribution of the words of three-word sentences.
@@ -132,14 +159,23 @@ class UnmixPCFGIE(OfHiddenTrees):
         self._check_words(d)
         self.info_ = UnmixInfo({3: np.inf})
         tables = self._unmix(lambda eta: psi_of_tensor(mu_123, eta), d, self.info_)
-        names = tuple(vocabulary or map(str, range(d)))
-        self.model_ = _sort_states(UniformTreeModel(PCFG_IE.name, names, tables))
+        self.model_ = self._arrange(self._model(tables, d, vocabulary))
         return self
 
     def _check_words(self, n_words: int) -> None:
         if self.n_states > n_words:
             msg = f"{self.n_states} states, but only {n_words} types of words"
             raise SapwoodError(msg, hint=f"ask for at most {n_words} states")
+
+    def _arrange(self, model: UniformTreeModel) -> UniformTreeModel:
+        """States in falling order of their probability at the root."""
+        t = model.tables
+        order = np.argsort(-t["root"], kind="stable")
+        tables = {
+            "root": t["root"][order], "child": t["child"][np.ix_(order, order)],
+            "words": t["words"][:, order],
+        }  # fmt: skip
+        return UniformTreeModel(model.family, model.vocabulary, tables)
 
     def _unmix(self, psi: Contract, d: int, info: UnmixInfo) -> dict[str, FloatArray]:
         rng = np.random.default_rng(self.seed)
@@ -185,17 +221,6 @@ def _tables(M1: FloatArray, whole: FloatArray, info: UnmixInfo) -> dict[str, Flo
     return {"root": root[:, 0], "child": child, "words": words}
 
 
-def _sort_states(model: UniformTreeModel) -> UniformTreeModel:
-    """States in falling order of their probability at the root."""
-    t = model.tables
-    order = np.argsort(-t["root"], kind="stable")
-    tables = {
-        "root": t["root"][order], "child": t["child"][np.ix_(order, order)],
-        "words": t["words"][:, order],
-    }  # fmt: skip
-    return UniformTreeModel(model.family, model.vocabulary, tables)
-
-
 class PairMoments(NamedTuple):
     """The moments of section 5.3, each [d, d]."""
 
@@ -204,7 +229,7 @@ class PairMoments(NamedTuple):
     two: FloatArray
 
 
-class UnmixDEPIES(OfHiddenTrees):
+class UnmixDEPIES(_Unmix):
     """DEP-IES from sentences, without trees.
 
     Attributes
@@ -215,32 +240,23 @@ class UnmixDEPIES(OfHiddenTrees):
         The choice of eigenvalues.
     """
 
-    def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
-        """Learn from sentences, each a list of words; some need two words, and some three."""
-        self._check_parameters()
-        vocabulary, counts = count_sentences(sentences, MOST_WORDS_DEP_IES)
-        DEP_IES.require_lengths(counts)
-        return self.fit_counts(counts, vocabulary)
+    _family, _most_words = DEP_IES, MOST_WORDS_DEP_IES
 
-    def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
-        """Learn from sentences that are counted already."""
-        self._check_parameters()
-        names = tuple(vocabulary or map(str, range(counts.n_words)))
-        info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
+    def _unmix_counts(self, counts: SentenceCounts, info: UnmixInfo) -> dict[str, FloatArray]:
         pairs = PairMoments(
             _mean_of_ends(counts.joint(3, (1, 2)), counts.joint(3, (2, 3))),
             _mean_of_ends(counts.joint(3, (1, 3)), counts.joint(3, (1, 3))),
             _mean_of_ends(counts.joint(2, (1, 2)), counts.joint(2, (1, 2))),
         )
         tables = self._unmix(pairs, counts.words(), info)
-        n = min(counts.n_sentences(2), counts.n_sentences(3))
-        check_conditioning(info, n)
-        self._check_roots(info)
-        start = UniformTreeModel(DEP_IES.name, names, tables)
-        self.model_ = refine(start, counts, info, self.get_params())
-        check_fit(info, self.model_, counts)
-        self.info_ = info
-        return self
+        check_conditioning(info, min(counts.n_sentences(2), counts.n_sentences(3)))
+        if self.roots_.runner_up < 1.5 * self.roots_.mismatch:
+            info.warn(
+                "two choices of eigenvalues fit the pairs of words about equally well "
+                f"({self.roots_.mismatch:.3g} and {self.roots_.runner_up:.3g}): more sentences of "
+                "two and three words, or EM, would decide"
+            )
+        return tables
 
     def fit_moments(
         self,
@@ -261,8 +277,7 @@ class UnmixDEPIES(OfHiddenTrees):
         self._check_parameters()
         self.info_ = UnmixInfo({2: np.inf, 3: np.inf})
         tables = self._unmix(PairMoments(mu_12, mu_13, two), two.sum(axis=1), self.info_)
-        names = tuple(vocabulary or map(str, range(len(two))))
-        self.model_ = UniformTreeModel(DEP_IES.name, names, tables)
+        self.model_ = self._model(tables, len(two), vocabulary)
         return self
 
     def _unmix(self, pairs: PairMoments, pi: FloatArray, info: UnmixInfo) -> dict[str, FloatArray]:
@@ -274,14 +289,6 @@ class UnmixDEPIES(OfHiddenTrees):
         info.noise_gain = _noise_gain(self.roots_, pi)
         argument, info.clipped = clip_columns(_with_pairs(self.roots_.A, pairs, pi))
         return {"root": pi, "argument": _balance(argument * pi, pi) / pi}
-
-    def _check_roots(self, info: UnmixInfo) -> None:
-        if self.roots_.runner_up < 1.5 * self.roots_.mismatch:
-            info.warn(
-                "two choices of eigenvalues fit the pairs of words about equally well "
-                f"({self.roots_.mismatch:.3g} and {self.roots_.runner_up:.3g}): more sentences of "
-                "two and three words, or EM, would decide"
-            )
 
 
 def find_root(pairs: PairMoments, pi: FloatArray) -> Roots:

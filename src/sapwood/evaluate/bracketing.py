@@ -69,11 +69,6 @@ def bracketing(
         EVALB's rows and totals, and the strict total. A tree that is missing, or of which cleaning
         leaves nothing, makes its sentence an error.
 
-    Raises
-    ------
-    SapwoodError
-        When the two sides differ in their number of trees.
-
     Notes
     -----
     Cost: O(n d) time for a sentence of n words and depth d; memory for the rows only.
@@ -93,31 +88,19 @@ def bracketing(
         row = _score(number, a, b)
         rows.append(row)
         strict_rows.append(_strict(number, a, b, row))
-    return BracketingReport(
-        all=add_up(rows),
-        len40=add_up([row for row in rows if row.length <= CUTOFF]),
-        strict=add_up(strict_rows, drop=False),
-        sentences=rows,
-        strict_sentences=strict_rows,
-    )
+    short = [row for row in rows if row.length <= CUTOFF]
+    strict = add_up(strict_rows, drop=False)
+    return BracketingReport(add_up(rows), add_up(short), strict, rows, strict_rows)
 
 
 class ScoredBrackets(NamedTuple):
-    """What EVALB compares in one sentence: the words that are left, their tags, the brackets.
+    """What EVALB compares in one sentence: the words that are left, their tags, the brackets."""
 
-    Attributes
-    ----------
-    words
-        The scored words; brackets count over them.
-    gold_tags, predicted_tags
-        One for each word.
-    gold, predicted
-        Brackets in pre-order: of two over the same words the outer one comes first.
-    """
-
-    words: list[str]
+    words: list[str]  # the scored words; brackets count over them
+    # one for each word
     gold_tags: list[str]
     predicted_tags: list[str]
+    # brackets in pre-order: of two over the same words the outer one comes first
     gold: list[Bracket]
     predicted: list[Bracket]
 
@@ -138,19 +121,10 @@ def scored_brackets(
             yield row, None
             continue
         kept, kept_too = a.kept(), b.kept()
-        yield (
-            row,
-            ScoredBrackets(
-                words=_select(a.words, kept),
-                gold_tags=[_tag_class(tag) for tag in _select(a.tags, kept)],
-                predicted_tags=[_tag_class(tag) for tag in _select(b.tags, kept_too)],
-                gold=_project(a.brackets, kept),
-                predicted=_project(b.brackets, kept_too),
-            ),
-        )
-
-
-# -- reading trees --------------------------------------------------------------------------------
+        tags = [_tag_class(tag) for tag in _select(a.tags, kept)]
+        tags_too = [_tag_class(tag) for tag in _select(b.tags, kept_too)]
+        brackets = _project(a.brackets, kept), _project(b.brackets, kept_too)
+        yield row, ScoredBrackets(_select(a.words, kept), tags, tags_too, *brackets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +159,7 @@ def _pairs(
 
 def _flatten(tree: Tree | None, raw: bool) -> _Sentence | None:
     """Read words, tags and brackets off a tree; None when there is no tree."""
-    if tree is None:
-        return None
-    tree = as_tree(tree) if raw else clean(as_tree(tree))
-    if tree is None:
+    if tree is None or (tree := as_tree(tree) if raw else clean(as_tree(tree))) is None:
         return None
     leaves: list[Tree] = []
     brackets: list[Bracket] = []
@@ -223,9 +194,6 @@ def _project(brackets: Sequence[Bracket], kept: Sequence[bool]) -> list[Bracket]
         return list(brackets)
     at = list(accumulate(kept, initial=0))
     return [(label, at[i], at[j]) for label, i, j in brackets if at[i] < at[j]]
-
-
-# -- scoring --------------------------------------------------------------------------------------
 
 
 def _score(number: int, gold: _Sentence | None, predicted: _Sentence | None) -> SentenceScore:

@@ -39,6 +39,7 @@ from typing import Any, Final, NamedTuple
 
 from sapwood.corpus.tree import ROOT, Tree
 from sapwood.evaluate.bracketing import Bracket, ScoredBrackets, scored_brackets
+from sapwood.evaluate.scores import percent
 
 WRONG_LABEL: Final = "wrong label"
 UNARY: Final = "unary level"
@@ -50,21 +51,17 @@ OTHER_ATTACHMENT: Final = "other attachment"
 
 NOMINAL: Final = frozenset({"NP", "NX", "NAC", "QP", "WHNP", "WNP", "NUMP"})
 CLAUSAL: Final = frozenset({"S", "SBAR", "SBARQ", "SINV", "SQ", "RRC", "IP", "CP"})
-_MOVED: Final = (
-    ("PP attachment", frozenset({"PP", "WHPP", "WPP"})),
-    ("NP attachment", NOMINAL),
-    ("clause attachment", CLAUSAL),
-    (
-        "modifier attachment",
-        frozenset({"ADVP", "ADJP", "WHADVP", "WHADJP", "WADVP", "WADJP", "RB", "RBR", "RBS"}),
-    ),
-    ("VP attachment", frozenset({"VP"})),
-)
-_KIND_OF_MOVED: Final = {label: kind for kind, labels in _MOVED for label in labels}
 _ADVERBS: Final = frozenset({"RB", "RBR", "RBS"})  # the only words that move by themselves
+_MODIFIERS: Final = _ADVERBS | {"ADVP", "ADJP", "WHADVP", "WHADJP", "WADVP", "WADJP"}
+_MOVED: Final = {
+    "PP attachment": frozenset({"PP", "WHPP", "WPP"}), "NP attachment": NOMINAL,
+    "clause attachment": CLAUSAL, "modifier attachment": _MODIFIERS,
+    "VP attachment": frozenset({"VP"}),
+}  # fmt: skip
+_KIND_OF_MOVED: Final = {label: kind for kind, labels in _MOVED.items() for label in labels}
 _CONJUNCTIONS: Final = frozenset({"CC", "CONJ", "CONJP"})
 KINDS: Final = (
-    WRONG_LABEL, UNARY, *(kind for kind, _ in _MOVED), OTHER_ATTACHMENT, COORDINATION,
+    WRONG_LABEL, UNARY, *_MOVED, OTHER_ATTACHMENT, COORDINATION,
     BOUNDARY, NP_STRUCTURE, OTHER_STRUCTURE,
 )  # fmt: skip
 
@@ -75,10 +72,6 @@ class BracketError:
 
     Attributes
     ----------
-    kind
-        One of `KINDS`.
-    sentence
-        Number of the sentence, from 1.
     missing, extra
         The brackets; at least one is there. Positions count the scored words.
     phrase
@@ -97,20 +90,6 @@ class BracketError:
     predicted_parent: Bracket
 
 
-def explain(number: int, pair: ScoredBrackets) -> list[BracketError]:
-    """Explain the wrong brackets of one sentence, each once.
-
-    Notes
-    -----
-    Cost: O(n d) for n words and depth d, and O(e^2) for e wrong brackets.
-    Reference: Kummerfeld, Hall, Curran and Klein (2012), for the idea of the kinds.
-    """
-    return list(_Sentence(number, pair).errors())
-
-
-# -- one side of a sentence -----------------------------------------------------------------------
-
-
 class _Side:
     """Brackets of one tree with their parents; nodes are numbered, -1 is the root.
 
@@ -121,12 +100,17 @@ class _Side:
         self.brackets = brackets
         self.tags = tags
         self.root: Bracket = (ROOT, 0, len(tags))
-        self.parent = _parents(brackets)
+        self.parent: list[int] = []
         self.word_parent = [-1] * len(tags)
         self.children: defaultdict[int, list[_Constituent]] = defaultdict(list)
         self.spans: dict[tuple[int, int], int] = {}  # innermost bracket
         self.others: dict[int, int] = {}
+        opened: list[int] = []
         for node, (label, i, j) in enumerate(brackets):
+            while opened and brackets[opened[-1]][2] <= i:
+                opened.pop()
+            self.parent.append(opened[-1] if opened else -1)
+            opened.append(node)
             self.spans[i, j] = node
             self.word_parent[i:j] = [node] * (j - i)  # in pre-order, so the innermost stays
             self.children[self.parent[node]].append(_Constituent(label, i, j, node))
@@ -185,32 +169,6 @@ class _Constituent(NamedTuple):
         return self.label, self.start, self.end
 
 
-def _parents(brackets: Sequence[Bracket]) -> list[int]:
-    out: list[int] = []
-    opened: list[int] = []
-    for node, (_, start, _) in enumerate(brackets):
-        while opened and brackets[opened[-1]][2] <= start:
-            opened.pop()
-        out.append(opened[-1] if opened else -1)
-        opened.append(node)
-    return out
-
-
-def _match(gold: _Side, predicted: _Side) -> None:
-    """Pair equal brackets, outermost first: as many as the multiset intersection has."""
-    waiting: defaultdict[Bracket, list[int]] = defaultdict(list)
-    for node in reversed(range(len(predicted.brackets))):
-        waiting[predicted.brackets[node]].append(node)
-    for node, bracket in enumerate(gold.brackets):
-        if waiting[bracket]:
-            other = waiting[bracket].pop()
-            gold.others[node] = other
-            predicted.others[other] = node
-
-
-# -- one sentence ---------------------------------------------------------------------------------
-
-
 class _Blame(NamedTuple):
     """A kind with the phrase that names it; None when it is the bracket itself."""
 
@@ -219,13 +177,23 @@ class _Blame(NamedTuple):
 
 
 class _Sentence:
-    """The wrong brackets of one sentence, explained one after another."""
+    """The wrong brackets of one sentence, explained one after another.
+
+    Cost: O(n d) for n words and depth d, and O(e^2) for e wrong brackets.
+    """
 
     def __init__(self, number: int, pair: ScoredBrackets) -> None:
         self.number = number
         self.gold = _Side(pair.gold, pair.gold_tags)
         self.predicted = _Side(pair.predicted, pair.gold_tags)  # what is a conjunction, gold knows
-        _match(self.gold, self.predicted)
+        # Equal brackets are paired, outermost first: as many as the multiset intersection has.
+        waiting: defaultdict[Bracket, list[int]] = defaultdict(list)
+        for node in reversed(range(len(pair.predicted))):
+            waiting[pair.predicted[node]].append(node)
+        for node, bracket in enumerate(pair.gold):
+            if waiting[bracket]:
+                other = self.gold.others[node] = waiting[bracket].pop()
+                self.predicted.others[other] = node
         self.missing, self.extra = _wrong_nodes(self.gold), _wrong_nodes(self.predicted)
 
     def errors(self) -> Iterator[BracketError]:
@@ -285,6 +253,11 @@ class _Sentence:
             return _Blame(_kind(nearest), nearest)
         return _Blame(BOUNDARY)
 
+    def _hangs_elsewhere(self, unit: _Constituent) -> bool:
+        here = self.gold.parent_of(unit)
+        there = self.predicted.parent_of(self._counterpart(unit, self.gold))
+        return here[1:] != there[1:]
+
     def _right_units(self, start: int, end: int) -> Iterator[_Constituent]:
         """The largest right brackets between two fenceposts, and the words beside them."""
         while start < end:
@@ -297,11 +270,6 @@ class _Sentence:
             unit = max(fitting, key=lambda part: part.end, default=word)
             yield unit
             start = unit.end
-
-    def _hangs_elsewhere(self, unit: _Constituent) -> bool:
-        other = self._counterpart(unit, self.gold)
-        here, there = self.gold.parent_of(unit), self.predicted.parent_of(other)
-        return here[1:] != there[1:]
 
     def _counterpart(self, part: _Constituent, side: _Side) -> _Constituent:
         """The same bracket or word in the other tree."""
@@ -332,17 +300,12 @@ class _Sentence:
         inside_np = label in NOMINAL or other.around(i, j)[0] in NOMINAL
         return _Blame(NP_STRUCTURE if inside_np else OTHER_STRUCTURE)
 
-    # -- records ----------------------------------------------------------------------------------
-
     def _pair(self, node: int, other: int, blame: _Blame) -> BracketError:
         self.missing.remove(node)
         self.extra.remove(other)
         gold, predicted = self.gold.brackets[node], self.predicted.brackets[other]
-        phrase, above, above_too = (
-            gold,
-            self.gold.bracket(self.gold.parent[node]),
-            self.predicted.bracket(self.predicted.parent[other]),
-        )
+        phrase, above = gold, self.gold.bracket(self.gold.parent[node])
+        above_too = self.predicted.bracket(self.predicted.parent[other])
         if blame.moved:
             phrase = blame.moved.bracket
             above = self.gold.parent_of(blame.moved)
@@ -387,9 +350,6 @@ def _head(label: str, parts: Sequence[_Constituent]) -> _Constituent:
     return next(words, parts[0])
 
 
-# -- reports --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class LabelScore:
     """Brackets of one label."""
@@ -411,13 +371,13 @@ class LabelScore:
 
     @property
     def recall(self) -> float:
-        """Matched brackets in percent of the gold ones; 0 without any."""
-        return 100.0 * self.matched / self.gold if self.gold else 0.0
+        """Matched brackets in percent of the gold ones."""
+        return percent(self.matched, self.gold)
 
     @property
     def precision(self) -> float:
-        """Matched brackets in percent of the predicted ones; 0 without any."""
-        return 100.0 * self.matched / self.predicted if self.predicted else 0.0
+        """Matched brackets in percent of the predicted ones."""
+        return percent(self.matched, self.predicted)
 
     @property
     def f1(self) -> float:
@@ -445,8 +405,6 @@ class ErrorReport:
 
     Attributes
     ----------
-    errors
-        Every error, sentence by sentence.
     labels
         Scores by label, the commonest gold label first.
     tags
@@ -553,11 +511,6 @@ def diagnose(
     gold, predicted, raw
         As for `sapwood.evaluate.bracketing`. Sentences that EVALB drops are only counted.
 
-    Returns
-    -------
-    ErrorReport
-        `missing` and `extra` are the numbers behind EVALB's recall and precision.
-
     Notes
     -----
     Cost: as of `bracketing`, and O(e^2) for a sentence of e wrong brackets. What the kinds mean:
@@ -570,44 +523,27 @@ def diagnose(
     >>> diagnose([gold], [flat]).kinds
     [KindCount(kind='PP attachment', places=1, missing=1, extra=0)]
     """
-    errors: list[BracketError] = []
-    words: dict[int, list[str]] = {}
-    counts = _Counts()
-    n_dropped = 0
+    errors, words = list[BracketError](), dict[int, list[str]]()
+    wanted, found, matched = Counter[str](), Counter[str](), Counter[str]()
+    tags = Counter[tuple[str, str]]()
+    n_sentences = n_dropped = 0
     for row, pair in scored_brackets(gold, predicted, raw=raw):
         if pair is None:
             n_dropped += 1
             continue
-        counts.add(pair)
-        if found := explain(row.number, pair):
-            errors += found
-            words[row.number] = pair.words
-    return ErrorReport(errors, counts.labels(), counts.tags, words, counts.sentences, n_dropped)
-
-
-class _Counts:
-    """Brackets by label and confused tags, added up over sentences."""
-
-    def __init__(self) -> None:
-        self.gold: Counter[str] = Counter()
-        self.predicted: Counter[str] = Counter()
-        self.matched: Counter[str] = Counter()
-        self.tags: Counter[tuple[str, str]] = Counter()
-        self.sentences = 0
-
-    def add(self, pair: ScoredBrackets) -> None:
-        matched = Counter(pair.gold) & Counter(pair.predicted)
-        self.gold.update(label for label, _, _ in pair.gold)
-        self.predicted.update(label for label, _, _ in pair.predicted)
-        self.matched.update(label for label, _, _ in matched.elements())
+        n_sentences += 1
+        wanted.update(label for label, _, _ in pair.gold)
+        found.update(label for label, _, _ in pair.predicted)
+        both = Counter(pair.gold) & Counter(pair.predicted)
+        matched.update(label for label, _, _ in both.elements())
         tagged = zip(pair.gold_tags, pair.predicted_tags, strict=True)
-        self.tags.update((a, b) for a, b in tagged if a != b)
-        self.sentences += 1
-
-    def labels(self) -> list[LabelScore]:
-        gold, predicted = self.gold, self.predicted
-        names = sorted(gold | predicted, key=lambda x: (-gold[x], -predicted[x], x))
-        return [LabelScore(x, gold[x], predicted[x], self.matched[x]) for x in names]
+        tags.update((a, b) for a, b in tagged if a != b)
+        if explained := list(_Sentence(row.number, pair).errors()):
+            errors += explained
+            words[row.number] = pair.words
+    names = sorted(wanted | found, key=lambda x: (-wanted[x], -found[x], x))
+    labels = [LabelScore(x, wanted[x], found[x], matched[x]) for x in names]
+    return ErrorReport(errors, labels, tags, words, n_sentences, n_dropped)
 
 
 def _pair_rows(pairs: Counter[tuple[str, str]]) -> list[dict[str, Any]]:

@@ -36,18 +36,11 @@ WITH_JSON = "write it with: sapwood parse MODEL FILE --json"
 
 
 class Predicted(NamedTuple):
-    """One predicted sentence.
+    """One predicted sentence."""
 
-    Attributes
-    ----------
-    tree
-        None where it is missing.
-    phrases
-        Label, start, end and probability of the phrases below the root, tags apart; None for a
-        file of trees, which says nothing about them. A probability may be unknown.
-    """
-
-    tree: Tree | None
+    tree: Tree | None  # None where it is missing
+    # label, start, end and probability of the phrases below the root, tags apart; None for a file
+    # of trees, which says nothing about them. A probability may be unknown
     phrases: list[tuple[str, int, int, float | None]] | None = None
 
 
@@ -127,7 +120,12 @@ class _JsonLine(NamedTuple):
 
     def read(self, line: str) -> Predicted:
         """The tree and, where wanted, its phrases."""
-        item = self._object(line)
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError):
+            self._fail("expected a JSON object, found other text")
+        if not isinstance(item, dict):
+            self._fail(f"expected a JSON object, found {line.strip()[:20]!r}")
         if "tree" not in item or not isinstance(item["tree"], str | None):
             self._fail('expected an object with a "tree" in brackets, or null')
         if item["tree"] is None:
@@ -137,15 +135,6 @@ class _JsonLine(NamedTuple):
         except CorpusError as error:
             self._fail(f"in its tree: {error.message}")
         return Predicted(tree, self._phrases(tree, item) if self.has_phrases else None)
-
-    def _object(self, line: str) -> dict[str, Any]:
-        try:
-            item = json.loads(line)
-        except (ValueError, RecursionError):
-            self._fail("expected a JSON object, found other text")
-        if not isinstance(item, dict):
-            self._fail(f"expected a JSON object, found {line.strip()[:20]!r}")
-        return item
 
     def _phrases(
         self, tree: Tree, item: dict[str, Any]
@@ -223,20 +212,6 @@ def calibration(
 ) -> Reliability:
     """Compare probabilities with what turned out to be right.
 
-    Parameters
-    ----------
-    probability : [N]
-        In [0, 1].
-    is_correct : [N]
-        Whether each came true.
-    n_bins
-        Bins of equal width.
-
-    Raises
-    ------
-    SapwoodError
-        When there is nothing to compare, the lengths differ, or a number is no probability.
-
     Notes
     -----
     Cost: O(N). The bins, and so `ece`, depend on `n_bins`; `brier` does not.
@@ -254,8 +229,14 @@ def calibration(
         np.bincount(k, weights=w, minlength=n_bins) for w in (p, y, p * (1 - p))
     )
     # n/N * |mean p - mean y| = |sum p - sum y| / N, and likewise for the standard deviation.
+    means = zip(
+        (sum_p / np.maximum(n, 1)).tolist(), (sum_y / np.maximum(n, 1)).tolist(), strict=True
+    )
     return Reliability(
-        bins=_bins(n, sum_p, sum_y),
+        bins=[
+            Bin(k / n_bins, (k + 1) / n_bins, int(n[k]), *(mean if n[k] else (None, None)))
+            for k, mean in enumerate(means)
+        ],
         count=len(p),
         probability=float(p.mean()),
         correct=float(y.mean()),
@@ -275,8 +256,6 @@ def graded(
 
     Parameters
     ----------
-    gold
-        The right tree of the sentence.
     phrases
         Label, start, end (half-open, over all words) and probability; a repeated label over the
         same words counts once.
@@ -317,17 +296,3 @@ def _check_pairs(
         msg = f"expected probabilities from 0 to 1, found {p[wrong][0]:g}"
         raise SapwoodError(msg, hint="log-probabilities must be exponentiated first")
     return p, y
-
-
-def _bins(n: npt.NDArray[Any], sum_p: npt.NDArray[Any], sum_y: npt.NDArray[Any]) -> list[Bin]:
-    n_bins = len(n)
-    return [
-        Bin(
-            low=k / n_bins,
-            high=(k + 1) / n_bins,
-            count=int(n[k]),
-            probability=float(sum_p[k] / n[k]) if n[k] else None,
-            correct=float(sum_y[k] / n[k]) if n[k] else None,
-        )
-        for k in range(n_bins)
-    ]

@@ -42,12 +42,12 @@ class _Rates:
     @property
     def recall(self) -> float:
         """Matched brackets in percent of the gold ones."""
-        return _percent(self.matched, self.gold_brackets)
+        return percent(self.matched, self.gold_brackets)
 
     @property
     def precision(self) -> float:
         """Matched brackets in percent of the predicted ones."""
-        return _percent(self.matched, self.predicted_brackets)
+        return percent(self.matched, self.predicted_brackets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SentenceScore(_Rates):
     @property
     def tag_accuracy(self) -> float:
         """Correct tags in percent of the scored words."""
-        return _percent(self.correct_tags, self.words)
+        return percent(self.correct_tags, self.words)
 
     @property
     def is_complete(self) -> bool:
@@ -114,7 +114,7 @@ class Totals(_Rates):
     @property
     def complete_match(self) -> float:
         """Sentences with exactly the gold brackets, in percent."""
-        return _percent(self.n_complete, self.valid)
+        return percent(self.n_complete, self.valid)
 
     @property
     def average_crossing(self) -> float:
@@ -124,17 +124,17 @@ class Totals(_Rates):
     @property
     def no_crossing(self) -> float:
         """Sentences without a crossing bracket, in percent."""
-        return _percent(self.n_no_crossing, self.valid)
+        return percent(self.n_no_crossing, self.valid)
 
     @property
     def two_or_less_crossing(self) -> float:
         """Sentences with at most two crossing brackets, in percent."""
-        return _percent(self.n_two_or_less_crossing, self.valid)
+        return percent(self.n_two_or_less_crossing, self.valid)
 
     @property
     def tagging_accuracy(self) -> float:
         """Correct tags in percent of the scored words."""
-        return _percent(self.correct_tags, self.words)
+        return percent(self.correct_tags, self.words)
 
     def as_dict(self) -> dict[str, int | float]:
         """Every figure of the summary in EVALB's order, then the counts behind them, unrounded."""
@@ -152,8 +152,6 @@ class BracketingReport:
         EVALB's two totals: all sentences, and those of at most 40 words.
     strict
         The total over all sentences that drops none.
-    sentences
-        EVALB's rows, in order.
     strict_sentences
         The rows behind `strict`; status 1 marks those whose words differ.
     """
@@ -202,30 +200,28 @@ class BracketingReport:
 
     def evalb_table(self) -> str:
         """Write what EVALB itself prints: a row for each sentence, the total row, the summary."""
-        rows = [_HEAD, *map(_row, self.sentences), _RULE, _total_row(self.all), "=== Summary ==="]
+        total = self.all
+        rows = [
+            _HEAD,
+            *(
+                f"{row.number:4d}  {row.length:3d}    {row.status:d}"
+                f"  {row.recall:6.2f} {row.precision:6.2f}   {row.matched:3d}"
+                f"    {row.gold_brackets:3d}  {row.predicted_brackets:3d}    {row.crossing:3d}"
+                f"   {row.words:4d}  {row.correct_tags:4d}   {row.tag_accuracy:6.2f}"
+                for row in self.sentences
+            ),
+            _RULE,
+            f"{'':16}{total.recall:6.2f} {total.precision:6.2f} {total.matched:6d}"
+            f" {total.gold_brackets:5d} {total.predicted_brackets:5d}  {total.crossing:5d}"
+            f"  {total.words:5d} {total.correct_tags:5d}   {total.tagging_accuracy:6.2f}",
+            "=== Summary ===",
+        ]
         for title, totals in (("All", self.all), (f"len<={CUTOFF}", self.len40)):
             rows += ["", f"-- {title} --"]
             rows += [f"{t:<26}= {getattr(totals, name):6{form}}" for name, t, form in _SUMMARY]
         return "\n".join(rows) + "\n"
 
 
-def _percent(part: int, whole: int) -> float:
-    # EVALB's order of operations, and its 0 for an empty whole.
+def percent(part: int, whole: int) -> float:
+    """A share as EVALB counts it: in its order of operations, and 0 of an empty whole."""
     return 100.0 * part / whole if whole else 0.0
-
-
-def _row(row: SentenceScore) -> str:
-    return (
-        f"{row.number:4d}  {row.length:3d}    {row.status:d}"
-        f"  {row.recall:6.2f} {row.precision:6.2f}   {row.matched:3d}"
-        f"    {row.gold_brackets:3d}  {row.predicted_brackets:3d}"
-        f"    {row.crossing:3d}   {row.words:4d}  {row.correct_tags:4d}   {row.tag_accuracy:6.2f}"
-    )
-
-
-def _total_row(totals: Totals) -> str:
-    return (
-        f"{'':16}{totals.recall:6.2f} {totals.precision:6.2f} {totals.matched:6d}"
-        f" {totals.gold_brackets:5d} {totals.predicted_brackets:5d}  {totals.crossing:5d}"
-        f"  {totals.words:5d} {totals.correct_tags:5d}   {totals.tagging_accuracy:6.2f}"
-    )

@@ -300,9 +300,6 @@ def _branches(start: int, end: int) -> Iterator[tuple[int, int]]:
         start += size
 
 
-# -- on the workers -------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Packed:
     """Something small that goes with every task; Dask must not look into it."""
@@ -364,9 +361,6 @@ def pack(item: Any) -> bytes:
         hint = "give functions and data without open files, locks or connections"
         raise SapwoodTypeError(msg, hint=hint) from error
     return packed
-
-
-# -- finding and starting clusters ----------------------------------------------------------------
 
 
 def _check_installed() -> None:

@@ -68,8 +68,6 @@ def ordered_map(
 
     Parameters
     ----------
-    task
-        Called from several threads at once when jobs > 1.
     items
         Read as needed: at most `ahead` items per job are in flight.
     """

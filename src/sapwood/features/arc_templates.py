@@ -7,8 +7,6 @@ import numpy as np
 from sapwood.features.arcs import parse_templates
 from sapwood.kernels.arc_layout import Templates
 
-# -- tags -----------------------------------------------------------------------------------------
-
 TAGGER = parse_templates(
     none=[
         "h.F", "h.L", "h.1", "h.2", "h.3", "h.4", "h.5", "h.a", "h.b", "h.c", "h.d", "h.H",
@@ -18,8 +16,6 @@ TAGGER = parse_templates(
         "h-1.2 h.3 h+1.2", "h.3 h.H", "h.4 h.H", "h.b h.H", "h-1.H h.F", "h-1.F h.H",
     ]
 )  # fmt: skip
-
-# -- arcs -----------------------------------------------------------------------------------------
 
 _TAGS = [
     "h.X m.X", "h.P m.P", "h.X m.P", "h.P m.X", "h.X", "m.X",
@@ -63,8 +59,6 @@ _GRAND = [
 FIRST = parse_templates(arc=_ARC)
 SECOND = parse_templates(arc=_ARC, last=_LAST, none=_NONE, sibling=_SIBLING, grand=_GRAND)
 
-# -- the same where words have clusters ------------------------------------------------------------
-
 _TAGGER_CLUSTERS = parse_templates(
     none=[
         "h.K", "h.J", "h-1.J", "h+1.J", "h-1.K h.K", "h.K h+1.K", "h-1.J h.J", "h.J h+1.J",
@@ -99,8 +93,6 @@ def with_clusters(templates: Templates) -> Templates:
     return Templates(np.concatenate(atoms), np.array(bounds, np.int32))
 
 
-# -- relations ------------------------------------------------------------------------------------
-
 LABELS = parse_templates(
     grand=[
         "h.X m.X", "h.P m.P", "h.W m.X", "h.X m.W", "h.W m.W", "h.W", "m.W", "m.X", "h.X",
@@ -115,8 +107,6 @@ LABELS = parse_templates(
         "m-1.W m.W h.P", "f.W f+1.X m.X h.X", "m.4 h.W", "h.4 m.W", "m-1.X m.X h.X h+1.X",
     ]
 )  # fmt: skip
-
-# -- members of ensembles: what they look at instead of words, if they are not like SECOND ---------
 
 
 def _looking_at(letter: str) -> Templates:

@@ -125,9 +125,6 @@ def _bucket(counts: Column) -> Column:
     return np.minimum(counts, 5) + np.searchsorted([5, 8, 12, 20, 30], counts)
 
 
-# -- inside -----------------------------------------------------------------------------------
-
-
 def word(t: NodeTable) -> Column:
     """The word of a tag: a -> x."""
     return t.word
@@ -166,9 +163,6 @@ def head(t: NodeTable) -> Column:
 def length(t: NodeTable) -> Column:
     """Number of words covered, in classes."""
     return _bucket(t.end - t.start)
-
-
-# -- outside ----------------------------------------------------------------------------------
 
 
 def _rule_above(t: NodeTable, rows: Column) -> Column:

@@ -40,31 +40,19 @@ Constants = tuple[float, float, float, float, float]
 
 @dataclass(frozen=True)
 class BoundInputs:
-    """What Theorem 8 depends on; see the notation of this module.
+    """What Theorem 8 depends on; see the notation of this module."""
 
-    Attributes
-    ----------
-    n_states
-        m; where labels differ, the largest.
-    n_phrases, n_tags
-        In-terminals and pre-terminals.
-    n_words
-        n, the distinct words.
-    n_binary
-        N, the binary rules of the trees whose probabilities are bounded: words less one.
-    epsilon, delta
-        Error allowed, and probability that it is larger.
-    sigma, xi, gamma
-        How well the features tell states apart, and the rarest step of the hidden model.
-    """
-
-    n_states: int
+    n_states: int  # m; where labels differ, the largest
+    # in-terminals and pre-terminals
     n_phrases: int
     n_tags: int
-    n_words: int
+    n_words: int  # n, the distinct words
+    # N, the binary rules of the trees whose probabilities are bounded: words less one
     n_binary: int
+    # error allowed, and probability that it is larger
     epsilon: float
     delta: float
+    # how well the features tell states apart, and the rarest step of the hidden model
     sigma: float
     xi: float
     gamma: float
@@ -88,29 +76,17 @@ _LEAST = {"n_states": 1, "n_phrases": 1, "n_tags": 1, "n_words": 1, "n_binary": 
 
 @dataclass(frozen=True)
 class SampleBounds:
-    """Samples that are enough, label by label; `inf` where the theorem promises nothing.
+    """Samples that are enough, label by label; `inf` where the theorem promises nothing."""
 
-    Attributes
-    ----------
-    phrase_nodes, tag_nodes
-        N_a: samples of each in-terminal and of each pre-terminal for the tensors.
-    phrase_nodes_svd, tag_nodes_svd
-        M_a: further samples of each for the singular vectors.
-    roots
-        R: samples that are roots.
-    inputs
-        What they were computed from.
-    constants
-        C1 to C5 as assumed; the paper leaves them open.
-    """
-
+    # N_a: samples of each in-terminal and of each pre-terminal for the tensors
     phrase_nodes: float
     tag_nodes: float
+    # M_a: further samples of each for the singular vectors
     phrase_nodes_svd: float
     tag_nodes_svd: float
-    roots: float
+    roots: float  # R: samples that are roots
     inputs: BoundInputs
-    constants: Constants
+    constants: Constants  # C1 to C5 as assumed; the paper leaves them open
 
     @property
     def trees(self) -> float:
@@ -125,8 +101,6 @@ def sample_bounds(inputs: BoundInputs, constants: Constants = (1.0,) * 5) -> Sam
 
     Parameters
     ----------
-    inputs
-        See `BoundInputs`.
     constants
         C1 to C5. The theorem says that there are such constants, not which.
 
@@ -152,33 +126,20 @@ def _over(value: float, divisor: float) -> float:
     return value / divisor if divisor > 0 else inf
 
 
-# -- what only the truth tells ----------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class HiddenConstants:
-    """sigma, xi and gamma of a probabilistic latent grammar.
+    """sigma, xi and gamma of a probabilistic latent grammar."""
 
-    Attributes
-    ----------
-    sigma, xi
-        As above, for the features that `hidden_constants` describes.
-    gamma
-        The least positive probability of a step.
-    n_impossible
-        Steps of seen rules that some state never takes. The theorem's own gamma is 0 if there is
-        one; leaving them out is the kinder reading.
-    indistinct
-        Labels with states that these features cannot tell apart; xi is 0 if there is one.
-    by_label, sigma_by_label
-        The m-th singular values of I[a] and of Omega[a] of each label.
-    """
-
+    # as above, for the features that `hidden_constants` describes
     sigma: float
     xi: float
-    gamma: float
+    gamma: float  # the least positive probability of a step
+    # steps of seen rules that some state never takes. The theorem's own gamma is 0 if there is
+    # one; leaving them out is the kinder reading
     n_impossible: int
+    # labels with states that these features cannot tell apart; xi is 0 if there is one
     indistinct: tuple[str, ...]
+    # the m-th singular values of I[a] and of Omega[a] of each label
     by_label: Mapping[str, float] = field(repr=False)
     sigma_by_label: Mapping[str, float] = field(repr=False)
 

@@ -18,7 +18,6 @@ from math import comb
 
 import numpy as np
 
-from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
 from sapwood.identify.dual import AnyArray, Array, NullSpace, Reals, Residues, null_space, rank
 from sapwood.identify.families import (
@@ -70,19 +69,10 @@ def check(
         One of pcfg, pcfg-i, pcfg-ie, dep-i, dep-ie, dep-ies.
     words, states
         Word types, and hidden states (pcfg families only).
-    length
-        Words of a sentence.
     moments
         A name of `observations`: 12, pairs, 123e1, 123, triples-e1, triples, all, or positions.
     n_points
         Random points for the conditioning in floating point; 0 leaves it and the directions out.
-    seed
-        Of all random points.
-
-    Raises
-    ------
-    SapwoodError
-        For names that do not exist, and for sizes that do not fit into memory.
 
     Examples
     --------
@@ -99,17 +89,7 @@ def check(
 def check_map(
     model: MomentMap, *, symmetries: Sequence[Symmetry] = (), n_points: int = 3, seed: int = 0
 ) -> Report:
-    """Whether a family given by its moments can be learnt from them.
-
-    Parameters
-    ----------
-    model
-        The tables and the moments as a function of them.
-    symmetries
-        Directions that are known in advance; named in the report if they are indeed unseen.
-    n_points, seed
-        As in `check`.
-    """
+    """Whether a family given by its moments can be learnt from them."""
     rng = np.random.default_rng(seed)
     field = Residues()
     point = draw_residues(model.tables, field, rng)
@@ -141,7 +121,11 @@ def family_map(
         if each.picked is not None and not 1 <= each.picked <= words:
             msg = f"moments pick word {each.picked} of {words}"
             raise SapwoodError(msg, hint=f"pick a word from e1 to e{words}")
-    _check_memory(found.tables(words, k), seen, (words, k, length))
+    needed = memory_bytes(found.tables(words, k), seen, (words, k, length))
+    if needed > MAX_BYTES:
+        size = f"about {needed >> 30:,}" if needed < 10**6 << 30 else "over a million"
+        msg = f"this check would take {size} GB of memory, more than {MAX_BYTES >> 30}"
+        raise SapwoodError(msg, hint="use fewer words or states, shorter sentences, or pairs")
 
     def moment_map(parameters: Parameters) -> list[Array]:
         arrays = moments_at(found, parameters, length, [each.positions for each in seen])
@@ -151,9 +135,6 @@ def family_map(
         ]
 
     return MomentMap(family, found.tables(words, k), moment_map)
-
-
-# -- what cannot be learnt --------------------------------------------------------------------
 
 
 def _explanation(
@@ -240,25 +221,18 @@ def _with_floats(
         _, values, right = np.linalg.svd(triangle)
         spectra.append(np.pad(values, (0, report.parameters - len(values))))
     directions = tuple(changes(model.tables, row) for row in right[report.rank :])
-    found = _conditioning(np.array(spectra), report)
-    return replace(report, conditioning=found, point=point, directions=directions)
-
-
-def _conditioning(spectra: FloatArray, report: Report) -> Conditioning:
-    relative = spectra / spectra[:, :1]
+    relative = np.array(spectra) / np.array(spectra)[:, :1]
     tolerance = max(report.numbers, report.parameters) * np.finfo(float).eps  # as NumPy's rank
     middle = np.median(relative, axis=0)
     kept = float(middle[report.rank - 1])
-    return Conditioning(
+    found = Conditioning(
         condition=1 / kept if kept else float("inf"),
         smallest_kept=kept,
         largest_dropped=float(middle[report.rank]) if report.deficit else None,
         float_rank=int((relative > tolerance).sum(axis=1).max()),
         n_points=len(spectra),
     )
-
-
-# -- what would help --------------------------------------------------------------------------
+    return replace(report, conditioning=found, point=point, directions=directions)
 
 
 def remedy(report: Report) -> str | None:
@@ -293,9 +267,6 @@ def _is_identifiable(report: Report, length: int, name: str) -> bool:
     return found.identifiable
 
 
-# -- sizes ------------------------------------------------------------------------------------
-
-
 def _check_sizes(family: Family, words: int, states: int | None, length: int) -> int:
     for name, size in (("words", words), ("length", length), ("states", states)):
         if size is not None and size < 1:
@@ -311,16 +282,6 @@ def _check_sizes(family: Family, words: int, states: int | None, length: int) ->
         msg = f"{family.name} has no hidden states, found states {states}"
         raise SapwoodError(msg, hint="leave --states out: dependencies connect words directly")
     return states or 1
-
-
-def _check_memory(
-    tables: Mapping[str, Table], seen: list[Observation], sizes: tuple[int, int, int]
-) -> None:
-    needed = memory_bytes(tables, seen, sizes)
-    if needed > MAX_BYTES:
-        size = f"about {needed >> 30:,}" if needed < 10**6 << 30 else "over a million"
-        msg = f"this check would take {size} GB of memory, more than {MAX_BYTES >> 30}"
-        raise SapwoodError(msg, hint="use fewer words or states, shorter sentences, or pairs")
 
 
 def memory_bytes(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -37,22 +37,6 @@ LIMB = 16  # bits; 2^16 * 2^31 * 2^6 = 2^53, so 64 products add up exactly in fl
 EXACT_TERMS = 64
 
 AnyArray: TypeAlias = npt.NDArray[Any]
-
-
-class Field(Protocol):
-    """The numbers that an array holds."""
-
-    def array(self, values: npt.ArrayLike) -> AnyArray:
-        """Numbers of this field from integers, or from floats where the field has them."""
-
-    def normalise(self, values: AnyArray) -> AnyArray:
-        """The same numbers in their normal form."""
-
-    def matmul(self, left: AnyArray, right: AnyArray) -> AnyArray:
-        """Matrix product over the last two axes; the others are broadcast."""
-
-    def inverse(self, matrix: AnyArray) -> AnyArray:
-        """Inverse of a square matrix."""
 
 
 class Reals:
@@ -148,6 +132,9 @@ class Residues:
         return work[: len(pivots)], pivots
 
 
+Field: TypeAlias = Reals | Residues  # the numbers that an array holds
+
+
 class Dual:
     """An array and its derivatives.
 
@@ -207,10 +194,8 @@ class Dual:
             factor = self.field.array(other)
             return self._with(self.value * factor, self.tangent * factor)
         x, y = _align(self, self.lift(other))
-        left, right = (
-            self.field.normalise(x.tangent * y.value),
-            self.field.normalise(x.value * y.tangent),
-        )
+        left = self.field.normalise(x.tangent * y.value)
+        right = self.field.normalise(x.value * y.tangent)
         return self._with(x.value * y.value, left + right)
 
     __radd__ = __add__
@@ -269,9 +254,6 @@ def solve(matrix: Array, right: Array) -> Array:
     x = field.matmul(inverse, vector.value[:, None])
     rest = field.normalise(vector.tangent[..., None] - field.matmul(matrix.tangent, x))
     return Dual(x[:, 0], field.matmul(inverse, rest)[..., 0], field)
-
-
-# -- einsum -----------------------------------------------------------------------------------
 
 
 def einsum(subscripts: str, *operands: Array) -> Array:
@@ -340,9 +322,6 @@ def _transpose(x: Dual, letters: str, order: str) -> Dual:
     axes = [letters.index(name) for name in order]
     tangent = x.tangent.transpose(0, *(axis + 1 for axis in axes))
     return Dual(x.value.transpose(axes), tangent, x.field)
-
-
-# -- exact rank and null space --------------------------------------------------------------------
 
 
 class NullSpace(NamedTuple):

@@ -55,7 +55,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from math import prod
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -131,23 +131,7 @@ def _check(places: tuple[int, ...], part: str, length: int) -> None:
         raise SapwoodError(msg, hint=hint)
 
 
-# -- sums over all trees --------------------------------------------------------------------------
-
-
 Seen = tuple[bool, ...]
-
-
-class Sums(Protocol):
-    """Sums over all trees of one length."""
-
-    def count(self, length: int) -> int:
-        """Number of trees."""
-
-    def total(self, seen: Seen) -> Array:
-        """Weight of all trees by the words that are seen, [d ^ number of them]."""
-
-
-# -- constituency -----------------------------------------------------------------------------
 
 
 class Joint:
@@ -211,9 +195,6 @@ class Constituents:
         if right:
             both.append(einsum("ca,cy->ay", self.children.right, _sum(right)))
         return cast(Array, _sum(both))
-
-
-# -- dependencies -----------------------------------------------------------------------------
 
 
 class Dependents:
@@ -286,11 +267,11 @@ class Dependents:
         return self.root.lift(ones) if isinstance(self.root, Dual) else ones.astype(float)
 
 
+Sums = Constituents | Dependents  # over all trees of one length
+
+
 def _sum(terms: list[Any]) -> Any:
     return reduce(lambda x, y: x + y, terms)
-
-
-# -- families and their moments -------------------------------------------------------------------
 
 
 Parameters = Mapping[str, Array]
@@ -300,13 +281,6 @@ Parameters = Mapping[str, Array]
 class Table:
     """A conditional distribution: the first axes are what comes out, the others what is given.
 
-    Attributes
-    ----------
-    shape
-        Of the whole table.
-    n_outcome_axes
-        How many of the axes, from the front, sum to 1 together; 0 for numbers that are free.
-
     Examples
     --------
     >>> Table((3, 3, 3), 2).n_free  # pairs of children given their parent
@@ -314,6 +288,7 @@ class Table:
     """
 
     shape: tuple[int, ...]
+    # how many of the axes, from the front, sum to 1 together; 0 for numbers that are free
     n_outcome_axes: int = 1
 
     @property
@@ -341,22 +316,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Family:
-    """A family of models: its tables for given sizes, and its sums over trees.
-
-    Attributes
-    ----------
-    name
-        As on the command line.
-    has_states
-        Whether its sizes include a number of hidden states.
-    tables
-        The tables for a number of words and one of states.
-    sums
-        The dynamic program for given parameters.
-    """
+    """A family of models: its tables for given sizes, and its sums over trees."""
 
     name: str
-    has_states: bool
+    has_states: bool  # whether its sizes include a number of hidden states
+    # the tables for a number of words and one of states
     tables: Callable[[int, int], dict[str, Table]]
     sums: Callable[[Parameters], Sums]
 
@@ -423,9 +387,6 @@ def _check_positions(positions: tuple[int, ...], length: int) -> None:
     if outside:
         msg = f"position {outside[0]} does not exist in a sentence of {length} words"
         raise SapwoodError(msg, hint=f"name positions from 1 to {length}, or a longer sentence")
-
-
-# -- the six families -------------------------------------------------------------------------
 
 
 def stationary(argument: Array) -> Array:

@@ -131,7 +131,11 @@ def figure(
         if value < 2:
             msg = f"the figure starts at 2 {name}, found {value}"
             raise SapwoodError(msg, hint=f"give --max-{name} of 2 or more")
-    _check_largest(max_words, max_states, max_length)
+    # a figure that would not fit into memory is refused before any of it is computed
+    for family, facts in FAMILIES.items():
+        states = min(max_words, max_states) if facts.has_states else None
+        for moments in ("triples", "all"):
+            family_map(family, words=max_words, states=states, length=max_length, moments=moments)
     cells, n_done = [], 0
     for family, facts in FAMILIES.items():
         deficits: dict[tuple[Size, frozenset[Observation]], int] = {}
@@ -160,14 +164,6 @@ def sizes(max_words: int, max_states: int | None, max_length: int) -> Iterator[S
             else:
                 for states in range(2, min(words, max_states) + 1):
                     yield Size(words, states, length)
-
-
-def _check_largest(max_words: int, max_states: int, max_length: int) -> None:
-    """Refuse a figure that would not fit into memory before any of it is computed."""
-    for family, found in FAMILIES.items():
-        states = min(max_words, max_states) if found.has_states else None
-        for moments in ("triples", "all"):
-            family_map(family, words=max_words, states=states, length=max_length, moments=moments)
 
 
 def _seen(moments: str, length: int) -> frozenset[Observation]:

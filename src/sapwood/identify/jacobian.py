@@ -39,22 +39,13 @@ OPERATIONS = "+, -, *, @, / by an integer, indexing, sum, reshape, T, einsum and
 
 @dataclass(frozen=True)
 class MomentMap:
-    """A family of models as its moments: what an identifiability check needs to know.
-
-    Attributes
-    ----------
-    name
-        Stands in the report.
-    tables
-        The shapes of the parameters.
-    moments
-        The moments as a function of the tables, written with the operations of `Dual`: +, -, *, @,
-        division by integers, indexing, `sum`, `reshape`, `T`, `einsum` and `solve`. It is called
-        with floats and with integers modulo a prime, so it may hold no floating-point constants.
-    """
+    """A family of models as its moments: what an identifiability check needs to know."""
 
     name: str
     tables: Mapping[str, Table]
+    # the moments as a function of the tables, written with the operations of `Dual`: +, -, *, @,
+    # division by integers, indexing, `sum`, `reshape`, `T`, `einsum` and `solve`. It is called
+    # with floats and with integers modulo a prime, so it may hold no floating-point constants
     moments: Callable[[Parameters], Array | Sequence[Array]]
 
     @property
@@ -88,10 +79,6 @@ def jacobian(
 
     Parameters
     ----------
-    model
-        The moment map.
-    point
-        Its tables, in the numbers of the field.
     field
         `Reals()`, or `Residues()` for exact ranks.
     chunk
@@ -163,29 +150,18 @@ def direction_of(tables: Mapping[str, Table], change: Mapping[str, AnyArray]) ->
     return np.concatenate(parts)
 
 
-# -- directions in which parameters can move unseen -----------------------------------------------
-
-
 Point = Mapping[str, Dual]
 Change = dict[str, Dual]
 
 
 @dataclass(frozen=True)
 class Symmetry:
-    """Directions that leave the moments as they are, at least for some moments.
+    """Directions that leave the moments as they are, at least for some moments."""
 
-    Attributes
-    ----------
-    text
-        What moving along them does.
-    changes
-        The directions at a point, as changes of its tables.
-    within
-        The only table that the changes name, where what happens to the others is left open.
-    """
-
-    text: str
+    text: str  # what moving along them does
+    # the directions at a point, as changes of its tables
     changes: Callable[[Point], Iterator[Change]]
+    # the only table that the changes name, where what happens to the others is left open
     within: str | None = None
 
 

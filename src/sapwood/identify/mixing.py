@@ -61,26 +61,13 @@ class TripleRow(NamedTuple):
 
 
 class TriplePaths(NamedTuple):
-    """A compound parameter of PCFG-IE: which word leaves first, and five path lengths.
+    """A compound parameter of PCFG-IE: which word leaves first, and five path lengths."""
 
-    Attributes
-    ----------
-    outgroup
-        0, 1 or 2: x_i, x_j or the contracted x_k.
-    root
-        Steps from the root to the top branching, from 0 up; all others count from 1.
-    out
-        From the top branching to the outgroup.
-    inner
-        From the top branching to the lower one.
-    first, second
-        From the lower branching to the other two words, in the order i, j, k.
-    """
-
-    outgroup: int
-    root: int
-    out: int
-    inner: int
+    outgroup: int  # 0, 1 or 2: x_i, x_j or the contracted x_k
+    root: int  # steps from the root to the top branching, from 0 up; all others count from 1
+    out: int  # from the top branching to the outgroup
+    inner: int  # from the top branching to the lower one
+    # from the lower branching to the other two words, in the order i, j, k
     first: int
     second: int
 
@@ -102,19 +89,12 @@ class PairPaths(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MixingMatrix:
-    """M with the names of its rows and columns.
+    """M with the names of its rows and columns."""
 
-    Attributes
-    ----------
-    rows, columns
-        `TripleRow` and `TriplePaths`, or `PairRow` and `PairPaths`.
-    matrix : [n_rows, n_columns]
-        Shares of topologies; rows add up to 1.
-    """
-
+    # `TripleRow` and `TriplePaths`, or `PairRow` and `PairPaths`
     rows: tuple[Any, ...]
     columns: tuple[Any, ...]
-    matrix: FloatArray
+    matrix: FloatArray  # [n_rows, n_columns]: shares of topologies; rows add up to 1
 
     @cached_property
     def singular_values(self) -> FloatArray:
@@ -134,13 +114,7 @@ class MixingMatrix:
         return np.asarray((basis**2).sum(axis=0) > 1 - RANK_TOLERANCE)
 
     def weights(self, column: Any) -> FloatArray:
-        """The shortest y with M' y = e_c, so that Psi_c = sum over rows of  y[o] mu_o.
-
-        Raises
-        ------
-        SapwoodError
-            When the moments do not determine this compound parameter.
-        """
+        """The shortest y with M' y = e_c, so that Psi_c = sum over rows of  y[o] mu_o."""
         c = self.columns.index(column)
         if not self.is_recoverable[c]:
             msg = f"these moments do not determine the compound parameter {column}"
@@ -153,9 +127,6 @@ class MixingMatrix:
     def _svd(self) -> tuple[FloatArray, FloatArray]:
         _, s, basis = np.linalg.svd(self.matrix, full_matrices=False)
         return s, basis
-
-
-# -- power series in several marks, cut off -------------------------------------------------------
 
 
 def _series(coefficients: list[int], axis: int, n_axes: int) -> IntArray:
@@ -204,8 +175,6 @@ def _places(total: int, n: int) -> Iterator[tuple[int, ...]]:
         yield from ((first, *rest) for rest in _places(total - first, n - 1))
 
 
-# -- constituency ---------------------------------------------------------------------------------
-
 # For each outgroup position (0 leftmost, 2 rightmost; the middle word never leaves first): the
 # marks to the left and right of the paths `root, out, inner, first, second`.
 _SIDES = {
@@ -230,7 +199,14 @@ def triple_mixing(max_length: int) -> MixingMatrix:
            [0. , 0.5, 0.5]])
     """
     _check_length(max_length, 3)
-    rows = tuple(_triple_rows(max_length))
+    rows = tuple(
+        TripleRow._make(
+            (length, *places[:contracted], *places[contracted + 1 :], places[contracted])
+        )
+        for length in range(3, max_length + 1)
+        for places in combinations(range(1, length + 1), 3)
+        for contracted in (2, 1, 0)
+    )
     columns = tuple(
         TriplePaths(outgroup, root, 1 + out, 1 + inner, 1 + first, 1 + second)
         for outgroup in range(3)
@@ -264,14 +240,6 @@ def _spots(
     return spots
 
 
-def _triple_rows(max_length: int) -> Iterator[TripleRow]:
-    for length in range(3, max_length + 1):
-        for places in combinations(range(1, length + 1), 3):
-            for contracted in (2, 1, 0):
-                i, j = (p for at, p in enumerate(places) if at != contracted)
-                yield TripleRow(length, i, j, places[contracted])
-
-
 def _triple_counts(excess: int) -> Iterator[tuple[int, tuple[int, ...], IntArray]]:
     """Outgroup position, free steps of the five paths, and counts by numbers of words."""
     leaves = [0] + [n_binary_trees(n) for n in range(1, excess + 1)]
@@ -303,9 +271,6 @@ def _column(position: int, contracted: int, free: tuple[int, ...]) -> TriplePath
     one, two = (role[at] for at in range(3) if at != position)
     ends = (first, second) if one < two else (second, first)
     return TriplePaths(role[position], root, 1 + out, 1 + inner, 1 + ends[0], 1 + ends[1])
-
-
-# -- dependency -----------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
@@ -376,17 +341,14 @@ class _Dependencies:
         elif q == 0:
             below = _times(self.side[2], self._side(p, 1, 0))
         else:
-            below = self._between(p, q) + self._before(p, q, 0, 2) + self._before(q, p, 2, 0)
+            between = _times(_times(self._side(p, 1, 0), self._side(q, 1, 2)), self.word[1])
+            below = between + self._before(p, q, 0, 2) + self._before(q, p, 2, 0)
         return _times(below, self.above)
 
     def _side(self, depth: int, u: int, v: int) -> IntArray:
         """One side of a head, with a word at some depth; u between the two, v behind the word."""
         around = _times(self.side[u], self.side[v])
         return _times(self._subtree(depth - 1, u, v), around)
-
-    def _between(self, p: int, q: int) -> IntArray:
-        sides = _times(self._side(p, 1, 0), self._side(q, 1, 2))
-        return _times(sides, self.word[1])
 
     def _before(self, near: int, far: int, u: int, v: int) -> IntArray:
         """The head stands before both words: u before the near one, 1 between, v behind the far."""

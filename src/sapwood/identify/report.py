@@ -7,29 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sapwood.arrays import FloatArray
+from sapwood.errors import count
 
 
 @dataclass(frozen=True)
 class Conditioning:
-    """Singular values of the Jacobian in floating point, medians over random points.
+    """Singular values of the Jacobian in floating point, medians over random points."""
 
-    Attributes
-    ----------
-    condition
-        Largest over smallest of the singular values that are not zero: by how much errors in the
-        moments may grow in the parameters.
-    smallest_kept, largest_dropped
-        The last singular value that counts for the exact rank and the first that does not, relative
-        to the largest. The second is rounding; None where nothing is dropped.
-    float_rank
-        The largest rank, over the points, that the usual floating-point tolerance would have given.
-    n_points
-        Random points.
-    """
-
+    # largest over smallest of the singular values that are not zero: by how much errors in the
+    # moments may grow in the parameters
     condition: float
+    # the last singular value that counts for the exact rank and the first that does not, relative
+    # to the largest. The second is rounding; None where nothing is dropped
     smallest_kept: float
     largest_dropped: float | None
+    # the largest rank, over the points, that the usual floating-point tolerance would have given
     float_rank: int
     n_points: int
 
@@ -90,21 +82,14 @@ class Report:
         return self.deficit == 0
 
     def to_dict(self, *, with_directions: bool = False) -> dict[str, Any]:
-        """The report as flat JSON data.
-
-        Parameters
-        ----------
-        with_directions
-            Also the random point and the directions there, as nested lists.
-        """
+        """The report as flat JSON data."""
         keys = ("family", "words", "states", "length", "moments", "parameters", "rank", "deficit")
         out: dict[str, Any] = {key: getattr(self, key) for key in keys}
-        out["identifiable"] = self.identifiable
-        out["numbers"] = self.numbers
-        out["prime"] = self.prime
-        out["movable"] = dict(self.movable)
-        out["explanation"] = list(self.explanation)
-        out["hint"] = self.hint
+        out |= {
+            "identifiable": self.identifiable, "numbers": self.numbers, "prime": self.prime,
+            "movable": dict(self.movable), "explanation": list(self.explanation),
+            "hint": self.hint,
+        }  # fmt: skip
         if self.conditioning is not None:
             out |= vars(self.conditioning)
         if with_directions:
@@ -130,20 +115,29 @@ class Report:
         yield f"  rank         {self.rank} of {self.numbers:,} moments, exact modulo {self.prime}"
         yield f"  deficit      {self.deficit}"
         if self.movable and self.deficit:
-            yield f"  movable      {_movable_text(self.movable)}"
+            moving = [f"{name} in {n}" for name, n in self.movable.items() if n]
+            fixed = [name for name, n in self.movable.items() if not n]
+            plural = "s" if max(self.movable.values()) > 1 else ""
+            text = f"{', '.join(moving)} dimension{plural}"
+            text += f"; determined: {', '.join(fixed)}" if fixed else ""
+            yield f"  movable      {text}"
         for text in self.explanation:
             yield f"  unseen       {text}"
-        if self.conditioning is not None and self.parameters:
-            yield from _conditioning_lines(self.conditioning)
+        if (found := self.conditioning) is not None and self.parameters:
+            yield f"  condition    {found.condition:.2g}, median of {found.n_points} random points"
+            dropped = found.largest_dropped
+            gap = f"{found.smallest_kept:.1g} of the largest kept"
+            gap += f", {dropped:.1g} dropped" if dropped is not None else ", none dropped"
+            yield f"  values       {gap}; in floating point the rank would be {found.float_rank}"
         if self.hint:
             yield f"  hint         {self.hint}"
 
     def _question(self) -> Iterator[str]:
         yield self.family
         if self.words is not None:
-            yield f"with {_count(self.words, 'word')}"
+            yield f"with {count(self.words, 'word')}"
         if self.states is not None:
-            yield f"and {_count(self.states, 'state')}"
+            yield f"and {count(self.states, 'state')}"
         if self.moments == "all":
             yield "from whole sentences"
         elif self.moments is not None:
@@ -152,24 +146,5 @@ class Report:
             yield f"of length {self.length}"
 
 
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
 def _lists(tables: Mapping[str, FloatArray]) -> dict[str, Any]:
     return {name: table.tolist() for name, table in tables.items()}
-
-
-def _movable_text(movable: Mapping[str, int]) -> str:
-    moving = [f"{name} in {n}" for name, n in movable.items() if n]
-    fixed = [name for name, n in movable.items() if not n]
-    text = f"{', '.join(moving)} {'dimensions' if max(movable.values()) > 1 else 'dimension'}"
-    return f"{text}; determined: {', '.join(fixed)}" if fixed else text
-
-
-def _conditioning_lines(found: Conditioning) -> Iterator[str]:
-    yield f"  condition    {found.condition:.2g}, median of {found.n_points} random points"
-    dropped = found.largest_dropped
-    gap = f"{found.smallest_kept:.1g} of the largest kept"
-    gap += f", {dropped:.1g} dropped" if dropped is not None else ", none dropped"
-    yield f"  values       {gap}; in floating point the rank would be {found.float_rank}"

@@ -51,21 +51,11 @@ RIGHT = 2.0  # marks the items of a given tree: no posterior is so large
 
 
 class ItemLabels(NamedTuple):
-    """All labels of all items of a forest.
+    """All labels of all items of a forest."""
 
-    Attributes
-    ----------
-    item
-        The item of each row.
-    code
-        The bracket.
-    is_tag
-        Whether it is the tag of a word.
-    """
-
-    item: IntArray
-    code: IntArray
-    is_tag: npt.NDArray[np.bool_]
+    item: IntArray  # the item of each row
+    code: IntArray  # the bracket
+    is_tag: npt.NDArray[np.bool_]  # whether it is the tag of a word
 
 
 NO_LABELS = ItemLabels(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
@@ -89,51 +79,27 @@ NO_BRACKETS = Brackets(np.empty(0, np.int64), np.empty(0))
 
 
 class ParseForest(NamedTuple):
-    """A sentence's forest, with what a model says of its items and edges.
+    """A sentence's forest, with what a model says of its items and edges."""
 
-    Attributes
-    ----------
-    prepared
-        The model: the plain grammar that pruned the chart, or whoever then ran over it.
-    words
-        The sentence.
-    forest
-        Items and edges, see `sapwood.kernels.forest`.
-    entries : [n_leaves]
-        The lexicon's entry of each tag; tags stand first among the items.
-    items : [n_items]
-        Posterior of each labelled span.
-    edges : [n_edges]
-        Posterior of each rule at its place; empty until somebody has worked it out.
-    scale : [n_cells]
-        Power of two of each span, under which the plain grammar's weights are about 1.
-    roots
-        Items that may be the root of the sentence.
-    log_prob
-        Log-probability of the sentence.
-    n_negative
-        Items whose posterior came out negative (spectral models only).
-    labels, label_p, brackets
-        Labels of the items, their posteriors, and those of all brackets, by all who looked at the
-        sentence; empty until they are brought together.
-    """
-
+    # the model: the plain grammar that pruned the chart, or whoever then ran over it
     prepared: PreparedGrammar
-    words: list[str]
-    forest: Forest
+    words: list[str]  # the sentence
+    forest: Forest  # items and edges, see `sapwood.kernels.forest`
+    # [n_leaves]: the lexicon's entry of each tag; tags stand first among the items
     entries: IntArray
-    items: FloatArray
+    items: FloatArray  # [n_items]: posterior of each labelled span
+    # [n_edges]: posterior of each rule at its place; empty until somebody has worked it out
     edges: FloatArray
+    # [n_cells]: power of two of each span, under which the plain grammar's weights are about 1
     scale: IntArray
-    roots: IntArray
-    log_prob: float
-    n_negative: int = 0
+    roots: IntArray  # items that may be the root of the sentence
+    log_prob: float  # log-probability of the sentence
+    n_negative: int = 0  # items whose posterior came out negative (spectral models only)
+    # labels of the items, their posteriors, and those of all brackets, by all who looked at the
+    # sentence; empty until they are brought together
     labels: ItemLabels = NO_LABELS
     label_p: FloatArray = NO_BRACKETS.p
     brackets: Brackets = NO_BRACKETS
-
-
-# -- the plain grammar's charts ---------------------------------------------------------------
 
 
 class _Scratch(threading.local):
@@ -218,9 +184,6 @@ def tag_weights(
 def sentence_log(scale: IntArray, n: int, total: float) -> float:
     """Log of the absolute weight of a sentence of n words, its power of two included."""
     return log(abs(total)) + int(scale[n - 1]) * log(2.0) if total else -inf
-
-
-# -- forests ----------------------------------------------------------------------------------
 
 
 def pruned_forests(
@@ -365,9 +328,6 @@ def one_word_weights(grammar: LatentGrammar, word: str) -> tuple[IntArray, Float
     return symbols, weights, entries
 
 
-# -- what a model says of a forest ----------------------------------------------------------------
-
-
 Starts = npt.NDArray[np.uint64]
 
 
@@ -450,25 +410,16 @@ def leaf_vectors(left: ParseForest) -> tuple[Starts, FloatArray]:
     return start.astype(np.uint64), vectors
 
 
-# -- several models -------------------------------------------------------------------------------
-
-
 FLOOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
 
 
 class Pruning(NamedTuple):
-    """How much of a chart is dropped, see `Parser`.
+    """How much of a chart is dropped, see `Parser`."""
 
-    Attributes
-    ----------
-    threshold, beam
-        Under the plain grammar.
-    middle
-        Least posterior under the smallest of several members for the others to look at an item.
-    """
-
+    # under the plain grammar
     threshold: float
     beam: float
+    # least posterior under the smallest of several members for the others to look at an item
     middle: float
 
 
@@ -698,25 +649,12 @@ def combined(parts: Sequence[ParseForest], weights: Sequence[float], combine: st
     )  # fmt: skip
 
 
-# -- brackets -----------------------------------------------------------------------------------
-
-
 class LabelTable(NamedTuple):
-    """The labels that each symbol stands for.
+    """The labels that each symbol stands for."""
 
-    Attributes
-    ----------
-    start : [n_symbols + 1]
-        Where the labels of a symbol start.
-    label
-        Numbers of the labels, outermost first.
-    is_tag
-        Whether each is the tag of a word, which is no bracket.
-    """
-
-    start: IntArray
-    label: IntArray
-    is_tag: npt.NDArray[np.bool_]
+    start: IntArray  # [n_symbols + 1]: where the labels of a symbol start
+    label: IntArray  # numbers of the labels, outermost first
+    is_tag: npt.NDArray[np.bool_]  # whether each is the tag of a word, which is no bracket
 
 
 def label_table(

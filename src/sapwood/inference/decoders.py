@@ -243,9 +243,6 @@ def nodes_of(
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-# -- Viterbi ----------------------------------------------------------------------------------
-
-
 def viterbi_tree(parsed: ParseForest) -> Decoded | None:
     """The best single derivation, exact over the full chart for a plain grammar.
 
@@ -345,9 +342,6 @@ def _viterbi_latent(parsed: ParseForest) -> Decoded | None:
     return Decoded(score, nodes_of(forest, *follow(forest, used, root)))
 
 
-# -- the next best trees --------------------------------------------------------------------------
-
-
 def next_trees(parsed: ParseForest, gains: Gains) -> Generator[Decoded, None, None]:
     """Trees of a forest from the best down."""
     from sapwood.kernels.forest import best_derivations
@@ -425,9 +419,6 @@ def _trees(
     for score, nodes in k_best(top, edges):
         rows = [(int(item_of[node]), tails or (-1, -1)) for node, tails in nodes[:-1]]
         yield Decoded(score, [(symbol[x], left, right, start[x]) for x, (left, right) in rows])
-
-
-# -- pieces of a sentence without a parse ---------------------------------------------------------
 
 
 # A sentence without a parse is cut into pieces, neighbouring labelled spans, so that

@@ -24,20 +24,11 @@ from sapwood.arrays import FloatArray, IntArray
 
 
 class Edges(NamedTuple):
-    """The ways to derive a node, the one with the best derivation first.
+    """The ways to derive a node, the one with the best derivation first."""
 
-    Attributes
-    ----------
-    weight
-        What each adds itself.
-    tails
-        The nodes below it.
-    name
-        What tells derivations apart: those of the same names, all the way down, count once.
-    """
-
-    weight: list[float]
+    weight: list[float]  # what each adds itself
     tails: list[tuple[int, ...]]
+    # what tells derivations apart: those of the same names, all the way down, count once
     name: list[int]
 
     @classmethod

@@ -482,9 +482,6 @@ def chart_megabytes(prepared: PreparedGrammar, n: int) -> float:
     return (8 * numbers + 4 * cells * n_phrases) / 1e6
 
 
-# -- parses that were made in another process -----------------------------------------------------
-
-
 def pack_without(item: object, shared: Sequence[object]) -> bytes:
     """Pickle something, and of the shared objects in it only their places.
 

@@ -40,59 +40,29 @@ MOST_SEEN = 100_000  # words whose properties are remembered
 
 
 class PlainTables(NamedTuple):
-    """The plain grammar that prunes, arranged; grammars that prune alike share it.
-
-    Attributes
-    ----------
-    root : [n_phrases]
-        Root weights of the phrases.
-    rules
-        Rules for the full-chart kernels.
-    pairs
-        Rules by their children, for building forests.
-    by_parent
-        Where the rules of each phrase start, and the rules in this order.
-    visits : [n_symbols]
-        How often each symbol occurs in a random tree, up to a factor.
-    entry_share : [n_entries]
-        How probable each entry's tag is for its word, relative to the word's best tag.
-    """
+    """The plain grammar that prunes, arranged; grammars that prune alike share it."""
 
     root: FloatArray
     rules: CoarseRules
-    pairs: PairTable
+    pairs: PairTable  # rules by their children, for building forests
+    # where the rules of each phrase start, and the rules in this order
     by_parent: tuple[IntArray, IntArray]
-    visits: FloatArray
+    visits: FloatArray  # [n_symbols]: how often each symbol occurs in a random tree, up to a factor
+    # [n_entries]: how probable each entry's tag is for its word, relative to the word's best tag
     entry_share: FloatArray
 
 
 class PreparedGrammar(NamedTuple):
-    """A grammar and its tables.
+    """A grammar and its tables."""
 
-    Attributes
-    ----------
-    member
-        What was prepared, and all that a pickle of it holds.
-    grammar
-        The grammar that it is, or the plain one behind it.
-    plain
-        The plain grammar behind it.
-    tensors
-        Starts, ranks and weights of the rules' tensors, for the kernels of latent grammars.
-    chains
-        Numbers of all that symbols restore to, inside a tree or on top of it.
-    trees
-        The grammar arranged for summing over the derivations of trees.
-    features
-        What scores the spans of a `FeatureGrammar`; None for others.
-    """
-
-    member: Member
-    grammar: LatentGrammar
+    member: Member  # what was prepared, and all that a pickle of it holds
+    grammar: LatentGrammar  # the grammar that it is, or the plain one behind it
     plain: PlainTables
+    # starts, ranks and weights of the rules' tensors, for the kernels of latent grammars
     tensors: Tensors
-    chains: Chains
-    trees: TreeGrammar
+    chains: Chains  # numbers of all that symbols restore to, inside a tree or on top of it
+    trees: TreeGrammar  # the grammar arranged for summing over the derivations of trees
+    # what scores the spans of a `FeatureGrammar`; None for others
     features: SpanFeatures | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -180,13 +150,7 @@ def _own_tables(g: LatentGrammar) -> tuple[Tensors, Chains, TreeGrammar]:
 def number_chains(
     symbols: Sequence[Symbol], known: Chains | None = None
 ) -> tuple[Chains, IntArray, IntArray]:
-    """What each symbol restores to, as a node inside a tree and as its root.
-
-    Parameters
-    ----------
-    known
-        Numbers of chains; without them, all chains of these symbols are numbered.
-    """
+    """What each symbol restores to, as a node inside a tree and as its root."""
     from sapwood.kernels.trees import HIDDEN, UNKNOWN
 
     top = [root_chain(symbol) for symbol in symbols]
@@ -199,15 +163,7 @@ def number_chains(
 
 
 class SpanFeatures:
-    """What the features of a `FeatureGrammar` see of words, and their weights.
-
-    Attributes
-    ----------
-    weights
-        The table of weights.
-    mask
-        Its size less 1.
-    """
+    """What the features of a `FeatureGrammar` see of words, and their weights."""
 
     def __init__(self, model: FeatureGrammar) -> None:
         self.weights = model.feature_weights
@@ -250,9 +206,6 @@ class SpanFeatures:
         case = chain[-2]  # its capitals, digits or signs
         texts = (f"{lower[-3:]} {case}", lower[-2:], case, lower, lower[:2])
         return (row, *(crc32(text.encode()) for text in texts))
-
-
-# -- binary rules, grouped by their children, numbers unsigned ------------------------------------
 
 
 def coarse_rules(rules: Integers, weights: FloatArray, n_phrases: int, n_tags: int) -> CoarseRules:
@@ -321,13 +274,7 @@ def _slot_of(phrases: IntArray, n_phrases: int) -> npt.NDArray[np.uint32]:
 
 
 def pair_table(rules: Integers, kept: npt.NDArray[np.bool_], n_symbols: int) -> PairTable:
-    """Arrange rules by their pair of children, for building forests.
-
-    Parameters
-    ----------
-    kept : [n_rules]
-        Rules of weight 0 must be left out: no decoder may use them.
-    """
+    """Arrange rules by their pair of children, for building forests."""
     from sapwood.kernels.forest import NONE, PairTable
 
     number_of = np.flatnonzero(kept)

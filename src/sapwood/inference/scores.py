@@ -34,27 +34,16 @@ AT_ONCE = 1000  # trees that a kernel is given
 
 
 class _Rows(NamedTuple):
-    """Trees in binary form, see `sapwood.kernels.trees.Trees`, before a grammar numbers them.
+    """Trees in binary form, see `sapwood.kernels.trees.Trees`, before a grammar numbers them."""
 
-    Attributes
-    ----------
-    offsets, left, right
-        As there.
-    label
-        Place of each row's symbol in `symbols`.
-    word
-        Place of each leaf's word in `words`; any number for an in-terminal.
-    words
-        Words, and whether they stand first in a sentence.
-    """
-
+    # as there
     offsets: IntArray
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
-    label: npt.NDArray[np.integer[Any]]
+    label: npt.NDArray[np.integer[Any]]  # place of each row's symbol in `symbols`
     symbols: Sequence[Symbol]
-    word: IntArray
-    words: Sequence[tuple[str, bool]]
+    word: IntArray  # place of each leaf's word in `words`; any number for an in-terminal
+    words: Sequence[tuple[str, bool]]  # words, and whether they stand first in a sentence
 
 
 def signed_log_prob(model: TreeModel, item: Tree | Sequence[str]) -> SignedLog:
@@ -91,13 +80,7 @@ def signed_log_probs(
 def derivation_log_probs(
     model: TreeModel, symbols: Sequence[Symbol], words: Sequence[str], trees: Sequence[Nodes]
 ) -> tuple[FloatArray, FloatArray]:
-    """The same of the trees that derivations of a sentence restore to.
-
-    Parameters
-    ----------
-    symbols
-        Those that the nodes are numbered by, of whatever grammar.
-    """
+    """The same of the trees that derivations of a sentence restore to."""
     table = np.array([row for nodes in trees for row in nodes], np.int64)
     used, label = np.unique(table[:, 0], return_inverse=True)
     rows = _Rows(

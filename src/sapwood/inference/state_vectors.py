@@ -82,8 +82,6 @@ class StateVectors:
         self.names = [str(symbol) for symbol in model.symbols]
         self.triples: list[tuple[int, int, int]] = [tuple(r) for r in model.rules.tolist()]
 
-    # -- items of a label ---------------------------------------------------------------------
-
     def below(self, a: int) -> Iterator[Item]:
         """The rules of a phrase, or the words of a tag."""
         return self.rules(a) if a < self.model.n_phrases else self.words(a)
@@ -149,8 +147,6 @@ class StateVectors:
         for r, (a, b, c) in enumerate(self.triples):
             left, right = self._down(r, self.out[a], self.one[b], self.one[c])
             yield self._up(r, self.one[b], self.one[c]), left, right
-
-    # -- the states of the nodes of a tree -----------------------------------------------------
 
     def in_trees(self, trees: Iterable[Tree]) -> Iterator[dict[Span, NodeStates]]:
         """The states of the constituents of each tree, by first word and one past the last.
@@ -222,8 +218,6 @@ class StateVectors:
         """The number of each rule."""
         return {triple: number for number, triple in enumerate(self.triples)}
 
-    # -- sums over everything below and above -------------------------------------------------
-
     @cached_property
     def one(self) -> list[FloatArray]:
         """Inside vectors summed over all subtrees, by repeated substitution.
@@ -283,8 +277,6 @@ class StateVectors:
         relative = np.minimum(steps / np.where(norms > 0, norms, 1.0), 1.0)
         visits = self.visits
         return float(relative @ visits / visits.sum()) if visits.sum() > 0 else 0.0
-
-    # -- one tensor, whole or in factors, on two vectors --------------------------------------
 
     def _up(self, r: int, left: FloatArray, right: FloatArray) -> FloatArray:
         """C[r](left, right), shape [m(a)]."""

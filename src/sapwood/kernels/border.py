@@ -129,8 +129,6 @@ def _announce(event, is_start):
 
 event.register("numba:compile", _Announcer())
 
-# -- where to keep what was compiled --------------------------------------------------------------
-
 _told: set[str] = set()
 
 

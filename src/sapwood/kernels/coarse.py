@@ -188,9 +188,6 @@ def _largest_scale(before, behind, i, j):
     return best
 
 
-# -- inside -----------------------------------------------------------------------------------
-
-
 @part(fastmath=_FAST)
 def _combine_two_words(rules, tags, i, out):
     """COMPLETE: (i, t) (i+1, u), a -> t u  =>  (i, i+2, a)."""
@@ -413,9 +410,6 @@ def partition(chart, root):
     for a in range(len(root)):
         total += root[a] * chart.beta[cell, a]
     return total
-
-
-# -- outside ----------------------------------------------------------------------------------
 
 
 @part(fastmath=_FAST)

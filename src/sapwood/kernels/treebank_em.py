@@ -39,9 +39,6 @@ _ROW1, _ROW2, _ROW3 = _WIDE, _WIDE * _2, _WIDE * _3
 MAX_STATES = 256  # a row of scratch must hold a vector
 
 
-# -- products of a block --------------------------------------------------------------------------
-
-
 @part(fastmath=_FAST)
 def _rows(at, h, m, size):
     """Where rows h to h + 3 of a tensor start; the last row again where there are fewer."""
@@ -116,9 +113,6 @@ def _add_sums(w, pair, g, n, h, sums, at):
         sums[at + _ROW3 + i] += w03 * b0 + w13 * b1 + w23 * b2 + w33 * b3
 
 
-# -- what a block is made of ----------------------------------------------------------------------
-
-
 @part(fastmath=_FAST)
 def _sizes(x, label, left, right, n_states):
     """States of a node and of its children."""
@@ -178,9 +172,6 @@ def _fill_pairs(ones, others, g, first, last, m_z, pair):
             pair[at + _ROW3 + q] = w3 * others[g + _ROW3 + q]
 
 
-# -- passes over all nodes ------------------------------------------------------------------------
-
-
 @part(fastmath=_FAST)
 def _store_scaled(found, at, m, x, beta, down):
     """beta[x] = what is found at `at`, divided by its largest entry, which becomes down[x]."""
@@ -209,15 +200,7 @@ def inside_leaves(nodes, label, n_states, leaf, leaves, beta, down):
 
 @kernel(fastmath=_FAST)
 def inside(nodes, groups, label, rule, left, right, n_states, tensor_start, tensors, beta, down):
-    """Fill `beta` and `down` of the phrases; those of the tags are given.
-
-    Parameters
-    ----------
-    nodes
-        Phrases by height and rule.
-    groups
-        Where each group of one height and rule starts in `nodes`, and the end.
-    """
+    """Fill `beta` and `down` of the phrases; those of the tags are given."""
     ones, others = _scratch(_BLOCK), _scratch(_BLOCK)
     pair, total = _scratch(_BLOCK), _scratch(_BLOCK)
     for group in range(len(groups) - 1):
@@ -285,15 +268,7 @@ def _contract(both, ones, others, first, last, m_z, up_one, up_other):
 def outside(
     nodes, groups, label, rule, left, right, n_states, tensor_start, tensors, beta, down, alpha
 ):
-    """Fill `alpha` below the roots, which are given.
-
-    Parameters
-    ----------
-    nodes
-        Phrases by depth and rule.
-    groups
-        Where each group of one depth and rule starts in `nodes`, and the end.
-    """
+    """Fill `alpha` below the roots, which are given."""
     ones, others, both = _scratch(_BLOCK), _scratch(_BLOCK), _scratch(_BLOCK)
     w, up_one, up_other = _scratch(_BLOCK), _scratch(_BLOCK), _scratch(_BLOCK)
     for group in range(len(groups) - 1):
@@ -451,8 +426,6 @@ def mix_states(start, state, n_states, row_size, before, amount, after, weights,
     ----------
     start, state, n_states, row_size : [n_blocks]
         Where each block starts in `weights`, and its first state in `before` and `after`.
-    before, after
-        Divisors of all states.
     """
     mean = np.empty(np.int64(_TILE))
     for block in range(len(start)):

@@ -316,13 +316,7 @@ def _root_weight(found, grammar, vectors, start, power):
 
 @kernel
 def log_weights(trees, grammar, pairs):
-    """Log of the absolute weight of each tree over all its derivations, and its sign.
-
-    Parameters
-    ----------
-    pairs
-        The rules by their children, see `sapwood.kernels.forest.PairTable`.
-    """
+    """Log of the absolute weight of each tree over all its derivations, and its sign."""
     n_trees = len(trees.offsets) - 1
     log_weight, sign = np.full(n_trees, -np.inf), np.zeros(n_trees)
     item_of = np.full(len(grammar.chain), -1, np.int64)

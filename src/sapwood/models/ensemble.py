@@ -54,8 +54,6 @@ class Ensemble(TreeModel, SavedModel):
     sharpness
         a in p^a / (p^a + (1 - p)^a), which turns the mean of posteriors into a probability: a mean
         of several is too cautious. 1 leaves it as it is.
-    record
-        How the ensemble was made.
     grammars
         The members, or the plain grammars behind them; trees are made of the first one's symbols.
     """
@@ -141,8 +139,6 @@ class Ensemble(TreeModel, SavedModel):
             first = (k for k in dict.fromkeys(likes) if shares_chart(self.grammars[k], grammar))
             likes.append(next(first, place))
         return tuple(likes)
-
-    # -- samples, files ------------------------------------------------------------------------
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
         """Draw trees, each from a member picked by its weight."""

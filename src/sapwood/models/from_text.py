@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from sapwood.arrays import starts_of
@@ -29,12 +27,6 @@ def grammar_from_text(text: str) -> LatentGrammar:
     return _Builder(parse_grammar(text)).grammar()
 
 
-def _symbol(name: str) -> Symbol:
-    if name.startswith("@"):
-        return Symbol((name[1:],), (), ())
-    return Symbol(tuple(name.split("|")))
-
-
 class _Builder:
     """Numbers for names; then arrays."""
 
@@ -58,20 +50,17 @@ class _Builder:
             root[start[self.number[name]] + self.states[name][state]] += p
         rules, weights = self._rules(n_states)
         lexicon = self._lexicon(n_states)
-        phrases, tags = (
-            self._symbols(self.names[: self.n_phrases]),
-            self._symbols(self.names[self.n_phrases :]),
+        symbols = tuple(
+            Symbol((x[1:],), (), ()) if x.startswith("@") else Symbol(tuple(x.split("|")))
+            for x in self.names
         )
+        phrases, tags = symbols[: self.n_phrases], symbols[self.n_phrases :]
         coarse = project(phrases, n_states, root, rules, weights, lexicon)
         return LatentGrammar(
             phrases, tags, n_states, root, rules, weights, lexicon, coarse,
             transform=Transform(binarise="right", horizontal=0, heads="penn"),
             record={"method": "hand-written"},
         )  # fmt: skip
-
-    @staticmethod
-    def _symbols(names: Iterable[str]) -> tuple[Symbol, ...]:
-        return tuple(_symbol(name) for name in names)
 
     def _rules(self, n_states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         tensors: dict[tuple[int, int, int], np.ndarray] = {}

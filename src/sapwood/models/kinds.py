@@ -52,15 +52,7 @@ HOMES = {
 
 
 class FileContents(NamedTuple):
-    """What a model says of itself in a file.
-
-    Attributes
-    ----------
-    arrays
-        By name; all numbers that are many.
-    header
-        Everything else, as JSON has it.
-    """
+    """What a model says of itself in a file."""
 
     arrays: dict[str, npt.NDArray[Any]]
     header: dict[str, Any]
@@ -85,13 +77,7 @@ class SavedModel(ABC):
         """
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write one safetensors file, whole or not at all.
-
-        Parameters
-        ----------
-        force
-            Whether a file may be replaced that is no model of Sapwood.
-        """
+        """Write one safetensors file, whole or not at all."""
         save(self, path, force=force)
 
 
@@ -155,9 +141,6 @@ def require_type(array: npt.NDArray[Any], name: str, kind: npt.DTypeLike, n_axes
     if array.ndim != n_axes:
         msg = f"{name} has {array.ndim} axes, not {n_axes}"
         raise ModelFormatError(msg)
-
-
-# -- files ----------------------------------------------------------------------------------------
 
 
 FORMAT = 1

@@ -36,26 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lexicon:
-    """Weighted tags for every row of a vocabulary: its words, and its classes of unknown words.
-
-    Attributes
-    ----------
-    vocabulary
-        What the rows stand for.
-    row_start
-        Shape [n_rows + 1]; where the entries of a row start.
-    entry_tag
-        Shape [n_entries]; tags counted from 0.
-    weights
-        Weight vectors of all entries, one after the other.
-    weight_start
-        Shape [n_entries + 1]; where the vector of an entry starts.
-    """
+    """Weighted tags for every row of a vocabulary: its words, and its classes of unknown words."""
 
     vocabulary: Vocabulary
-    row_start: npt.NDArray[np.uint32]
-    entry_tag: npt.NDArray[np.uint32]
-    weights: FloatArray
+    row_start: npt.NDArray[np.uint32]  # shape [n_rows + 1]; where the entries of a row start
+    entry_tag: npt.NDArray[np.uint32]  # shape [n_entries]; tags counted from 0
+    weights: FloatArray  # weight vectors of all entries, one after the other
+    # shape [n_entries + 1]; where the vector of an entry starts
     weight_start: npt.NDArray[np.int64] = field(repr=False)
 
     def __repr__(self) -> str:
@@ -105,18 +92,11 @@ SUM_TOLERANCE = 1e-6  # probabilities are estimated from counts: a larger gap is
 
 @dataclass(frozen=True, eq=False)
 class CoarseWeights:
-    """A plain PCFG over the same symbols and rules, which prunes the charts of a latent grammar.
+    """A plain PCFG over the same symbols and rules, which prunes the charts of a latent grammar."""
 
-    Attributes
-    ----------
-    root : [n_symbols]
-    rules : [n_rules]
-    lexical : [n_entries]
-    """
-
-    root: FloatArray
-    rules: FloatArray
-    lexical: FloatArray
+    root: FloatArray  # [n_symbols]
+    rules: FloatArray  # [n_rules]
+    lexical: FloatArray  # [n_entries]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,8 +208,6 @@ class LatentGrammar(TreeModel, SavedModel):
         """c_1[a] of one symbol, shape [m(a)]."""
         return self.root[self.state_start[symbol] : self.state_start[symbol + 1]]
 
-    # -- samples, files ------------------------------------------------------------------------
-
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
         """Draw trees from a probabilistic grammar."""
         from sapwood.models.sampling import sample_trees
@@ -308,8 +286,6 @@ class FeatureGrammar(TreeModel, SavedModel):
         The table of weights; its size is a power of two.
     is_familiar : [n_words]
         Words of the lexicon that are features themselves; the others stand for their class.
-    record
-        How the model was made.
     """
 
     grammar: LatentGrammar
@@ -355,9 +331,6 @@ class FeatureGrammar(TreeModel, SavedModel):
         """The model of a file."""
         grammar, arrays = LatentGrammar.from_file(contents), contents.arrays
         return cls(grammar, arrays["feature_weights"], arrays["is_familiar"], grammar.record)
-
-
-# -- what the header of a file may say ------------------------------------------------------------
 
 
 def read_symbols(value: Any, kind: str) -> tuple[Symbol, ...]:
@@ -414,9 +387,6 @@ def _a_list(value: Any, kind: str) -> list[Any]:
         msg = f"the {kind} are {describe(value)}, expected a list"
         raise ModelFormatError(msg)
     return value
-
-
-# -- what must hold of every grammar --------------------------------------------------------------
 
 
 Array = npt.NDArray[Any]

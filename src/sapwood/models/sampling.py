@@ -27,11 +27,6 @@ def sample_trees(grammar: LatentGrammar, n: int, rng: np.random.Generator) -> li
 
     Classes of unknown words, and words that would be taken for traces, are never drawn unless a tag
     has nothing else.
-
-    Raises
-    ------
-    SapwoodError
-        For a grammar that has no probabilities, or whose trees do not end.
     """
     if not grammar.is_probabilistic:
         msg = "this model holds weights, not probabilities, so trees cannot be drawn from it"
@@ -75,7 +70,9 @@ class _Sampler:
         while at < len(waiting):
             a, h = waiting[at]
             if a >= self.grammar.n_phrases:
-                drawn.append((a, -1, -1, self._word(a, h)))
+                cumulative, rows = self.emissions(a, h)
+                word = self.grammar.lexicon.vocabulary[int(rows[self._place(cumulative, a, h)])]
+                drawn.append((a, -1, -1, word))
             else:
                 b, p, c, q = self._children(a, h)
                 drawn.append((a, len(waiting), len(waiting) + 1, None))
@@ -111,11 +108,6 @@ class _Sampler:
                 msg, hint="the model is damaged or was built by hand: train it again"
             )
         return int(np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right"))
-
-    def _word(self, a: int, h: int) -> str:
-        cumulative, rows = self.emissions(a, h)
-        place = self._place(cumulative, a, h)
-        return self.grammar.lexicon.vocabulary[int(rows[place])]
 
     def _emissions(self, a: int, h: int) -> tuple[Any, Any]:
         lexicon = self.grammar.lexicon

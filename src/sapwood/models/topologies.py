@@ -99,7 +99,11 @@ def sample_words(
         msg = f"a sentence has at least one word, not {length}"
         raise SapwoodError(msg)
     if family in ("pcfg", "pcfg-i", "pcfg-ie"):
-        return _sample_constituents(_joint_rules(family, parameters), parameters, n, length, rng)
+        rules = parameters.get("rules")
+        if rules is None:  # both children given their parent, [k, k, k]
+            one, two = (parameters["child" if family == "pcfg-ie" else side] for side in SIDES)
+            rules = one[:, None, :] * two[None, :, :]
+        return _sample_constituents(rules, parameters, n, length, rng)
     if family in ("dep-i", "dep-ie", "dep-ies"):
         left, right = (parameters.get(side, parameters.get("argument")) for side in SIDES)
         if left is None or right is None:
@@ -111,17 +115,6 @@ def sample_words(
 
 
 SIDES = ("left", "right")
-
-
-def _joint_rules(family: str, parameters: Mapping[str, FloatArray]) -> FloatArray:
-    """Both children given their parent, [k, k, k]."""
-    if family == "pcfg":
-        return parameters["rules"]
-    left, right = (parameters["child" if family == "pcfg-ie" else side] for side in SIDES)
-    return left[:, None, :] * right[None, :, :]
-
-
-# -- draws from many columns at once --------------------------------------------------------------
 
 
 class Columns:
@@ -152,9 +145,6 @@ def _splits(first: list[int], second: list[int], length: int, *, least: int) -> 
     return Columns(table)
 
 
-# -- constituency ---------------------------------------------------------------------------------
-
-
 def _sample_constituents(
     rules: FloatArray,
     parameters: Mapping[str, FloatArray],
@@ -179,9 +169,6 @@ def _sample_constituents(
         row, start = np.tile(row, 2), np.concatenate([start, start + m])
         size, state = np.concatenate([m, size - m]), np.concatenate([left, right])
     return out
-
-
-# -- dependencies ---------------------------------------------------------------------------------
 
 
 class _Spans(NamedTuple):

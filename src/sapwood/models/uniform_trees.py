@@ -114,27 +114,17 @@ class UniformTreeModel(SavedModel):
 
     def log_probs(self, sentences: Iterable[Sequence[str]]) -> FloatArray:
         """Log-probability of each sentence given its length; -inf with a word not known."""
-        return np.array([self._log_prob(words) for words in sentences])
-
-    def _log_prob(self, words: Sequence[str]) -> float:
-        ids = [self.number.get(word, -1) for word in words]
-        if not ids or min(ids) < 0:
-            return -np.inf
-        _, logs = self.expect(np.array([ids]), np.ones(1))
-        return float(logs[0])
+        found = []
+        for words in sentences:
+            ids = [self.number.get(word, -1) for word in words]
+            is_known = bool(ids) and min(ids) >= 0
+            found.append(self.expect(np.array([ids]), np.ones(1))[1][0] if is_known else -np.inf)
+        return np.array(found)
 
     def expect(
         self, rows: IntArray, weight: FloatArray
     ) -> tuple[dict[str, FloatArray], FloatArray]:
-        """Expected counts of all tables over sentences of one length, and log-probabilities.
-
-        Parameters
-        ----------
-        rows : [n, length]
-            Word numbers.
-        weight : [n]
-            How often each sentence counts.
-        """
+        """Expected counts of all tables over sentences of one length, and log-probabilities."""
         from sapwood.kernels import uniform_arcs, uniform_brackets
 
         if "words" in self.tables:

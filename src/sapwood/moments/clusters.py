@@ -25,16 +25,10 @@ def points(rows: FeatureRows, vectors: SingularVectors) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class NodeSample:
-    """Points of some nodes; `+` puts those of the next shard behind.
+    """Points of some nodes; `+` puts those of the next shard behind."""
 
-    Attributes
-    ----------
-    label : [n]
-    rows : [n, 2 m]
-    """
-
-    label: IntArray
-    rows: FloatArray
+    label: IntArray  # [n]
+    rows: FloatArray  # [n, 2 m]
 
     def __add__(self, other: NodeSample) -> NodeSample:
         return NodeSample(
@@ -72,13 +66,7 @@ def cluster_counts(
 def hard_counts(
     rows: FeatureRows, states: IntArray, layout: LatentParameters, pair: IntArray
 ) -> ExpectedCounts:
-    """Counts of one shard whose nodes have known states.
-
-    Parameters
-    ----------
-    pair : [n_leaves]
-        Which pair of tag and word each leaf is.
-    """
+    """Counts of one shard whose nodes have known states."""
     m = layout.n_states
     _, b, c = layout.symbols_of[rows.rule].T
     inner = (states[rows.parent] * m[b] + states[rows.left]) * m[c] + states[rows.right]

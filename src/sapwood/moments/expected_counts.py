@@ -28,13 +28,7 @@ class TreeShard:
     """Trees with their nodes sorted for the kernels; made once, used in every iteration."""
 
     def __init__(self, bank: Treebank, pairs: IntArray) -> None:
-        """Index the trees of a shard.
-
-        Parameters
-        ----------
-        pairs
-            Rising codes `tag * n_words + word` of all pairs of tag and word of the whole treebank.
-        """
+        """Index the trees of a shard."""
         from sapwood.kernels.treebank_em import heights_and_depths
 
         table = NodeTable(bank)
@@ -59,20 +53,13 @@ class TreeShard:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedCounts:
-    """Expected counts in the layout of the parameters; `+` joins shards.
+    """Expected counts in the layout of the parameters; `+` joins shards."""
 
-    Attributes
-    ----------
-    rules, words, root
-        Expected counts of `LatentParameters.rules`, `.words` and `.root`.
-    log_likelihood
-        Of the trees, under the parameters that the counts were taken with.
-    """
-
+    # expected counts of `LatentParameters.rules`, `.words` and `.root`
     rules: FloatArray
     words: FloatArray
     root: FloatArray
-    log_likelihood: float
+    log_likelihood: float  # of the trees, under the parameters that the counts were taken with
 
     def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
         return ExpectedCounts(

@@ -30,22 +30,12 @@ SPLIT_NOISE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class LatentParameters:
-    """Probabilities, or expected counts, per symbol and state; see the notation of this module.
+    """Probabilities, or expected counts, per symbol and state; see the notation of this module."""
 
-    Attributes
-    ----------
-    n_states : [n_symbols]
-    symbols_of : [n_rules, 3]
-        Symbols a, b, c of each rule.
-    symbol_of_pair : [n_pairs]
-        The tag symbol of each pair of tag and word.
-    root, rules, words
-        Probabilities, flat.
-    """
-
-    n_states: IntArray
-    symbols_of: IntArray
-    symbol_of_pair: IntArray
+    n_states: IntArray  # [n_symbols]
+    symbols_of: IntArray  # [n_rules, 3]: symbols a, b, c of each rule
+    symbol_of_pair: IntArray  # [n_pairs]: the tag symbol of each pair of tag and word
+    # probabilities, flat
     root: FloatArray
     rules: FloatArray
     words: FloatArray
@@ -99,9 +89,6 @@ class LatentParameters:
         """Every symbol and its vector of roots."""
         for symbol, (first, last) in enumerate(pairwise(self.state_start.tolist())):
             yield symbol, self.root[first:last]
-
-
-# -- the M-step -----------------------------------------------------------------------------------
 
 
 def maximise(
@@ -167,9 +154,6 @@ def _pull(given: LatentParameters, total: FloatArray, amount: float) -> FloatArr
 def _divisors(total: FloatArray) -> FloatArray:
     """The totals, or 1 for states that nobody uses."""
     return np.where(total >= np.finfo(float).tiny, total, 1.0)
-
-
-# -- more states, and fewer ----------------------------------------------------------------------
 
 
 def split(

@@ -138,9 +138,6 @@ def first_of_runs(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], 1 + np.flatnonzero(differs)])
 
 
-# -- keys -----------------------------------------------------------------------------------------
-
-
 def bits_for(n_words: int) -> int:
     """Bits of a word's number."""
     return max(1, (n_words - 1).bit_length())
@@ -196,9 +193,6 @@ def count_keys(keys: Keys) -> tuple[Keys, Counts]:
     column = np.sort(keys[:, 0])[:, None]  # sorting values is several times as fast as places
     firsts = first_of_runs(column)
     return column[firsts], np.diff(firsts, append=len(column))
-
-
-# -- shards ---------------------------------------------------------------------------------------
 
 
 def count_words(shard: TextShard) -> Counter[bytes]:
@@ -292,9 +286,6 @@ def write_run(numbered: tuple[int, TextShard], job: Job) -> Run:
         rows["key"], rows["count"] = keys, counts
         write_bytes(path, rows.tobytes())
     return Run.at(path, width)
-
-
-# -- all of a text --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, IntArray, group_rows
+from sapwood.arrays import FloatArray, IntArray, group_rows, sum_rows
 from sapwood.moments.projected import FeatureRows, SingularVectors
 
 Ids = npt.NDArray[np.uint32]
@@ -26,21 +26,11 @@ Ids = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The features of one side.
+    """The features of one side."""
 
-    Attributes
-    ----------
-    start : [n_symbols + 1]
-        Where the block of each label's features starts.
-    count : [n_features]
-        Weight of the rows that have a feature.
-    number
-        The features of each template.
-    """
-
-    start: IntArray
-    count: FloatArray
-    number: tuple[IntArray, ...]
+    start: IntArray  # [n_symbols + 1]: where the block of each label's features starts
+    count: FloatArray  # [n_features]: weight of the rows that have a feature
+    number: tuple[IntArray, ...]  # the features of each template
 
     @cached_property
     def owner(self) -> IntArray:
@@ -64,8 +54,7 @@ class Side:
         """
         out, owner = np.zeros_like(weights), self.owner
         for number in self.number:
-            total = np.zeros((len(self.start) - 1, weights.shape[1]))
-            np.add.at(total, owner[number], weights[number])
+            total = sum_rows(weights[number], owner[number], len(self.start) - 1)
             same = total[owner[number]]
             out[number] = np.divide(weights[number], same, out=np.ones_like(same), where=same > 0)
         return np.where(np.arange(weights.shape[1]) < m[owner][:, None], out, 0.0)
@@ -91,39 +80,29 @@ def sums_over_features(ids: Ids, table: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class PivotRows:
-    """The rows of one shard.
+    """The rows of one shard."""
 
-    Attributes
-    ----------
-    label, weight : [n_rows]
-    inside, outside : [n_rows, n_templates]
-        Their features.
-    Y, Z : [n_rows, k]
-        Their vectors.
-    rule, instance_weight : [n_instances]
-        Instances of rules.
-    parent, left, right : [n_instances]
-        Rows with the parent's outside features, and with the children's inside features.
-    leaf, pair : [n_leaves]
-        Rows of words, and which pair of tag and word each is.
-    top : [n_roots]
-        Rows of roots.
-    """
-
+    # [n_rows]
     label: IntArray
     weight: FloatArray
+    # [n_rows, n_templates]: their features
     inside: Ids
     outside: Ids
+    # [n_rows, k]: their vectors
     Y: FloatArray
     Z: FloatArray
+    # [n_instances]: instances of rules
     rule: IntArray
     instance_weight: FloatArray
+    # [n_instances]: rows with the parent's outside features, and with the children's inside
+    # features
     parent: IntArray
     left: IntArray
     right: IntArray
+    # [n_leaves]: rows of words, and which pair of tag and word each is
     leaf: IntArray
     pair: IntArray
-    top: IntArray
+    top: IntArray  # [n_roots]: rows of roots
 
     @classmethod
     def of(
@@ -161,15 +140,10 @@ class PivotRows:
 
 @dataclass(frozen=True, eq=False)
 class LikelyStates:
-    """Rows of a shard with how likely each state makes their features.
-
-    Attributes
-    ----------
-    below, above : [n_rows, m]
-        Products of r of a row's inside features, and of s of its outside features.
-    """
+    """Rows of a shard with how likely each state makes their features."""
 
     rows: PivotRows
+    # [n_rows, m]: products of r of a row's inside features, and of s of its outside features
     below: FloatArray
     above: FloatArray
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, IntArray, group_rows
+from sapwood.arrays import FloatArray, IntArray, group_rows, sum_rows
 from sapwood.corpus.transform import Inventory
 from sapwood.corpus.treebank import Treebank
 from sapwood.decompose.observable import RuleLayout, RuleSums
@@ -36,24 +36,15 @@ Ids = npt.NDArray[np.uint32]
 
 
 class WordClasses(NamedTuple):
-    """Rows of the lexicon for tokens.
+    """Rows of the lexicon for tokens."""
 
-    Attributes
-    ----------
-    seen : [n_words]
-        How often each word occurs.
-    row_of_word : [n_words]
-        For features: the row of a word, or of its class when it was seen once.
-    own_row : [n_words]
-        The row of each word itself, -1 for words that the lexicon does not list.
-    class_of_word : [2, n_words]
-        The row of its class, in the middle of a sentence and at its start; -1 for words that are
-        not rare.
-    """
-
-    seen: FloatArray
+    seen: FloatArray  # [n_words]: how often each word occurs
+    # [n_words]: for features: the row of a word, or of its class when it was seen once
     row_of_word: Rows
+    # [n_words]: the row of each word itself, -1 for words that the lexicon does not list
     own_row: Rows
+    # [2, n_words]: the row of its class, in the middle of a sentence and at its start; -1 for
+    # words that are not rare
     class_of_word: Rows
 
     @classmethod
@@ -87,62 +78,34 @@ class WordClasses(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FeatureCounts:
-    """Rising keys and counts per template; `+` joins shards.
-
-    Attributes
-    ----------
-    keys, counts
-        One array per template.
-    """
+    """Rising keys and counts per template; `+` joins shards."""
 
     keys: tuple[Column, ...]
     counts: tuple[FloatArray, ...]
 
     def __add__(self, other: FeatureCounts) -> FeatureCounts:
-        joined = [
-            _merge(*columns)
-            for columns in zip(self.keys, self.counts, other.keys, other.counts, strict=True)
-        ]
-        return FeatureCounts(tuple(k for k, _ in joined), tuple(n for _, n in joined))
-
-
-def _merge(
-    keys: Column, counts: FloatArray, more_keys: Column, more_counts: FloatArray
-) -> tuple[Column, FloatArray]:
-    joined, inverse = np.unique(np.concatenate([keys, more_keys]), return_inverse=True)
-    total = np.bincount(inverse, np.concatenate([counts, more_counts]), len(joined))
-    return joined, total.astype(float)
+        keys, counts = [], []
+        for columns in zip(self.keys, other.keys, self.counts, other.counts, strict=True):
+            joined, inverse = np.unique(np.concatenate(columns[:2]), return_inverse=True)
+            keys.append(joined)
+            total = np.bincount(inverse, np.concatenate(columns[2:]), len(joined))
+            counts.append(total.astype(float))
+        return FeatureCounts(tuple(keys), tuple(counts))
 
 
 @dataclass(frozen=True, eq=False)
 class NodeKeys:
-    """What templates say of every node of a shard, before features have numbers.
-
-    Attributes
-    ----------
-    shard
-        The nodes.
-    counts
-        The distinct keys of each template.
-    places
-        For each template, which of its keys each node has.
-    """
+    """What templates say of every node of a shard, before features have numbers."""
 
     shard: Treebank
-    counts: FeatureCounts
-    places: tuple[npt.NDArray[np.uint32], ...]
+    counts: FeatureCounts  # the distinct keys of each template
+    places: tuple[npt.NDArray[np.uint32], ...]  # for each template, which of its keys each node has
 
     @classmethod
     def of(
         cls, shard: Treebank, templates: Sequence[Template], row_of_word: Column | None = None
     ) -> NodeKeys:
-        """Look at all nodes of a shard.
-
-        Parameters
-        ----------
-        row_of_word
-            Numbers that stand for words; None for the words' own.
-        """
+        """Look at all nodes of a shard."""
         keys, counts, places = [], [], []
         for values in feature_keys(shard, templates, row_of_word):
             key, place, n = np.unique(values, return_inverse=True, return_counts=True)
@@ -154,30 +117,14 @@ class NodeKeys:
 
 @dataclass(frozen=True, eq=False)
 class FeatureSpace:
-    """All features of one side, inside or outside.
-
-    Attributes
-    ----------
-    templates
-        The templates, in order.
-    keys
-        Rising keys of each template's features.
-    number
-        The number of each of those features.
-    weight : [n_features]
-        Value of a feature where it is active.
-    count : [n_features]
-        How many nodes have it.
-    start : [n_symbols + 1]
-        Where the block of each label starts.
-    """
+    """All features of one side, inside or outside."""
 
     templates: tuple[Template, ...]
-    keys: tuple[Column, ...]
-    number: tuple[Column, ...]
-    weight: FloatArray
-    count: FloatArray
-    start: Column
+    keys: tuple[Column, ...]  # rising keys of each template's features
+    number: tuple[Column, ...]  # the number of each of those features
+    weight: FloatArray  # [n_features]: value of a feature where it is active
+    count: FloatArray  # [n_features]: how many nodes have it
+    start: Column  # [n_symbols + 1]: where the block of each label starts
 
     @classmethod
     def build(
@@ -208,15 +155,7 @@ class FeatureSpace:
     def rows(
         self, keys: Sequence[Column], places: Sequence[npt.NDArray[np.uint32]]
     ) -> npt.NDArray[np.uint32]:
-        """Feature numbers of every node, shape [n_nodes, n_templates].
-
-        Parameters
-        ----------
-        keys
-            For each template, keys that were among those counted.
-        places
-            Which of them each node has.
-        """
+        """Feature numbers of every node, shape [n_nodes, n_templates]."""
         ids = np.empty((len(places[0]), len(self.templates)), np.uint32)
         for t, (key, place) in enumerate(zip(keys, places, strict=True)):
             ids[:, t] = self.number[t][np.searchsorted(self.keys[t], key)][place]
@@ -225,33 +164,23 @@ class FeatureSpace:
 
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """The nodes of a shard as numbers of features, and how they hang together.
+    """The nodes of a shard as numbers of features, and how they hang together."""
 
-    Attributes
-    ----------
-    inside, outside : [n_nodes, n_templates]
-        Feature numbers.
-    label : [n_nodes]
-    parent, rule, left, right : [n_instances]
-        Instances of rules: their rows, rules, and rows of the children.
-    roots : [n_trees]
-        Rows.
-    leaf, word : [n_leaves]
-        Rows, and numbers of words.
-    entry : [2, n_leaves]
-        Entries of the lexicon that a leaf is an instance of, for its word and its class; or -1.
-    """
-
+    # [n_nodes, n_templates]: feature numbers
     inside: Ids
     outside: Ids
-    label: IntArray
+    label: IntArray  # [n_nodes]
+    # [n_instances]: instances of rules: their rows, rules, and rows of the children
     parent: IntArray
     rule: IntArray
     left: IntArray
     right: IntArray
-    roots: IntArray
+    roots: IntArray  # [n_trees]: rows
+    # [n_leaves]: rows, and numbers of words
     leaf: IntArray
     word: IntArray
+    # [2, n_leaves]: entries of the lexicon that a leaf is an instance of, for its word and its
+    # class; or -1
     entry: IntArray
 
     @classmethod
@@ -288,22 +217,15 @@ class FeatureRows:
 
 
 class SingularVectors(NamedTuple):
-    """What makes vectors of the features of nodes.
+    """What makes vectors of the features of nodes."""
 
-    Attributes
-    ----------
-    inside, outside : [n_features]
-        Scales of the features of either side.
-    U, V : [n_features, m]
-    m : [n_symbols]
-        How many numbers of a vector count for each label.
-    """
-
+    # [n_features]: scales of the features of either side
     inside: FloatArray
     outside: FloatArray
+    # [n_features, m]
     U: FloatArray
     V: FloatArray
-    m: IntArray
+    m: IntArray  # [n_symbols]: how many numbers of a vector count for each label
 
     def vectors(self, rows: FeatureRows) -> tuple[FloatArray, FloatArray]:
         """Step 1 of Figure 7: y and z of all nodes of a shard; zero beyond m of their label."""
@@ -321,13 +243,9 @@ class CrossCovariance(NamedTuple):
     """Omega = sum over nodes of phi psi', block-diagonal by label, as products.
 
     The matrix itself would have as many entries as pairs of features that meet at a node.
-
-    Attributes
-    ----------
-    inside, outside : [n_features]
-        Scales of the features of either side.
     """
 
+    # [n_features]: scales of the features of either side
     inside: FloatArray
     outside: FloatArray
 
@@ -348,16 +266,10 @@ class CrossCovariance(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """Instances of rare rules, in the order of the trees; `+` puts those of the next shard behind.
+    """Instances of rare rules in the order of trees; `+` puts those of the next shard behind."""
 
-    Attributes
-    ----------
-    rule : [n]
-    z, y, w : [n, m]
-        Outside vector of the parent, inside vectors of the children.
-    """
-
-    rule: IntArray
+    rule: IntArray  # [n]
+    # [n, m]: outside vector of the parent, inside vectors of the children
     z: FloatArray
     y: FloatArray
     w: FloatArray
@@ -370,30 +282,19 @@ class Instances:
 
 @dataclass(frozen=True, eq=False)
 class ProjectedSums:
-    """Sums over the nodes of shards; `+` joins shards.
+    """Sums over the nodes of shards; `+` joins shards."""
 
-    Attributes
-    ----------
-    y, z, yz : [n_symbols, m]
-        Of the vectors of each label, and of their products number by number.
-    root : [n_symbols, m]
-        Of y of the roots of trees.
-    entry, entry_count : [n_entries, m], [n_entries]
-        Of z of the leaves that are instances of each entry of the lexicon, and how many they are.
-    rules
-        `RuleSums` of all rules that do not keep their instances.
-    instances
-        Of those that do.
-    """
-
+    # [n_symbols, m]: of the vectors of each label, and of their products number by number
     y: FloatArray
     z: FloatArray
     yz: FloatArray
-    root: FloatArray
+    root: FloatArray  # [n_symbols, m]: of y of the roots of trees
+    # [n_entries, m], [n_entries]: of z of the leaves that are instances of each entry of the
+    # lexicon, and how many they are
     entry: FloatArray
     entry_count: FloatArray
-    rules: FloatArray
-    instances: Instances
+    rules: FloatArray  # `RuleSums` of all rules that do not keep their instances
+    instances: Instances  # of those that do
 
     def __add__(self, other: ProjectedSums) -> ProjectedSums:
         names = ("y", "z", "yz", "root", "entry", "entry_count", "rules", "instances")
@@ -411,10 +312,10 @@ class ProjectedSums:
             count += np.bincount(found[hit], minlength=layout.n_entries)
         seldom = np.flatnonzero(layout.keeps[rows.rule])
         return cls(
-            _sums(Y, rows.label, n_symbols),
-            _sums(Z, rows.label, n_symbols),
-            _sums(Y * Z, rows.label, n_symbols),
-            _sums(Y[rows.roots], rows.label[rows.roots], n_symbols),
+            sum_rows(Y, rows.label, n_symbols),
+            sum_rows(Z, rows.label, n_symbols),
+            sum_rows(Y * Z, rows.label, n_symbols),
+            sum_rows(Y[rows.roots], rows.label[rows.roots], n_symbols),
             entry,
             count,
             _rule_sums(rows, Y, Z, vectors.m, layout),
@@ -423,12 +324,6 @@ class ProjectedSums:
                 Y[rows.right[seldom]],
             ),
         )  # fmt: skip
-
-
-def _sums(rows: FloatArray, keys: IntArray, n_keys: int) -> FloatArray:
-    total = np.zeros((n_keys, rows.shape[1]))
-    np.add.at(total, keys, rows)
-    return total
 
 
 def _rule_sums(

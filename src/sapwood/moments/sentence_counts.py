@@ -18,20 +18,12 @@ from sapwood.models.uniform_trees import UniformTreeModel
 
 @dataclass(frozen=True, eq=False)
 class SentenceCounts:
-    """Distinct sentences with their counts; `+` joins shards; without rows it is neutral.
+    """Distinct sentences with their counts; `+` joins shards; without rows it is neutral."""
 
-    Attributes
-    ----------
-    n_words
-        d, the size of the vocabulary.
-    rows
-        By length: word numbers of the distinct sentences, [n_distinct, length], in rising order.
-    counts
-        By length: how often each occurs, [n_distinct]. Exact probabilities do as well.
-    """
-
-    n_words: int
+    n_words: int  # d, the size of the vocabulary
+    # by length: word numbers of the distinct sentences, [n_distinct, length], in rising order
     rows: Mapping[int, IntArray] = field(default_factory=dict)
+    # by length: how often each occurs, [n_distinct]. Exact probabilities do as well
     counts: Mapping[int, FloatArray] = field(default_factory=dict)
 
     @classmethod
@@ -104,8 +96,6 @@ class SentenceCounts:
             for part in range(n_shards)
         ]
 
-    # -- moments of words -------------------------------------------------------------------------
-
     def words(self) -> FloatArray:
         """Distribution of the words of all sentences at all positions, [d]."""
         total = np.zeros(self.n_words)
@@ -149,20 +139,12 @@ def _distinct(rows: IntArray, n_words: int) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True, eq=False)
 class UniformCounts:
-    """Expected counts in the layout of the model's tables; `+` joins shards.
+    """Expected counts in the layout of the model's tables; `+` joins shards."""
 
-    Attributes
-    ----------
-    tables
-        Expected counts of each entry of each table.
-    log_likelihood
-        Of the sentences given their lengths, under the model that the counts were taken with.
-    n_impossible
-        Sentences that the model gives probability 0; they are in none of the other numbers.
-    """
-
-    tables: Mapping[str, FloatArray]
+    tables: Mapping[str, FloatArray]  # expected counts of each entry of each table
+    # of the sentences given their lengths, under the model that the counts were taken with
     log_likelihood: float
+    # sentences that the model gives probability 0; they are in none of the other numbers
     n_impossible: float
 
     def __add__(self, other: UniformCounts) -> UniformCounts:

@@ -14,24 +14,14 @@ from sapwood.corpus.treebank import Treebank
 
 @dataclass(frozen=True, eq=False)
 class TreeCounts:
-    """Additive counts over one inventory: `+` joins shards, `zero` is neutral.
+    """Additive counts over one inventory: `+` joins shards, `zero` is neutral."""
 
-    Attributes
-    ----------
-    rules : [n_rules]
-    symbols : [n_symbols]
-    roots : [n_symbols]
-    lexical
-        Distinct codes `(tag * n_words + word) * 2 + is_first`, rising; tags counted from 0.
-    lexical_count
-        How often each code occurs.
-    """
-
-    rules: FloatArray
-    symbols: FloatArray
-    roots: FloatArray
+    rules: FloatArray  # [n_rules]
+    symbols: FloatArray  # [n_symbols]
+    roots: FloatArray  # [n_symbols]
+    # distinct codes `(tag * n_words + word) * 2 + is_first`, rising; tags counted from 0
     lexical: npt.NDArray[np.int64]
-    lexical_count: FloatArray
+    lexical_count: FloatArray  # how often each code occurs
 
     @property
     def pairs(self) -> npt.NDArray[np.int64]:

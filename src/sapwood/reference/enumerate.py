@@ -38,9 +38,6 @@ class Node(NamedTuple):
 Weighted = list[tuple[Node, Number]]
 
 
-# -- trees ------------------------------------------------------------------------------------
-
-
 def all_trees(rules: Rules, emissions: Emissions) -> list[Node]:
     """Every tree over the whole sentence, whatever its root symbol and whatever its weight."""
     return _trees(rules, emissions, 0, len(emissions))
@@ -79,9 +76,6 @@ def edges(tree: Node) -> list[Edge]:
         for node in nodes(tree)
         if node.children
     ]  # fmt: skip
-
-
-# -- weights ----------------------------------------------------------------------------------
 
 
 def tree_vector(tree: Node, rules: Rules, emissions: Emissions) -> list[Number]:
@@ -148,9 +142,6 @@ def _collect(weighted: Weighted, parts: Callable[[Node], list[Any]]) -> dict[Any
         for part in parts(tree):  # no labelled span or rule occurs twice in one tree
             out[part] += weight
     return dict(out)
-
-
-# -- best trees -------------------------------------------------------------------------------
 
 
 def best_tree(weighted: Weighted) -> tuple[Node, Number]:

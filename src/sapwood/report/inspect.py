@@ -48,11 +48,6 @@ def inspect_model(
         of unknown words; `share` is of all nodes of a random tree. An ensemble, unless a member is
         named, is told as `members` with their weights.
 
-    Raises
-    ------
-    SapwoodError
-        For a label or a member that the model has not.
-
     Examples
     --------
     >>> from sapwood.models.from_text import bundled_grammar
@@ -85,11 +80,6 @@ def inspect_spectrum(
     dict
         `model`, and `spectrum`: rows of `symbol`, `kind`, `states`, `share` and `singular_values`,
         of which the first `states` are states; only for labels whose values the model has kept.
-
-    Raises
-    ------
-    SapwoodError
-        When the model has kept none, or none of this label.
     """
     grammar = member_of(model, member, name)
     record = model.record if grammar is None else grammar.record
@@ -112,9 +102,6 @@ def inspect_spectrum(
 
 def _place(name: str | None) -> str:
     return f"{name}: " if name else ""
-
-
-# -- ensembles ------------------------------------------------------------------------------------
 
 
 def member_of(model: Model, number: int | None, name: str | None = None) -> Member | None:
@@ -179,9 +166,6 @@ def _ensemble(model: Ensemble) -> dict[str, Any]:
         "members": rows,
         "record": dict(model.record),
     }
-
-
-# -- one grammar ----------------------------------------------------------------------------------
 
 
 class GrammarView:
@@ -335,8 +319,6 @@ class GrammarView:
         ordered = sorted((pair for pair in pairs if pair[1]), key=lambda pair: (-pair[1], pair[0]))
         return [{kind: name, "probability": float(p)} for name, p in ordered[: self.top]]
 
-
-# -- pivots ---------------------------------------------------------------------------------------
 
 # What a template says about a node: inside features about what stands below it, outside ones about
 # what stands above and around it, its own place in brackets. The training record keeps an example

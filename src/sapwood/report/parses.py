@@ -185,9 +185,6 @@ def posterior_report(parse: Parse) -> dict[str, Any]:
     }
 
 
-# -- members of an ensemble -----------------------------------------------------------------------
-
-
 def member_report(
     ensemble: Ensemble,
     parser_of: Callable[[int], Parser],
@@ -237,9 +234,6 @@ def _opinions(row: Sequence[float | None]) -> dict[str, Any]:
         "spread": max(known) - min(known) if known else 0.0,
         "disagree": bool(known) and min(known) < 0.5 <= max(known),
     }
-
-
-# -- two models side by side ----------------------------------------------------------------------
 
 
 def compare_parses(names: Sequence[str], parses: Sequence[Parse]) -> dict[str, Any]:

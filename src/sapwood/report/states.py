@@ -105,8 +105,6 @@ class StateAtlas:
         visits = self.vectors.out[a] * self.vectors.one[a]
         return np.asarray(visits / (visits.sum() or 1.0))
 
-    # -- neighbours -------------------------------------------------------------------------------
-
     @cached_property
     def _profiles(self) -> tuple[Any, Any]:
         """What each state becomes, and where it stands: square roots of shares, a row a state."""
@@ -157,8 +155,6 @@ class StateAtlas:
             if is_like[k] and overlap[k] > 0
         ]
 
-    # -- words ------------------------------------------------------------------------------------
-
     def find_word(self, word: str) -> dict[str, Any]:
         """The tags and states that a word may be in, by probability.
 
@@ -193,8 +189,6 @@ class StateAtlas:
                 for p, a, h in best[:20]
             ],
         }
-
-    # -- examples ---------------------------------------------------------------------------------
 
     def examples(
         self,

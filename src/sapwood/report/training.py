@@ -67,15 +67,6 @@ def training_report(
 ) -> dict[str, Any]:
     """Sizes of what was learnt, and the seconds of its steps.
 
-    Parameters
-    ----------
-    learner
-        A fitted estimator.
-    bank
-        What it was fitted to.
-    method, states, seed
-        As they were asked for.
-
     Examples
     --------
     >>> import sapwood as sw
@@ -105,13 +96,7 @@ def training_report(
 
 
 def budget_report(learner: EnsembleLPCFG, budget: float | None, seconds: float) -> dict[str, Any]:
-    """How an ensemble kept its budget, what became of its candidates, and its scores, if any.
-
-    Parameters
-    ----------
-    budget, seconds
-        Seconds that the run might take, and those that it took; loading kernels is not counted.
-    """
+    """How an ensemble kept its budget, what became of its candidates, and its scores, if any."""
     info = learner.info_
     report = {
         "budget": budget,
@@ -156,12 +141,8 @@ def comparison_row(
 
     Parameters
     ----------
-    method
-        A name of `sapwood.estimators.registry.METHODS`.
     gold
         Trees to score on; methods with iterations or candidates choose among them by these.
-    states
-        Hidden states of a label, for methods that have any.
     jobs
         Threads, or the engine where the work runs; `cpu_seconds` are those of this process.
 

@@ -25,8 +25,6 @@ def treebank_report(counts: TreeCounts, known: TreeCounts | None = None) -> dict
 
     Parameters
     ----------
-    counts
-        What was counted over the trees.
     known
         The same of trees that a model is trained on: `against` then tells what they have not, and
         what they share.
@@ -60,18 +58,8 @@ def split_report(parts: Mapping[str, Sequence[Tree]]) -> list[dict[str, Any]]:
     ]
 
 
-# -- parses ---------------------------------------------------------------------------------------
-
-
 def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, Any]:
     """A parsed sentence, with its phrases and tags and their posteriors.
-
-    Parameters
-    ----------
-    parse
-        None for an empty line.
-    k_best
-        How many of the best trees to list.
 
     Examples
     --------
@@ -110,9 +98,6 @@ def constituents(parse: Parse) -> Iterator[tuple[str, int, int, float | None]]:
         yield (*span, posterior.get(span))
 
 
-# -- probabilities --------------------------------------------------------------------------------
-
-
 CHUNK = 1000  # trees scored at once: enough to keep the arrays full, few enough to hold
 
 
@@ -146,13 +131,6 @@ def _score_sentence(words: list[str], model: Model) -> tuple[SignedLog, int]:
 class ScoreReport:
     """Scores of trees or sentences, and sums over those that the model can build.
 
-    Attributes
-    ----------
-    kind
-        `trees` or `sentences`.
-    is_probabilistic
-        Whether the model holds probabilities; a spectral one holds weights with signs.
-
     Examples
     --------
     >>> from sapwood.models.from_text import bundled_grammar
@@ -163,7 +141,8 @@ class ScoreReport:
     (1, 1)
     """
 
-    kind: str
+    kind: str  # `trees` or `sentences`
+    # whether the model holds probabilities; a spectral one holds weights with signs
     is_probabilistic: bool
     log_probs: list[float] = field(default_factory=list)
     signs: list[int | None] = field(default_factory=list)
@@ -207,40 +186,21 @@ class ScoreReport:
         }
 
 
-# -- predicted trees and gold ones ----------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate_trees` found.
-
-    Attributes
-    ----------
-    brackets
-        EVALB's figures.
-    errors, reliability
-        None where they were not asked for; reliability also where no phrase has a probability.
-    n_other, n_unknown
-        Sentences that reliability leaves out since their words differ or are missing, and phrases
-        of no known probability.
-    """
+    """What `evaluate_trees` found."""
 
     brackets: BracketingReport
+    # None where they were not asked for; reliability also where no phrase has a probability
     errors: ErrorReport | None = None
     reliability: Reliability | None = None
+    # sentences that reliability leaves out since their words differ or are missing, and phrases
+    # of no known probability
     n_other: int = 0
     n_unknown: int = 0
 
     def as_dict(self, *, per_sentence: bool = False, examples: int = 2) -> dict[str, Any]:
-        """The totals `all`, `len40`, `strict`; if asked for `sentences`, `errors`, `reliability`.
-
-        Parameters
-        ----------
-        per_sentence
-            Whether to list the figures of every sentence.
-        examples
-            Of each kind of error.
-        """
+        """The totals `all`, `len40`, `strict`, and what was asked for."""
         out: dict[str, Any] = dict(self.brackets.as_dict())
         if per_sentence:
             figures = ("recall", "precision", "tag_accuracy")

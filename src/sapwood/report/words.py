@@ -17,13 +17,6 @@ def inspect_words(
 ) -> dict[str, Any]:
     """Tell what is in vectors of words.
 
-    Parameters
-    ----------
-    words
-        Those whose neighbours are listed; none for some that the vectors know.
-    top
-        Neighbours of each.
-
     Returns
     -------
     dict

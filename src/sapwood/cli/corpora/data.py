@@ -200,16 +200,8 @@ def run_fetch(
 
     Parameters
     ----------
-    name
-        As in the list.
-    folder
-        Where corpora are kept; None means the default folder.
     echo
         Takes one line at a time; these lines are for people, on stderr.
-    base_url
-        Another address for the same files.
-    force
-        Whether files may be replaced that Sapwood did not write.
     """
     from sapwood.corpus.fetch import fetch, find_corpus
 

@@ -70,9 +70,6 @@ def _count(treebanks: list[str], reading: Reading) -> TreeCounts:
     return counts
 
 
-# -- text -----------------------------------------------------------------------------------------
-
-
 def _text(report: dict[str, Any], top: int) -> Iterator[str]:
     yield from fact_lines(_facts(report), 15)
     yield ""

@@ -200,8 +200,6 @@ def _table_text(rows: list[dict[str, Any]], sizes: tuple[int, int, int]) -> Iter
     yield "Figure 2, as far as the columns of our copy can be told apart."
 
 
-# -- bounds ---------------------------------------------------------------------------------------
-
 N_WEAKEST = 5  # labels that are named
 # These numbers are checked in tests/identify/test_bounds.py and tests/theorems/test_spectral.py.
 CAVEATS = (

@@ -111,8 +111,12 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
 def _runs(methods: str, states: str) -> list[tuple[str, int]]:
     """All rows, in the order asked for; a method without states once."""
     names = [known_method(name) for name in _parts("--methods", methods)]
-    numbers = [_number(part) for part in _parts("--states", states)]
-    runs = [(name, m) for name in names for m in (numbers if METHODS[name].has_states else [1])]
+    numbers = _parts("--states", states)
+    for text in numbers:
+        if not text.isdecimal() or not 1 <= int(text) <= MAX_STATES:
+            msg = f"--states: {text!r} is not a whole number from 1 to {MAX_STATES}"
+            raise typer.BadParameter(msg)
+    runs = [(x, int(m)) for x in names for m in (numbers if METHODS[x].has_states else ["1"])]
     return list(dict.fromkeys(runs))
 
 
@@ -122,13 +126,6 @@ def _parts(option: str, text: str) -> list[str]:
         msg = f"{option} is empty; expected words with commas between them"
         raise typer.BadParameter(msg)
     return parts
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_STATES:
-        msg = f"--states: {text!r} is not a whole number from 1 to {MAX_STATES}"
-        raise typer.BadParameter(msg)
-    return int(text)
 
 
 def _table(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -127,7 +127,13 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     if as_json:
         print(to_json(found.as_dict(per_sentence=per_sentence, examples=examples), indent=2))
     else:
-        _print(found, examples, per_sentence=per_sentence)
+        if per_sentence:
+            print(found.brackets.evalb_table())
+        print(found.brackets.text())
+        if found.errors:
+            print("\n" + "\n".join(errors_text(found.errors, examples)))
+        if found.reliability:
+            print("\n" + "\n".join(reliability_text(found.reliability)))
     if plot and found.reliability:  # last: the report is out, whatever becomes of the figure
         plot_reliability(plot, found.reliability.as_dict())
 
@@ -148,19 +154,6 @@ def _tell(found: Evaluation) -> None:
         echo(f"reliability: without {count(found.n_unknown, 'phrase')} of no known probability")
 
 
-def _print(found: Evaluation, examples: int, *, per_sentence: bool) -> None:
-    if per_sentence:
-        print(found.brackets.evalb_table())
-    print(found.brackets.text())
-    if found.errors:
-        print("\n" + "\n".join(errors_text(found.errors, examples)))
-    if found.reliability:
-        print("\n" + "\n".join(reliability_text(found.reliability)))
-
-
-# -- errors and reliability in words --------------------------------------------------------------
-
-
 WIDTH = 96
 N_LABELS = 20  # rows of the table by label
 N_PAIRS = 10  # confused labels and tags
@@ -178,7 +171,10 @@ def errors_text(report: ErrorReport, examples: int) -> Iterator[str]:
     yield from _kind_table(report)
     if report.wrong_labels or report.tags:
         yield ""
-        yield from _pair_tables(report)
+        labels = _pairs("wrong labels: gold -> predicted", report.wrong_labels)
+        tags = _pairs("wrong tags: gold -> predicted", report.tags)
+        for left, right in zip_longest(labels, tags, fillvalue=""):
+            yield f"{left:<42}{right}".rstrip()
     for row in report.kinds[:N_KINDS] if examples else ():
         yield ""
         yield f"Examples: {row.kind}"
@@ -211,14 +207,6 @@ def _kind_table(report: ErrorReport) -> Iterator[str]:
     yield from table_lines(columns, [*rows, ("all", places, report.missing, report.extra, "")])
     if report.dropped:
         yield f"Without {count(report.dropped, 'sentence')} that EVALB drops."
-
-
-def _pair_tables(report: ErrorReport) -> Iterator[str]:
-    """Confused labels on the left, confused tags on the right."""
-    labels = list(_pairs("wrong labels: gold -> predicted", report.wrong_labels))
-    tags = list(_pairs("wrong tags: gold -> predicted", report.tags))
-    for left, right in zip_longest(labels, tags, fillvalue=""):
-        yield f"{left:<42}{right}".rstrip()
 
 
 def _pairs(title: str, pairs: Counter[tuple[str, str]]) -> Iterator[str]:
@@ -273,9 +261,6 @@ def _shortened(text: str, room: int) -> str:
         if rest and len(" ".join([*left, "…", *right])) + 1 + len(rest[-1]) <= room:
             right.insert(0, rest.pop())
     return " ".join([*left, "…", *right])
-
-
-# -- reliability ----------------------------------------------------------------------------------
 
 
 def reliability_text(found: Reliability) -> Iterator[str]:

@@ -114,9 +114,6 @@ def _choose_member(model: Any, *, spectrum: bool) -> int | None:
     return best
 
 
-# -- a grammar ------------------------------------------------------------------------------------
-
-
 def _overview_text(report: dict[str, Any], top: int) -> Iterator[str]:
     symbols, unknown = report["symbols"], report["unknown_words"]
     yield from _facts_text(report)
@@ -159,9 +156,6 @@ def _facts_text(report: dict[str, Any]) -> Iterator[str]:
 
 def _weights(report: dict[str, Any]) -> str:
     return "probabilities" if report["probabilistic"] else "not probabilities (spectral)"
-
-
-# -- a label --------------------------------------------------------------------------------------
 
 
 def _label_text(report: dict[str, Any], top: int) -> Iterator[str]:
@@ -218,9 +212,6 @@ def _row_text(symbol: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
         yield f"    {item['probability']:.4f}  {item['context']}"
 
 
-# -- pivots ---------------------------------------------------------------------------------------
-
-
 def _pivots_text(
     symbols: list[dict[str, Any]], record: Mapping[str, Any], top: int
 ) -> Iterator[str]:
@@ -255,9 +246,6 @@ def _missing_note(symbols: Iterable[str], record: Mapping[str, Any]) -> Iterator
         if symbol in record.get("missing_pivots", {}):
             found, wanted = record["missing_pivots"][symbol]
             yield f"fewer pivots than states for {symbol}: {found} found, {wanted} wanted"
-
-
-# -- an ensemble ----------------------------------------------------------------------------------
 
 
 def _ensemble_text(report: dict[str, Any]) -> Iterator[str]:
@@ -295,8 +283,6 @@ def _ensemble_text(report: dict[str, Any]) -> Iterator[str]:
     yield "states: in all, and the most of one symbol. Members with the same number share a chart;"
     yield "trees are looked for in chart 1. --member K looks into one of them."
 
-
-# -- singular values ------------------------------------------------------------------------------
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_BARS = 40  # more would push the numbers off the screen

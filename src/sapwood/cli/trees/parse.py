@@ -159,7 +159,14 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         for kept in part_and_note(out) if resume else ():
             check_output(kept, inputs=inputs, force=True)
     parser = settings.parser(model)
-    origin = _origin(model, file, layout, settings) | asdict(text) if resume else None
+    origin: dict[str, Any] | None = None
+    if resume:  # all that the output depends on; not on the number of threads
+        origin = {
+            "Sapwood": __version__,
+            "model": BUNDLED if model == BUNDLED else sha256(Path(model).expanduser()),
+            "input": sha256(Path(file)),
+        }
+        origin |= asdict(layout) | asdict(settings) | asdict(text)
     n_lines = 0
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
@@ -201,17 +208,6 @@ class _Settings:
         given = {} if self.threshold is None else {"threshold": self.threshold}
         loaded = load_model(model)
         return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
-
-
-def _origin(model: str, file: str, layout: _Layout, settings: _Settings) -> dict[str, Any]:
-    """All that the output depends on; not on the number of threads."""
-    return {
-        "Sapwood": __version__,
-        "model": BUNDLED if model == BUNDLED else sha256(Path(model).expanduser()),
-        "input": sha256(Path(file)),
-        **asdict(layout),
-        **asdict(settings),
-    }
 
 
 @contextmanager

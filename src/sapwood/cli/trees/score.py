@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import Any
 
 import typer
 
@@ -15,11 +15,6 @@ from sapwood.cli.inputs import STDIN, Reading, Text, as_grammar, load_any, read_
 from sapwood.cli.strings.models import score_strings
 from sapwood.errors import count
 from sapwood.report import ScoreReport, score_sentences, score_trees, to_json
-
-if TYPE_CHECKING:
-    from sapwood.execute import Engine
-    from sapwood.models.ensemble import Model
-    from sapwood.models.tree_model import SignedLog
 
 SIGNS = {1: "+", -1: "-", 0: "0"}
 
@@ -81,30 +76,24 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     if trees is None:
         trees = bool(format or recognise(first)) and not (raw or tokenizer)
     report = ScoreReport("trees" if trees else "sentences", has_probabilities(loaded))
-    if trees:
-        found = reading.trees_of(lines, file)
-        whole = (clean(tree, keep_functions=keep_functions) or tree for tree in found)
-        items = score_trees(loaded, whole)
-    else:
-        where = open_engine(engine, scheduler, jobs)
-        items = _score_there(loaded, text.words_of(lines, file, loaded), where)
-    for weight, n_words in items:
-        report.add(weight, n_words)
-        if not as_json:
-            sign = "" if report.is_probabilistic else f"\t{SIGNS[weight.sign]}"
-            print(f"{weight.log:.6f}{sign}" if n_words else "")
+    with ExitStack() as stack:
+        if trees:
+            found = reading.trees_of(lines, file)
+            whole = (clean(tree, keep_functions=keep_functions) or tree for tree in found)
+            items = score_trees(loaded, whole)
+        else:
+            where = stack.enter_context(open_engine(engine, scheduler, jobs))
+            items = score_sentences(loaded, text.words_of(lines, file, loaded), where)
+        for weight, n_words in items:
+            report.add(weight, n_words)
+            if not as_json:
+                sign = "" if report.is_probabilistic else f"\t{SIGNS[weight.sign]}"
+                print(f"{weight.log:.6f}{sign}" if n_words else "")
     if as_json:
         print(to_json(report.as_dict(), indent=2))
     reading.tell()
     for line in _summary(report.as_dict()):
         echo(line)
-
-
-def _score_there(
-    model: Model, sentences: Iterator[list[str]], where: AbstractContextManager[Engine]
-) -> Iterator[tuple[SignedLog, int]]:
-    with where as engine:
-        yield from score_sentences(model, sentences, engine)
 
 
 def _summary(report: dict[str, Any]) -> Iterator[str]:

@@ -257,9 +257,6 @@ def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
     return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 18)
 
 
-# -- one run: what is read, trained, told on the way, written and scored --------------------------
-
-
 def iteration_line() -> Callable[[int, int, float], None]:
     """A function that shows how far EM is, on a terminal."""
     started, is_shown = perf_counter(), sys.stderr.isatty()

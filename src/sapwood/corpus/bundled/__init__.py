@@ -30,21 +30,14 @@ _WEIGHTED = re.compile(r"(?P<item>.+?)(\*(?P<weight>[^*]*))?")
 
 @dataclass(frozen=True)
 class GrammarText:
-    """A latent grammar as written down: its symbols and words are still strings.
+    """A latent grammar as written down: its symbols and words are still strings."""
 
-    Attributes
-    ----------
-    roots
-        Probability of each symbol and state at the root; the values sum to one.
-    binary
-        ``(parent, left, right, probability)`` of each rule with two children.
-    lexical
-        ``(tag, word, probability)`` of each rule that emits a word. For each left-hand side the
-        probabilities of its rules, which are all binary or all lexical, sum to one.
-    """
-
+    # probability of each symbol and state at the root; the values sum to one
     roots: dict[LatentSymbol, float]
+    # ``(parent, left, right, probability)`` of each rule with two children
     binary: list[tuple[LatentSymbol, LatentSymbol, LatentSymbol, float]]
+    # ``(tag, word, probability)`` of each rule that emits a word. For each left-hand side the
+    # probabilities of its rules, which are all binary or all lexical, sum to one
     lexical: list[tuple[LatentSymbol, str, float]]
 
 
@@ -55,13 +48,6 @@ def grammar_text() -> str:
 
 def parse_grammar(text: str, *, file: str | None = None) -> GrammarText:
     """Read a latent grammar from its text.
-
-    Parameters
-    ----------
-    text
-        The grammar in the format that the header of ``english.grammar`` describes.
-    file
-        The name to give in error messages.
 
     Returns
     -------

@@ -51,9 +51,6 @@ N_LEAVES = 5  # that must have a lemma before lemmas are believed in
 MOST = 0.8  # of the leaves that must look alike
 
 
-# -- reading and writing -------------------------------------------------------------------------
-
-
 def read_trees(
     sources: Source | Iterable[Source],
     *,
@@ -121,9 +118,6 @@ def write_trees(trees: Iterable[Tree], file: str | Path | IO[str], *, force: boo
     for n_trees, tree in enumerate(as_items(trees, "trees"), 1):  # noqa: B007
         file.write(f"{as_tree(tree)}\n")
     return n_trees
-
-
-# -- recognising --------------------------------------------------------------------------------
 
 
 def is_tigerxml(head: str) -> bool:
@@ -227,27 +221,15 @@ def foreign_kind(head: str) -> Kind | None:
     return _TABLE if _COLUMNS.match(lines[0]) else _SENTENCES
 
 
-# -- the formats --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class TreeFormat:
-    """One notation.
+    """One notation."""
 
-    Parameters
-    ----------
-    name, title
-        What users type, and what it is.
-    is_like
-        Whether the beginning of a text is written so.
-    read
-        Streams the trees of lines.
-    """
-
+    # what users type, and what it is
     name: str
     title: str
-    is_like: Callable[[str], bool]
-    read: Read
+    is_like: Callable[[str], bool]  # whether the beginning of a text is written so
+    read: Read  # streams the trees of lines
 
 
 # The first whose beginning fits is taken, so the strictest stand first.
@@ -283,13 +265,7 @@ FORMATS = {
 
 
 def find_format(name: str) -> TreeFormat:
-    """The format of that name.
-
-    Raises
-    ------
-    SapwoodError
-        When there is none.
-    """
+    """The format of that name."""
     try:
         return FORMATS[name]
     except KeyError:
@@ -322,8 +298,6 @@ def read_lines(
 
     Parameters
     ----------
-    lines
-        Of one file or anything else.
     format
         None recognises it from the first lines.
     name, skipped, keep_functions

@@ -68,13 +68,7 @@ def is_comment(line: str) -> bool:
 
 
 def read_brackets(lines: Iterable[str], reading: Reading, leaf: Leaf = one_word) -> Iterator[Tree]:
-    """Stream the trees of lines; labels stay as they are written.
-
-    Parameters
-    ----------
-    leaf
-        What a node without subtrees is.
-    """
+    """Stream the trees of lines; labels stay as they are written."""
     yield from _Reader(lines, reading, leaf).trees()
 
 
@@ -223,9 +217,6 @@ class _Reader:
         return self._bracket_error(f"line {other} seems to start another")
 
 
-# -- dialects -----------------------------------------------------------------------------------
-
-
 def read_joined(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Plain brackets in which a word may hold blanks: `(CD 1 000)` is the word `1_000`."""
     return read_brackets(lines, reading, _join_words)
@@ -233,9 +224,6 @@ def read_joined(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
 
 def _join_words(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
     return one_word(label, ["_".join(parts)] if parts else parts)
-
-
-# -- CESS and Floresta ----------------------------------------------------------------------------
 
 
 def read_cess(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
@@ -268,9 +256,6 @@ def read_floresta(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
 
 def _mark_brackets(lines: Iterable[str]) -> Iterator[str]:
     return (_BRACKET_LEAF.sub(lambda leaf: _MARKS[leaf[1]], line) for line in lines)
-
-
-# -- Penn-historical ------------------------------------------------------------------------------
 
 
 def read_historical(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
@@ -343,9 +328,6 @@ def _half(text: str) -> str | None:
     middle = len(text) // 2
     same = text[:middle] == text[middle + 1 :] and text[middle : middle + 1] == "-"
     return text[:middle] if same and middle else None
-
-
-# -- numbered words -------------------------------------------------------------------------------
 
 
 def read_numbered(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:

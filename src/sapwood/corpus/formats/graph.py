@@ -89,17 +89,6 @@ def tree_of(
 ) -> Tree:
     """Put a sentence together.
 
-    Parameters
-    ----------
-    words
-        From left to right.
-    phrases
-        By name, in any order.
-    keep_functions
-        Whether labels carry their functions.
-    line
-        Where the sentence starts, for errors.
-
     Raises
     ------
     CorpusError
@@ -150,7 +139,12 @@ class _Graph:
         order = self._top_down()
         self._lower_punctuation(self._extents(order))
         extents = self._extents(order)
-        self._check(extents)
+        for name, (first, last, n_words) in extents.items():
+            if last - first + 1 != n_words:
+                label = self.phrases[name].label
+                ends = f"{self.words[first].word!r} to {self.words[last].word!r}"
+                msg = f"not supported: discontinuous ({label} {name} has a gap, {ends})"
+                raise CorpusError(msg, hint="--skip-bad leaves such trees out")
         done: dict[str, Tree] = {}
         for name in reversed(order):
             phrase = self.phrases[name]
@@ -208,14 +202,6 @@ class _Graph:
                 return home
             home = lower
 
-    def _check(self, extents: dict[str, _Extent]) -> None:
-        for name, (first, last, n_words) in extents.items():
-            if last - first + 1 != n_words:
-                label = self.phrases[name].label
-                ends = f"{self.words[first].word!r} to {self.words[last].word!r}"
-                msg = f"not supported: discontinuous ({label} {name} has a gap, {ends})"
-                raise CorpusError(msg, hint="--skip-bad leaves such trees out")
-
     def _children(
         self,
         name: str | None,
@@ -224,16 +210,12 @@ class _Graph:
         keep_functions: bool,
     ) -> tuple[Tree, ...]:
         kids = [(extents[kid].first, done[kid]) for kid in self.phrases_of[name]]
-        kids += [(place, _leaf(self.words[place], keep_functions)) for place in self.words_of[name]]
+        for place in self.words_of[name]:
+            word, tag = self.words[place], spell(self.words[place].tag)
+            if keep_functions and word.function not in NO_FUNCTION:
+                tag += f"-{spell(word.function)}"
+            kids.append((place, Tree._trusted(tag, (spell(word.word),))))
         return tuple(tree for _, tree in sorted(kids, key=lambda kid: kid[0]))
-
-
-def _leaf(word: Word, keep_functions: bool) -> Tree:
-    tag = spell(word.tag)
-    has_function = keep_functions and word.function not in NO_FUNCTION
-    return Tree._trusted(
-        f"{tag}-{spell(word.function)}" if has_function else tag, (spell(word.word),)
-    )
 
 
 def read_export(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
