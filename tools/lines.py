@@ -42,7 +42,8 @@ LATER = {
     ),
     "networks": (
         "networks/*", "*/networks.py", "estimators/network_training.py",
-        "inference/word_places.py",
+        "inference/word_places.py", "estimators/encoder.py", "inference/spans.py",
+        "kernels/span_trees.py", "models/span_network.py",
     ),
     "web page": (
         "web/*", "cli/serve.py", "report/arcs.py", "report/parses.py", "report/states.py",
