@@ -225,7 +225,7 @@ def test_a_panel_parses_as_the_parser_does(model: SpanNetwork, bank: Treebank) -
     found = [parser.parse(tree.words()).tree for tree in bank[:8]]
     assert panel.f1([0.7, 0.3]) == pytest.approx(bracketing(list(bank[:8]), found).f1)
     weights = panel.likely_weights([0, 1])
-    assert weights[1] > 0.5  # the network has seen these trees
+    assert weights[1] > 0.3  # the network has seen these trees
 
 
 @pytest.mark.parametrize("decoder", ["goodman", "max-rule", "viterbi"])

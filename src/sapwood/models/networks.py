@@ -10,11 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.errors import ModelFormatError
+from sapwood.kernels.arc_layout import PROPERTIES
 from sapwood.models.kinds import require_type
 from sapwood.networks.encoder import EncoderSizes
 from sapwood.networks.parameters import Parameters
 
 Shapes = dict[str, tuple[int, ...]]
+# what is read off the letters of words, whose hashes choose form vectors
+OF_FORM = np.frombuffer(PROPERTIES[: PROPERTIES.index("W")].encode(), np.uint8)
 N_SPECIAL = 2  # rows of word vectors before those of familiar words: the root's, unknown words'
 
 
@@ -54,7 +57,9 @@ class Network:
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a file."""
         tables = {"words": self.word_vectors, "forms": self.form_vectors} | dict(self.weights)
-        arrays: dict[str, npt.NDArray[Any]] = {f"{name}.familiar": self.familiar}
+        arrays: dict[str, npt.NDArray[Any]] = {
+            f"{name}.familiar": self.familiar, f"{name}.properties": OF_FORM,
+        }  # fmt: skip
         return arrays | {f"{name}.{key}": _half(table) for key, table in tables.items()}
 
     @classmethod
@@ -77,7 +82,10 @@ class Network:
             for key, table in arrays.items()
             if key.startswith(f"{name}.")
         }
-        familiar = found.pop("familiar")
+        familiar, properties = found.pop("familiar"), found.pop("properties")
+        if not np.array_equal(properties, OF_FORM):
+            msg = "the network reads words by other affixes than this version of Sapwood"
+            raise ModelFormatError(msg, hint="train it again")
         require_type(familiar, f"{name}.familiar", np.uint32, 1)
         for key, table in found.items():
             require_type(table, f"{name}.{key}", np.float16, table.ndim)

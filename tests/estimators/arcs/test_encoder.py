@@ -113,6 +113,13 @@ def test_words_of_a_network_are_sorted(model):
         type(model).from_file(FileContents(damaged, header))
 
 
+def test_a_network_of_other_affixes_is_refused(model):
+    arrays, header = model.to_file()
+    damaged = arrays | {"encoder.properties": arrays["encoder.properties"][:-2]}
+    with pytest.raises(sw.SapwoodError, match="affixes"):
+        type(model).from_file(FileContents(damaged, header))
+
+
 def test_weights_of_networks_are_shares(model):
     with pytest.raises(sw.SapwoodError, match="weight"):
         replace(model, encoder=model.encoder._replace(weight=1.5))
