@@ -13,7 +13,8 @@ from tests.conftest import Run
 import sapwood as sw
 from sapwood.corpus.arcs.lists import read_lists
 
-SETTINGS = {"passes": 2, "folds": 2, "list_folds": 2, "n_best": 6, "list_passes": 2}
+SETTINGS = {"passes": 2, "folds": 2, "list_folds": 2, "n_best": 6, "list_passes": 2,
+            "latent": "both"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
