@@ -10,7 +10,7 @@ from tests.arc_toys import bank
 from tests.conftest import Run
 
 import sapwood as sw
-from sapwood.estimators.arcs import ensemble
+from sapwood.estimators import network_training
 
 QUICK = ("--passes", 2, "--jobs", 1)
 
@@ -33,7 +33,7 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_parser_is_learnt_and_graded(
     cli: Run, train: Path, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensemble, "MOST_PASSES", 12)
+    monkeypatch.setattr(network_training, "MOST_PASSES", 12)
     out = tmp_path / "parser.sapwood"
     dev = tmp_path / "dev.conllu"
     sw.write_arcs(bank(30, 1), dev)

@@ -30,7 +30,7 @@ from sapwood.models.uniform_trees import UniformTreeModel
 N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters
 OWN: dict[str, dict[str, Any]] = {
-    "ArcEnsemble": {"members": 2, "folds": 2},
+    "ArcEnsemble": {"members": 2, "folds": 2, "encoder_passes": 1},
     "LatentArcCRF": {"folds": 2},
     "ArcReranker": {"folds": 2, "list_folds": 2, "n_best": 4, "list_passes": 1},
     "EnsembleLPCFG": {"plan": [sw.Candidate("spectral", 2), sw.Candidate("em", 2, "right")]},

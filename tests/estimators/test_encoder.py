@@ -10,6 +10,7 @@ import pytest
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.estimators import network_training
 from sapwood.estimators.encoder import RightTrees, SpanLesson
 from sapwood.estimators.network_training import NetworkPlan
 from sapwood.estimators.panel import Panel
@@ -196,7 +197,8 @@ def test_it_is_a_member_like_others(model: SpanNetwork, bank: Treebank, tmp_path
         first.sample(1)
 
 
-def test_an_ensemble_trains_and_weighs_it(bank: Treebank) -> None:
+def test_an_ensemble_trains_and_weighs_it(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_training, "MOST_PASSES", 4)
     plan = [sw.Candidate("spectral", 2), sw.Candidate("crf"), sw.Candidate("encoder")]
     for dev in (None, list(bank[:8])):
         learner = sw.EnsembleLPCFG(plan=plan).fit(bank[8:48], dev)
