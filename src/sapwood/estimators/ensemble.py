@@ -30,7 +30,7 @@ from sapwood.estimators.base import (
 )
 from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.em_steps import NODES_PER_STATE
-from sapwood.estimators.network_training import SHARES, NetworkPlan
+from sapwood.estimators.network_training import NetworkPlan
 from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.estimators.pcfg import PCFG, TrainingData
 from sapwood.estimators.registry import METHODS, methods_of
@@ -47,7 +47,6 @@ MOST_DEV = 500  # dev sentences that choose: more only take longer
 LEAST_DEV, N_PROBE = 50, 20  # that choose even where time is short; that are charted to find out
 CHART_SHARE = 0.1  # of a budget, that charts of the dev sentences may take
 SCORE_SHARE = 0.25  # of a budget, that is kept for parsing dev trees with the final mix
-SECONDS_A_WORD = 3e-4  # of a network, each pass, on one core
 SECONDS_A_NUMBER = 5e-8  # of a model that is written: checksum, copies, disk
 SHARPNESS = 1.15  # of a mix that no dev trees calibrate
 MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
@@ -109,7 +108,7 @@ class Clock:
 
     def _guess(self, candidate: Candidate) -> float:
         if candidate.method == "encoder":  # one pass
-            return SECONDS_A_WORD * self.n_words / min(self.jobs, SHARES)
+            return NetworkPlan.usual(self.n_words).seconds_a_pass(self.n_words, self.jobs)
         if candidate.method == "crf":
             return 1e-4 * self.n_nodes / (1 + (self.jobs - 1) / 2)  # only the charts are shared
         passes = 2e-6 * self.n_nodes * (4 + candidate.states / 4)  # features, projection, tensors

@@ -33,7 +33,6 @@ from sapwood.models.arcs.arc_model import ArcMember, EncoderMember
 
 # of the network
 LEAST_PASSES = 3  # with fewer it is worse than the others
-SECONDS_A_WORD = 3e-4  # and pass, roughly, on one core; only to tell whether there is time
 TIME_SHARE = 0.75  # of the time that is left
 ENCODER_WEIGHT = 0.6  # in the mean; .7 was better on 10,000 sentences, .5 on 1,000
 
@@ -121,7 +120,7 @@ class ArcEnsemble(ArcEstimator):
         n_words, passes = lesson.bank.n_tokens, self.encoder_passes
         plan = NetworkPlan.usual(n_words, passes, self.seed)
         passes = plan.passes
-        a_pass = n_words * SECONDS_A_WORD / jobs
+        a_pass = plan.seconds_a_pass(n_words, jobs)
         if end < inf:
             passes = min(passes, int(TIME_SHARE * (end - started) / a_pass))
         if passes < min(LEAST_PASSES, self.encoder_passes or LEAST_PASSES):
