@@ -231,7 +231,7 @@ def test_weights_are_averaged_over_the_last_half() -> None:
     made = [crf._example(prepare(model), bank, tree) for tree in range(bank.n_trees)]
     examples = [example for example in made if example is not None]
     learner = sw.SpanCRF(passes=4)
-    learner.info_ = crf.CRFInfo()
+    learner.info_ = crf.PassInfo()
     weights, squares = np.zeros(size), np.full(size, crf.FIRST_SQUARE)
     rng, kept = np.random.default_rng(0), []
     for _ in range(4):

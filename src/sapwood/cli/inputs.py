@@ -38,9 +38,10 @@ def as_grammar(model: Any, name: str) -> Model:
     """A model that parses into phrases; any other is refused."""
     from sapwood.models.ensemble import Model
 
-    if not isinstance(model, Model):
-        raise wrong_kind(model, name, "a grammar or an ensemble", "name a file of `sapwood train`")
-    return model
+    grammar: Model = as_kind(
+        model, Model, name, "a grammar or an ensemble", "name a file of `sapwood train`"
+    )
+    return grammar
 
 
 # What a model of another kind is for, by its room.
@@ -51,14 +52,24 @@ _COMMANDS = {
 }
 
 
-def wrong_kind(
-    model: Any, name: str, expected: str, hint: str, *, room: str = ""
-) -> ModelFormatError:
-    """The error for a model that a command of some room cannot use; others' commands are named."""
-    found, kind = type(model).__module__.split(".")[2], type(model).__name__
-    article = "an" if kind[0] in "AEIO" else "a"
-    msg = f"{name}: holds {article} {kind}, expected {expected}"
-    return ModelFormatError(msg, hint=hint if found == room else _COMMANDS.get(found, hint))
+def as_kind(model: Any, kind: Any, name: str, expected: str, hint: str, room: str = "") -> Any:
+    """A model of some kind; any other is refused, and the commands that take it are named.
+
+    Parameters
+    ----------
+    kind
+        One class or several, as `isinstance` takes them.
+    name
+        Of its file.
+    room
+        Whose models the hint is for.
+    """
+    if isinstance(model, kind):
+        return model
+    found, given = type(model).__module__.split(".")[2], type(model).__name__
+    article = "an" if given[0] in "AEIO" else "a"
+    msg = f"{name}: holds {article} {given}, expected {expected}"
+    raise ModelFormatError(msg, hint=hint if found == room else _COMMANDS.get(found, hint))
 
 
 def load_any(name: str) -> Any:
@@ -79,10 +90,10 @@ def load_strings_model(name: str) -> StringModel:
     """The model of strings that a user names."""
     from sapwood.models.strings.string_model import StringModel
 
-    model = load_any(name)
-    if not isinstance(model, StringModel):
-        hint = "name a file of `sapwood hankel learn`"
-        raise wrong_kind(model, name, "a weighted grammar or automaton", hint, room="strings")
+    model: StringModel = as_kind(
+        load_any(name), StringModel, name, "a weighted grammar or automaton",
+        "name a file of `sapwood hankel learn`", "strings",
+    )  # fmt: skip
     return model
 
 

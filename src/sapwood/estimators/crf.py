@@ -11,7 +11,7 @@ instead (L2) cost accuracy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -29,7 +29,7 @@ from sapwood.estimators.base import (
     whole,
 )
 from sapwood.estimators.pcfg import Trainable, TrainingData
-from sapwood.estimators.spectral import PhaseClock
+from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.inference.charts import right_forest
 from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.kernels.signals import undisturbed
@@ -45,27 +45,6 @@ PRUNING = 1e-3
 FEW_TREES = 50  # whose charts are made in one go
 
 
-@dataclass
-class CRFInfo:
-    """What happened in a training.
-
-    Attributes
-    ----------
-    log_likelihoods
-        Of the right trees given their sentences, summed, during each pass.
-    seconds
-        Wall-clock seconds by phase.
-    """
-
-    log_likelihoods: list[float] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def iterations(self) -> int:
-        """Passes over the trees."""
-        return len(self.log_likelihoods)
-
-
 class SpanCRF(OnPlainGrammar, TreebankEstimator):
     """A conditional model: features of spans in the plain grammar's pruned charts.
 
@@ -74,7 +53,7 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
     Attributes
     ----------
     model_ : FeatureGrammar
-    info_ : CRFInfo
+    info_ : PassInfo
     """
 
     passes: int = parameter(5, whole(1), "Over the training trees.")
@@ -96,7 +75,7 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         made = data.engine.stream(_examples_of, few, model, ahead=2)
         examples = list(chain.from_iterable(made))
         clock.tick("charts")
-        self.info_ = CRFInfo()
+        self.info_ = PassInfo()
         weights = self._learnt(examples, len(model.feature_weights))
         clock.tick("passes")
         self.info_.seconds = clock.seconds

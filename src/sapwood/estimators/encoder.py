@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -31,9 +31,9 @@ from sapwood.estimators.base import (
     parameter,
     whole,
 )
-from sapwood.estimators.network_training import Lesson, NetworkPlan, ShareGradient
+from sapwood.estimators.network_training import NetworkLesson, NetworkPlan, ShareGradient
 from sapwood.estimators.pcfg import Trainable
-from sapwood.estimators.spectral import PhaseClock
+from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.inference.spans import label_shares
 from sapwood.models.span_network import SpanNetwork
 from sapwood.networks.encoder import EncoderSizes
@@ -49,34 +49,13 @@ from sapwood.networks.spans import (
 FAMILIAR = 2  # chains of labels seen so often are told apart
 
 
-@dataclass
-class EncoderInfo:
-    """What happened in a training.
-
-    Attributes
-    ----------
-    log_likelihoods
-        Of the right trees and tags given their sentences, summed, during each pass.
-    seconds
-        Wall-clock seconds by phase.
-    """
-
-    log_likelihoods: list[float] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def iterations(self) -> int:
-        """Passes over the trees."""
-        return len(self.log_likelihoods)
-
-
 class SpanEncoder(OnPlainGrammar, TreebankEstimator):
     """A small network beside the plain grammar: two layers of LSTMs, and scores of labelled spans.
 
     Attributes
     ----------
     model_ : SpanNetwork
-    info_ : EncoderInfo
+    info_ : PassInfo
     """
 
     passes: int | None = parameter(
@@ -105,7 +84,7 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
         sizes = EncoderSizes(state=self.width), SpanSizes(self.hidden)
         lesson = SpanLesson(trees, plan, sizes)
         clock.tick("trees")
-        self.info_ = EncoderInfo()
+        self.info_ = PassInfo()
 
         def note(done: int, log_likelihood: float) -> None:
             self.info_.log_likelihoods.append(log_likelihood)
@@ -219,7 +198,7 @@ def _chain_above(symbol: Symbol, is_tag: bool) -> tuple[str, ...]:
     return symbol.chain[:-1] if is_tag else symbol.chain
 
 
-class SpanLesson(Lesson):
+class SpanLesson(NetworkLesson):
     """Sentences with the labels of their spans and the tags of their words."""
 
     def __init__(

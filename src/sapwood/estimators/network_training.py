@@ -195,7 +195,7 @@ class Batch(NamedTuple):
     form_rows: IntArray
 
 
-class Lesson:
+class NetworkLesson:
     """Training sentences as arrays, and the weights and vectors that learn from them.
 
     Parameters

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -39,6 +38,7 @@ from sapwood.estimators.base import (
     parameter,
 )
 from sapwood.estimators.pcfg import Trainable, TrainingData
+from sapwood.estimators.phases import PhaseClock
 from sapwood.execute import Placed
 from sapwood.features.templates import INSIDE, OUTSIDE, Template
 from sapwood.models.latent_grammar import LatentGrammar, Lexicon
@@ -56,20 +56,6 @@ Templates = Sequence[str | Template] | None
 FEW, ENOUGH = 10, 100  # nodes of a label: one state up to FEW, all states from ENOUGH on
 LEAST_VALUE = 0.01  # singular values below carry noise
 SPECTRUM_LABELS = 40  # whose singular values are kept with the model
-
-
-class PhaseClock:
-    """Wall time between ticks."""
-
-    def __init__(self) -> None:
-        self.last = perf_counter()
-        self.seconds: dict[str, float] = {}
-
-    def tick(self, phase: str) -> None:
-        """The phase that ends now."""
-        now = perf_counter()
-        self.seconds[phase] = round(now - self.last, 3)
-        self.last = now
 
 
 class FeatureSettings(NamedTuple):

@@ -14,7 +14,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Out, SkipBad
 from sapwood.cli.console import echo, progress_line, wipe
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import input_files, load_any, read_lines, wrong_kind
+from sapwood.cli.inputs import as_kind, input_files, load_any, read_lines
 from sapwood.errors import count
 from sapwood.outputs import check_output, is_stdout, open_output
 from sapwood.report.training import Meter
@@ -113,10 +113,10 @@ def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
     from sapwood.models.arcs.arc_model import ArcModel
     from sapwood.models.arcs.reranker import ArcRerankModel
 
-    found = load_any(name)
-    if not isinstance(found, ArcModel | ArcRerankModel):
-        hint = "name a file of `sapwood depend train`"
-        raise wrong_kind(found, name, "a dependency parser", hint, room="arcs")
+    found = as_kind(
+        load_any(name), ArcModel | ArcRerankModel, name, "a dependency parser",
+        "name a file of `sapwood depend train`", "arcs",
+    )  # fmt: skip
     return arc_parser(found, use_tags=gold_tags)
 
 

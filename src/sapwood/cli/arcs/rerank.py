@@ -7,7 +7,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Out, SkipBad
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import input_files, load_any, wrong_kind
+from sapwood.cli.inputs import as_kind, input_files, load_any
 from sapwood.errors import count
 from sapwood.outputs import check_output, open_output
 
@@ -49,10 +49,10 @@ def rerank(
 
     if out is not None:
         check_output(out, inputs=list(input_files(file, model)), force=force, may_stream=True)
-    found = load_any(model)
-    if not isinstance(found, ArcRerankModel):
-        hint = "name a file of `sapwood depend train --method rerank`"
-        raise wrong_kind(found, model, "a reranker", hint, room="arcs")
+    hint = "name a file of `sapwood depend train --method rerank`"
+    found: ArcRerankModel = as_kind(
+        load_any(model), ArcRerankModel, model, "a reranker", hint, "arcs"
+    )
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     lists = reading.lists([file])
     chosen = choose_trees(found, lists)

@@ -9,7 +9,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, SkipBad
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import load_any, wrong_kind
+from sapwood.cli.inputs import as_kind, load_any
 from sapwood.errors import count
 from sapwood.report import to_json
 
@@ -37,10 +37,10 @@ def score(
     """
     from sapwood.models.arcs.dependency import DependencyModel
 
-    found = load_any(model)
-    if not isinstance(found, DependencyModel):
-        hint = "parsers score their trees by `depend parse --n-best`"
-        raise wrong_kind(found, model, "a latent model of arcs", hint, room="arcs")
+    hint = "parsers score their trees by `depend parse --n-best`"
+    found: DependencyModel = as_kind(
+        load_any(model), DependencyModel, model, "a latent model of arcs", hint, "arcs"
+    )
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     bank = reading.arcs([file])
     logs, signs = found.signed_log_probs(bank)

@@ -15,7 +15,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Files, SkipBad
 from sapwood.cli.console import Phases, echo, wipe
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import claim_stdin, input_files, load_any, wrong_kind
+from sapwood.cli.inputs import as_kind, claim_stdin, input_files, load_any
 from sapwood.cli.tables import fact_lines
 from sapwood.cli.trees.train import check_time, seconds_of
 from sapwood.errors import count
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sapwood.models.eigenwords import Eigenwords
 
 METHODS = methods_of("arcs")
+_METHODS = "; ".join(f"{name} ({method.summary})" for name, method in METHODS.items())
 BUDGET = "20m"
 EPILOG = """\b
 Examples:
@@ -50,10 +51,6 @@ def known_method(name: str) -> str:
     return name
 
 
-def _describe() -> str:
-    return "; ".join(f"{name} ({method.summary})" for name, method in METHODS.items())
-
-
 def train(  # noqa: PLR0913 - every option of the command is an argument
     files: Files,
     *,
@@ -65,7 +62,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         "best",
         callback=known_method,
         metavar="METHOD",
-        help=f"{_describe()}.",
+        help=f"{_METHODS}.",
     ),
     budget: str | None = typer.Option(
         None,
@@ -180,10 +177,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
 def _load_eigenwords(name: str) -> Eigenwords:
     from sapwood.models.eigenwords import Eigenwords
 
-    model = load_any(name)
-    if not isinstance(model, Eigenwords):
-        hint = "`sapwood embed TEXT -o U` makes such a file"
-        raise wrong_kind(model, name, "vectors of words", hint, room="arcs")
+    hint = "`sapwood embed TEXT -o U` makes such a file"
+    model: Eigenwords = as_kind(load_any(name), Eigenwords, name, "vectors of words", hint, "arcs")
     return model
 
 

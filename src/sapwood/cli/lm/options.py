@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sapwood.cli.inputs import load_any, wrong_kind
+from sapwood.cli.inputs import as_kind, load_any
 from sapwood.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def load_language_model(name: str) -> LanguageModel:
     """The language model that a user names."""
     from sapwood.models.lm.language_model import LanguageModel
 
-    model = load_any(name)
-    if not isinstance(model, LanguageModel):
-        hint = "name a file of `sapwood lm train`"
-        raise wrong_kind(model, name, "a language model", hint, room="lm")
+    hint = "name a file of `sapwood lm train`"
+    model: LanguageModel = as_kind(
+        load_any(name), LanguageModel, name, "a language model", hint, "lm"
+    )
     return model
 
 

@@ -184,6 +184,7 @@ def draw_svg(arcs: Arcs) -> str:
     levels = arc_levels(arcs.heads)
     floor = MARGIN + _LEVEL * (1 + max(levels))  # where arcs meet words
     down = floor + 3 * FONT_SIZE + MARGIN
+    tip = floor - 8  # of an arrow, where it is widest
     lines, texts = [], []
     for place, head in enumerate(arcs.heads, 1):
         line, x, y = _arc(place, head, levels[place - 1], centres, floor)
@@ -202,7 +203,10 @@ def draw_svg(arcs: Arcs) -> str:
             '<g class="line" fill="none" stroke="#9aa1ad" stroke-width="1.5">',
             *(f'<path data-node="{k}" d="{line}"/>' for k, line in enumerate(lines, 1)),
             "</g>",
-            *(_tip(x, floor) for x in centres),
+            *(
+                f'<path class="tip" fill="#9aa1ad" d="M{x - 3} {tip}H{x + 3}L{x} {tip + 7}Z"/>'
+                for x in centres
+            ),
             f'<g font-family="{FONT}" text-anchor="middle">',
             *filter(None, texts),
             "</g>",
@@ -257,10 +261,6 @@ def _arc(word: int, head: int, level: int, centres: list[int], floor: int) -> tu
     bend = min(10, abs(end - start) // 2) * (1 if end > start else -1)
     path = f"M{start} {floor - 2}V{top + 8}Q{start} {top} {start + bend} {top}"
     return f"{path}H{end - bend}Q{end} {top} {end} {top + 8}V{floor - 6}", (start + end) // 2, top
-
-
-def _tip(x: int, floor: int) -> str:
-    return f'<path class="tip" fill="#9aa1ad" d="M{x - 3} {floor - 8}H{x + 3}L{x} {floor - 1}Z"/>'
 
 
 def _text(node: int, text: str, kind: str, place: tuple[int, int]) -> str:

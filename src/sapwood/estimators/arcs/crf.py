@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Self
 
@@ -38,7 +38,7 @@ from sapwood.estimators.base import (
     whole,
 )  # fmt: skip
 from sapwood.estimators.network_training import NetworkPlan
-from sapwood.estimators.spectral import PhaseClock
+from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.execute import Engine
 from sapwood.features import arc_templates
 from sapwood.features.arcs import COLUMN, Words, hash_of, sentence_rows
@@ -80,27 +80,6 @@ def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
     return min(most, max(12, (n_tokens * a_word).bit_length()))
 
 
-@dataclass
-class ArcInfo:
-    """What happened in a training.
-
-    Attributes
-    ----------
-    log_likelihoods
-        Of the right trees given their sentences and arcs, summed, during each pass.
-    seconds
-        Wall-clock seconds by phase.
-    """
-
-    log_likelihoods: list[float] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def iterations(self) -> int:
-        """Passes over the trees."""
-        return len(self.log_likelihoods)
-
-
 class ArcEstimator(Estimator):
     """An estimator of dependency parsers: learns from arcs, and parses with what it has learnt."""
 
@@ -125,7 +104,7 @@ class ArcCRF(ArcEstimator):
     Attributes
     ----------
     model_ : ArcModel
-    info_ : ArcInfo
+    info_ : PassInfo
     """
 
     order: int = positional(
@@ -145,7 +124,7 @@ class ArcCRF(ArcEstimator):
             as_arc_bank(bank), self._engine(), self.folds, self.seed, self.embeddings
         )
         clock.tick("tags and arcs")
-        self.info_ = ArcInfo()
+        self.info_ = PassInfo()
         plan = MemberPlan(self.order, usual_templates(self.order), self.passes, self.rate)
         member = lesson.member(plan, self.seed, self._note)
         clock.tick("passes")

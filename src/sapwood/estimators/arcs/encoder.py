@@ -14,7 +14,7 @@ from sapwood.arrays import IntArray, ranges
 from sapwood.corpus.arcs.bank import ArcBank
 from sapwood.estimators.network_training import (
     SIDE_LOSS,
-    Lesson,
+    NetworkLesson,
     NetworkPlan,
     ShareGradient,
     log_share,
@@ -54,7 +54,7 @@ def learn_encoder(
     return lesson.learn(lesson.gradient, jobs, on_pass)
 
 
-class _ArcLesson(Lesson):
+class _ArcLesson(NetworkLesson):
     """Sentences with the heads, relations and tags of their words."""
 
     def __init__(

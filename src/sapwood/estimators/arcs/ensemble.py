@@ -27,7 +27,7 @@ from sapwood.estimators.base import (
     whole,
 )
 from sapwood.estimators.network_training import SHARES, NetworkPlan
-from sapwood.estimators.spectral import PhaseClock
+from sapwood.estimators.phases import PhaseClock
 from sapwood.features import arc_templates
 from sapwood.models.arcs.arc_model import ArcMember, EncoderMember
 

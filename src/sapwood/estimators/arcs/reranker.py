@@ -19,7 +19,7 @@ from sapwood.estimators.arcs.em import EMDependency
 from sapwood.estimators.arcs.perceptron import Choice, RankLesson, learn_to_rank
 from sapwood.estimators.arcs.spectral import SpectralDependency
 from sapwood.estimators.base import between, one_of, parameter, positional, whole
-from sapwood.estimators.spectral import PhaseClock
+from sapwood.estimators.phases import PhaseClock
 from sapwood.inference.arcs.parser import ArcParser
 from sapwood.inference.arcs.reranking import propose_trees
 from sapwood.models.arcs.arc_model import ArcModel
