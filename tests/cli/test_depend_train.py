@@ -63,7 +63,7 @@ def test_options_of_other_methods_are_refused(misused: Run, train: Path, tmp_pat
     out = ("-o", tmp_path / "x.sapwood")
     told = misused("depend", "train", train, *out, "--method", "first", "--budget", "1m").err
     assert "it applies to best" in told
-    assert "there are: best, second, first" in misused(
+    assert "methods: best, second, first" in misused(
         "depend", "train", train, *out, "--method", "magic"
     ).err.replace("\n", " ")
 

@@ -589,3 +589,12 @@ def test_a_folder_that_is_not_there(fails, dev: Path, tmp_path: Path) -> None:
     message = fails("train", dev, "-o", tmp_path / "m", "--method", "pcfg", "--on-disk", missing)
     assert str(missing) in message.err
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("method", ["encoder", "crf"])
+def test_no_passes_at_all_are_a_usage_error(
+    misused, dev: Path, tmp_path: Path, method: str
+) -> None:
+    told = misused("train", dev, "-o", tmp_path / "m", "--method", method, "--iterations", 0).err
+    assert "--iterations" in told
+    assert f"from 1 up for --method {method}" in told

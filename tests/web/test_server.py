@@ -103,4 +103,13 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         )  # fmt: skip
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
-    assert "hint:" in done.stderr
+    assert "hint: leave --port out" in done.stderr
+
+
+def test_an_address_of_no_machine() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sapwood", "serve", "--host", "no.such.host.invalid"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "hint: name an address of this machine" in done.stderr

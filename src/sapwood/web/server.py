@@ -62,7 +62,10 @@ class Place:
             made.bind((host, self.port))
         except OSError as error:
             msg = f"cannot listen on {host}:{self.port}: {error.strerror or error}"
-            raise SapwoodError(msg, hint="leave --port out for a free one") from error
+            hint = "name an address of this machine, such as 0.0.0.0 for all"
+            if not isinstance(error, socket.gaierror):
+                hint = "leave --port out for a free one"
+            raise SapwoodError(msg, hint=hint) from error
         made.listen(128)
         return made
 

@@ -16,6 +16,7 @@ from sapwood.cli.arcs.reading import ArcReading, Encoding, Files, SkipBad
 from sapwood.cli.console import Phases, echo, wipe
 from sapwood.cli.engines import open_engine
 from sapwood.cli.inputs import as_kind, claim_stdin, input_files, load_any
+from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
 from sapwood.cli.tables import fact_lines
 from sapwood.cli.trees.train import check_time, seconds_of
 from sapwood.errors import count
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from sapwood.models.eigenwords import Eigenwords
 
 METHODS = methods_of("arcs")
-_METHODS = "; ".join(f"{name} ({method.summary})" for name, method in METHODS.items())
+OPTIONS = {
+    "--budget": ("budget",), "--passes": ("passes",), "--states": ("n_states",),
+    "--seen": ("seen",),
+}  # fmt: skip
 BUDGET = "20m"
 EPILOG = """\b
 Examples:
@@ -41,14 +45,6 @@ Examples:
   sapwood depend train 'ud/*-train.conllu' -o parser.sapwood --budget 5m
   sapwood depend train train.conllu -o parser.sapwood --embed words.sapwood
 """
-
-
-def known_method(name: str) -> str:
-    """The name itself; a usage error that lists what exists when there is no such method."""
-    if name not in METHODS:
-        msg = f"{name!r} is not a method; there are: {', '.join(METHODS)}"
-        raise typer.BadParameter(msg)
-    return name
 
 
 def train(  # noqa: PLR0913 - every option of the command is an argument
@@ -60,9 +56,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     force: opt.Force = False,
     method: str = typer.Option(
         "best",
-        callback=known_method,
+        callback=known_method_of(METHODS),
         metavar="METHOD",
-        help=f"{_METHODS}.",
+        help=f"{describe_methods(METHODS)}.",
     ),
     budget: str | None = typer.Option(
         None,
@@ -120,17 +116,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     sentences it has not seen.
     """
     chosen = METHODS[method]
-    given = {
-        "--budget": ("budget", budget),
-        "--passes": ("passes", passes),
-        "--states": ("n_states", states),
-        "--seen": ("seen", seen),
-    }
-    for option, (parameter, value) in given.items():
-        if value is not None and not chosen.has(parameter):
-            users = ", ".join(name for name, known in METHODS.items() if known.has(parameter))
-            msg = f"it does not apply to --method {method}; it applies to {users}"
-            raise typer.BadParameter(msg, param_hint=option)
+    given = {"--budget": budget, "--passes": passes, "--states": states, "--seen": seen}
+    refuse_what_does_not_apply(METHODS, OPTIONS, method, given)
     sources = [*files, *([dev] if dev else [])]
     claim_stdin(*sources)
     check_output(
@@ -141,9 +128,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     phases = Phases(4 if dev else 3)
     values: dict[str, Any] = {"seed": seed, "on_pass": _pass_line()}
     values |= {
-        parameter: value
-        for parameter, value in given.values()
-        if value is not None and parameter != "budget"
+        OPTIONS[name][0]: value
+        for name, value in given.items()
+        if value is not None and name != "--budget"
     }
     if embed is not None:
         values["embeddings"] = _load_eigenwords(embed)

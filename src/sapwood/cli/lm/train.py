@@ -13,6 +13,7 @@ from sapwood.cli.console import Phases, warn
 from sapwood.cli.engines import open_engine
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
+from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
 from sapwood.errors import SapwoodError
 from sapwood.estimators.lm.methods import LM_METHODS
 from sapwood.outputs import check_output
@@ -29,19 +30,10 @@ Examples:
   sapwood lm train news.parquet -o kn.lm --method kn-mod --order 3
   sapwood lm train train.txt -o em.lm --method em --states 256 --held-out dev.txt
 """
-_SUMMARIES = "; ".join(f"{name} ({method.summary})" for name, method in LM_METHODS.items())
-# option: the parameter that it sets
-_PARAMETERS = {
-    "--order": "order", "--states": "n_states", "--blocks": "n_blocks", "--device": "device",
+OPTIONS = {
+    "--order": ("order",), "--states": ("n_states",), "--blocks": ("n_blocks",),
+    "--device": ("device",),
 }  # fmt: skip
-
-
-def known_method(name: str) -> str:
-    """A method's name, or a usage error."""
-    if name not in LM_METHODS:
-        msg = f"{name!r} is not one of {', '.join(LM_METHODS)}"
-        raise typer.BadParameter(msg)
-    return name
 
 
 def train(  # noqa: PLR0913 - every option of the command is an argument
@@ -58,7 +50,10 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ),
     force: opt.Force = False,
     method: str = typer.Option(
-        "mix", callback=known_method, metavar="METHOD", help=f"{_SUMMARIES}."
+        "mix",
+        callback=known_method_of(LM_METHODS),
+        metavar="METHOD",
+        help=f"{describe_methods(LM_METHODS)}.",
     ),
     order: int | None = typer.Option(
         None,
@@ -110,11 +105,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """Learn a language model and write it to a file."""
     given = {"--order": order, "--states": states, "--blocks": blocks, "--device": device}
-    for option, value in given.items():
-        users = [name for name, known in LM_METHODS.items() if known.has(_PARAMETERS[option])]
-        if value is not None and method not in users:
-            msg = f"it does not apply to --method {method}; it applies to {', '.join(users)}"
-            raise typer.BadParameter(msg, param_hint=option)
+    refuse_what_does_not_apply(LM_METHODS, OPTIONS, method, given)
     if device not in {None, "cpu"}:
         from sapwood.decompose.latent_bigrams import import_torch
 
@@ -124,7 +115,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     claim_stdin(*sources)
     check_output(out, inputs=lm_opt.text_files(*sources), force=force, is_model=True)
     phases = Phases(3)
-    wanted = {_PARAMETERS[option]: value for option, value in given.items() if value is not None}
+    wanted = {OPTIONS[name][0]: value for name, value in given.items() if value is not None}
     chosen = LM_METHODS[method]
     with open_engine(engine, scheduler, jobs) as where:
         with phases.phase("counting") as notes:

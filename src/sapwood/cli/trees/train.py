@@ -18,6 +18,7 @@ from sapwood.cli.engines import open_engine, open_folder
 from sapwood.cli.inputs import Reading, claim_stdin, input_files
 from sapwood.cli.methods import (
     METHODS,
+    OPTIONS,
     SEED,
     Settings,
     describe_methods,
@@ -90,7 +91,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ),
     force: opt.Force = False,
     method: str = typer.Option(
-        "best", callback=known_method, metavar="METHOD", help=f"{describe_methods()}."
+        "best", callback=known_method, metavar="METHOD", help=f"{describe_methods(METHODS)}."
     ),
     budget: str | None = typer.Option(
         None,
@@ -194,7 +195,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         "--states": states, "--budget": budget, "--iterations": iterations,
         "--patience": patience, "--checkpoint": checkpoint,
     }  # fmt: skip
-    refuse_what_does_not_apply(method, given)
+    refuse_what_does_not_apply(METHODS, OPTIONS, method, given)
     if on_disk is not None and not METHODS[method].is_additive:
         users = ", ".join(name for name, known in METHODS.items() if known.is_additive)
         msg = f"it does not apply to --method {method}; it applies to {users}"
