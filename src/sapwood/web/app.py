@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from importlib import resources
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -44,6 +44,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     422: {"model": ask.ErrorAnswer, "description": "What was asked cannot be answered."},
     503: {"model": ask.ErrorAnswer, "description": "Too much to do; Retry-After says when."},
 }
+Work = Callable[[Any, Check], Any]  # takes what was asked, and a clock to look at
 
 
 class Report(Response):
@@ -75,6 +76,29 @@ class House:
         """Work something out in the pool."""
         gone: asyncio.Event | None = request.scope.get(GONE)
         return Report(await self.pool.run(work, gone))
+
+    def question(
+        self, app: FastAPI, path: str, tag: str, answer: type | None = None
+    ) -> Callable[[Work], Work]:
+        """Add a route: the question is the body, and the function is called in the pool.
+
+        Parameters
+        ----------
+        answer
+            What comes back, for the documentation of the API.
+        """
+
+        def add(work: Work) -> Work:
+            async def route(request: Request, asked: Any) -> Response:
+                return await self.answer(request, lambda check: work(asked, check))
+
+            route.__name__, route.__doc__ = work.__name__, work.__doc__
+            asked = get_type_hints(work)["asked"]
+            route.__annotations__ = {"request": Request, "asked": asked, "return": Response}
+            app.post(path, response_model=answer, responses=ERRORS, tags=[tag])(route)
+            return work
+
+        return add
 
 
 def make_app(house: House) -> FastAPI:
@@ -172,120 +196,93 @@ def _one_tree(house: House, text: str) -> Tree:
 def _sentences(app: FastAPI, house: House) -> None:
     limits, shelf = house.limits, house.shelf
 
-    @app.post("/api/parse", response_model=ask.ParseAnswer, responses=ERRORS, tags=["trees"])
-    async def parse(request: Request, asked: ask.ParseQuestion) -> Response:
+    @house.question(app, "/api/parse", "trees", ask.ParseAnswer)
+    def parse(asked: ask.ParseQuestion, _: Check) -> Any:
         """The best tree of a sentence, its constituents with posteriors, and the k best trees."""
         from sapwood.report.parses import parse_answer
 
         limits.check_k(asked.k)
         served = shelf.get(asked.model, TREES)
+        words = _words(house, served, asked)
+        return parse_answer(served.parser(asked.decoder).parse(words), asked.k)
 
-        def work(_: Check) -> Any:
-            words = _words(house, served, asked)
-            return parse_answer(served.parser(asked.decoder).parse(words), asked.k)
-
-        return await house.answer(request, work)
-
-    @app.post("/api/k-best", responses=ERRORS, tags=["trees"])
-    async def k_best(request: Request, asked: ask.ParseQuestion) -> Response:
+    @house.question(app, "/api/k-best", "trees")
+    def k_best(asked: ask.ParseQuestion, _: Check) -> Any:
         """The k best trees of a sentence with their scores."""
+        from sapwood.report.trees import parse_report
+
         limits.check_k(asked.k)
         served = shelf.get(asked.model, TREES)
+        found = served.parser(asked.decoder).parse(_words(house, served, asked))
+        return {"k_best": parse_report(found, asked.k)["k_best"]}
 
-        def work(_: Check) -> Any:
-            from sapwood.report.trees import parse_report
-
-            found = served.parser(asked.decoder).parse(_words(house, served, asked))
-            return {"k_best": parse_report(found, asked.k)["k_best"]}
-
-        return await house.answer(request, work)
-
-    @app.post("/api/posteriors", responses=ERRORS, tags=["trees"])
-    async def posteriors(request: Request, asked: ask.OfSentence) -> Response:
+    @house.question(app, "/api/posteriors", "trees")
+    def posteriors(asked: ask.OfSentence, _: Check) -> Any:
         """The posteriors of all constituents and tags of a sentence that survived pruning."""
         from sapwood.report.parses import posterior_report
 
         served = shelf.get(asked.model, TREES)
-        return await house.answer(
-            request,
-            lambda _: posterior_report(served.parser().parse(_words(house, served, asked))),
-        )
+        return posterior_report(served.parser().parse(_words(house, served, asked)))
 
-    @app.post("/api/draw", responses=ERRORS, tags=["trees"])
-    async def draw(request: Request, asked: ask.ParseQuestion) -> Response:
+    @house.question(app, "/api/draw", "trees")
+    def draw(asked: ask.ParseQuestion, _: Check) -> Any:
         """All that the page shows of a sentence, or of a tree in brackets, as it is."""
+        from sapwood.report.parses import draw_parse, draw_tree
+
         limits.check_k(asked.k)
         served = shelf.get(asked.model, TREES)
-
-        def work(_: Check) -> Any:
-            from sapwood.report.parses import draw_parse, draw_tree
-
-            vectors = served.atlas().vectors
-            parser = served.parser(asked.decoder)
-            if asked.sentence is not None and kind_of([asked.sentence]) == BRACKETED:
-                tree = _one_tree(house, asked.sentence)
-                return draw_tree(served.model, tree, parser.parse(tree.words()), vectors)
-            return draw_parse(parser.parse(_words(house, served, asked)), asked.k, vectors)
-
-        return await house.answer(request, work)
+        vectors = served.atlas().vectors
+        parser = served.parser(asked.decoder)
+        if asked.sentence is not None and kind_of([asked.sentence]) == BRACKETED:
+            tree = _one_tree(house, asked.sentence)
+            return draw_tree(served.model, tree, parser.parse(tree.words()), vectors)
+        return draw_parse(parser.parse(_words(house, served, asked)), asked.k, vectors)
 
 
 def _given_trees(app: FastAPI, house: House) -> None:
     limits, shelf = house.limits, house.shelf
 
-    @app.post("/api/tree", responses=ERRORS, tags=["trees"])
-    async def tree(request: Request, asked: ask.TreeQuestion) -> Response:
+    @house.question(app, "/api/tree", "trees")
+    def tree(asked: ask.TreeQuestion, _: Check) -> Any:
         """A tree in brackets: drawn as it is, scored, with the posteriors of its parts."""
+        from sapwood.report.parses import draw_tree
+
         served = shelf.get(asked.model, TREES)
+        given = _one_tree(house, asked.tree)
+        found = served.parser(asked.decoder).parse(given.words())
+        return draw_tree(served.model, given, found, served.atlas().vectors)
 
-        def work(_: Check) -> Any:
-            from sapwood.report.parses import draw_tree
-
-            given = _one_tree(house, asked.tree)
-            found = served.parser(asked.decoder).parse(given.words())
-            return draw_tree(served.model, given, found, served.atlas().vectors)
-
-        return await house.answer(request, work)
-
-    @app.post("/api/members", responses=ERRORS, tags=["trees"])
-    async def members(request: Request, asked: ask.TreeQuestion) -> Response:
+    @house.question(app, "/api/members", "trees")
+    def members(asked: ask.TreeQuestion, check: Check) -> Any:
         """Where the members of an ensemble disagree about a tree."""
+        from sapwood.models.ensemble import Ensemble
+        from sapwood.report.parses import member_report
+
         served = shelf.get(asked.model, TREES)
+        if not isinstance(served.model, Ensemble):
+            return {"members": [], "nodes": []}
+        given = _one_tree(house, asked.tree)
+        return member_report(
+            served.model, lambda member: served.parser(member=member), given, check
+        )
 
-        def work(check: Check) -> Any:
-            from sapwood.models.ensemble import Ensemble
-            from sapwood.report.parses import member_report
-
-            if not isinstance(served.model, Ensemble):
-                return {"members": [], "nodes": []}
-            given = _one_tree(house, asked.tree)
-            return member_report(
-                served.model, lambda member: served.parser(member=member), given, check
-            )
-
-        return await house.answer(request, work)
-
-    @app.post("/api/score", responses=ERRORS, tags=["trees"])
-    async def score(request: Request, asked: ask.ScoreQuestion) -> Response:
+    @house.question(app, "/api/score", "trees")
+    def score(asked: ask.ScoreQuestion, check: Check) -> Any:
         """Log-probabilities of trees or of sentences."""
         served = shelf.get(asked.model, TREES)
-        return await house.answer(request, lambda check: _score(house, served, asked, check))
+        return _score(house, served, asked, check)
 
-    @app.post("/api/sample", responses=ERRORS, tags=["trees"])
-    async def sample(request: Request, asked: ask.SampleQuestion) -> Response:
+    @house.question(app, "/api/sample", "trees")
+    def sample(asked: ask.SampleQuestion, _: Check) -> Any:
         """Trees drawn from a grammar of probabilities."""
+        from sapwood.models.latent_grammar import FeatureGrammar
+
         limits.check_sentences(asked.n)
         served = shelf.get(asked.model, TREES)
-
-        def work(_: Check) -> Any:
-            from sapwood.models.latent_grammar import FeatureGrammar
-
-            if isinstance(served.model, FeatureGrammar):
-                msg = f"{served.name} knows trees only given their sentences"
-                raise SapwoodError(msg, hint="ask a model of method pcfg, em, pivot or cluster")
-            return {"trees": [str(one) for one in served.model.sample(asked.n, seed=asked.seed)]}
-
-        return await house.answer(request, work)
+        if isinstance(served.model, FeatureGrammar):
+            msg = f"{served.name} knows trees only given their sentences"
+            raise SapwoodError(msg, hint="ask a model of method pcfg, em, pivot or cluster")
+        return {"trees": [str(one) for one in served.model.sample(asked.n, seed=asked.seed)]}
 
 
 def _score(house: House, served: Served, asked: ask.ScoreQuestion, check: Check) -> Any:
@@ -332,246 +329,184 @@ def _gold(house: House, text: str) -> list[Tree]:
 def _states(app: FastAPI, house: House) -> None:
     shelf = house.shelf
 
-    @app.post("/api/inspect", responses=ERRORS, tags=["states"])
-    async def inspect(request: Request, asked: ask.InspectQuestion) -> Response:
+    @house.question(app, "/api/inspect", "states")
+    def inspect(asked: ask.InspectQuestion, _: Check) -> Any:
         """What is in a grammar: sizes, symbols, members, the meaning of a label's states."""
         served = shelf.get(asked.model, TREES)
-        return await house.answer(
-            request,
-            lambda _: inspect_model(
-                served.model, served.name, label=asked.label, member=asked.member, top=asked.top
-            ),
+        return inspect_model(
+            served.model, served.name, label=asked.label, member=asked.member, top=asked.top
         )
 
-    @app.post("/api/spectrum", responses=ERRORS, tags=["states"])
-    async def spectrum(request: Request, asked: ask.InspectQuestion) -> Response:
+    @house.question(app, "/api/spectrum", "states")
+    def spectrum(asked: ask.InspectQuestion, _: Check) -> Any:
         """The singular values behind a spectral grammar."""
         served = shelf.get(asked.model, TREES)
-        return await house.answer(
-            request,
-            lambda _: inspect_spectrum(
-                served.model, served.name, label=asked.label, member=asked.member
-            ),
-        )
+        return inspect_spectrum(served.model, served.name, label=asked.label, member=asked.member)
 
-    @app.post("/api/labels", responses=ERRORS, tags=["states"])
-    async def labels(request: Request, asked: ask.InspectQuestion) -> Response:
+    @house.question(app, "/api/labels", "states")
+    def labels(asked: ask.InspectQuestion, _: Check) -> Any:
         """The symbols of a grammar, commonest first, and the members that can be looked into."""
         from sapwood.report.inspect import telling_member
 
         served = shelf.get(asked.model, TREES)
+        whole = inspect_model(served.model, served.name)
+        atlas = served.atlas(asked.member)
+        return {
+            "member": asked.member or telling_member(served.model),
+            "members": whole.get("members", []),
+            "method": atlas.view.record.get("method"),
+            "probabilistic": atlas.model.is_probabilistic,
+            "labels": atlas.labels(),
+            "has_trees": served.has_trees,
+        }
 
-        def work(_: Check) -> Any:
-            whole = inspect_model(served.model, served.name)
-            atlas = served.atlas(asked.member)
-            return {
-                "member": asked.member or telling_member(served.model),
-                "members": whole.get("members", []),
-                "method": atlas.view.record.get("method"),
-                "probabilistic": atlas.model.is_probabilistic,
-                "labels": atlas.labels(),
-                "has_trees": served.has_trees,
-            }
-
-        return await house.answer(request, work)
-
-    @app.post("/api/states", responses=ERRORS, tags=["states"])
-    async def states(request: Request, asked: ask.StatesQuestion) -> Response:
+    @house.question(app, "/api/states", "states")
+    def states(asked: ask.StatesQuestion, _: Check) -> Any:
         """The states of a label side by side: shares, rules or words, contexts, singular values."""
         served = shelf.get(asked.model, TREES)
-        return await house.answer(
-            request, lambda _: {"symbols": served.atlas(asked.member).cards(asked.label)}
-        )
+        return {"symbols": served.atlas(asked.member).cards(asked.label)}
 
-    @app.post("/api/state", responses=ERRORS, tags=["states"])
-    async def state(request: Request, asked: ask.StateQuestion) -> Response:
+    @house.question(app, "/api/state", "states")
+    def state(asked: ask.StateQuestion, _: Check) -> Any:
         """One state in short; if asked for, the states of other labels that are most like it."""
         served = shelf.get(asked.model, TREES)
+        atlas = served.atlas(asked.member)
+        card = atlas.card(asked.symbol, asked.state)
+        if asked.nearest and asked.state is not None:
+            return card | {"nearest": atlas.nearest(asked.symbol, asked.state)}
+        return card
 
-        def work(_: Check) -> Any:
-            atlas = served.atlas(asked.member)
-            card = atlas.card(asked.symbol, asked.state)
-            if asked.nearest and asked.state is not None:
-                return card | {"nearest": atlas.nearest(asked.symbol, asked.state)}
-            return card
-
-        return await house.answer(request, work)
-
-    @app.post("/api/examples", responses=ERRORS, tags=["states"])
-    async def examples(request: Request, asked: ask.StatesQuestion) -> Response:
+    @house.question(app, "/api/examples", "states")
+    def examples(asked: ask.StatesQuestion, check: Check) -> Any:
         """Examples of a label's states in the training trees."""
         served = shelf.get(asked.model, TREES)
-        return await house.answer(
-            request,
-            lambda check: served.atlas(asked.member).examples(
-                asked.label, served.trees, check=check
-            ),
-        )
+        return served.atlas(asked.member).examples(asked.label, served.trees, check=check)
 
-    @app.post("/api/word", responses=ERRORS, tags=["states"])
-    async def word(request: Request, asked: ask.WordQuestion) -> Response:
+    @house.question(app, "/api/word", "states")
+    def word(asked: ask.WordQuestion, _: Check) -> Any:
         """Which tags and states a word is in."""
         served = shelf.get(asked.model, TREES)
-        return await house.answer(
-            request, lambda _: served.atlas(asked.member).find_word(asked.word)
-        )
+        return served.atlas(asked.member).find_word(asked.word)
 
 
 # -- two models -----------------------------------------------------------------------------------
 
 
 def _compare(app: FastAPI, house: House) -> None:
-    @app.post("/api/compare", responses=ERRORS, tags=["compare"])
-    async def compare(request: Request, asked: ask.CompareQuestion) -> Response:
+    @house.question(app, "/api/compare", "compare")
+    def compare(asked: ask.CompareQuestion, check: Check) -> Any:
         """Two grammars on one sentence, or on the sentences of gold trees."""
+        from sapwood.report.parses import compare_on_gold, compare_parses
+
         both = [house.shelf.get(name, TREES) for name in asked.models]
+        if asked.gold is not None:
+            gold = _gold(house, asked.gold)
+            return compare_on_gold(asked.models, [one.parser() for one in both], gold, check)
+        words = _words(house, both[0], ask.of_text(asked.sentence or ""))
+        return compare_parses(asked.models, [one.parser().parse(words) for one in both])
 
-        def work(check: Check) -> Any:
-            from sapwood.report.parses import compare_on_gold, compare_parses
-
-            if asked.gold is not None:
-                gold = _gold(house, asked.gold)
-                return compare_on_gold(asked.models, [one.parser() for one in both], gold, check)
-            words = _words(house, both[0], ask.of_text(asked.sentence or ""))
-            return compare_parses(asked.models, [one.parser().parse(words) for one in both])
-
-        return await house.answer(request, work)
-
-    @app.post("/api/difference", responses=ERRORS, tags=["compare"])
-    async def difference(request: Request, asked: ask.DifferenceQuestion) -> Response:
+    @house.question(app, "/api/difference", "compare")
+    def difference(asked: ask.DifferenceQuestion, _: Check) -> Any:
         """Two trees over the same words, with what only one of them has marked."""
+        from sapwood.report.parses import compare_trees
 
-        def work(_: Check) -> Any:
-            from sapwood.report.parses import compare_trees
-
-            trees = [_one_tree(house, text) for text in asked.trees]
-            if trees[0].words() != trees[1].words():
-                raise Refusal(422, "the two trees have different words")
-            return compare_trees(trees)
-
-        return await house.answer(request, work)
+        trees = [_one_tree(house, text) for text in asked.trees]
+        if trees[0].words() != trees[1].words():
+            raise Refusal(422, "the two trees have different words")
+        return compare_trees(trees)
 
 
 # -- identify, dependencies, text -----------------------------------------------------------------
 
 
 def _identify(app: FastAPI, house: House) -> None:
-    @app.post("/api/identify", responses=ERRORS, tags=["identify"])
-    async def identify(request: Request, asked: ask.IdentifyQuestion) -> Response:
+    @house.question(app, "/api/identify", "identify")
+    def identify(asked: ask.IdentifyQuestion, _: Check) -> Any:
         """Whether a family can be learnt from moments, and if not, what cannot."""
         from sapwood.report import identify_family
 
-        return await house.answer(
-            request,
-            lambda _: identify_family(
-                asked.family, words=asked.words, states=asked.states, length=asked.length,
-                moments=asked.moments,
-            ).to_dict(),
-        )  # fmt: skip
+        return identify_family(
+            asked.family,
+            words=asked.words,
+            states=asked.states,
+            length=asked.length,
+            moments=asked.moments,
+        ).to_dict()
 
-    @app.post("/api/identify/table", responses=ERRORS, tags=["identify"])
-    async def table(request: Request, asked: ask.TableQuestion) -> Response:
+    @house.question(app, "/api/identify/table", "identify")
+    def table(asked: ask.TableQuestion, check: Check) -> Any:
         """All families and moments at one size."""
         from sapwood.report.identify import identify_size
 
-        return await house.answer(
-            request,
-            lambda check: {
-                "rows": identify_size(asked.words, asked.states, asked.length, check=check)
-            },
-        )
+        return {"rows": identify_size(asked.words, asked.states, asked.length, check=check)}
 
 
 def _others(app: FastAPI, house: House) -> None:
     limits, shelf = house.limits, house.shelf
 
-    @app.post("/api/depend", responses=ERRORS, tags=["dependencies"])
-    async def depend(request: Request, asked: ask.DependQuestion) -> Response:
+    @house.question(app, "/api/depend", "dependencies")
+    def depend(asked: ask.DependQuestion, _: Check) -> Any:
         """The dependency tree of a sentence, with posteriors, and the k best ones."""
+        from sapwood.report.arcs import depend_answer
+
         limits.check_k(asked.k)
         served = shelf.get(asked.model, ARCS)
+        words = _words(house, served, asked)
+        return depend_answer(served.arc_parser.parse(words), asked.k)
 
-        def work(_: Check) -> Any:
-            from sapwood.report.arcs import depend_answer
-
-            words = _words(house, served, asked)
-            return depend_answer(served.arc_parser.parse(words), asked.k)
-
-        return await house.answer(request, work)
-
-    @app.post("/api/arcs", responses=ERRORS, tags=["dependencies"])
-    async def arcs(request: Request, asked: ask.ArcsQuestion) -> Response:
+    @house.question(app, "/api/arcs", "dependencies")
+    def arcs(asked: ask.ArcsQuestion, _: Check) -> Any:
         """A dependency tree in CoNLL-U, drawn."""
+        from sapwood.corpus.arcs.bank import Arcs
+        from sapwood.report.arcs import draw_arcs
 
-        def work(_: Check) -> Any:
-            from sapwood.corpus.arcs.bank import Arcs
-            from sapwood.report.arcs import draw_arcs
+        found = Arcs.parse(asked.conllu)
+        limits.check_words(found.words)
+        return draw_arcs(found)
 
-            found = Arcs.parse(asked.conllu)
-            limits.check_words(found.words)
-            return draw_arcs(found)
-
-        return await house.answer(request, work)
-
-    @app.post("/api/lm/next", responses=ERRORS, tags=["text"])
-    async def next_words(request: Request, asked: ask.NextQuestion) -> Response:
+    @house.question(app, "/api/lm/next", "text")
+    def next_words(asked: ask.NextQuestion, _: Check) -> Any:
         """The likeliest next words."""
+        from sapwood.report.lm import next_report
+
         served = shelf.get(asked.model, TEXT)
+        context = split_words(asked.context)
+        if context:
+            limits.check_words(context)
+        return {"context": context, "next": next_report(served.model, context, asked.top)}
 
-        def work(_: Check) -> Any:
-            from sapwood.report.lm import next_report
-
-            context = split_words(asked.context)
-            if context:
-                limits.check_words(context)
-            return {"context": context, "next": next_report(served.model, context, asked.top)}
-
-        return await house.answer(request, work)
-
-    @app.post("/api/lm/classes", responses=ERRORS, tags=["text"])
-    async def classes(request: Request, asked: ask.ClassesQuestion) -> Response:
+    @house.question(app, "/api/lm/classes", "text")
+    def classes(asked: ask.ClassesQuestion, _: Check) -> Any:
         """The hidden states of a language model as classes of words."""
+        from sapwood.report.lm import class_report, describe_language, latent_member
+
         served = shelf.get(asked.model, TEXT)
+        latent = latent_member(served.model)
+        about = describe_language(served.model, served.name)
+        rows = [] if latent is None else class_report(latent, asked.top, asked.word)
+        return {"about": about, "states": rows}
 
-        def work(_: Check) -> Any:
-            from sapwood.report.lm import class_report, describe_language, latent_member
-
-            latent = latent_member(served.model)
-            about = describe_language(served.model, served.name)
-            rows = [] if latent is None else class_report(latent, asked.top, asked.word)
-            return {"about": about, "states": rows}
-
-        return await house.answer(request, work)
-
-    @app.post("/api/lm/surprise", responses=ERRORS, tags=["text"])
-    async def surprise(request: Request, asked: ask.SurpriseQuestion) -> Response:
+    @house.question(app, "/api/lm/surprise", "text")
+    def surprise(asked: ask.SurpriseQuestion, _: Check) -> Any:
         """A sentence word by word: how surprising each one is."""
+        from sapwood.report.lm import surprise_report
+
         served = shelf.get(asked.model, TEXT)
+        return surprise_report(served.model, _words(house, served, asked))
 
-        def work(_: Check) -> Any:
-            from sapwood.report.lm import surprise_report
-
-            return surprise_report(served.model, _words(house, served, asked))
-
-        return await house.answer(request, work)
-
-    @app.post("/api/lm/sample", responses=ERRORS, tags=["text"])
-    async def sample_text(request: Request, asked: ask.SampleQuestion) -> Response:
+    @house.question(app, "/api/lm/sample", "text")
+    def sample_text(asked: ask.SampleQuestion, check: Check) -> Any:
         """Sentences drawn from a language model."""
+        import numpy as np
+
         limits.check_sentences(asked.n)
         served = shelf.get(asked.model, TEXT)
-
-        def work(check: Check) -> Any:
-            import numpy as np
-
-            drawn = []
-            rng = np.random.default_rng(asked.seed)
-            for words in served.model.sample(asked.n, rng, max_length=limits.words):
-                check()
-                drawn.append(" ".join(words))
-            return {"sentences": drawn}
-
-        return await house.answer(request, work)
+        drawn = []
+        rng = np.random.default_rng(asked.seed)
+        for words in served.model.sample(asked.n, rng, max_length=limits.words):
+            check()
+            drawn.append(" ".join(words))
+        return {"sentences": drawn}
 
 
 # -- models, treebanks, training ------------------------------------------------------------------
