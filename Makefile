@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check bench clean
+.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ bench: $(VENV)/installed-dev ## accuracy and time, on the corpora that SAPWOOD_D
 	$(BIN)/python benchmarks/run_all.py
 	$(if $(OLD),$(BIN)/python benchmarks/compare.py $(OLD) build/benchmarks.json)
 
+docs: $(VENV)/installed-docs ## the documentation site, into build/site; offline once installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
+
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -73,4 +77,8 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e '.[docs]'
 	@touch $@ $(VENV)/installed

@@ -48,5 +48,15 @@ def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_every_link_between_pages_leads_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([\w./-]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([^)]*))?\)", page.read_text()):
+            there = page.parent / target if target else page
+            assert there.exists(), f"{page.name} links to {target}"
+            if anchor:
+                assert anchor in _anchors(there), f"{page.name} links to {target}#{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    """What the headings of a page are called in addresses."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", title.lower()).strip() for title in titles)
+    return {re.sub(r"[-\s]+", "-", title) for title in plain}

@@ -1,0 +1,72 @@
+"""The documentation site: every page is in its menu, every public name in its reference."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sapwood as sw
+
+HOME = Path(__file__).parents[1]
+DOCS = HOME / "docs"
+MENU = (HOME / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+MODULES = ("evaluate", "execute", "identify", "report")
+
+
+def public_names() -> list[str]:
+    """All names of `sapwood`, and those that its public submodules export."""
+    names = [f"sapwood.{name}" for name in sw.__all__ if name not in MODULES]
+    for module in MODULES:
+        source = (HOME / "src" / "sapwood" / module / "__init__.py").read_text(encoding="utf-8")
+        found = getattr(importlib.import_module(f"sapwood.{module}"), "__all__", None)
+        exported = found or re.findall(r"^from .* import \w+ as (\w+)$", source, re.MULTILINE)
+        names += [f"sapwood.{module}.{name}" for name in exported]
+    return names
+
+
+def reference() -> str:
+    return "\n".join(path.read_text() for path in (DOCS / "reference" / "api").glob("*.md"))
+
+
+def test_every_public_name_is_in_the_reference_once() -> None:
+    told = re.findall(r"^::: (\S+)$", reference(), re.MULTILINE)
+    assert len(told) == len(set(told))
+    assert set(public_names()) - set(told) == set()
+    assert len(public_names()) > 100
+    for name in public_names():
+        assert f"][{name}]" in reference(), f"{name} is missing in the list of all names"
+
+
+def test_every_public_name_has_a_docstring_of_its_own() -> None:
+    for name in public_names():
+        module, _, last = name.rpartition(".")
+        assert getattr(importlib.import_module(module), last).__doc__, name
+
+
+def test_every_page_is_in_the_menu_once() -> None:
+    listed = re.findall(r"([\w/-]+\.md)$", MENU, re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    sys.path.insert(0, str(HOME / "tools"))
+    try:
+        from site_pages import PAGES
+    finally:
+        sys.path.pop(0)
+    assert set(listed) == pages | set(PAGES.values())
+    assert all((HOME / source).is_file() for source in PAGES)
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("material", reason="the extra docs is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = (tmp_path / "reference" / "api" / "grammars.html").read_text(encoding="utf-8")
+    assert 'id="sapwood.SpectralLPCFG.fit"' in found
+    assert (tmp_path / "search" / "search_index.json").stat().st_size > 100_000

@@ -1,0 +1,76 @@
+"""What MkDocs needs to make a site of the pages: files of the root as pages, links that lead there.
+
+README, CHANGELOG and the like stay where people look for them; the site has them under other names.
+Links from pages to code (`../../benchmarks/em.py`) lead nowhere on the site: plain text instead.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+HOME = Path(__file__).resolve().parents[1]
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s]+)\)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that lie in the root."""
+    from mkdocs.structure.files import File
+
+    for source, name in PAGES.items():
+        text = (HOME / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, name, content=site_text(text, source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Repair the links of a page of the folder docs."""
+    if page.file.src_uri in PAGES.values():
+        return markdown
+    return site_text(markdown, f"docs/{page.file.src_uri}")
+
+
+def on_post_build(config: Any) -> None:
+    """Refuse a site that loads anything from elsewhere: it is read offline."""
+    from mkdocs.exceptions import PluginError
+
+    loads = re.compile(r'<(?:script|img|link|iframe)\b[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
+    for path in sorted(Path(config.site_dir).rglob("*.html")):
+        found = loads.search(path.read_text(encoding="utf-8"))
+        if found and 'rel="canonical"' not in found[0]:
+            msg = f"{path} loads something from elsewhere: {found[0]}"
+            raise PluginError(msg)
+
+
+def site_text(text: str, source: str) -> str:
+    """A page with the links that it has on the site; `source` is its place in the repository.
+
+    Examples
+    --------
+    >>> site_text("[a](docs/guides/x.md#y) and [b](CHANGELOG.md)", "README.md")
+    '[a](guides/x.md#y) and [b](changelog.md)'
+    >>> site_text("[a](../../README.md), [b](../../benchmarks/em.py)", "docs/guides/x.md")
+    '[a](../index.md), b'
+    """
+    here = posixpath.dirname(PAGES.get(source, source.removeprefix("docs/")))
+
+    def repair(match: re.Match[str]) -> str:
+        mark, label, target = match.groups()
+        if re.match(r"[a-z]+:|#", target):
+            return match[0]
+        path, _, anchor = target.partition("#")
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+        if place not in PAGES and not place.startswith("docs/"):
+            return label
+        there = PAGES.get(place, place.removeprefix("docs/"))
+        new = posixpath.relpath(there, here or ".")
+        return f"{mark}[{label}]({new}{'#' + anchor if anchor else ''})"
+
+    return LINK.sub(repair, text)
