@@ -8,6 +8,8 @@ python benchmarks/hankel.py --part dyck           L1 by basis, ten samples
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 
 import machine  # first: it pins BLAS to one thread
 
@@ -21,6 +23,7 @@ def random_tables(states: int, symbols: int, args: argparse.Namespace) -> None:
     rows = study_random(
         states, symbols, targets=args.targets, em_iterations=args.em_iterations,
         methods=args.methods, seconds=args.seconds,
+        tell=lambda row: print(json.dumps(row), file=sys.stderr, flush=True),
     )  # fmt: skip
     found = {(row["method"], row["samples"]): row for row in rows}
     methods = list(dict.fromkeys(row["method"] for row in rows))

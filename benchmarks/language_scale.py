@@ -4,7 +4,8 @@ Text is drawn from a latent bigram model with 64 states and the word frequencies
 words a line. For each size: `sapwood lm count` of trigrams and of pairs, in processes of their own
 (tokens a CPU second, peak memory), `lmplz` of KenLM beside it where one is given, then one EM
 iteration with 256 states, and the pivot estimate, over the pairs. The last table says what all of
-it takes at 1.3 billion tokens, the size of the PIVOT paper.
+it takes at 1.3 billion tokens, the size of the PIVOT paper. `--whole 1300` does it instead: the
+text, a file of counts of pairs, and models of it, each by a command; `--device cuda` on a GPU.
 
 Everything is kept in the folder of `--scratch` until `--clean`, and what is there is not done
 again: a run that was stopped goes on.
@@ -17,6 +18,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -89,9 +91,9 @@ def write_words(states, words, names, starts, n, rng, out):
     return at
 
 
-def draw_text(path: Path, n: int) -> None:
+def draw_text(path: Path, n: int, seed: int = 0) -> None:
     """A file of n tokens."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     r, s = text_model()
     tables = alias_tables(r), alias_tables(s)
     words = [f"w{i}".encode() for i in range(len(r))]
@@ -249,6 +251,41 @@ def _hours(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d}"
 
 
+WHOLE = {
+    "em": ("--method", "em", "--blocks", 1),  # as in the paper
+    "pivot": ("--method", "pivot"),
+}
+
+
+def whole(options: argparse.Namespace) -> None:
+    """From text to models, each step a command."""
+    scratch, n_files = Path(options.scratch), os.cpu_count() or 1
+    texts = [scratch / f"whole-{options.whole}" / f"{k:03d}.txt" for k in range(n_files)]
+    missing = [(text, k) for k, text in enumerate(texts) if not text.exists()]
+    texts[0].parent.mkdir(exist_ok=True)
+    with machine.Clock() as clock, ProcessPoolExecutor() as pool:
+        size = options.whole * 1_000_000 // n_files
+        drawn = [pool.submit(draw_text, text, size, k) for text, k in missing]
+        for each in drawn:
+            each.result()
+    print(f"drawn in {clock.wall:.0f} s", file=sys.stderr, flush=True)
+    counts, rows = scratch / f"whole-{options.whole}.parquet", []
+
+    def do(name: str, *command: object) -> None:
+        found = run(sys.executable, "-m", "sapwood", "lm", *command)
+        rows.append([name, *(f"{found[key]:.0f}" for key in ("wall", "cpu", "peak"))])
+        print("  ".join(rows[-1]), file=sys.stderr, flush=True)
+
+    if not counts.exists():
+        do("counting pairs", "count", *texts, "-o", counts, "--order", 2, "--memory", "8G")
+    for name in options.methods:
+        out = scratch / f"whole-{options.whole}-{name}.lm"
+        do(f"{name}, {options.states} states", "train", counts, "-o", out, "--force", *WHOLE[name],
+           "--states", options.states, "--device", options.device)  # fmt: skip
+    print(f"{options.whole} M tokens, from text to a model's file, on {options.device}", end="\n\n")
+    machine.print_table(["command", "wall s", "CPU s", "peak MB"], rows)
+
+
 def main() -> None:
     """Do what is not done yet, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -258,16 +295,22 @@ def main() -> None:
     parser.add_argument("--scratch", default="build/language-scale", help="up to 20 GB at 400 M")
     parser.add_argument("--lmplz", help="the program, which is not part of PyPI's kenlm")
     parser.add_argument("--lmplz-most", type=int, default=40, help="millions it is tried on")
+    parser.add_argument("--whole", type=int, help="millions of tokens, as whole commands instead")
+    parser.add_argument("--methods", nargs="+", choices=WHOLE, default=list(WHOLE))
+    parser.add_argument("--device", default="cpu", help="for --whole")
     parser.add_argument("--clean", action="store_true", help="remove the folder in the end")
     options = parser.parse_args()
     scratch = Path(options.scratch)
     scratch.mkdir(parents=True, exist_ok=True)
     note = scratch / "done.json"
     done = json.loads(note.read_text()) if note.exists() else {}
-    machine.print_facts("language models at scale", threads=2)
-    for size in options.millions:
-        measure(size, options, done)
-    show(options, done)
+    machine.print_facts("language models at scale", threads=os.cpu_count() or 1)
+    if options.whole:
+        whole(options)
+    else:
+        for size in options.millions:
+            measure(size, options, done)
+        show(options, done)
     if options.clean:
         rmtree(scratch)
 

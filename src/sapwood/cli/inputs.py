@@ -125,6 +125,20 @@ def input_files(*sources: str) -> Iterator[Input]:
                 yield Path(str(file))
 
 
+def text_files(*sources: str) -> Iterator[Input]:
+    """As `input_files`, for plain text."""
+    from sapwood.corpus.files import expand
+    from sapwood.corpus.plain_text import TEXT_SUFFIXES
+
+    for source in sources:
+        if source == STDIN:
+            yield 0
+            continue
+        with suppress(CorpusError):
+            for file in expand(source, TEXT_SUFFIXES):
+                yield Path(str(file))
+
+
 def claim_stdin(*sources: str) -> None:
     """Refuse to read stdin twice."""
     if sources.count(STDIN) > 1:

@@ -18,8 +18,9 @@ Everything is made of the N_d, which add; text is read twice and never held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, groupby, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from scipy import sparse
 
 from sapwood.arguments import as_items, as_sentence
 from sapwood.arrays import FloatArray
-from sapwood.corpus.files import expand, lines_of, open_text, source_name
+from sapwood.corpus.plain_text import TextShard, cut_text
 from sapwood.corpus.sentences import refuse_other_kinds, split_words
 from sapwood.corpus.vocabulary import STYLES
 from sapwood.decompose.cca import cca
@@ -86,14 +87,15 @@ class WordEmbedding(Estimator):
         ----------
         text
             Lists of words, one a sentence; or one or several paths of files with a tokenised
-            sentence a line (also `.gz`, `.xz`, `.bz2`), globs or folders of `.txt` files.
+            sentence a line (also `.gz`, `.xz`, `.bz2`, `.zst`), globs, folders of text, or `-`.
         """
         self._check_parameters()
-        source, engine = _Source(text), self._engine()
-        words = _total(engine, WordCounts.of, source)
-        known = choose_vocabulary(words.counts, self.min_count, self.style)
         n_distances = {"cca": self.window, "two-step": 2 * self.window, "bigram": 1}[self.method]
-        counts = _total(engine, ContextCounts.of, source, known, n_distances)
+        with TemporaryDirectory(prefix="sapwood-") as folder:
+            source, engine = _Source(text, Path(folder)), self._engine()
+            words = _total(engine, WordCounts.of, source)
+            known = choose_vocabulary(words.counts, self.min_count, self.style)
+            counts = _total(engine, ContextCounts.of, source, known, n_distances)
         if not counts.pairs[0].nnz:
             msg = "no sentence has two words: nothing stands beside anything"
             raise SapwoodError(msg, hint="give tokenised text, one sentence a line")
@@ -201,32 +203,33 @@ def _inverse_root(variance: FloatArray) -> FloatArray:
 
 
 class _Source:
-    """Text that can be read more than once, in shards of sentences."""
+    """Text that can be read more than once, in shards of sentences.
 
-    def __init__(self, text: Text) -> None:
-        self.paths: list[Any] | None = None
+    What cannot be read twice is unpacked into a folder.
+    """
+
+    def __init__(self, text: Text, folder: Path) -> None:
         if isinstance(text, (str, Path)):
             text = [text]
         items = list(as_items(text, "sentences, or paths of text files"))
+        self.files: list[TextShard] = []
+        self.sentences: list[list[str]] = []
         if items and all(isinstance(item, (str, Path)) for item in items):
-            self.paths = expand(items, (".txt",))
-            self.sentences: list[list[str]] = []
-            if any(str(path) == "-" for path in self.paths):  # which cannot be read again
-                self.sentences, self.paths = list(self._lines()), None
+            self.files = cut_text(items, folder)
         else:
             self.sentences = [as_sentence(words) for words in items]
 
     def shards(self) -> Iterator[list[list[str]]]:
-        sentences = iter(self.sentences) if self.paths is None else self._lines()
+        sentences = chain(self.sentences, self._lines())
         while shard := list(islice(sentences, SHARD_LINES)):
             yield shard
 
     def _lines(self) -> Iterator[list[str]]:
-        for path in self.paths or ():
-            name = source_name(path)
-            with open_text(path) as file:
-                lines = refuse_other_kinds(lines_of(file, name), str(path), name)
-                yield from (words for line in lines if (words := split_words(line)))
+        for name, shards in groupby(self.files, lambda shard: shard.name):
+            lines = chain.from_iterable(shard.read().decode().split("\n") for shard in shards)
+            for line in refuse_other_kinds(lines, name, name):
+                if words := split_words(line):
+                    yield words
 
 
 def _total(engine: Engine, task: Any, source: _Source, *common: Any) -> Any:

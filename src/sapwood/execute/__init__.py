@@ -9,6 +9,7 @@ from sapwood.execute.engine import (
     as_engine,
     map_reduce,
     ordered_map,
+    peak_memory,
     resolve_jobs,
     tree_sum,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "as_engine",
     "map_reduce",
     "ordered_map",
+    "peak_memory",
     "resolve_jobs",
     "tree_sum",
 ]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -42,6 +43,16 @@ def resolve_jobs(jobs: int | None) -> int:
         affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
         return len(affinity(0)) if affinity else os.cpu_count() or 1
     return as_count(jobs, "jobs")  # 0, all cores, was answered above
+
+
+def peak_memory() -> int | None:
+    """The most bytes this process has held; None where the platform does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def map_reduce(task: Callable[[T], R], shards: Sequence[T], *, jobs: int | None = 1) -> R:

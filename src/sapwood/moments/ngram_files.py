@@ -59,7 +59,7 @@ def save_counts(counts: NgramCounts | Runs, path: Path) -> int:
         new_file(find_place(path)) as part,
         pq.ParquetWriter(part, schema, compression="zstd") as writer,
     ):
-        for rows, seen in _portions(parts):
+        for rows, seen in _portions(parts, order):
             columns = [_text_column(pa, words, rows[:, j]) for j in reversed(range(order))]
             table = pa.Table.from_arrays([*columns, pa.array(seen)], schema=schema)
             writer.write_table(table, row_group_size=MAX_GROUP)
@@ -67,21 +67,22 @@ def save_counts(counts: NgramCounts | Runs, path: Path) -> int:
     return n_rows
 
 
-def _portions(parts: Iterable[tuple[Rows, Counts]]) -> Iterator[tuple[Rows, Counts]]:
-    """The same rows in portions that do not depend on how they came."""
-    waiting: list[tuple[Rows, Counts]] = []
+def _portions(parts: Iterable[tuple[Rows, Counts]], order: int) -> Iterator[tuple[Rows, Counts]]:
+    """The same rows in portions that do not depend on how they came, each good until the next."""
+    rows, seen = np.empty((MAX_GROUP, order), np.uint32), np.empty(MAX_GROUP, np.int64)
+    filled = 0
     for part in parts:
-        waiting.append(part)
-        if sum(len(seen) for _, seen in waiting) < MAX_GROUP:
-            continue
-        rows, seen = (np.concatenate(each) for each in zip(*waiting, strict=True))
-        n = len(seen) // MAX_GROUP * MAX_GROUP
-        for start in range(0, n, MAX_GROUP):
-            yield rows[start : start + MAX_GROUP], seen[start : start + MAX_GROUP]
-        waiting = [(rows[n:], seen[n:])]
-    rows, seen = (np.concatenate(each) for each in zip(*waiting, strict=True))
-    if len(rows):
-        yield rows, seen
+        start = 0
+        while start < len(part[0]):
+            n = min(len(part[0]) - start, MAX_GROUP - filled)
+            rows[filled : filled + n] = part[0][start : start + n]
+            seen[filled : filled + n] = part[1][start : start + n]
+            start, filled = start + n, filled + n
+            if filled == MAX_GROUP:
+                yield rows, seen
+                filled = 0
+    if filled:
+        yield rows[:filled], seen[:filled]
 
 
 def _text_column(pa: Any, words: Any, numbers: Any) -> Any:

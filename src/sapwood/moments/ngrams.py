@@ -41,7 +41,7 @@ from sapwood.corpus.plain_text import (
     ngrams_of,
 )
 from sapwood.errors import CorpusError, SapwoodError
-from sapwood.execute import Engine, Threads, ordered_map
+from sapwood.execute import Engine, Threads, ordered_map, peak_memory
 from sapwood.moments.numbered_words import number_shard, read_ids
 from sapwood.outputs import write_bytes
 
@@ -51,6 +51,7 @@ _MARKS = {name.encode() for name in SPECIAL[:3]}
 _BYTES_A_ROW = 120  # while rows are merged: as measured, with what allocators keep
 _BASE = 320 << 20  # bytes that Python, its libraries and the words take besides
 _BYTES_A_SHARD = 80 << 20  # while a shard is counted
+_WRITING = 96 << 20  # bytes of the libraries that write a file of counts, and of their buffers
 _FENCE = 256  # rows of a run behind one key that is kept in memory
 
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
@@ -172,8 +173,8 @@ def unpack(keys: Keys, order: int, bits: int) -> Rows:
     return rows
 
 
-def merge_runs(runs: Iterable[tuple[Keys, Counts]]) -> tuple[Keys, Counts]:
-    """Sorted, every key once, counts summed."""
+def merge_runs(runs: Iterable[tuple[Keys, npt.NDArray[Any]]]) -> tuple[Keys, Counts]:
+    """Sorted, every key once, counts summed; these may be of any whole numbers."""
     keys, counts = (np.concatenate(parts) for parts in zip(*runs, strict=True))
     # Stable sorting finds runs that are sorted already.
     order = (
@@ -183,7 +184,9 @@ def merge_runs(runs: Iterable[tuple[Keys, Counts]]) -> tuple[Keys, Counts]:
     )
     keys = keys[order]
     firsts = first_of_runs(keys)
-    return keys[firsts], np.add.reduceat(counts[order], firsts) if len(firsts) else counts
+    seen = counts[order]
+    total = np.add.reduceat(seen, firsts, dtype=np.int64) if len(firsts) else seen
+    return keys[firsts], total
 
 
 def count_keys(keys: Keys) -> tuple[Keys, Counts]:
@@ -255,7 +258,7 @@ class Run(NamedTuple):
         rows = np.fromfile(path, row_type(width))
         return cls(path, width, rows["key"][::_FENCE, 0].copy(), len(rows))
 
-    def between(self, low: int, high: int | None) -> tuple[Keys, Counts]:
+    def between(self, low: int, high: int | None) -> tuple[Keys, npt.NDArray[np.uint32]]:
         """Keys whose first number is at least `low` and below `high`, and their counts."""
         start = _FENCE * max(0, int(np.searchsorted(self.fences, low)) - 1)
         stop = self.n_rows
@@ -266,7 +269,7 @@ class Run(NamedTuple):
         first = np.ascontiguousarray(rows["key"][:, 0])
         end = len(rows) if high is None else int(np.searchsorted(first, high))
         rows = rows[int(np.searchsorted(first, low)) : end]
-        return rows["key"], rows["count"].astype(np.int64)
+        return rows["key"], rows["count"]
 
 
 def row_type(width: int) -> np.dtype[Any]:
@@ -413,9 +416,11 @@ class Runs(NamedTuple):
 
     def _cuts(self) -> list[int]:
         """Where ranges of about equal size start: first numbers of keys."""
-        memory = max(self.settings.memory - _BASE, self.settings.memory // 4)
+        given = self.settings.memory
+        # What was counted with is still held; allocators give little of it back.
+        held = max(_BASE, (peak_memory() or 0) + _WRITING)
         # As many ranges as there are jobs are merged while one is written.
-        most = max(1, memory // (_BYTES_A_ROW * (self.jobs + 1)))
+        most = max(1, max(given - held, given // 8) // (_BYTES_A_ROW * (self.jobs + 1)))
         n_ranges = -(-sum(run.n_rows for run in self.runs) // most)
         fences = np.sort(np.concatenate([run.fences for run in self.runs]))
         places = np.arange(1, n_ranges) * len(fences) // max(1, n_ranges)

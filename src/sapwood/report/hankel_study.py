@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf, nan
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,13 +52,15 @@ def study_random(  # noqa: PLR0913 - an experiment has as many settings
     em_iterations: int = 200,
     seed: int = 0,
     seconds: float = inf,
+    tell: Callable[[dict[str, Any]], object] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Figures 1 and 2: KL up to length 10 by size of the sample, geometric means over targets.
 
     Targets are random PCFGs that end with probability 1. Samples are multinomials of exact
     probabilities of strings up to 8 (2 symbols) or 4 symbols; of longer ones, only their number is
     drawn. An infinite sample has the probabilities themselves. After so many seconds on the clock
-    no further target is begun; `targets` tells how many there were.
+    no further target is begun; `targets` tells how many there were. What each method learns of each
+    target and sample is told as it comes.
     """
     import numpy as np
 
@@ -74,7 +76,9 @@ def study_random(  # noqa: PLR0913 - an experiment has as many settings
         for size in sizes:
             sample = trial.draw(size, rng)
             for method in methods:
-                found[method, size].append(trial.run(method, sample))
+                outcome = trial.run(method, sample)
+                found[method, size].append(outcome)
+                tell({"target": n_done, "method": method, "samples": size, **outcome._asdict()})
     return [
         {
             "method": method,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
+
+from sapwood.execute import peak_memory
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -43,12 +44,8 @@ class Meter:
 
 def peak_memory_mb() -> float | None:
     """The most memory this process has held, in MB; None where the platform does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    unit = 1024**2 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
+    peak = peak_memory()
+    return None if peak is None else round(peak / 2**20, 1)
 
 
 def reset_peak_memory() -> None:

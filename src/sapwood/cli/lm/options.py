@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sapwood.cli.inputs import as_kind, load_any
-from sapwood.errors import CorpusError
 
 if TYPE_CHECKING:
     from sapwood.models.lm.language_model import LanguageModel
-    from sapwood.outputs import Input
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 24
@@ -88,17 +83,3 @@ def load_language_model(name: str) -> LanguageModel:
         load_any(name), LanguageModel, name, "a language model", hint, "lm"
     )
     return model
-
-
-def text_files(*sources: str) -> Iterator[Input]:
-    """The files that arguments stand for, which no output may replace."""
-    from sapwood.corpus.files import expand
-    from sapwood.corpus.plain_text import TEXT_SUFFIXES
-
-    for source in sources:
-        if source == "-":
-            yield 0
-            continue
-        with suppress(CorpusError):
-            for file in expand(source, TEXT_SUFFIXES):
-                yield Path(str(file))

@@ -12,7 +12,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import claim_stdin, input_files
+from sapwood.cli.inputs import claim_stdin, text_files
 from sapwood.cli.tables import show
 from sapwood.errors import count
 from sapwood.outputs import check_output
@@ -30,8 +30,8 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     texts: list[str] = typer.Argument(
         ...,
         metavar="TEXT",
-        help="One tokenised sentence a line: files (also .gz, .xz, .bz2), quoted globs, folders of "
-        ".txt files, or - for stdin, which is held in memory.",
+        help="One tokenised sentence a line: files (also .gz, .xz, .bz2, .zst), quoted globs, "
+        "folders of text, or - for stdin.",
         show_default=False,
     ),
     *,
@@ -69,7 +69,7 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     read twice. Words never seen have the vector of their shape: capitals, digits, endings.
     """
     claim_stdin(*texts)
-    check_output(out, inputs=input_files(*texts), force=force, is_model=True)
+    check_output(out, inputs=text_files(*texts), force=force, is_model=True)
     from sapwood.estimators.eigenwords import WordEmbedding
 
     meter = Meter()

@@ -43,7 +43,9 @@ from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pai
 from sapwood.moments.ngram_files import CountsLike, as_counts
 from sapwood.moments.ngrams import NgramCounts
 
-HELD_SHARE = 0.05  # of a text without held-out part that is held out to choose when to stop
+# Of a text without held-out part, what is held out to choose when to stop: a share, and the most;
+# more says nothing new, and is looked at after every iteration.
+HELD_SHARE, MOST_HELD = 0.05, 2_000_000
 UNIGRAM_PRIOR = 0.5
 # Chosen on Brown's held-out part: blocks of 32 against 16, 64 and 128; rare pivots are noise.
 BLOCK_STATES, MOST_BLOCKS = 32, 8
@@ -69,7 +71,8 @@ def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> spa
 
 def draw_held(counts: IntArray, seed: int) -> IntArray:
     """How many of each are held out: a share, drawn one by one."""
-    return np.random.default_rng(seed).binomial(counts, HELD_SHARE)
+    share = min(HELD_SHARE, MOST_HELD / max(1, int(counts.sum())))
+    return np.random.default_rng(seed).binomial(counts, share)
 
 
 def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
