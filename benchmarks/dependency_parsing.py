@@ -10,7 +10,9 @@ import json
 import subprocess
 import sys
 import tempfile
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ HEADER = (
     "corpus", "method", "UAS", "LAS", "complete", "UPOS", "XPOS", "gold tags: UAS", "LAS",
     "train CPU s", "train MB", "file MB", "sentences/CPU s",
 )  # fmt: skip
+ALONE = 1 - 1e-6  # weight of a network that is nearly alone
+SIZES = (1, 10, 50)  # of lists
 
 
 def trained(train: Path, method: str, path: Path, options: list[str]) -> dict[str, Any]:
@@ -47,35 +51,49 @@ def parsed(model: Any, gold: ArcBank, *, use_tags: bool = False) -> tuple[ArcBan
     return ArcBank.of(found), clock.thread
 
 
-def oracle(parser: sw.ArcParser, gold: ArcBank, k: int, limit: int) -> float:
-    """UAS in percent of the best tree in each list of k."""
-    n_right = n_words = 0
-    for right in islice(gold, limit):
-        lists = parser.parse(list(right.words)).k_best(k)
-        n_right += max(
-            sum(x == y for x, y in zip(best.arcs.heads, right.heads, strict=True)) for best in lists
-        )
-        n_words += len(right)
-    return 100 * n_right / n_words
+def oracles(model: Any, gold: ArcBank, sizes: tuple[int, ...]) -> list[float]:
+    """UAS in percent of the best tree in lists of each size."""
+    parser = sw.ArcParser(getattr(model, "parser", model))  # a reranker's lists are its parser's
+    n_right = np.zeros(len(sizes), np.int64)
+    for s in range(len(gold)):
+        found = parser.parse(gold.sentence(s)).k_best_heads(max(sizes))
+        heads = gold.head[gold.offsets[s] : gold.offsets[s + 1]]
+        right = np.array([(tree == heads).sum() for _, tree in found])
+        n_right += [right[:size].max() for size in sizes]
+    return list(100 * n_right / gold.n_tokens)
 
 
-def row(corpus: str, method: str, folder: Path, options: list[str]) -> tuple[str, ...]:
-    """Train and parse."""
-    train, dev = (machine.corpus_file(corpus, part, "conllu") for part in ("train", "dev"))
-    path, gold = folder / f"{corpus}-{method}.sapwood", sw.read_arcs(dev)
-    report = trained(train, method, path, options)
-    model = sw.load(path)
+def figures_of(model: Any, gold: ArcBank) -> tuple[list[str], str]:
+    """Scores without and with gold tags, and the speed."""
     found, seconds = parsed(model, gold)
     scores = attachment(gold, found)
     given = attachment(gold, parsed(model, gold, use_tags=True)[0])
     names = [[bank.xpos_names[x] for x in bank.xpos] for bank in (gold, found)]
     xpos = 100 * sum(a == b for a, b in zip(*names, strict=True)) / gold.n_tokens
     figures = [scores.uas, scores.las, scores.complete, scores.upos, xpos, given.uas, given.las]
-    return (
-        corpus, method, *(f"{figure:.2f}" for figure in figures), f"{report['cpu_seconds']:.0f}",
-        f"{report['peak_memory_mb'] or 0:.0f}", f"{path.stat().st_size / 1e6:.0f}",
-        f"{len(gold) / seconds:.0f}",
+    return [f"{figure:.2f}" for figure in figures], f"{len(gold) / seconds:.0f}"
+
+
+def rows(
+    corpus: str, method: str, folder: Path, options: list[str], *, alone: bool
+) -> Iterator[tuple[str, ...]]:
+    """Train and parse; with `alone`, also by the network of `best` and by the other parts of it."""
+    train, dev = (machine.corpus_file(corpus, part, "conllu") for part in ("train", "dev"))
+    path, gold = folder / f"{corpus}-{method}.sapwood", sw.read_arcs(dev)
+    report = trained(train, method, path, options)
+    model = sw.load(path)
+    figures, speed = figures_of(model, gold)
+    costs = (
+        f"{report['cpu_seconds']:.0f}", f"{report['peak_memory_mb'] or 0:.0f}",
+        f"{path.stat().st_size / 1e6:.0f}",
     )  # fmt: skip
+    yield corpus, method, *figures, *costs, speed
+    if alone and getattr(model, "encoder", None) is not None:
+        network = replace(model, encoder=model.encoder._replace(weight=ALONE))
+        others = {"network alone": network, "features alone": replace(model, encoder=None)}
+        for name, part in others.items():
+            figures, speed = figures_of(part, gold)
+            yield corpus, f"{method}, {name}", *figures, "", "", "", speed
 
 
 def without_some_documents(bank: ArcBank, every: int = 8) -> tuple[ArcBank, ArcBank]:
@@ -116,28 +134,31 @@ def main() -> None:
     options.add_argument("--jobs", default="1", help="threads of training")
     options.add_argument("--budget", default=None, help="of best")
     options.add_argument("--oracle", type=int, default=0, help="sentences whose 50-best are made")
+    options.add_argument("--alone", action="store_true", help="the parts of best by themselves too")
     options.add_argument("--vectors", type=Path, metavar="TEXT", help="text of vectors of words")
     options.add_argument("--limit", type=int, default=10**9, help="of sentences, with --vectors")
     given = options.parse_args()
     if given.vectors:
         vectors_table(given.corpus[0], given.vectors, given.limit)
         return
-    rows, lists = [], []
+    lists = []
+
+    def printed(folder: Path) -> Iterator[tuple[str, ...]]:
+        for corpus, method in product(given.corpus, given.methods):
+            budget = ["--budget", given.budget] if given.budget and method == "best" else []
+            jobs = ["--jobs", given.jobs]
+            yield from rows(corpus, method, folder, [*jobs, *budget], alone=given.alone)
+            if given.oracle:
+                model = sw.load(folder / f"{corpus}-{method}.sapwood")
+                gold = sw.read_arcs(machine.corpus_file(corpus, "dev", "conllu"))
+                best = oracles(model, gold[: given.oracle], SIZES)
+                lists.append((corpus, method, *(f"{figure:.2f}" for figure in best)))
+                print(*lists[-1], file=sys.stderr, flush=True)
+
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for corpus in given.corpus:
-            for method in given.methods:
-                budget = ["--budget", given.budget] if given.budget and method == "best" else []
-                rows.append(row(corpus, method, folder, ["--jobs", given.jobs, *budget]))
-                print(*rows[-1], file=sys.stderr, flush=True)
-                if given.oracle:
-                    parser = sw.ArcParser(sw.load(folder / f"{corpus}-{method}.sapwood"))
-                    gold = sw.read_arcs(machine.corpus_file(corpus, "dev", "conllu"))
-                    best = [f"{oracle(parser, gold, k, given.oracle):.2f}" for k in (1, 10, 50)]
-                    lists.append((corpus, method, *best))
-    machine.print_table(HEADER, rows)
+        machine.print_table(HEADER, printed(Path(name)))
     if lists:
-        machine.print_table(("corpus", "method", "best of 1: UAS", "of 10", "of 50"), lists)
+        machine.print_table(("corpus", "method", *(f"best of {k}: UAS" for k in SIZES)), lists)
 
 
 if __name__ == "__main__":

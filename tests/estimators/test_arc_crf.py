@@ -10,6 +10,8 @@ from tests.arc_toys import bank
 
 import sapwood as sw
 from sapwood.errors import CorpusError, ModelFormatError, SapwoodError
+from sapwood.estimators.arcs import crf
+from sapwood.features.arcs import hash_of
 from sapwood.inference.arcs.steps import keep_likely
 
 WORDS = ["the", "dog", "sees", "a", "cat", "."]
@@ -159,3 +161,17 @@ def test_words_of_long_sentences_have_fewer_heads(n, most):
     assert {(m - 1, m) for m in range(1, n + 1)} <= set(
         zip(head.tolist(), modifier.tolist(), strict=True)
     )
+
+
+def test_unknown_words_have_few_of_many_tags(monkeypatch):
+    """A language with a tag for each ending: the lattice of tags must not grow with its square."""
+    monkeypatch.setattr(crf, "OPEN", 3)
+    words = [f"{stem}{end}" for end in "abcdefgh" for stem in ("k", "l", "m")[: 2 + (end < "d")]]
+    trees = [sw.Arcs([word, "."], [0, 1], xpos=[f"N+{word[1]}", "."]) for word in words]
+    model = sw.ArcCRF(1, passes=1, folds=2).fit(trees).model_
+    lexicon = model.lexicon
+    by_type = np.split(lexicon.candidates, lexicon.starts[1:-1])
+    names = [{model.tags[tag][1] for tag in tags} for tags in by_type]
+    assert names[0] == {"N+a", "N+b", "N+c"}  # those of most words
+    own = names[1 + lexicon.words.tolist().index(hash_of("kh"))]
+    assert own == names[0] | {"N+h"}

@@ -22,7 +22,7 @@ def test_each_list_is_made_by_those_who_have_not_seen_it(monkeypatch: pytest.Mon
     learnt: list[set[str]] = []
     parsed: list[set[str]] = []
 
-    def learn(self: ArcReranker, part, labels, *, real=ArcReranker.learn_parts):
+    def learn(self: ArcReranker, part, labels, *, real=ArcReranker.learn_parser):
         learnt.append({" ".join(arcs.words) for arcs in part.bank})
         return real(self, part, labels)
 
@@ -32,7 +32,7 @@ def test_each_list_is_made_by_those_who_have_not_seen_it(monkeypatch: pytest.Mon
             parsed.append({" ".join(arcs.words) for arcs in kept})
             return super().parse_many(kept, jobs=jobs)
 
-    monkeypatch.setattr(ArcReranker, "learn_parts", learn)
+    monkeypatch.setattr(ArcReranker, "learn_parser", learn)
     monkeypatch.setattr(reranker, "ArcParser", Parser)
     found = ArcReranker(2, latent="none", **SETTINGS).fit(given)
     sizes = [len(part) for part in learnt]
@@ -68,6 +68,24 @@ def test_latent_models_that_are_of_no_use_are_left_out(monkeypatch: pytest.Monke
     assert ArcReranker(2, **SETTINGS).fit(bank(60)).model_.latent == ()
     wanted = 5
     assert len(ArcReranker(2, **SETTINGS).fit(bank(60)).model_.latent) == 1
+
+
+@pytest.mark.parametrize(
+    ("heads", "reason"),
+    [([2, 3, 4, 0], ""), ([4, 4, 4, 0], "children on both sides")],
+)
+def test_treebanks_without_children_on_both_sides(heads: list[int], reason: str) -> None:
+    """Latent models learn from paths, and where there are none `auto` does without."""
+    rng = np.random.default_rng(0)
+    names = [rng.permutation(list("abcd")).tolist() for _ in range(40)]
+    trees = [sw.Arcs(words, heads, xpos=[word.upper() for word in words]) for words in names]
+    found = ArcReranker(2, **SETTINGS).fit(trees)
+    assert reason in found.info_.without_latent
+    assert bool(reason) == bool(found.info_.without_latent)
+    assert RerankingParser(found.model_).parse(list("abcd")).arcs.heads == tuple(heads)
+    if reason:
+        with pytest.raises(sw.SapwoodError, match=reason):
+            ArcReranker(2, latent="spectral", **SETTINGS).fit(trees)
 
 
 def test_sentences_must_be_enough() -> None:

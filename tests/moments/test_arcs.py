@@ -78,6 +78,20 @@ def test_chains_end_with_their_sentences(trees: SeenTrees, vectors: Array) -> No
     same(ChainSums.of(trees, vectors), total)
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_paths_end_on_their_side(trees: SeenTrees, vectors: Array, side: int) -> None:
+    v, up = project(trees.seen, vectors), trees.up().tolist()
+    total = ChainSums(0.0, np.zeros(K), np.zeros((K, K)), np.zeros((K, K)), np.zeros((K, K, K)))
+    for child, word in enumerate(up):
+        if word >= 0 and up[word] >= 0 and (child > word) == bool(side):
+            a, b, c = v[up[word]], v[word], v[child]
+            total = total + ChainSums(
+                1.0, a, np.outer(b, a), np.outer(c, a), np.multiply.outer(b, np.outer(c, a))
+            )
+    assert total.n
+    same(ChainSums.of_paths(trees, vectors, side), total)
+
+
 def test_shards_add_up(trees: SeenTrees, vectors: Array) -> None:
     rng = np.random.default_rng(2)
     model = LatentArcs(*(rng.random(s) for s in ((K,), (2, K, K), (N, K))), np.array([0, 2, N]))

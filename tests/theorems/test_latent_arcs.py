@@ -41,6 +41,8 @@ Shape = list[int]
 
 # what trees are counted in: heads with children on both sides in several places and depths
 POOLED: list[Shape] = [[2, 0, 2], [2, 4, 2, 0, 4], [0, 3, 1, 3], [3, 3, 0, 3, 4, 4], [2, 0], [0]]
+# no word has children on both sides; paths of three words end on either side
+ONE_SIDED: list[Shape] = [[2, 3, 0], [0, 1, 2], [3, 1, 0], [0, 3, 1], [3, 3, 4, 0], [0, 1, 1, 3]]
 # what trees are weighed: words with 0 to 4 children, on one side or both
 WEIGHED: list[Shape] = [
     [0], [0, 1], [2, 0], [2, 0, 2], [0, 1, 1], [3, 3, 0], [2, 0, 2, 2], [3, 3, 0, 3, 3],
@@ -181,6 +183,39 @@ def test_exact_moments_give_exact_weights_of_all_shapes(seed: int, symbols_from:
         assert error(as_tables(solve_arcs(counts, sums, found, 0.0, symbols_from)), model) < EXACT
 
 
+def exact_paths(model: LatentArcs, shapes: list[Shape], U: Array) -> list[ChainSums]:  # noqa: N803
+    """The expected sums over paths of a head, a word below it and a child of that on each side."""
+    found, g = [zero_chain(U.shape[1]) for _ in range(2)], U.T @ model.symbols
+    for shape in shapes:
+        states = marginals(model, shape)
+        for child, above in enumerate(shape):
+            word, top = above - 1, shape[above - 1] - 1
+            if above == 0 or top < 0:
+                continue
+            side = int(child > word)
+            nu, down = states[top], model.steps[int(word > top)]
+            second, third = g @ down * nu, g @ model.steps[side] @ down * nu
+            step = g @ model.steps[side]
+            found[side] = found[side] + ChainSums(
+                1.0, g @ nu, second @ g.T, third @ g.T,
+                np.einsum("am,cm,mh,bh,h->acb", g, step, down, g, nu),
+            )  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_paths_are_enough_where_no_word_has_children_on_both_sides(seed: int) -> None:
+    """Then there are no triples, and chains down the trees are as exact, for all shapes."""
+    model = random_model(seed)
+    counts = exact_counts(model, ONE_SIDED)
+    for found in projections(model, seed).values():
+        none, paths = TripleSums.zero(K), exact_paths(model, ONE_SIDED, found.U)
+        assert not exact_sums(model, ONE_SIDED, found.U).n
+        assert min(each.n for each in paths) > 0
+        solved = solve_arcs(counts, none, found, 0.0, "arcs", paths)
+        assert error(as_tables(solved), model) < EXACT
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_weights_of_all_symbols_sum_to_one(seed: int) -> None:
     model = random_model(seed)
@@ -317,13 +352,16 @@ def test_sampled_errors_fall(n: int, most: float) -> None:
 # -- chains ---------------------------------------------------------------------------------------
 
 
+def zero_chain(k: int) -> ChainSums:
+    return ChainSums(0.0, np.zeros(k), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k, k)))
+
+
 def exact_chain(model: LatentArcs, lengths: list[int], U: Array) -> tuple[ArcCounts, ChainSums]:  # noqa: N803
     """Expected sums over three words in a row, pooled over all places of sentences."""
     o, step, k = model.symbols, model.steps[0], U.shape[1]
     shapes = [list(range(n)) for n in lengths]
     two = LatentArcs(model.root, np.stack([step, step]), o, model.column_start)
-    total = ChainSums(0.0, np.zeros(k), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k, k)))
-    g = U.T @ o
+    total, g = zero_chain(k), U.T @ o
     for shape in shapes:
         states = marginals(two, shape)
         for nu in states[: max(len(shape) - 2, 0)]:

@@ -26,6 +26,7 @@ basis by G does: `diagonal_form` undoes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -179,6 +180,31 @@ def chain_operators(moments: ChainMoments, ridge: float) -> Operators:
     inverse = moment_inverse(S, ridge)
     D = S @ moment_inverse(W, ridge) @ K @ inverse
     return Operators((W @ inverse)[None], commuting(D))
+
+
+def path_operators(sides: Sequence[tuple[float, ChainMoments | None]], ridge: float) -> Operators:
+    """The same from paths down a tree, for trees in which no word has children on both sides.
+
+    A head, a word below it and a child of that word on side d are a chain whose last step is T_d,
+    whatever the side of the first: `chain_operators` is exact for each side. D is the mean of both.
+    A side on which nothing hangs so deep has a step that tells nothing.
+
+    Parameters
+    ----------
+    sides
+        Number and moments of the paths that end on the left, and of those on the right; None where
+        there are none.
+    """
+    k = len(next(moments.first for _, moments in sides if moments is not None))
+    steps, product, total = np.zeros((2, k, k)), np.zeros((k, k, k)), sum(n for n, _ in sides)
+    for side, (n, moments) in enumerate(sides):
+        if moments is None:
+            steps[side, 0, 0] = 1.0
+        else:
+            found = chain_operators(moments, ridge)
+            steps[side] = found.steps[0]
+            product += n / total * found.product
+    return Operators(steps, product)
 
 
 def symbol_vectors(

@@ -135,7 +135,7 @@ class TripleSums(_Sums):
     def moments(self) -> TripleMoments:
         """Means over the triples."""
         if not self.n:
-            msg = "no word has children on both sides: nothing tells the states apart"
+            msg = "no word has children on both sides, or both a head and children"
             hint = "give more trees, or use EMDependency, which learns from any"
             raise SapwoodError(msg, hint=hint)
         sums = (self.left, self.right, self.head_left, self.head_right, self.left_right, self.third)
@@ -144,7 +144,7 @@ class TripleSums(_Sums):
 
 @dataclass(frozen=True, eq=False)
 class ChainSums(_Sums):
-    """Sums over three words in a row; `+` joins shards.
+    """Sums over three words in a row, each below the one before it; `+` joins shards.
 
     Attributes
     ----------
@@ -171,6 +171,24 @@ class ChainSums(_Sums):
         pairs = (third[:, :, None] * first[:, None, :]).reshape(len(at), k * k)
         return cls(
             float(len(at)), first.sum(axis=0), second.T @ first, third.T @ first,
+            (second.T @ pairs).reshape(k, k, k),
+        )  # fmt: skip
+
+    @classmethod
+    def of_paths(cls, trees: SeenTrees, U: FloatArray, side: int) -> ChainSums:  # noqa: N803
+        """Of a shard: all paths of a head, a word below it, and a child of that on one side.
+
+        As with `TripleSums`, the sum over the children of a word is taken first.
+        """
+        vectors, k, up = project(trees.seen, U), U.shape[1], trees.up()
+        below = _arcs(up)[side]
+        n_below = np.asarray(below.sum(axis=1)).ravel()
+        at = np.flatnonzero((n_below > 0) & (up >= 0))
+        n = n_below[at, None]
+        first, second, third = vectors[up[at]], vectors[at], below[at] @ vectors
+        pairs = (third[:, :, None] * first[:, None, :]).reshape(len(at), k * k)
+        return cls(
+            float(n.sum()), (n * first).sum(axis=0), (n * second).T @ first, third.T @ first,
             (second.T @ pairs).reshape(k, k, k),
         )  # fmt: skip
 

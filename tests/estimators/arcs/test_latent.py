@@ -243,6 +243,20 @@ def test_what_cannot_be_learnt_is_said(learner: Any, data: Any, words: str) -> N
     assert caught.value.hint
 
 
+def test_chains_of_words_are_learnt_from_paths() -> None:
+    """Every word hangs on the next one: no word has children on both sides."""
+    trees = [Arcs(["_"] * n, [*range(2, n + 1), 0]) for n in (3, 4, 5)] * 400
+    bank = true_model().sample(trees, seed=1)
+    learner = sw.SpectralDependency(2, ridge=0.0, shrinkage=0.0).fit(bank)
+    assert learner.model_.record["triples"] == 0
+    assert learner.model_.record["paths"] == [2400, 0]
+    plain = sw.SpectralDependency(1).fit(bank).model_
+    held = true_model().sample(trees[:300], seed=2)
+    truth, found, none = (m.log_probs(held).sum() for m in (true_model(), learner.model_, plain))
+    assert none < found
+    assert truth - found < (truth - none) / 5
+
+
 def test_clipped_tables_are_distributions() -> None:
     bank = drawn(300)
     found = sw.SpectralDependency(3).fit(bank).model_.arcs

@@ -64,6 +64,7 @@ from sapwood.models.networks import Network
 FAMILIAR = 2  # words seen so often are features themselves
 SETTLED = 10  # words seen so often have no tags but those seen with them
 RARE = 3  # words seen at most so often show which tags unknown words have
+OPEN = 64  # tags that unknown words may have, at most: time grows with the square of it
 BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
 # weights a word of the treebank, and the most, as a power of two
 TAGGER_ROOM, PRUNER_ROOM, LABEL_ROOM, MEMBER_ROOM = (64, 24), (4, 22), (64, 24), (64, 24)
@@ -403,7 +404,8 @@ class _TagCourse:
             word = self.lower[self.bank.word[row]]
             tags.setdefault(word, Counter())[int(self.tag[row])] += 1
         of_rare = Counter(t for found in tags.values() if found.total() <= RARE for t in found)
-        open_tags = {t for t, n in of_rare.items() if n > 1} or set(of_rare) or set(self.tag)
+        common = [t for t, n in of_rare.most_common(OPEN) if n > 1]
+        open_tags = set(common) or set(of_rare) or set(self.tag)
         allowed = {
             hash_of(word): sorted(found if found.total() >= SETTLED else open_tags | set(found))
             for word, found in tags.items()

@@ -8,12 +8,13 @@ are jackknifed once for all of them. What is kept in the end has learnt from all
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
-from sapwood.errors import CorpusError, count
+from sapwood.corpus.arcs.lists import CandidateLists
+from sapwood.errors import CorpusError, SapwoodError, count
 from sapwood.estimators.arcs.crf import ArcEstimator, Lesson, MemberPlan, usual_templates
 from sapwood.estimators.arcs.em import EMDependency
 from sapwood.estimators.arcs.perceptron import Choice, RankLesson, learn_to_rank
@@ -46,6 +47,8 @@ class RerankInfo:
         In percent, on lists that were held out: of what was chosen, and of the parser's best tree.
     seconds
         Wall-clock seconds by phase.
+    without_latent
+        Why there is no latent model, where none could be learnt.
     """
 
     choice: Choice
@@ -54,6 +57,15 @@ class RerankInfo:
     held_uas: float
     parser_uas: float
     seconds: dict[str, float] = field(default_factory=dict)
+    without_latent: str = ""
+
+
+class FoldLists(NamedTuple):
+    """What a fold has: trees of a parser that has not seen it, the right ones, and all others."""
+
+    lists: CandidateLists
+    right: ArcBank
+    others: ArcBank
 
 
 class ArcReranker(ArcEstimator):
@@ -97,34 +109,43 @@ class ArcReranker(ArcEstimator):
             msg = f"{count(len(bank), 'sentence')} for {self.list_folds} folds"
             raise CorpusError(msg, hint="give more sentences, or use fewer list_folds")
         clock = PhaseClock()
-        course = self.prepare(bank)
+        course, column = self.prepare(bank), self.tag_column(bank)
         labels = course.labels(self.seed)
         clock.tick("tags, arcs, relations")
-        folds = range(self.list_folds)
-        lesson = RankLesson.join([self.fold_lesson(course, labels, fold) for fold in folds])
+        made = [self.fold_lists(course, labels, fold) for fold in range(self.list_folds)]
         clock.tick("lists")
+        (latent, *of_folds), reason = self._learn_latent(
+            [bank, *(fold.others for fold in made)], column
+        )
+        clock.tick("latent models")
+        lesson = RankLesson.join(
+            [
+                RankLesson.of(fold.lists, fold.right, models, column, BITS)
+                for fold, models in zip(made, of_folds, strict=True)
+            ]
+        )
         choice = self._choose(lesson)
         clock.tick("perceptron")
-        parser, latent = self.learn_parts(course, labels)
+        parser = self.learn_parser(course, labels)
         latent = latent if len(choice.weights.dense) > len(LIST_FEATURES) else ()
         clock.tick("parser")
         self.info_ = rerank_info(lesson, choice)
-        self.info_.seconds = clock.seconds
+        self.info_.seconds, self.info_.without_latent = clock.seconds, reason
         record = {
             "method": "rerank", "sentences": len(bank), "tokens": bank.n_tokens,
             "iterations": choice.passes, "score_weight": choice.score_weight,
             "held_uas": self.info_.held_uas, "parser_uas": self.info_.parser_uas,
         }  # fmt: skip
         self.model_ = ArcRerankModel(
-            self.tag_column(bank), choice.weights.sparse, choice.weights.dense, latent, parser,
-            self.n_best, record,
+            column, choice.weights.sparse, choice.weights.dense, latent, parser, self.n_best,
+            record,
         )  # fmt: skip
         return self
 
     def _choose(self, lesson: RankLesson) -> Choice:
         """Weights; `auto` leaves latent models out where they are of no use."""
-        lessons = [lesson]
-        if self.latent == "auto":
+        lessons, n_latent = [lesson], lesson.dense.shape[1] - len(LIST_FEATURES)
+        if self.latent == "auto" and n_latent:
             lessons.insert(0, replace(lesson, dense=lesson.dense[:, : len(LIST_FEATURES)]))
         choices = [
             learn_to_rank(each, passes=self.list_passes, folds=self.list_folds, seed=self.seed)
@@ -140,30 +161,38 @@ class ArcReranker(ArcEstimator):
         """What the parsers of all folds share: sentences with jackknifed tags."""
         return Lesson.prepare(bank, self._engine(), self.folds, self.seed, self.embeddings)
 
-    def fold_lesson(self, course: Lesson, labels: FeatureTable, fold: int) -> RankLesson:
-        """Lists of one fold, by what has learnt from the others."""
+    def fold_lists(self, course: Lesson, labels: FeatureTable, fold: int) -> FoldLists:
+        """Lists of one fold, by a parser that has learnt from the others."""
         bank = course.bank
         block = BLOCK if len(bank) >= BLOCK * self.list_folds else 1
         is_own = np.arange(len(bank)) // block % self.list_folds == fold
-        parser, latent = self.learn_parts(course.part(~is_own, self.seed), labels)
-        parses = ArcParser(parser, use_tags=True).parse_many(
+        others = course.part(~is_own, self.seed)
+        parses = ArcParser(self.learn_parser(others, labels), use_tags=True).parse_many(
             course.tagged.select(is_own), jobs=self._engine()
         )
-        lists = propose_trees(parses, self.n_best)
-        return RankLesson.of(lists, bank.select(is_own), latent, self.tag_column(bank), BITS)
+        return FoldLists(
+            propose_trees(parses, self.n_best), right=bank.select(is_own), others=others.bank
+        )
 
-    def learn_parts(
-        self, course: Lesson, labels: FeatureTable
-    ) -> tuple[ArcModel, tuple[LatentScorer, ...]]:
-        """A parser and latent models of some sentences."""
+    def learn_parser(self, course: Lesson, labels: FeatureTable) -> ArcModel:
+        """A parser of some sentences."""
         plan = MemberPlan(self.order, usual_templates(self.order), self.passes, self.rate)
         member = course.member(plan, self.seed, self._note)
         record = course.record(("first", "second")[self.order - 1], iterations=self.passes)
+        return course.model((member,), labels, record)
+
+    def _learn_latent(
+        self, banks: list[ArcBank], column: str
+    ) -> tuple[list[tuple[LatentScorer, ...]], str]:
+        """Latent models of each of several banks; none, and why, where `auto` cannot learn them."""
         shared: dict[str, Any] = {"n_jobs": self.n_jobs, "engine": self.engine, "seed": self.seed}
-        column = self.tag_column(course.bank)
         learners = latent_learners(self.latent, self.n_states, column, shared)
-        latent = tuple(learner.fit(course.bank).model_ for learner in learners)
-        return course.model((member,), labels, record), latent
+        try:
+            return [tuple(learner.fit(b).model_ for learner in learners) for b in banks], ""
+        except SapwoodError as error:
+            if self.latent != "auto":
+                raise
+            return [()] * len(banks), str(error)
 
     def _note(self, done: int, likelihood: float) -> None:
         if self.on_pass is not None:

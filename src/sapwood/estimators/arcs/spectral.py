@@ -20,6 +20,7 @@ from sapwood.decompose.arcs import (
     chain_operators,
     diagonal_form,
     moment_inverse,
+    path_operators,
     sibling_operators,
     symbol_vectors,
 )
@@ -79,11 +80,13 @@ class SpectralDependency(BySpectrum, OfArcs):
         found = self._project(counts, seen)
         by_symbol = n if self.symbols_from == "triples" else 0
         sums = engine.total(TripleSums.of, placed, found.U, by_symbol)
-        solved = solve_arcs(counts, sums, found, self.ridge, self.symbols_from)
+        paths = [engine.total(ChainSums.of_paths, placed, found.U, side) for side in (0, 1)]
+        solved = solve_arcs(counts, sums, found, self.ridge, self.symbols_from, paths)
         arcs = shrink_symbols(solved, counts.symbols, seen, self.shrinkage)
         record = {
             "method": "spectral", "trees": len(bank), "words": bank.n_tokens,
-            "triples": int(sums.n), "correlations": found.correlations.tolist(),
+            "triples": int(sums.n), "paths": [int(each.n) for each in paths],
+            "correlations": found.correlations.tolist(),
         }  # fmt: skip
         self.projection_, self.correlations_ = found.U, found.correlations
         self.model_ = DependencyModel(seen, arcs, record)
@@ -234,12 +237,25 @@ def _others(U: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def solve_arcs(
-    counts: ArcCounts, sums: TripleSums, found: Projection, ridge: float, symbols_from: str
+    counts: ArcCounts,
+    sums: TripleSums,
+    found: Projection,
+    ridge: float,
+    symbols_from: str,
+    paths: Sequence[ChainSums] = (),
 ) -> Solved:
-    """DEP, section 3.3: operators from triples, and the vectors of symbols."""
-    moments = sums.moments()
-    operators = sibling_operators(moments, ridge)
+    """DEP, section 3.3: operators from triples, and the vectors of symbols.
+
+    Where no word has children on both sides there are no triples, and paths stand in for them:
+    those that end with a left child, and with a right one.
+    """
+    if sums.n or not any(each.n for each in paths):
+        operators = sibling_operators(sums.moments(), ridge)
+    else:
+        sides = [(each.n, each.moments() if each.n else None) for each in paths]
+        operators = path_operators(sides, ridge)
     if symbols_from == "triples":
+        moments = sums.moments()
         # w_x' = e' D_x,  D_x = E_L^-1 K_x S_R^-1, with K_x the triples whose head is x
         row = moments.head_right[0] @ moment_inverse(moments.left_right, ridge)
         inverse = moment_inverse(moments.head_right, ridge)
