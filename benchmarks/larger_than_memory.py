@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import machine
 
 import sapwood as sw
-from sapwood.corpus.treebank import StoredTreebank
+from sapwood.corpus.stored import StoredTreebank
 from sapwood.execute import Cluster, Engine, Threads
 from sapwood.report.training import peak_memory_mb
 

@@ -30,7 +30,7 @@ LATER = {
         "decompose/hankel.py", "decompose/lowrank.py", "moments/hankel.py", "report/hankel*",
         "moments/string_counts.py", "moments/consistency.py", "kernels/weighted_grammar.py",
         "reference/weighted_grammars.py", "evaluate/strings.py", "corpus/bracketed.py",
-        "corpus/rna.py",
+        "corpus/rna.py", "cli/strings/rna.py",
     ),
     "language models": (
         "*/lm/*", "report/lm.py", "evaluate/perplexity.py", "moments/ngram*", "kernels/bigrams.py",
@@ -43,12 +43,14 @@ LATER = {
     "networks": (
         "networks/*", "*/networks.py", "estimators/network_training.py",
         "inference/word_places.py", "estimators/encoder.py", "inference/spans.py",
-        "kernels/span_trees.py", "models/span_network.py",
+        "kernels/span_trees.py", "models/span_network.py", "inference/free_trees.py",
     ),
-    "web page": (
+    "web page, notebooks": (
         "web/*", "cli/serve.py", "report/arcs.py", "report/parses.py", "report/states.py",
+        "report/identify_size.py", "inference/node_states.py", "corpus/markup.py",
     ),
-    "clusters, disks": ("execute/*", "cli/engines.py"),
+    "clusters, disks": ("execute/*", "cli/engines.py", "corpus/stored.py"),
+    "identify bounds": ("report/bounds.py", "cli/strings/bounds.py"),
 }  # fmt: skip
 
 

@@ -17,11 +17,12 @@ from tests import arc_toys
 
 import sapwood as sw
 from sapwood.estimators.arcs.crf import ArcEstimator
+from sapwood.estimators.arcs.methods import ARC_METHODS
 from sapwood.estimators.arcs.observe import OfArcs, OfChains
 from sapwood.estimators.base import Estimator, OfHiddenTrees, TreebankEstimator
 from sapwood.estimators.eigenwords import WordEmbedding
 from sapwood.estimators.lm.base import LanguageEstimator
-from sapwood.estimators.registry import ARC_METHODS, METHODS
+from sapwood.estimators.registry import METHODS
 from sapwood.estimators.strings.shared import OfBrackets, OfStrings
 from sapwood.models.kinds import HOMES, SavedModel
 from sapwood.models.strings.targets import dyck

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import sapwood as sw
-from sapwood.corpus import treebank
-from sapwood.corpus.treebank import StoredTreebank, Treebank
+from sapwood.corpus import stored, treebank
+from sapwood.corpus.stored import StoredTreebank
+from sapwood.corpus.treebank import Treebank
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.execute import Threads
 
@@ -24,7 +25,7 @@ def bank() -> Treebank:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several shards, written in several portions that are not theirs."""
     monkeypatch.setattr(treebank, "SHARD_NODES", 1000)
-    monkeypatch.setattr(treebank, "ROWS_AT_A_TIME", 777)
+    monkeypatch.setattr(stored, "ROWS_AT_A_TIME", 777)
 
 
 def same(one: Treebank, other: Treebank) -> bool:

@@ -11,7 +11,7 @@ import sapwood as sw
 from sapwood.errors import SapwoodError
 from sapwood.estimators.ensemble import PLAN, Candidate, estimator_of
 from sapwood.estimators.pcfg import LexiconSettings
-from sapwood.estimators.registry import METHODS, Method, Settings, methods_of
+from sapwood.estimators.registry import METHODS, Method, Settings
 
 CLASSES = {
     "best": sw.EnsembleLPCFG, "pcfg": sw.PCFG, "spectral": sw.SpectralLPCFG, "em": sw.EMLPCFG,
@@ -30,7 +30,6 @@ def test_a_name_stands_for_a_class_and_what_it_decides(name: str) -> None:
     method = METHODS[name]
     assert method.estimator is CLASSES[name]
     assert method.task == "trees"
-    assert methods_of("trees")[name] is method
     assert {**method.usual, **method.fixed}.keys() <= method.estimator.parameters().keys()
     method.make()._check_parameters()
     learner_of(name)._check_parameters()

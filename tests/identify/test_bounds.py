@@ -18,7 +18,7 @@ from tests.theorems.test_spectral import (
 )
 from tests.toys import Toy, random_toy
 
-from sapwood.cli.strings.identify import CAVEATS
+from sapwood.cli.strings.bounds import CAVEATS
 from sapwood.corpus.treebank import bundled_treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators.spectral import SpectralLPCFG

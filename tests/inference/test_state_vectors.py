@@ -56,9 +56,9 @@ def test_factors_and_whole_tensors_agree() -> None:
         whole = model.tensor(r)
         above, left, right = (rng.normal(size=m) for m in whole.shape)
         assert_allclose(
-            vectors._up(r, left, right), np.einsum("hpq,p,q->h", whole, left, right), rtol=1e-9
+            vectors.up(r, left, right), np.einsum("hpq,p,q->h", whole, left, right), rtol=1e-9
         )
-        down = vectors._down(r, above, left, right)
+        down = vectors.down(r, above, left, right)
         assert_allclose(down[0], np.einsum("hpq,h,q->p", whole, above, right), rtol=1e-9)
         assert_allclose(down[1], np.einsum("hpq,h,p->q", whole, above, left), rtol=1e-9)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sapwood as sw
+from sapwood.inference.node_states import states_in_trees
 from sapwood.inference.state_vectors import StateVectors
 from sapwood.models.latent_grammar import LatentGrammar
 
@@ -43,7 +44,7 @@ def shares_of(parts: list[object], row: int) -> np.ndarray:
 def test_shares_are_those_of_a_sum_over_all_states(method: str, learn: object) -> None:
     grammar = sw.bundled_grammar() if method == "bundled" else learn(method, 3)  # type: ignore[operator]
     tree = sw.Parser(grammar).parse(TREE.words()).tree
-    (found,) = StateVectors(grammar).in_trees([tree])
+    (found,) = states_in_trees(StateVectors(grammar), [tree])
     bank, symbols, parts = joint(grammar, tree)
     n_seen = 0
     for row, a in enumerate(symbols):
@@ -61,4 +62,4 @@ def test_a_tree_that_cannot_be_built_has_no_states() -> None:
     trees = [
         sw.Tree.parse(text) for text in ("(S (X a) (Y b))", "(S (NP (NN the)) (VP (VBP dog)))")
     ]
-    assert list(vectors.in_trees(trees)) == [{}, {}]
+    assert list(states_in_trees(vectors, trees)) == [{}, {}]

@@ -1,4 +1,4 @@
-"""`--engine` and `--scheduler`: where the work of a command runs."""
+"""`--engine`, `--scheduler` and `--on-disk`: where the work of a command runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,6 +17,36 @@ from sapwood.errors import count
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
+
+EngineOption = Annotated[
+    Literal["threads", "dask"] | None,
+    typer.Option(
+        help="Where the work runs: threads of this process, or processes of Dask, here or where "
+        "--scheduler says (pip install distributed). Results do not depend on it. Not dask for "
+        "one machine: threads share their memory.",
+        show_default="threads, or dask with --scheduler",
+    ),
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on the cluster of Dask whose scheduler listens there, such as "
+        "tcp://10.0.0.1:8786; its workers need this version of Sapwood.",
+        show_default=False,
+    ),
+]
+OnDiskOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--on-disk",
+        metavar="FOLDER",
+        help="Keep trees, and what is made of them, in files in this folder while training: for "
+        "treebanks larger than memory. Models are the same. Workers of Dask must reach the folder. "
+        "Not for best and crf, which hold charts of all sentences.",
+        show_default=False,
+    ),
+]
 
 
 @contextmanager

@@ -18,12 +18,12 @@ from sapwood.errors import CorpusError, ModelFormatError, SapwoodError, count
 from sapwood.outputs import Input
 
 if TYPE_CHECKING:
+    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tokenize import Tokenizer
     from sapwood.corpus.transform import Transform
     from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import StoredTreebank, Treebank
+    from sapwood.corpus.treebank import Treebank
     from sapwood.models.ensemble import Model
-    from sapwood.models.strings.string_model import StringModel
 
 BUNDLED = "bundled"
 STDIN = "-"
@@ -84,17 +84,6 @@ def load_any(name: str) -> Any:
     from sapwood.models.kinds import load
 
     return load(Path(name).expanduser())
-
-
-def load_strings_model(name: str) -> StringModel:
-    """The model of strings that a user names."""
-    from sapwood.models.strings.string_model import StringModel
-
-    model: StringModel = as_kind(
-        load_any(name), StringModel, name, "a weighted grammar or automaton",
-        "name a file of `sapwood hankel learn`", "strings",
-    )  # fmt: skip
-    return model
 
 
 def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:
@@ -187,7 +176,7 @@ class Reading:
         self, sources: list[str], folder: Path, transform: Transform | None = None
     ) -> StoredTreebank:
         """The same in files of a folder."""
-        from sapwood.corpus.treebank import StoredTreebank
+        from sapwood.corpus.stored import StoredTreebank
 
         with self.explain(sources):
             return StoredTreebank.read(sources, folder, transform, **self.options())

@@ -8,11 +8,10 @@ from typing import Any
 import typer
 
 from sapwood.estimators.base import MAX_STATES, OnPlainGrammar, Parameter
-from sapwood.estimators.registry import Learner, Method, Settings, methods_of
+from sapwood.estimators.registry import METHODS, Learner, Method, Settings
 
 __all__ = ["MAX_STATES", "METHODS", "Learner", "Settings"]  # for the commands that train
 
-METHODS = methods_of("trees")
 SEED = OnPlainGrammar.parameters()["seed"]
 # option: the parameters that it sets; others are the same for all methods
 OPTIONS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -109,35 +109,6 @@ Jobs = Annotated[
         metavar="N",
         help="Threads, or workers to start for --engine dask; 0 means all cores. Results do not "
         "depend on it.",
-    ),
-]
-Engine = Annotated[
-    Literal["threads", "dask"] | None,
-    typer.Option(
-        help="Where the work runs: threads of this process, or processes of Dask, here or where "
-        "--scheduler says (pip install distributed). Results do not depend on it. Not dask for "
-        "one machine: threads share their memory.",
-        show_default="threads, or dask with --scheduler",
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Run on the cluster of Dask whose scheduler listens there, such as "
-        "tcp://10.0.0.1:8786; its workers need this version of Sapwood.",
-        show_default=False,
-    ),
-]
-OnDisk = Annotated[
-    Path | None,
-    typer.Option(
-        "--on-disk",
-        metavar="FOLDER",
-        help="Keep trees, and what is made of them, in files in this folder while training: for "
-        "treebanks larger than memory. Models are the same. Workers of Dask must reach the folder. "
-        "Not for best and crf, which hold charts of all sentences.",
-        show_default=False,
     ),
 ]
 Force = Annotated[

@@ -35,7 +35,7 @@ def check_plot(path: Path, inputs: Sequence[str], *, force: bool) -> None:
 
 def plot_f1(path: Path, rows: list[dict[str, Any]], *, has_states: Sequence[bool]) -> None:
     """F1 against the number of states, a line per method; methods without states are levels."""
-    figure, axes = _canvas("hidden states of a label (m)", "F1 on the dev trees (percent)")
+    figure, axes = canvas("hidden states of a label (m)", "F1 on the dev trees (percent)")
     curves: dict[str, list[tuple[int, float]]] = {}
     levels: dict[str, float] = {}
     for row, is_curve in zip(rows, has_states, strict=True):
@@ -56,14 +56,14 @@ def plot_f1(path: Path, rows: list[dict[str, Any]], *, has_states: Sequence[bool
     axes.minorticks_off()
     axes.margins(y=0.15)
     axes.legend(frameon=False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def plot_spectrum(path: Path, rows: list[dict[str, Any]]) -> None:
     """Singular values against their rank, a line per label, with the last state used marked."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
-    figure, axes = _canvas("rank of the singular value", "singular value (log scale)")
+    figure, axes = canvas("rank of the singular value", "singular value (log scale)")
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))  # 0.5, not 5 x 10^-1
@@ -82,19 +82,7 @@ def plot_spectrum(path: Path, rows: list[dict[str, Any]]) -> None:
     axes.set_xlim(left=0.5)
     axes.legend(frameon=False, bbox_to_anchor=(1.01, 1.0), loc="upper left")
     axes.set_title("circles: m(a), the last of the singular values that is a state", fontsize=10)
-    _save(figure, path)
-
-
-def plot_curves(
-    path: Path, curves: dict[str, list[tuple[float, float]]], xlabel: str, ylabel: str
-) -> None:
-    """Curves by name, on log-log scales."""
-    figure, axes = _canvas(xlabel, ylabel)
-    for place, (name, points) in enumerate(curves.items()):
-        marker = MARKERS[place % len(MARKERS)]
-        axes.loglog(*zip(*sorted(points), strict=True), marker=marker, label=name)
-    axes.legend(frameon=False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def plot_reliability(path: Path, found: dict[str, Any]) -> None:
@@ -125,10 +113,10 @@ def plot_reliability(path: Path, found: dict[str, Any]) -> None:
         axes.set_xlim(0, 1)
         axes.grid(alpha=0.3)
     upper.set_ylim(0, 1.02)
-    _save(figure, path)
+    save(figure, path)
 
 
-def _canvas(xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
+def canvas(xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
     """A figure of its own, without pyplot: no global state, no window."""
     from matplotlib.figure import Figure
 
@@ -140,7 +128,8 @@ def _canvas(xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format that its name says."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix.lower()[1:])
     write_bytes(path, buffer.getvalue(), force=True)  # asked for when the plot was checked

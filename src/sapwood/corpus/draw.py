@@ -1,6 +1,6 @@
-"""Drawing trees: Unicode text for terminals, SVG for pages, LaTeX for papers.
+"""Drawing trees: Unicode text for terminals, SVG for pages.
 
-Text and SVG draw the same layout. Words stand on the bottom line, tags right above them, and every
+Both draw the same layout. Words stand on the bottom line, tags right above them, and every
 phrase one level above its highest child; each node has a stretch of columns to itself, so that
 nothing can overlap however wide the tree. All steps are loops.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
@@ -33,7 +33,7 @@ TEXT_WIDTH = 100  # columns of most terminals
 SVG_WIDTH = 1200  # pixels that fit a page
 MAX_WORDS = 2000  # of a drawing that anybody could look at
 MAX_LEVELS = 1000
-_NO_LABEL = "·"  # what an empty label shows, so that its lines still meet somewhere
+NO_LABEL = "·"  # what an empty label shows, so that its lines still meet somewhere
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _NONCHARACTERS = frozenset("\ufffe\uffff")  # not allowed in XML
 _ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
@@ -290,7 +290,7 @@ def _items(tree: Tree) -> list[_Item]:
         kind = "tag" if node.is_preterminal else "phrase"
         kids: tuple[Tree | str, ...] = node.children
         stack.extend((child, len(items)) for child in reversed(kids))
-        items.append(_Item(printable(node.label) or _NO_LABEL, kind, n_nodes))
+        items.append(_Item(printable(node.label) or NO_LABEL, kind, n_nodes))
         n_nodes += 1
     return items
 
@@ -422,61 +422,3 @@ def _label(item: _Item, floor: int, *, is_numbered: bool) -> str:
         f'<text class="{item.kind}"{number} x="{item.centre + MARGIN}" y="{_baseline(item, floor)}"'
         f' fill="{_LIGHT[item.kind]}"{weight}>{escape(item.text)}</text>'
     )
-
-
-def table_html(caption: str, rows: Mapping[str, object]) -> str:
-    """Facts as a small table, in the colours of whatever page it stands on.
-
-    Examples
-    --------
-    >>> table_html("A <b>", {"words": 3})
-    '<table><caption>A &lt;b&gt;</caption><tr><th>words</th><td>3</td></tr></table>'
-    """
-    lines = (
-        f"<tr><th>{escape(str(name))}</th><td>{escape(printable(str(value)))}</td></tr>"
-        for name, value in rows.items()
-    )
-    return f"<table><caption>{escape(printable(caption))}</caption>{''.join(lines)}</table>"
-
-
-LATEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    **{char: "\\" + char for char in "&%$#_{}"},
-}  # fmt: skip
-
-
-def latex_text(text: str) -> str:
-    r"""A text as LaTeX prints it.
-
-    Examples
-    --------
-    >>> print(latex_text("PRP$ & 5 %"))
-    PRP\$ \& 5 \%
-    """
-    return "".join(LATEX.get(char, char) for char in printable(text))
-
-
-def draw_latex(tree: Tree) -> str:
-    r"""The tree as an environment of the LaTeX package forest, words on one line.
-
-    Examples
-    --------
-    >>> print(draw_latex(Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark)))")))
-    \begin{forest}
-    where n children=0{tier=word}{}
-    [{S} [{NP} [{NNS} [{dogs}]]] [{VP} [{VBP} [{bark}]]]]
-    \end{forest}
-    """
-    parts: list[str] = []
-    stack: list[Tree | str | None] = [tree]
-    while stack:
-        item = stack.pop()
-        if item is None:
-            parts.append("]")
-            continue
-        label, kids = (item, ()) if isinstance(item, str) else (item.label, item.children)
-        parts.append(f" [{{{latex_text(label or _NO_LABEL)}}}")
-        stack.append(None)
-        stack.extend(reversed(kids))
-    whole = "".join(parts)[1:]
-    return f"\\begin{{forest}}\nwhere n children=0{{tier=word}}{{}}\n{whole}\n\\end{{forest}}"

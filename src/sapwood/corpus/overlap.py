@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sapwood.corpus.formats import treebank_files
+from sapwood.corpus.stored import StoredTreebank
 from sapwood.corpus.tree import Tree
-from sapwood.corpus.treebank import StoredTreebank, Treebank
+from sapwood.corpus.treebank import Treebank
 from sapwood.errors import count
 
 SHORT = 5  # words: "Thank you ." and its like occur in any two files

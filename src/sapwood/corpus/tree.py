@@ -285,7 +285,7 @@ class Tree:
         [{NP} [{DT} [{a}]] [{NN} [{dog}]]]
         \end{forest}
         """
-        from sapwood.corpus.draw import draw_latex
+        from sapwood.corpus.markup import draw_latex
 
         return draw_latex(self)
 

@@ -33,7 +33,7 @@ from sapwood.estimators.em_steps import NODES_PER_STATE
 from sapwood.estimators.network_training import NetworkPlan
 from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.estimators.pcfg import PCFG, TrainingData
-from sapwood.estimators.registry import METHODS, methods_of
+from sapwood.estimators.registry import METHODS
 from sapwood.execute import resolve_jobs
 from sapwood.models.ensemble import Ensemble, Member, grammar_of
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
@@ -201,7 +201,7 @@ def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs:
     """
     kinds = {  # one grammar each, on top of a plain one
         name: method
-        for name, method in methods_of("trees").items()
+        for name, method in METHODS.items()
         if method.has("plain") and not method.has_candidates
     }
     if c.method not in kinds:

@@ -32,7 +32,6 @@ from sapwood.inference.charts import (
     Brackets,
     ItemLabels,
     LabelTable,
-    NetworkReader,
     ParseForest,
     brackets_of,
     chains_of,
@@ -44,9 +43,11 @@ from sapwood.inference.charts import (
     pruned_forests,
     sharpened,
 )
-from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains, free_tree
+from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains
+from sapwood.inference.free_trees import free_tree
 from sapwood.inference.parser import BEAM, THRESHOLD, Parser
 from sapwood.inference.prepared import prepare
+from sapwood.inference.spans import NetworkReader
 from sapwood.inference.word_places import one_blas_thread
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import grammar_of, shares_chart
@@ -274,7 +275,7 @@ class Panel:
 
     def _reader(self, network: SpanNetwork) -> Callable[[int], Brackets]:
         reader = NetworkReader(network, 1.0, self.numbers)
-        return lambda k: reader.read(self.sentences[k].words)
+        return lambda k: Brackets(*reader.read(self.sentences[k].words))
 
     def _charter(self, member: Member, place: int, table: LabelTable) -> Callable[[int], Brackets]:
         charts, prepared = self._groups[place].charts, prepare(member)

@@ -32,8 +32,9 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from sapwood.arrays import FloatArray, IntArray
+from sapwood.corpus.stored import StoredTreebank
 from sapwood.corpus.transform import BINARISATIONS, Inventory, uses_penn_tags
-from sapwood.corpus.treebank import StoredTreebank, Treebank, TreebankLike, as_treebank
+from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
 from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary, signatures
 from sapwood.estimators.base import FLAG, Domain, TreebankEstimator, maybe, one_of, parameter, whole
 from sapwood.execute import Engine

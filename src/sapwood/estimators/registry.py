@@ -1,7 +1,8 @@
 """The methods of learning by name: what commands, ensembles and benchmarks choose from.
 
-A new method is a line in `METHODS`. Its estimator is imported when it is wanted, so that `--help`
-can list all of them without NumPy.
+A new method is a line in `METHODS`; dependencies and text have tables of their own (`methods.py`
+in their folders). Estimators are imported when they are wanted, so that `--help` can list all of
+them without NumPy.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from sapwood.estimators.base import WithinBudget, WithStates
 
 if TYPE_CHECKING:
+    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import StoredTreebank, Treebank
+    from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.base import Estimator
     from sapwood.estimators.ensemble import Trial
     from sapwood.execute import Engine
@@ -82,7 +84,7 @@ class Method:
 
     summary: str
     place: tuple[str, str]
-    task: str = "trees"  # what it learns from: `trees` or `arcs`
+    task: str = "trees"  # what it learns from: `trees`, `arcs` or `text`
     # defaults that the name brings, where they are not those of the class
     usual: Mapping[str, Any] = field(default_factory=dict)
     # parameters that the name decides, which nobody can set
@@ -162,37 +164,3 @@ METHODS: Mapping[str, Method] = {
         "a small network that reads sentences and labels their spans", ("encoder", "SpanEncoder")
     ),
 }
-
-
-ARC_METHODS: Mapping[str, Method] = {
-    "best": Method(
-        "several parsers that are averaged, within --budget",
-        ("arcs.ensemble", "ArcEnsemble"),
-        task="arcs",
-    ),
-    "second": Method(
-        "features of arcs, of siblings, and of heads with their heads",
-        ("arcs.crf", "ArcCRF"),
-        task="arcs",
-        fixed={"order": 2},
-    ),
-    "first": Method(
-        "features of single arcs", ("arcs.crf", "ArcCRF"), task="arcs", fixed={"order": 1}
-    ),
-    "latent": Method(
-        "hidden states of words, summed over all trees on the arcs that first leaves",
-        ("arcs.latent", "LatentArcCRF"),
-        task="arcs",
-    ),
-    "rerank": Method(
-        "second, and a choice among its best trees by tags and latent models",
-        ("arcs.reranker", "ArcReranker"),
-        task="arcs",
-    ),
-}
-
-
-def methods_of(task: str) -> dict[str, Method]:
-    """The methods that learn from trees, or from arcs."""
-    every = [*METHODS.items(), *ARC_METHODS.items()]
-    return {name: method for name, method in every if method.task == task}

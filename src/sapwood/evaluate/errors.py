@@ -464,7 +464,7 @@ class ErrorReport:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from sapwood.corpus.draw import table_html
+        from sapwood.corpus.markup import table_html
 
         rows = {row.kind: f"{row.missing} missing, {row.extra} extra" for row in self.kinds}
         return table_html(f"Errors in {self.sentences:,} sentences", rows)

@@ -179,7 +179,7 @@ class BracketingReport:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from sapwood.corpus.draw import table_html
+        from sapwood.corpus.markup import table_html
 
         names = ("f1", "recall", "precision", "complete_match", "tagging_accuracy")
         rows = {name.replace("_", " "): f"{getattr(self.all, name):.2f}" for name in names}

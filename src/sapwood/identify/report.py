@@ -99,7 +99,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from sapwood.corpus.draw import table_html
+        from sapwood.corpus.markup import table_html
 
         first, *rest = (line.strip().partition("  ") for line in self.lines())
         rows: dict[str, str] = {}

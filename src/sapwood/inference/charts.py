@@ -29,7 +29,7 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray, cell, ranges, starts_of
 from sapwood.corpus.transform import Symbol
 from sapwood.inference.prepared import prepare
-from sapwood.inference.spans import SpanReader
+from sapwood.inference.spans import NetworkReader
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.span_network import SpanNetwork
 
@@ -498,7 +498,7 @@ class Mixer:
             brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
             for rows, (_, parsed) in zip(tables, pairs, strict=True)
         ]
-        parts += [reader.read(words) for reader in readers]
+        parts += [Brackets(*reader.read(words)) for reader in readers]
         weights = [group.weight for group, _ in pairs] + [reader.weight for reader in readers]
         joint = parts[0]
         if len(parts) > 1:
@@ -533,29 +533,6 @@ class Beliefs(NamedTuple):
 
     brackets: Brackets
     forest: ParseForest | None
-
-
-class NetworkReader:
-    """A network that is asked for brackets."""
-
-    def __init__(self, model: SpanNetwork, weight: float, numbers: Mapping[str, int]) -> None:
-        self.reader, self.weight = SpanReader(model), weight
-        self._starts = starts_of([len(chain) for chain in model.labels])
-        labels = (2 * numbers[name] for chain in model.labels for name in chain)
-        self._labels = np.fromiter(labels, np.int64)
-        self._tags = np.array([2 * numbers[name] + 1 for name in model.tags], np.int64)
-
-    def read(self, words: list[str]) -> Brackets:
-        """Posteriors of brackets and tags."""
-        found, n = self.reader.read(words), len(words)
-        first, end = self._starts[found.label], self._starts[found.label + 1]
-        row = np.repeat(np.arange(len(first)), end - first)
-        label = np.concatenate([self._labels[ranges(first, end)], self._tags[found.tag]])
-        i = np.concatenate([found.start[row], found.tag_place])
-        j = np.concatenate([found.end[row], found.tag_place + 1])
-        p = np.concatenate([found.p[row], found.tag_p])
-        code, place = np.unique((label * (n + 1) + i) * (n + 1) + j, return_inverse=True)
-        return Brackets(code, np.minimum(np.bincount(place, p, len(code)), 1.0))
 
 
 class _Group:

@@ -6,9 +6,9 @@ The first three score items and edges and share one dynamic program:
     goodman    maximise the sum of constituent posteriors (Goodman 1996)
     max-rule   maximise the product of rule posteriors (Petrov and Klein 2007)
 
-Where a network is heard, f1 looks at all trees over the words, which no chart has pruned. Viterbi
-maximises the probability of one derivation and has charts of its own. A sentence without a parse
-gets its best pieces, side by side.
+Where a network is heard, f1 looks beyond the forest (`inference/free_trees.py`). Viterbi maximises
+the probability of one derivation and has charts of its own. A sentence without a parse gets its
+best pieces, side by side.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from sapwood.errors import SapwoodError
 from sapwood.inference.charts import (
     SMALLEST,
     ParseForest,
-    decoded,
     leaf_vectors,
     sentence_log,
     tag_weights,
@@ -35,9 +34,7 @@ from sapwood.inference.charts import (
 from sapwood.inference.k_best import Edges, k_best
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sapwood.inference.charts import Brackets, ItemLabels
+    from sapwood.inference.charts import ItemLabels
     from sapwood.inference.prepared import PreparedGrammar
     from sapwood.kernels.coarse import Tags
     from sapwood.kernels.forest import Forest
@@ -71,65 +68,6 @@ def bracket_gains(rows: ItemLabels, p: FloatArray, n_items: int) -> FloatArray:
     """Posteriors p of the brackets of each item, less their cost; intermediate items add 0."""
     gain = np.where(rows.is_tag, TAG_GAIN * p, p - BRACKET_COST)
     return np.asarray(np.bincount(rows.item, gain, n_items), float)
-
-
-def free_tree(
-    brackets: Brackets,
-    words: Sequence[str],
-    names: Sequence[str],
-    chains: Mapping[frozenset[str], tuple[str, ...]],
-) -> tuple[Tree, Decoded]:
-    """The tree of highest expected F1 among all trees over the words; there always is one.
-
-    Parameters
-    ----------
-    names
-        Of labels, by their numbers in brackets.
-    chains
-        Labels that were seen over the same words, outermost first; others by their posteriors.
-    """
-    from sapwood.kernels.span_trees import best_spans
-
-    n = len(words)
-    label, start, end, is_tag = decoded(brackets.code, n)
-    tags, score = _likeliest_tags(brackets.p, label, start, is_tag, n)
-    is_used = ~is_tag & (brackets.p > BRACKET_COST)
-    whole = np.flatnonzero(~is_tag & (end - start == n))
-    if n > 1 and len(whole) and not is_used[whole].any():
-        is_used[whole[brackets.p[whole].argmax()]] = True  # a sentence has a label
-    used = np.flatnonzero(is_used)
-    used = used[np.argsort(-brackets.p[used], kind="stable")]
-    where = cell(start[used], end[used], n)
-    gain = np.bincount(where, brackets.p[used] - BRACKET_COST, n * (n + 1) // 2)
-    over: dict[int, list[str]] = {}
-    for place, name in zip(where.tolist(), label[used].tolist(), strict=True):
-        over.setdefault(place, []).append(names[name])
-    done: dict[tuple[int, int], tuple[Tree, ...]] = {}
-    for i, j, k in best_spans(gain, n)[::-1].tolist():  # children before parents
-        if k:
-            kids = done.pop((i, k)) + done.pop((k, j))
-        else:
-            kids = (Tree._trusted(names[tags[i]], (words[i],)),)
-        place = cell(i, j, n)
-        found = over.get(place, [])
-        score += gain[place]
-        for name in reversed(chains.get(frozenset(found), tuple(found))):
-            kids = (Tree._trusted(name, kids),)
-        done[i, j] = kids
-    kids = done[0, n]
-    tree = kids[0] if kids[0].label == ROOT else Tree._trusted(ROOT, kids)
-    return tree, Decoded(float(score), [])
-
-
-def _likeliest_tags(
-    p: FloatArray, label: IntArray, start: IntArray, is_tag: npt.NDArray[np.bool_], n: int
-) -> tuple[list[int], float]:
-    """Of each word, and what they add to the score; the first label for a word without any."""
-    order = np.flatnonzero(is_tag)
-    order = order[np.argsort(p[order], kind="stable")]
-    tags, best = np.zeros(n, np.int64), np.zeros(n)
-    tags[start[order]], best[start[order]] = label[order], p[order]  # of several the last counts
-    return tags.tolist(), TAG_GAIN * float(best.sum())
 
 
 def goodman_gains(parsed: ParseForest) -> Gains:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from io import BytesIO
 from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +18,7 @@ from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.tree import ROOT, Tree
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import Engine, Threads, as_engine
+from sapwood.execute.packing import pack_without, unpack_with
 from sapwood.inference.charts import (
     SMALLEST,
     Beliefs,
@@ -34,10 +33,10 @@ from sapwood.inference.decoders import (
     Decoded,
     best_trees,
     decode,
-    free_tree,
     join_pieces,
     root_label,
 )
+from sapwood.inference.free_trees import free_tree
 from sapwood.inference.scores import derivation_log_probs, signed_log_probs
 from sapwood.inference.word_places import one_blas_thread
 from sapwood.kernels.signals import undisturbed
@@ -480,41 +479,3 @@ def chart_megabytes(prepared: PreparedGrammar, n: int) -> float:
     # inside, outside, posterior and list of phrases by cell; inside and outside by start and end
     numbers = 3 * cells * n_phrases + 2 * (n + 1) * (n + 1) * slots
     return (8 * numbers + 4 * cells * n_phrases) / 1e6
-
-
-def pack_without(item: object, shared: Sequence[object]) -> bytes:
-    """Pickle something, and of the shared objects in it only their places.
-
-    Examples
-    --------
-    >>> table, copy = list(range(1000)), list(range(1000))
-    >>> packed = pack_without(["row 7 of", table], [table])
-    >>> unpack_with(packed, [copy])[1] is copy
-    True
-    """
-    file = BytesIO()
-    _Pickler(file, shared).dump(item)
-    return file.getvalue()
-
-
-def unpack_with(packed: bytes, shared: Sequence[object]) -> Any:
-    """What was packed, with the shared objects of this side in their places."""
-    return _Unpickler(BytesIO(packed), shared).load()
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, file: BytesIO, shared: Sequence[object]) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self.place = {id(item): place for place, item in enumerate(shared)}
-
-    def persistent_id(self, item: object) -> int | None:
-        return self.place.get(id(item))
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: BytesIO, shared: Sequence[object]) -> None:
-        super().__init__(file)
-        self.shared = shared
-
-    def persistent_load(self, place: int) -> object:
-        return self.shared[place]

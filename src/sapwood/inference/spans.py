@@ -6,12 +6,12 @@ span that has no label only joins its neighbours, and scores 0 however they are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.arrays import FloatArray, IntArray
+from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
 from sapwood.corpus.tree import escape
 from sapwood.inference.word_places import SentenceWords, WordPlaces, look_up
 from sapwood.models.span_network import SpanNetwork
@@ -85,3 +85,26 @@ class SpanReader:
         """Memory that a sentence of n words needs, in millions of bytes."""
         n_labels, hidden = self.model.network.weights["label.W"].T.shape
         return float(n * (n + 1) / 2 * 4 * (2 * hidden + 3 * n_labels) / 1e6)
+
+
+class NetworkReader:
+    """A network that is asked for brackets."""
+
+    def __init__(self, model: SpanNetwork, weight: float, numbers: Mapping[str, int]) -> None:
+        self.reader, self.weight = SpanReader(model), weight
+        self._starts = starts_of([len(chain) for chain in model.labels])
+        labels = (2 * numbers[name] for chain in model.labels for name in chain)
+        self._labels = np.fromiter(labels, np.int64)
+        self._tags = np.array([2 * numbers[name] + 1 for name in model.tags], np.int64)
+
+    def read(self, words: list[str]) -> tuple[IntArray, FloatArray]:
+        """Codes of brackets and tags, see `sapwood.inference.charts`, and their posteriors."""
+        found, n = self.reader.read(words), len(words)
+        first, end = self._starts[found.label], self._starts[found.label + 1]
+        row = np.repeat(np.arange(len(first)), end - first)
+        label = np.concatenate([self._labels[ranges(first, end)], self._tags[found.tag]])
+        i = np.concatenate([found.start[row], found.tag_place])
+        j = np.concatenate([found.end[row], found.tag_place + 1])
+        p = np.concatenate([found.p[row], found.tag_p])
+        code, place = np.unique((label * (n + 1) + i) * (n + 1) + j, return_inverse=True)
+        return code, np.minimum(np.bincount(place, p, len(code)), 1.0)

@@ -18,21 +18,17 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sapwood.arrays import FloatArray
-from sapwood.corpus.treebank import Treebank
 
 if TYPE_CHECKING:
-    from sapwood.corpus.tree import Tree
     from sapwood.models.latent_grammar import LatentGrammar
 
-Span = tuple[int, int]
 MAX_SWEEPS = 60
 TOLERANCE = 1e-3  # mean change of the vectors in a sweep; only their directions are shown
 ROOT_CONTEXT = "(root)"
@@ -64,13 +60,6 @@ class Pull(NamedTuple):
     pull: float
 
 
-class NodeStates(NamedTuple):
-    """The symbol of a constituent of a tree, and the share of each of its states."""
-
-    symbol: int
-    shares: FloatArray
-
-
 class StateVectors:
     """Vectors over the states of any label of a latent grammar."""
 
@@ -96,7 +85,7 @@ class StateVectors:
                 elif self.model.n_states[a] == 1:  # nothing to tell apart: spare the sweeps
                     vector = np.array([p])
                 else:
-                    vector = self._up(r, self.one[b], self.one[c])
+                    vector = self.up(r, self.one[b], self.one[c])
                 yield Item(f"{self.names[b]} {self.names[c]}", p, vector)
 
     def words(self, a: int) -> Iterator[Item]:
@@ -140,83 +129,7 @@ class StateVectors:
         if place.rule < 0:
             return self.model.root_vector(a)
         parent, b, c = self.triples[place.rule]
-        return self._down(place.rule, self.out[parent], self.one[b], self.one[c])[place.side]
-
-    def at_rules(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """What each rule says about the states of its parent, its left child and its right one."""
-        for r, (a, b, c) in enumerate(self.triples):
-            left, right = self._down(r, self.out[a], self.one[b], self.one[c])
-            yield self._up(r, self.one[b], self.one[c]), left, right
-
-    def in_trees(self, trees: Iterable[Tree]) -> Iterator[dict[Span, NodeStates]]:
-        """The states of the constituents of each tree, by first word and one past the last.
-
-            shares[h] = alpha[h] beta[h] / sum over h of the same
-
-        with beta the weight of what is below a node in each state, alpha that of all else in the
-        tree. Given probabilities, this is P(state | tree); of a spectral model the parts may be
-        negative, and only sum to 1. Labels that stand over the same words share a symbol, and so
-        its states. A tree that the grammar cannot build in its own binary form has none.
-
-        Parameters
-        ----------
-        trees
-            Clean ones.
-        """
-        bank = Treebank.from_trees(trees, self.model.transform)
-        known = {symbol: number for number, symbol in enumerate(self.model.symbols)}
-        symbols = [known.get(symbol, -1) for symbol in bank.inventory.symbols]
-        for first, last in pairwise(bank.offsets.tolist()):
-            yield self._in_tree(bank, slice(first, last), symbols)
-
-    def _in_tree(self, bank: Treebank, rows: slice, symbols: list[int]) -> dict[Span, NodeStates]:
-        label = [symbols[number] for number in bank.label[rows].tolist()]
-        start, end = bank.start[rows].tolist(), bank.end[rows].tolist()
-        left, right = bank.left[rows].tolist(), bank.right[rows].tolist()
-        word, names = bank.word[rows].tolist(), bank.inventory.words
-        below: list[FloatArray] = []
-        rules: list[int] = []
-        for node, a in enumerate(label):  # children stand before parents
-            if left[node] < 0:
-                rules.append(-1)
-                vector = self._leaf(a, names[word[node]], is_first=start[node] == 0)
-            else:
-                b, c = left[node], right[node]
-                rules.append(self.rule_numbers.get((a, label[b], label[c]), -1))
-                vector = None if rules[-1] < 0 else self._up(rules[-1], below[b], below[c])
-            if vector is None or not np.abs(vector).max(initial=0.0) > 0.0:
-                return {}
-            below.append(vector / np.abs(vector).max())  # only directions count
-        above: list[FloatArray] = [np.empty(0)] * len(label)
-        above[-1] = self.model.root_vector(label[-1])
-        found: dict[Span, NodeStates] = {}
-        for node in reversed(range(len(label))):
-            shares = above[node] * below[node]
-            if not shares.sum():
-                return {}
-            if not self.model.symbols[label[node]].is_intermediate:
-                found[start[node], end[node]] = NodeStates(label[node], shares / shares.sum())
-            if rules[node] >= 0:
-                b, c = left[node], right[node]
-                scaled = above[node] / np.abs(above[node]).max()
-                above[b], above[c] = self._down(rules[node], scaled, below[b], below[c])
-        return found
-
-    def _leaf(self, a: int, word: str, *, is_first: bool) -> FloatArray | None:
-        """The vector of a word under a tag; None where the lexicon has it not."""
-        lexicon = self.model.lexicon
-        row = lexicon.vocabulary.row(word, is_first=is_first)
-        tags = lexicon.entry_tag[lexicon.entries(row)].astype(np.int64) + self.model.n_phrases
-        places = np.flatnonzero(tags == a)
-        if not len(places):
-            return None
-        entry = int(lexicon.row_start[row]) + int(places[0])
-        return lexicon.weights[lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]]
-
-    @cached_property
-    def rule_numbers(self) -> dict[tuple[int, int, int], int]:
-        """The number of each rule."""
-        return {triple: number for number, triple in enumerate(self.triples)}
+        return self.down(place.rule, self.out[parent], self.one[b], self.one[c])[place.side]
 
     @cached_property
     def one(self) -> list[FloatArray]:
@@ -237,7 +150,7 @@ class StateVectors:
         for _ in range(MAX_SWEEPS):
             new = [np.zeros(m) for m in sizes[: model.n_phrases]] + one[model.n_phrases :]
             for r, (a, b, c) in enumerate(self.triples):
-                new[a] = new[a] + self._up(r, one[b], one[c])
+                new[a] = new[a] + self.up(r, one[b], one[c])
             change = self._change(one, new)
             if change > least and change < 0.5:  # past the quietest point; early leaps do not count
                 break
@@ -255,7 +168,7 @@ class StateVectors:
         for _ in range(MAX_SWEEPS):
             new = [vector.copy() for vector in roots]
             for r, (a, b, c) in enumerate(self.triples):
-                left, right = self._down(r, out[a], one[b], one[c])
+                left, right = self.down(r, out[a], one[b], one[c])
                 new[b] += left
                 new[c] += right
             new = [self._to_visits(a, vector) for a, vector in enumerate(new)]
@@ -278,7 +191,7 @@ class StateVectors:
         visits = self.visits
         return float(relative @ visits / visits.sum()) if visits.sum() > 0 else 0.0
 
-    def _up(self, r: int, left: FloatArray, right: FloatArray) -> FloatArray:
+    def up(self, r: int, left: FloatArray, right: FloatArray) -> FloatArray:
         """C[r](left, right), shape [m(a)]."""
         factors = self._factors(r)
         if isinstance(factors, tuple):
@@ -286,7 +199,7 @@ class StateVectors:
             return np.asarray(((b @ left) * (c @ right)) @ a)
         return np.asarray(factors @ right @ left)
 
-    def _down(
+    def down(
         self, r: int, above: FloatArray, left: FloatArray, right: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """What comes down to the left child past the right one, and to the right past the left."""

@@ -97,7 +97,7 @@ class Ensemble(TreeModel, SavedModel):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from sapwood.corpus.draw import table_html
+        from sapwood.corpus.markup import table_html
 
         rows = {
             f"{place} {member.record.get('method', 'unnamed')}": f"{weight:.0%}"

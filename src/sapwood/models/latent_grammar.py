@@ -179,7 +179,7 @@ class LatentGrammar(TreeModel, SavedModel):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from sapwood.corpus.draw import table_html
+        from sapwood.corpus.markup import table_html
 
         order = np.argsort(-self.n_states, kind="stable")[:12].tolist()
         states = ", ".join(f"{self.symbols[a]} {self.n_states[a]}" for a in order)

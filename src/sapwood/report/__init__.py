@@ -3,8 +3,8 @@
 What the command line prints under `--json` and what a page would show. Nothing here prints.
 """
 
+from sapwood.report.bounds import identify_bounds as identify_bounds
 from sapwood.report.doctor import checkup as checkup
-from sapwood.report.identify import identify_bounds as identify_bounds
 from sapwood.report.identify import identify_family as identify_family
 from sapwood.report.identify import identify_table as identify_table
 from sapwood.report.identify import unmix_report as unmix_report

@@ -9,8 +9,9 @@ from sapwood.report.trees import parse_report
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
+    from sapwood.inference.node_states import NodeStates, Span
     from sapwood.inference.parser import Parse, Parser
-    from sapwood.inference.state_vectors import NodeStates, Span, StateVectors
+    from sapwood.inference.state_vectors import StateVectors
     from sapwood.models.ensemble import Ensemble, Model
 
 LEAST = 1e-3  # posterior of what a chart shows
@@ -112,13 +113,14 @@ def drawing_of(tree: Tree, parse: Parse | None, states: StateVectors | None) -> 
     nothing is known), and in `states` its symbol and the share of each hidden state.
     """
     from sapwood.corpus.tree import clean
+    from sapwood.inference.node_states import states_in_trees
 
     posterior = {} if parse is None else {c[:3]: c.probability for c in parse.marginals}
     has_chart = bool(posterior)
     cleaned = clean(tree)
     found: Mapping[Span, NodeStates] = {}
     if states is not None and cleaned is not None and cleaned.words() == tree.words():
-        found = next(states.in_trees([cleaned]))
+        found = next(states_in_trees(states, [cleaned]))
     rows = []
     for number, (span, (depth, is_tag)) in enumerate(zip(tree.spans(), _places(tree), strict=True)):
         label, start, end = span

@@ -108,9 +108,11 @@ class StateAtlas:
     @cached_property
     def _profiles(self) -> tuple[Any, Any]:
         """What each state becomes, and where it stands: square roots of shares, a row a state."""
+        from sapwood.inference.node_states import at_rules
+
         model, vectors = self.model, self.vectors
         below, contexts = _Profiles(model.state_start), _Profiles(model.state_start)
-        for (a, b, c), (own, left, right) in zip(vectors.triples, vectors.at_rules(), strict=True):
+        for (a, b, c), (own, left, right) in zip(vectors.triples, at_rules(vectors), strict=True):
             below.add(a, (b, c), own)
             contexts.add(b, (a, "left", c), left)  # a place is the same, whoever stands in it
             contexts.add(c, (a, "right", b), right)
@@ -216,6 +218,8 @@ class StateAtlas:
             rows of `state`, `count` (expected), `head_words` and `examples` (`words`, `start`,
             `end`, `share`).
         """
+        from sapwood.inference.node_states import states_in_trees
+
         wanted = {self.view.names[a]: a for a in self.view.find(label)}
         numbers = set(wanted.values())
         labels = {part for a in numbers for part in self.model.symbols[a].chain}
@@ -225,7 +229,7 @@ class StateAtlas:
         for first in range(0, len(chosen), AT_ONCE):
             check()
             part = chosen[first : first + AT_ONCE]
-            for tree, found in zip(part, self.vectors.in_trees(part), strict=True):
+            for tree, found in zip(part, states_in_trees(self.vectors, part), strict=True):
                 words = tree.words()
                 heads = _head_words(tree, self.model.transform.heads)
                 for span, (a, shares) in found.items():

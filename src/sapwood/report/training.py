@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from sapwood.execute import peak_memory
 
 if TYPE_CHECKING:
+    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import StoredTreebank, Treebank
+    from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.ensemble import EnsembleLPCFG
     from sapwood.estimators.panel import Grades
     from sapwood.estimators.registry import Learner

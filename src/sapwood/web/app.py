@@ -436,7 +436,7 @@ def _identify(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/identify/table", "identify")
     def table(asked: ask.TableQuestion, check: Check) -> Any:
         """All families and moments at one size."""
-        from sapwood.report.identify import identify_size
+        from sapwood.report.identify_size import identify_size
 
         return {"rows": identify_size(asked.words, asked.states, asked.length, check=check)}
 

@@ -13,7 +13,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Out, SkipBad
 from sapwood.cli.console import echo, progress_line, wipe
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import as_kind, input_files, load_any, read_lines
 from sapwood.errors import count
 from sapwood.outputs import check_output, is_stdout, open_output
@@ -69,8 +69,8 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     encoding: Encoding = "utf-8",
     skip_bad: SkipBad = False,
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
 ) -> None:
     """Parse sentences: CoNLL-U in and out; only the forms are read.
 

@@ -14,13 +14,13 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Files, SkipBad
 from sapwood.cli.console import Phases, echo, wipe
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import as_kind, claim_stdin, input_files, load_any
 from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
 from sapwood.cli.tables import fact_lines
 from sapwood.cli.trees.train import check_time, seconds_of
 from sapwood.errors import count
-from sapwood.estimators.registry import methods_of
+from sapwood.estimators.arcs.methods import ARC_METHODS as METHODS
 from sapwood.outputs import check_output
 from sapwood.report import to_json
 from sapwood.report.training import Meter
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sapwood.models.arcs.reranker import ArcRerankModel
     from sapwood.models.eigenwords import Eigenwords
 
-METHODS = methods_of("arcs")
 OPTIONS = {
     "--budget": ("budget",), "--passes": ("passes",), "--states": ("n_states",),
     "--seen": ("seen",),
@@ -105,8 +104,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     skip_bad: SkipBad = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Of the order of sentences."),
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn a dependency parser, with its tagger, and write it to a model file.

@@ -9,7 +9,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import claim_stdin, text_files
 from sapwood.cli.lm import options as lm_opt
 from sapwood.errors import CorpusError, SapwoodError
@@ -41,8 +41,8 @@ def count(  # noqa: PLR0913 - every option of the command is an argument
     stream: lm_opt.Stream = False,
     memory: lm_opt.Memory = "2G",
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Count the n-grams of a text, in bounded memory.

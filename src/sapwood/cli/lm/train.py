@@ -10,7 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import claim_stdin, text_files
 from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
@@ -99,8 +99,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         show_default="cpu",
     ),
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn a language model and write it to a file."""

@@ -11,7 +11,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import claim_stdin, text_files
 from sapwood.cli.tables import show
 from sapwood.errors import count
@@ -59,8 +59,8 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     ),
     seed: int = typer.Option(0, min=0, metavar="N", help="Of random projections."),
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn vectors of words from plain text: words in the same places get the same ones.

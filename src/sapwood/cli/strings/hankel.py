@@ -12,9 +12,10 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo
-from sapwood.cli.engines import open_engine
-from sapwood.cli.inputs import STDIN, input_files, load_strings_model, read_lines
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
+from sapwood.cli.inputs import STDIN, input_files, read_lines
 from sapwood.cli.strings import hankel_study
+from sapwood.cli.strings.models import load_strings_model
 from sapwood.cli.tables import fact_lines, show
 from sapwood.errors import SapwoodError, count
 from sapwood.outputs import check_output
@@ -97,8 +98,8 @@ def learn(  # noqa: PLR0913 - every option of the command is an argument
     ),
     seed: int = typer.Option(0, min=0, metavar="N", help="Of the random starts of em."),
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
     force: opt.Force = False,
     as_json: opt.Json = False,
 ) -> None:

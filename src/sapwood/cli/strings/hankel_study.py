@@ -13,7 +13,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, transient
 from sapwood.cli.inputs import read_lines
-from sapwood.cli.plots import check_plot, plot_curves
+from sapwood.cli.plots import MARKERS, canvas, check_plot, save
 from sapwood.cli.tables import show, table_lines
 
 EPILOG = """\b
@@ -185,4 +185,16 @@ def _draw(path: Path, experiment: str, report: Any) -> None:
         if row[x] == inf:  # no place on an axis
             continue
         curves.setdefault(row["method"], []).append((row[x], max(row[y], 1e-18)))
-    plot_curves(path, curves, *labels)
+    _plot_curves(path, curves, *labels)
+
+
+def _plot_curves(
+    path: Path, curves: dict[str, list[tuple[float, float]]], xlabel: str, ylabel: str
+) -> None:
+    """Curves by name, on log-log scales."""
+    figure, axes = canvas(xlabel, ylabel)
+    for place, (name, points) in enumerate(curves.items()):
+        marker = MARKERS[place % len(MARKERS)]
+        axes.loglog(*zip(*sorted(points), strict=True), marker=marker, label=name)
+    axes.legend(frameon=False)
+    save(figure, path)

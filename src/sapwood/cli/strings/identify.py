@@ -12,8 +12,8 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, progress_line, transient, wipe
 from sapwood.cli.inputs import load_model
-from sapwood.cli.tables import fact_lines, show, table_lines
-from sapwood.errors import count
+from sapwood.cli.strings.bounds import bounds_text
+from sapwood.cli.tables import show, table_lines
 from sapwood.report import identify_bounds, identify_family, identify_table, to_json
 
 TABLE, BOUNDS = "table", "bounds"
@@ -136,7 +136,7 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
             load_model(model), model, member=member, length=length or LENGTH,
             epsilon=epsilon or EPSILON, delta=delta or DELTA, depth=depth or 1,
         )  # fmt: skip
-        show(report, _bounds_text, as_json=as_json)
+        show(report, bounds_text, as_json=as_json)
     else:
         if directions and not as_json:
             msg = "numbers for machines: add --json"
@@ -198,56 +198,3 @@ def _table_text(rows: list[dict[str, Any]], sizes: tuple[int, int, int]) -> Iter
     yield f"Exact ranks for words 2 to {words}, states 2 to {min(words, states)} (at most as many"
     yield f"as words), and every length L from 2 to {length}. Paper: Hsu, Kakade and Liang (2012),"
     yield "Figure 2, as far as the columns of our copy can be told apart."
-
-
-N_WEAKEST = 5  # labels that are named
-# These numbers are checked in tests/identify/test_bounds.py and tests/theorems/test_spectral.py.
-CAVEATS = (
-    "Enough, but far from necessary: of random grammars of 2 states and 8 words the theorem",
-    "asks for more than 1e28 trees for an error of 0.1, where 10,000 are enough. Its constants",
-    "are unknown and taken as 1. The numbers tell grammars and labels apart, and plan no corpus.",
-)
-
-
-def _bounds_text(report: dict[str, Any]) -> Iterator[str]:
-    r = report
-    sizes = (count(r[f"{name}s"], name) for name in ("phrase", "tag", "word"))
-    samples = {
-        name: f"{_amount(r[key])} for tensors, {_amount(r[f'{key}_svd'])} for singular vectors"
-        for name, key in (("each phrase", "phrase_nodes"), ("each tag", "tag_nodes"))
-    }
-    facts = {
-        "model": r["model"],
-        "sizes": f"{', '.join(sizes)}, at most {count(r['states'], 'state')} a label",
-        "wanted": f"errors that sum to {r['epsilon']:g} at most over all trees of {r['length']} "
-        f"words, but for a chance of {r['delta']:g}",
-        "sigma": f"{r['sigma']:.3g}: how well inside and outside of a node show its state",
-        "xi": f"{r['xi']:.3g}: how well its rule or word alone does",
-        "gamma": f"{r['gamma']:.3g}: the rarest step of a state"
-        + (
-            f"; {r['impossible']:,} steps that are never taken are left out" * bool(r["impossible"])
-        ),
-        **samples,
-        "roots": _amount(r["roots"]),
-        "trees": f"{_amount(r['trees'])}, where each gives one sample",
-    }
-    if r["trained_on"]:
-        facts["trained on"] = f"{r['trained_on']:,} trees"
-    yield from fact_lines(facts, 13)
-    yield ""
-    columns = {"weakest labels": "<22", "xi": ">11.3g", "sigma": ">11.3g"}
-    weakest = r["labels"][:N_WEAKEST]
-    yield from table_lines(columns, ((x["label"], x["xi"], x["sigma"]) for x in weakest))
-    yield ""
-    zero = [name for name in ("sigma", "xi", "gamma") if not r[name]]
-    if zero:
-        n_alike = sum(not (x["xi"] and x["sigma"]) for x in r["labels"])
-        yield f"The theorem promises nothing here, since {' and '.join(zero)} = 0: the features do"
-        yield f"not tell the states of {n_alike} of {len(r['labels'])} labels apart."
-    yield from CAVEATS
-
-
-def _amount(n: float) -> str:
-    if n == float("inf"):
-        return "none promised"
-    return f"{n:.2g}" if n >= 1e6 else f"{n:,.0f}"

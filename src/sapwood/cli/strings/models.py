@@ -1,4 +1,4 @@
-"""What `score` and `inspect` do with models of plain strings."""
+"""Models of plain strings: by name, and what `score` and `inspect` do with them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import read_lines
+from sapwood.cli.inputs import as_kind, load_any, read_lines
 from sapwood.cli.tables import fact_lines, name_some, show
 from sapwood.errors import SapwoodError, count
 from sapwood.report import ScoreReport, to_json
@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from sapwood.models.strings.string_model import StringModel
 
 SIGNS = {1: "+", -1: "-", 0: "0"}
+
+
+def load_strings_model(name: str) -> StringModel:
+    """The model of strings that a user names."""
+    from sapwood.models.strings.string_model import StringModel
+
+    model: StringModel = as_kind(
+        load_any(name), StringModel, name, "a weighted grammar or automaton",
+        "name a file of `sapwood hankel learn`", "strings",
+    )  # fmt: skip
+    return model
 
 
 def score_strings(model: StringModel, file: str, *, as_json: bool) -> None:

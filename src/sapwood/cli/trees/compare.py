@@ -10,7 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import Reading, claim_stdin
 from sapwood.cli.methods import MAX_STATES, METHODS, SEED, known_method, option
 from sapwood.cli.plots import check_plot, plot_f1
@@ -65,8 +65,8 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     force: opt.Force = False,
     seed: int = option(0, SEED, metavar="N"),
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Train every method with every number of states, and print a row for each.

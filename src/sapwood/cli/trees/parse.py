@@ -15,7 +15,7 @@ import typer
 from sapwood import __version__
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, progress_line, wipe
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import BUNDLED, STDIN, Text, input_files, load_model
 from sapwood.errors import count
 from sapwood.outputs import check_output, is_stdout, open_output
@@ -126,8 +126,8 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         show_default="0.001; 0.003 with --fast",
     ),
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
     memory_limit: float = typer.Option(
         2000.0,
         min=0.0,

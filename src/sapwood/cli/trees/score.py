@@ -10,7 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.engines import open_engine
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import STDIN, Reading, Text, as_grammar, load_any, read_lines
 from sapwood.cli.strings.models import score_strings
 from sapwood.errors import count
@@ -45,8 +45,8 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     keep_functions: opt.KeepFunctions = False,
     skip_bad: opt.SkipBad = False,
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Print the natural logarithm of the probability of each tree or sentence, one a line.

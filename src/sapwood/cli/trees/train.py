@@ -14,7 +14,13 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo, warn, wipe
-from sapwood.cli.engines import open_engine, open_folder
+from sapwood.cli.engines import (
+    EngineOption,
+    OnDiskOption,
+    SchedulerOption,
+    open_engine,
+    open_folder,
+)
 from sapwood.cli.inputs import Reading, claim_stdin, input_files
 from sapwood.cli.methods import (
     METHODS,
@@ -34,9 +40,10 @@ from sapwood.report import budget_report, score_on, to_json, training_report
 from sapwood.report.training import Meter
 
 if TYPE_CHECKING:
+    from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.transform import Transform
     from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import StoredTreebank, Treebank
+    from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.ensemble import EnsembleLPCFG, Trial
     from sapwood.models.ensemble import Model
 
@@ -179,9 +186,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ),
     seed: int = option(0, SEED, metavar="N"),
     jobs: opt.Jobs = 0,
-    engine: opt.Engine = None,
-    scheduler: opt.Scheduler = None,
-    on_disk: opt.OnDisk = None,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
+    on_disk: OnDiskOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn a grammar from a treebank and write it to a model file.

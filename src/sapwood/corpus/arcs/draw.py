@@ -16,12 +16,12 @@ from sapwood.corpus.draw import (
     FONT_SIZE,
     MARGIN,
     MAX_WORDS,
-    latex_text,
     pixels,
     printable,
     runs_leftwards,
     text_columns,
 )
+from sapwood.corpus.markup import latex_text
 from sapwood.errors import SapwoodError
 
 _ANSI = {"line": "\x1b[2m", "relation": "\x1b[36m", "tag": "\x1b[32m"}

@@ -1,0 +1,35 @@
+"""The methods of learning dependency parsers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sapwood.estimators.registry import Method
+
+TASK = "arcs"
+ARC_METHODS: Mapping[str, Method] = {
+    "best": Method(
+        "several parsers that are averaged, within --budget",
+        ("arcs.ensemble", "ArcEnsemble"),
+        task=TASK,
+    ),
+    "second": Method(
+        "features of arcs, of siblings, and of heads with their heads",
+        ("arcs.crf", "ArcCRF"),
+        task=TASK,
+        fixed={"order": 2},
+    ),
+    "first": Method(
+        "features of single arcs", ("arcs.crf", "ArcCRF"), task=TASK, fixed={"order": 1}
+    ),
+    "latent": Method(
+        "hidden states of words, summed over all trees on the arcs that first leaves",
+        ("arcs.latent", "LatentArcCRF"),
+        task=TASK,
+    ),
+    "rerank": Method(
+        "second, and a choice among its best trees by tags and latent models",
+        ("arcs.reranker", "ArcReranker"),
+        task=TASK,
+    ),
+}
