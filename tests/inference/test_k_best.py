@@ -108,7 +108,8 @@ def test_arrays_are_put_in_the_same_order(seed: int) -> None:
     edges = Edges.best_first(weight, tails, name, best)
     totals = weight + best[tails[:, 0]] + best[tails[:, 1]]
     assert edges.name == sorted(np.flatnonzero(totals > -np.inf), key=lambda k: (-totals[k], k))
-    assert edges.tails == [tuple(tails[k].tolist()) for k in edges.name]
+    found = [edges.nodes_below(place) for place in range(len(edges.name))]
+    assert found == [tails[k].tolist() for k in edges.name]
     assert edges.weight == [weight[k] for k in edges.name]
 
 

@@ -27,7 +27,7 @@ class Edges(NamedTuple):
     """The ways to derive a node, the one with the best derivation first."""
 
     weight: list[float]  # what each adds itself
-    tails: list[tuple[int, ...]]
+    tails: list[tuple[int, ...]] | IntArray  # an array stays one: most rows are never looked at
     # what tells derivations apart: those of the same names, all the way down, count once
     name: list[int]
 
@@ -43,11 +43,15 @@ class Edges(NamedTuple):
         best : [n_nodes]
             Score of the best derivation of each node, -inf for none: what a Viterbi pass finds.
         """
-        total = weight + best[tails].sum(axis=1)
+        total = weight + sum(best[tail] for tail in tails.T)
         order = np.argsort(-total, kind="stable")
         order = order[total[order] > -np.inf]
-        rows = map(tuple, tails[order].tolist())
-        return cls(weight[order].tolist(), list(rows), name[order].tolist())
+        return cls(weight[order].tolist(), tails[order], name[order].tolist())
+
+    def nodes_below(self, edge: int) -> tuple[int, ...] | list[int]:
+        """The tails of an edge."""
+        row = self.tails[edge]
+        return row if isinstance(row, tuple) else row.tolist()
 
 
 class Derivation(NamedTuple):
@@ -147,26 +151,28 @@ class _LazyBest(dict[int, _Node]):
 
     def _weigh(self, node: _Node) -> list[tuple[_Node, int]]:
         """Weigh the candidates that wait, or tell which nodes and ranks must be known before."""
-        weighed, missing = [], []
+        weight, known = node.edges.weight, node.below
+        waiting: list[_Way] = []
+        missing: list[tuple[_Node, int]] = []
         for way in node.pending:
-            below = node.below.get(way[0])
-            if below is None:
-                below = [self[tail] for tail in node.edges.tails[way[0]]]
-                node.below[way[0]] = below
-            score = node.edges.weight[way[0]]
-            for k, tail in enumerate(below, 1):
-                if way[k] < len(tail.found):
-                    score += tail.found[way[k]].score
+            edge = way[0]
+            if edge not in known:
+                known[edge] = [self[tail] for tail in node.edges.nodes_below(edge)]
+            score, n_missing = weight[edge], len(missing)
+            for k, tail in enumerate(known[edge], 1):
+                rank, found = way[k], tail.found
+                if rank < len(found):
+                    score += found[rank][0]
                 elif tail.heap or tail.pending:
-                    missing.append((tail, way[k]))
+                    missing.append((tail, rank))
                 else:  # it has no more
                     break
             else:
-                weighed.append((-score, way))
-        if not missing:
-            node.pending = []
-            for candidate in weighed:
-                heapq.heappush(node.heap, candidate)
+                if len(missing) > n_missing:
+                    waiting.append(way)
+                else:
+                    heapq.heappush(node.heap, (-score, way))
+        node.pending = waiting
         return missing
 
     def _take(self, node: _Node) -> None:
@@ -177,7 +183,7 @@ class _LazyBest(dict[int, _Node]):
         key = [name[edge]]
         following = []
         for k, tail in enumerate(node.below[edge], 1):
-            key.append(tail.found[way[k]].tree)
+            key.append(tail.found[way[k]][1])
             following.append(way[:k] + (way[k] + 1,) + way[k + 1 :])  # noqa: RUF005 - twice as fast
         tree = self.trees.setdefault(tuple(key), len(self.trees))
         if tree not in node.trees:
@@ -196,7 +202,7 @@ class _LazyBest(dict[int, _Node]):
             node, k = waiting[len(drawn)]
             edge, *ranks = self[node].found[k].way
             first = len(waiting)
-            waiting += zip(self[node].edges.tails[edge], ranks, strict=True)
+            waiting += zip(self[node].edges.nodes_below(edge), ranks, strict=True)
             drawn.append((node, range(first, len(waiting))))
         last = len(drawn) - 1
         return [(node, tuple(last - place for place in tails)) for node, tails in reversed(drawn)]
