@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -18,6 +18,7 @@ from sapwood.errors import CorpusError, ModelFormatError, SapwoodError, count
 from sapwood.outputs import Input
 
 if TYPE_CHECKING:
+    from sapwood.corpus.files import Source
     from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tokenize import Tokenizer
     from sapwood.corpus.transform import Transform
@@ -98,10 +99,13 @@ def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, Non
             yield line
 
 
-def input_files(*sources: str) -> Iterator[Input]:
+def input_files(
+    *sources: str, find: Callable[[str], Iterable[Source]] | None = None
+) -> Iterator[Input]:
     """The files that arguments stand for: themselves, those of globs and folders, that of stdin.
 
-    For outputs, which must not be among them; what is missing is left to whoever reads it.
+    For outputs, which must not be among them; what is missing is left to whoever reads it. `find`
+    knows which files of a folder count; None for those of treebanks.
     """
     from sapwood.corpus.formats import treebank_files
 
@@ -110,21 +114,7 @@ def input_files(*sources: str) -> Iterator[Input]:
             yield 0  # which the shell may have opened from a file
             continue
         with suppress(CorpusError):
-            for file in treebank_files(source, also=(".conllu",)):
-                yield Path(str(file))
-
-
-def text_files(*sources: str) -> Iterator[Input]:
-    """As `input_files`, for plain text."""
-    from sapwood.corpus.files import expand
-    from sapwood.corpus.plain_text import TEXT_SUFFIXES
-
-    for source in sources:
-        if source == STDIN:
-            yield 0
-            continue
-        with suppress(CorpusError):
-            for file in expand(source, TEXT_SUFFIXES):
+            for file in find(source) if find else treebank_files(source, also=(".conllu",)):
                 yield Path(str(file))
 
 

@@ -8,7 +8,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import claim_stdin, text_files
+from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
 from sapwood.errors import SapwoodError
 from sapwood.outputs import check_output, open_output
@@ -48,13 +48,13 @@ def convert(
     from sapwood.models.lm.ngram_model import NgramModel, arpa_lines, read_arpa
 
     if _is_arpa(source):
-        check_output(out, inputs=text_files(source), force=force, is_model=True)
+        check_output(out, inputs=lm_opt.text_files(source), force=force, is_model=True)
         with open_text(source) as file:
             model = read_arpa(file, source_name(source))
         model.save(out, force=force)
         echo(f"{out}: {model!r}")
         return
-    check_output(out, inputs=text_files(source), force=force, may_stream=True)
+    check_output(out, inputs=lm_opt.text_files(source), force=force, may_stream=True)
     loaded = lm_opt.load_language_model(source)
     if not isinstance(loaded, NgramModel):
         msg = f"{source}: a {type(loaded).__name__}, which is more than n-grams"

@@ -10,7 +10,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import claim_stdin, text_files
+from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.outputs import check_output
@@ -52,7 +52,7 @@ def count(  # noqa: PLR0913 - every option of the command is an argument
     """
     meter = Meter()
     claim_stdin(*texts)
-    check_output(out, inputs=text_files(*texts), force=force)
+    check_output(out, inputs=lm_opt.text_files(*texts), force=force)
     from sapwood.moments.ngram_files import save_counts
     from sapwood.moments.ngrams import CountSettings, count_runs
 

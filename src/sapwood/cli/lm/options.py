@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sapwood.cli.inputs import as_kind, load_any
+from sapwood.cli.inputs import as_kind, input_files, load_any
+from sapwood.outputs import Input
 
 if TYPE_CHECKING:
     from sapwood.models.lm.language_model import LanguageModel
@@ -83,3 +85,11 @@ def load_language_model(name: str) -> LanguageModel:
         load_any(name), LanguageModel, name, "a language model", hint, "lm"
     )
     return model
+
+
+def text_files(*sources: str) -> Iterator[Input]:
+    """The files that arguments stand for, as `input_files`, for plain text."""
+    from sapwood.corpus.files import expand
+    from sapwood.corpus.plain_text import TEXT_SUFFIXES
+
+    return input_files(*sources, find=lambda source: expand(source, TEXT_SUFFIXES))

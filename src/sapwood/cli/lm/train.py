@@ -11,7 +11,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import claim_stdin, text_files
+from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
 from sapwood.errors import SapwoodError
@@ -113,7 +113,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     meter = Meter()
     sources = [*source, *([held_out] if held_out else [])]
     claim_stdin(*sources)
-    check_output(out, inputs=text_files(*sources), force=force, is_model=True)
+    check_output(out, inputs=lm_opt.text_files(*sources), force=force, is_model=True)
     phases = Phases(3)
     wanted = {OPTIONS[name][0]: value for name, value in given.items() if value is not None}
     chosen = LM_METHODS[method]

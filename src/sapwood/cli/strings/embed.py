@@ -12,7 +12,8 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import claim_stdin, text_files
+from sapwood.cli.inputs import claim_stdin
+from sapwood.cli.lm.options import text_files
 from sapwood.cli.tables import show
 from sapwood.errors import count
 from sapwood.outputs import check_output
