@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conftest import Learn
 
 import sapwood as sw
+from sapwood.corpus.treebank import Treebank
 from sapwood.models.uniform_trees import UniformTreeModel
 
 SENTENCE = "the dog sleeps ."
@@ -445,3 +447,33 @@ def test_a_model_for_other_commands_names_them(fails, tmp_path: Path) -> None:
     assert "sapwood hankel score" in fails("lm", "evaluate", strings, tmp_path / "x").err
     assert "sapwood lm evaluate" in fails("depend", "parse", language, tmp_path / "x").err
     assert "sapwood lm evaluate" in fails("hankel", "score", language, tmp_path / "x").err
+
+
+# -- a mix with a network -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_network(learn: Learn, bank: Treebank, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grammar and a network that has read a few trees."""
+    path = tmp_path_factory.mktemp("models") / "network.sapwood"
+    network = sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank[:40]).model_
+    sw.Ensemble.of([learn("cluster"), network], [3, 1]).save(path)
+    return path
+
+
+def test_a_mix_with_a_network_is_one_model(cli, fails, with_network: Path) -> None:
+    """Probabilities of sentences are those of all members; what cannot be is refused."""
+    model, words = sw.load(with_network), "the dog sleeps ."
+    scored = float(cli("score", with_network, stdin=words).out)
+    assert scored == pytest.approx(model.log_prob(words.split()), abs=1e-6)
+    parsed = json.loads(cli("parse", with_network, "--json", "--k-best", 2, stdin=words).out)
+    assert scored - 0.3 < parsed["sentence_log_prob"] <= scored + 1e-6  # without what is pruned
+    best = parsed["k_best"]
+    assert [tree["rank"] for tree in best] == [1, 2]
+    assert best[0]["tree"] == parsed["tree"]
+    assert best[1]["tree"] != parsed["tree"]
+    result = fails("sample", with_network, "-n", 2)
+    assert "a member (encoder) knows trees only given their sentences" in result.err
+    shown = cli("inspect", with_network).out
+    assert "cluster" in shown
+    assert "encoder" in shown

@@ -15,6 +15,7 @@ from tests.models.test_ensemble import toys
 from tests.toys import Toy, random_bases, random_toy
 
 import sapwood as sw
+from sapwood.corpus.treebank import Treebank
 from sapwood.inference.charts import FLOOR, Mixer, Pruning, decoded
 from sapwood.inference.parser import FAST, Parse, Parser
 from sapwood.models.ensemble import Ensemble, Model
@@ -148,7 +149,7 @@ def test_a_group_without_a_parse_is_left_out() -> None:
     assert distance(said(exact(ensemble).parse(WORDS)), expected) < 1e-11
 
 
-def test_the_sentence_probability_is_the_mean_over_the_first_group() -> None:
+def test_the_sentence_probability_is_the_mean_over_the_members() -> None:
     several = toys(3)
     ensemble = Ensemble.of([toy.grammar() for toy in several], WEIGHTS)
     totals = [
@@ -159,6 +160,37 @@ def test_the_sentence_probability_is_the_mean_over_the_first_group() -> None:
     assert parse.sentence_log_prob == pytest.approx(expected, abs=1e-11)
     assert parse.sentence_log_prob == pytest.approx(ensemble.log_prob(WORDS), abs=1e-11)
     assert parse.log_prob == ensemble.log_prob(parse.tree) < parse.sentence_log_prob
+
+
+@pytest.mark.parametrize("words", [WORDS, WORDS[:1]], ids=len)
+def test_the_sentence_probability_is_that_of_all_groups(words: list[str]) -> None:
+    one = random_toy(np.random.default_rng(0), n_states=2)
+    other = random_toy(np.random.default_rng(1), n_phrases=3, n_states=2)
+    for toy in (one, other):
+        toy.root |= {toy.n_phrases: np.ones(toy.n_states[toy.n_phrases])}
+    ensemble = Ensemble.of([one.grammar(), other.grammar()], [2, 1])
+    assert len(ensemble.groups) == 2
+    parse = exact(ensemble).parse(words)
+    assert parse.sentence_log_prob == pytest.approx(ensemble.log_prob(words), abs=1e-11)
+
+
+@pytest.mark.parametrize("words", [["the", "dog", "sleeps", "."], ["sleeps"]], ids=len)
+def test_a_network_counts_as_its_plain_grammar(
+    words: list[str], bank: Treebank, learn: Learn
+) -> None:
+    """In the probabilities of sentences and trees; a tree is never likelier than its sentence."""
+    network = sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank[:40]).model_
+    for members in ([network], [learn("spectral"), network], [network, learn("cluster"), network]):
+        ensemble = Ensemble.of(members, range(1, len(members) + 1))
+        parse = Parser(ensemble, threshold=0, beam=0, middle=0).parse(words)
+        whole = ensemble.log_prob(words)
+        assert parse.sentence_log_prob == pytest.approx(whole, abs=1e-6)
+        assert parse.log_prob == ensemble.log_prob(parse.tree)
+        trees = parse.k_best(4)
+        assert trees[0].tree == parse.tree
+        assert [t.log_prob for t in trees] == [ensemble.log_prob(t.tree) for t in trees]
+        scores = [t.score for t in trees]
+        assert scores[1:] == sorted(scores[1:], reverse=True)
 
 
 # -- the product ------------------------------------------------------------------------------

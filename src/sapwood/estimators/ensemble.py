@@ -35,8 +35,8 @@ from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.estimators.pcfg import PCFG, TrainingData
 from sapwood.estimators.registry import METHODS
 from sapwood.execute import resolve_jobs
-from sapwood.models.ensemble import Ensemble, Member, grammar_of
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.ensemble import Ensemble, Member, as_written, grammar_of
+from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.span_network import SpanNetwork
 
 SPARE = 0.02  # of a budget, for what nobody foresees
@@ -467,7 +467,7 @@ class _Mix:
 
     def add(self, member: Member, trial: Trial) -> None:
         """Grade a grammar on the dev trees, if there are any."""
-        member = _as_written(member)
+        member = as_written(member)
         if self.dev is None:
             self.members.append(member)
             return
@@ -601,13 +601,3 @@ class _Mix:
         if n in (0, len(places)):
             return np.full(len(places), 1.0 / len(places))
         return np.where(networks, share / n, (1 - share) / (len(places) - n))
-
-
-def _as_written(member: Member) -> Member:
-    """A grammar with its tensors in single precision, as a file of an ensemble has them.
-
-    What is graded is then what will be loaded.
-    """
-    if not isinstance(member, LatentGrammar) or member.is_plain:
-        return member
-    return replace(member, rule_weights=member.rule_weights.astype(np.float32).astype(np.float64))

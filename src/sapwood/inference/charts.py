@@ -445,6 +445,8 @@ class Mixer:
         self._numbers = {label: number for number, label in enumerate(self.labels)}
         self.groups: list[_Group] = []
         self.readers: list[NetworkReader] = []
+        # plain grammars behind networks, with the weights of all networks before each
+        self._behind: dict[int, tuple[LatentGrammar, float]] = {}
         for places in self.ensemble.groups:
             # who has no weight is not asked, but for the first, whose symbols trees are made of
             if self.ensemble.weights[list(places)].sum() == 0 and places[0] > 0:
@@ -453,6 +455,9 @@ class Mixer:
             if isinstance(member, SpanNetwork):
                 weight = float(self.ensemble.weights[places[0]])
                 self.readers.append(NetworkReader(member, weight, self._numbers))
+                like = self.ensemble.likes[places[0]]
+                plain, known = self._behind.get(like, (member.grammar, 0.0))
+                self._behind[like] = plain, known + weight
             else:
                 self.groups.append(_Group(self.ensemble, places, self._numbers))
 
@@ -505,7 +510,25 @@ class Mixer:
             joint = mixed(parts, [weight / sum(weights) for weight in weights])
         sharp = joint._replace(p=sharpened(joint.p, self.ensemble.sharpness))
         forest = _with_brackets(pairs[0][1], tables[0], sharp) if pairs else None
-        return Beliefs(sharp, forest)
+        logs = tuple((group.weight, parsed.log_prob) for group, parsed in pairs)
+        return Beliefs(sharp, forest, logs)
+
+    def sentence_log_prob(self, words: list[str], beliefs: Beliefs, pruning: Pruning) -> float:
+        """Log-probability of a sentence: the weighted mean over members, as in `Ensemble.log_prob`.
+
+        That of a network is its plain grammar's, which is charted now.
+        """
+        logs = list(beliefs.logs)
+        for plain, weight in self._behind.values():
+            prepared = prepare(plain)
+            if len(words) == 1:
+                left = one_word_forest(prepared, words[0])
+            else:
+                left = next(pruned_forests(prepared, words, pruning.threshold, pruning.beam), None)
+            logs += [(weight, left.log_prob)] if left is not None else []
+        weights, found = np.array(logs).reshape(-1, 2).T
+        with np.errstate(divide="ignore"):  # a first group may have no weight
+            return float(np.logaddexp.reduce(np.log(weights) + found))
 
     def chart(self, words: list[str], brackets: Brackets, pruning: Pruning) -> ParseForest | None:
         """The forest of the first plain grammar, with what others believe of its brackets."""
@@ -533,6 +556,7 @@ class Beliefs(NamedTuple):
 
     brackets: Brackets
     forest: ParseForest | None
+    logs: tuple[tuple[float, float], ...]  # weights and sentence log-probabilities of its groups
 
 
 class _Group:

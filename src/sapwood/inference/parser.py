@@ -52,6 +52,7 @@ MIDDLE = 1e-4  # what the smallest member of an ensemble finds less probable, th
 # For `Parser.fast`; what it costs in F1 and what it gains is printed by benchmarks/parsing.py.
 FAST = {"threshold": 3e-3, "beam": 3e-3, "middle": 1e-2}
 MEMORY_LIMIT_MB = 2000.0
+UNASKED = Pruning(THRESHOLD, BEAM, 0.0)  # of charts that parsing did not need
 SHORT = 60  # words; Ctrl-C waits for the end of such a sentence, not only of each kernel
 
 
@@ -130,6 +131,7 @@ class Parse:
     _decoder: str = field(repr=False)
     _beliefs: Beliefs | None = field(default=None, repr=False)
     _best: Decoded | None = field(default=None, repr=False)
+    _pruning: Pruning = field(default=UNASKED, repr=False)
 
     def __repr__(self) -> str:
         return f"<{self.kind if self.is_fallback else 'Parse'}: {self.tree}>"
@@ -148,17 +150,18 @@ class Parse:
         """Where other trees are; charted now where the best one needed no chart."""
         if self._beliefs is None or self._beliefs.forest is not None:
             return None if self._beliefs is None else self._beliefs.forest
-        pruning = Pruning(THRESHOLD, BEAM, 0.0)
-        return self._mixer.chart(self.words, self._beliefs.brackets, pruning)
+        return self._mixer.chart(self.words, self._beliefs.brackets, self._pruning)
 
-    @property
+    @cached_property
     def sentence_log_prob(self) -> float:
         """Log-probability of the sentence, summed over the trees that survived pruning.
 
         It is -inf when there is none. `LatentGrammar.log_prob` sums over all trees. Of an ensemble,
-        by the members that share the first one's chart; of a network, by its plain grammar.
+        the weighted mean over its members; of a network, that of its plain grammar.
         """
-        return -inf if self._forest is None else self._forest.log_prob
+        if self._beliefs is None:
+            return -inf
+        return self._mixer.sentence_log_prob(self.words, self._beliefs, self._pruning)
 
     @property
     def log_prob(self) -> float:
@@ -414,15 +417,12 @@ class Parser:
         if found is None:
             return None
         tree, best = found
-        return Parse(words, tree, "parsed", mixer, self.decoder, beliefs, best)
+        pruning = self._pruning._replace(middle=0.0)
+        return Parse(words, tree, "parsed", mixer, self.decoder, beliefs, best, pruning)
 
     def _one_word(self, words: list[str]) -> Parse:
-        """The best tag of a word that is a whole sentence, by the first group that has one."""
-        found: list[ParseForest | None] = [None] * len(self._mixer.groups)
-        for place, group in enumerate(self._mixer.groups):
-            found[place] = group.one_word(words[0])
-            if found[place] is not None:
-                break
+        """The best tag of a word that is a whole sentence."""
+        found = [group.one_word(words[0]) for group in self._mixer.groups]
         return self._decode(words, self._mixer.join(words, found)) or self._joined(words)
 
     def _joined(self, words: list[str]) -> Parse:

@@ -9,7 +9,7 @@ groups only brackets are compared, which are the treebank's own labels over word
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +21,8 @@ from sapwood.arrays import FloatArray
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.models.kinds import FileContents, SavedModel, read_model
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar, read_flag
+from sapwood.models.packing import pack_weights, unpack_weights
 from sapwood.models.span_network import SpanNetwork
 from sapwood.models.tree_model import TreeModel
 
@@ -128,11 +129,11 @@ class Ensemble(TreeModel, SavedModel):
         groups: dict[tuple[int, int], list[int]] = {}
         for place, member in enumerate(self.members):
             apart = place if isinstance(member, SpanNetwork) else -1
-            groups.setdefault((self._likes[place], apart), []).append(place)
+            groups.setdefault((self.likes[place], apart), []).append(place)
         return tuple(tuple(group) for group in groups.values())
 
     @cached_property
-    def _likes(self) -> tuple[int, ...]:
+    def likes(self) -> tuple[int, ...]:
         """Of each member, the first one whose plain grammar is the same."""
         likes: list[int] = []
         for place, grammar in enumerate(self.grammars):
@@ -163,20 +164,19 @@ class Ensemble(TreeModel, SavedModel):
     def to_file(self) -> FileContents:
         """The members one after the other; what some of them have in common comes once.
 
-        Tensors of latent rules are in single precision: their rounding is far below what members
-        disagree about, and the file is half as large.
+        Weights of members with hidden states and of features take 16 bits a number, see
+        `sapwood.models.packing`: their rounding is far below what members disagree about.
         """
         contents = [member.to_file() for member in self.members]
         arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
         members = []
         for place, member in enumerate(self.members):
-            (own, said), like = contents[place], self._likes[place]
+            (own, said), like = contents[place], self.likes[place]
+            own = _packed(member, own)
             if like != place:
                 shared = _SHARED & contents[like].arrays.keys()
                 own = {k: v for k, v in own.items() if k not in shared}
                 said = {k: v for k, v in said.items() if k not in _SHARED_WORDS}
-            if not grammar_of(member).is_plain:
-                own["rule_weights"] = own["rule_weights"].astype(np.float32)
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
             members.append({"kind": type(member).__name__, "like": like} | said)
         header = {
@@ -196,13 +196,53 @@ class Ensemble(TreeModel, SavedModel):
                 shared, words = _arrays_of(arrays, like), header["members"][like]
                 own = {k: v for k, v in shared.items() if k in _SHARED} | own
                 said = {k: words[k] for k in _SHARED_WORDS} | said
-            own["rule_weights"] = own["rule_weights"].astype(np.float64, copy=False)
             kind = said.get("kind", "LatentGrammar")  # version 0.1 does not say
-            members.append(read_model(kind, FileContents(own, said)))
+            members.append(read_model(kind, FileContents(_unpacked(own, said), said)))
         return cls(
             tuple(members), arrays["weights"], header["combine"], header.get("sharpness", 1.0),
             header["record"],
         )  # fmt: skip
+
+
+def _packed(member: Member, own: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a member as a file of an ensemble has them."""
+    if isinstance(member, FeatureGrammar):
+        return own | {"feature_weights": _halves(member.feature_weights)}
+    if not isinstance(member, LatentGrammar) or member.is_plain:
+        return own
+    whole = {k: v for k, v in own.items() if k not in ("rule_weights", "lexicon_weights")}
+    return whole | pack_weights(member)
+
+
+def _unpacked(own: dict[str, npt.NDArray[Any]], said: dict[str, Any]) -> dict[str, Any]:
+    """The same as models have them; files of version 0.1 have single precision."""
+    if "feature_weights" in own:
+        own = own | {"feature_weights": own["feature_weights"].astype(np.float32, copy=False)}
+    if "rule_codes" in own:
+        is_probabilistic = read_flag(said["is_probabilistic"], "is_probabilistic")
+        weights = unpack_weights(own, len(said["phrases"]), is_probabilistic=is_probabilistic)
+        return own | weights
+    return own | {"rule_weights": own["rule_weights"].astype(np.float64, copy=False)}
+
+
+def as_written(member: Member) -> Member:
+    """A member with its weights rounded as in a file of an ensemble.
+
+    What is graded is then what will be loaded.
+    """
+    if isinstance(member, FeatureGrammar):
+        return replace(member, feature_weights=_halves(member.feature_weights).astype(np.float32))
+    if not isinstance(member, LatentGrammar) or member.is_plain:
+        return member
+    arrays = member.to_file().arrays | pack_weights(member)
+    found = unpack_weights(arrays, member.n_phrases, is_probabilistic=member.is_probabilistic)
+    lexicon = replace(member.lexicon, weights=found["lexicon_weights"])
+    return replace(member, rule_weights=found["rule_weights"], lexicon=lexicon)
+
+
+def _halves(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    most = np.finfo(np.float16).max
+    return np.clip(weights, -most, most).astype(np.float16)
 
 
 def _arrays_of(arrays: Mapping[str, npt.NDArray[Any]], place: object) -> dict[str, Any]:
