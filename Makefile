@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check bench docs clean
+.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check bench papers docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ check: $(VENV)/installed-dev ## format, lint, types, spelling
 bench: $(VENV)/installed-dev ## accuracy and time, on the corpora that SAPWOOD_DATA names; OLD=FILE.json compares
 	$(BIN)/python benchmarks/run_all.py
 	$(if $(OLD),$(BIN)/python benchmarks/compare.py $(OLD) build/benchmarks.json)
+
+papers: $(VENV)/installed-dev ## the tables of docs/papers anew, on the corpora that SAPWOOD_DATA names; FAST=1 for small ones
+	$(BIN)/python benchmarks/papers/run.py $(if $(FAST),--fast)
 
 docs: $(VENV)/installed-docs ## the documentation site, into build/site; offline once installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -16,6 +16,8 @@ PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
 }
 LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s]+)\)")
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pickle
 import pkgutil
+import re
 from inspect import isabstract
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import Run
 from tests.contract.subjects import ESTIMATORS, KINDS, OF_TREES, contents, fitted, model
 
 import sapwood as sw
 from sapwood import models
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.kinds import HOMES, SavedModel
+from sapwood.report import model_card, to_json
 
 PARSERS = {type(fitted(name).model_).__name__ for name in OF_TREES}
 WORDS = ["the", "dog", "sleeps", "."]
@@ -66,6 +70,22 @@ def test_it_comes_back_and_is_written_alike(kind: str, saved: Path, tmp_path: Pa
         assert type(again) is type(model(kind))
         assert contents(again, tmp_path) == before
     assert contents(model(kind), tmp_path) == before  # saving changes nothing
+
+
+@every_kind
+def test_it_has_a_card(kind: str, saved: Path, cli: Run) -> None:
+    card = model_card(sw.load(saved), str(saved))
+    assert json.loads(to_json(card)) == card
+    assert card["kind"] == kind
+    assert card["sizes"]["weights"] > 0
+    assert card["limits"]
+    said = cli("inspect", saved, "--card").out
+    assert said.startswith(f"# {saved}\n")
+    assert card["what"][1:] in said
+    assert all(f"- {line}\n" in f"{said}\n" for line in card["limits"])
+    shown = re.match(r"sapwood ((?:depend |lm |hankel )?\w+)", card["command"])
+    assert shown is not None
+    assert cli(*shown[1].split(), "--help").status == 0
 
 
 @every_kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,7 @@ MAKERS: dict[str, Callable[[sw.SpectralLPCFG, sw.Treebank], Any]] = {
     "model": lambda learner, bank: room.inspect_model(learner.model_, "m"),
     "label": lambda learner, bank: room.inspect_model(learner.model_, label="NP"),
     "truth": lambda learner, bank: room.inspect_model(sw.bundled_grammar(), label="NN"),
+    "card": lambda learner, bank: room.model_card(learner.model_, "m"),
     "spectrum": lambda learner, bank: room.inspect_spectrum(learner.model_, "m"),
     "ensemble": lambda learner, bank: room.inspect_model(
         sw.Ensemble.of([learner.model_, sw.bundled_grammar()])
@@ -116,3 +118,27 @@ def test_reliability_without_probabilities_is_none() -> None:
     found = room.evaluate_trees(TREES, [Predicted(tree, []) for tree in TREES], reliability=True)
     assert found.reliability is None
     assert "reliability" not in found.as_dict()
+
+
+def test_a_card_says_what_follows_from_how_a_model_was_made(spectral: sw.SpectralLPCFG) -> None:
+    origin = {"treebanks": ["mine.mrg"], "dev_f1": 91.5, "dev_trees": 20, "trees": 300}
+    model = replace(spectral.model_, record=dict(spectral.model_.record) | origin)
+    card = room.model_card(model)
+    said = " ".join(card["limits"])
+    assert "no probabilities" in said
+    assert "flatters" in said
+    assert "300 sentences only" in said
+    assert "No score" not in said
+    assert card["training"]["treebanks"] == ["mine.mrg"]
+    assert 91.5 in card["scores"].values()
+    assert "spectrum" not in card["training"]
+    bare = " ".join(room.model_card(replace(model, record={}))["limits"])
+    assert "does not say what" in bare
+    assert "No score" in bare
+
+
+def test_a_card_of_an_ensemble_lists_its_members() -> None:
+    pair = sw.Ensemble.of([sw.bundled_grammar(), sw.bundled_grammar()])
+    rows = room.model_card(pair)["members"]
+    assert [row["method"] for row in rows] == ["hand-written"] * 2
+    assert sum(row["weight"] for row in rows) == pytest.approx(1)

@@ -4,6 +4,7 @@ What the command line prints under `--json` and what a page would show. Nothing 
 """
 
 from sapwood.report.bounds import identify_bounds as identify_bounds
+from sapwood.report.card import model_card as model_card
 from sapwood.report.doctor import checkup as checkup
 from sapwood.report.identify import identify_family as identify_family
 from sapwood.report.identify import identify_table as identify_table

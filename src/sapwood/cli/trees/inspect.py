@@ -24,6 +24,7 @@ Examples:
   sapwood inspect model.sapwood --json | jq .sizes
   sapwood inspect ensemble.sapwood --member 2 --label NP
   sapwood inspect words.sapwood --word Monday
+  sapwood inspect model.sapwood --card > MODEL_CARD.md
 """
 
 
@@ -49,6 +50,12 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
         help="Show the singular values of the commonest labels and how many are states; only "
         "for spectral models.",
     ),
+    card: bool = typer.Option(
+        False,
+        "--card",
+        help="Write a model card as Markdown: what the model was trained on, how, its scores and "
+        "limits. For model files of every kind; with --json the same for programs.",
+    ),
     plot: opt.Plot = None,
     force: opt.Force = False,
     member: opt.Member = None,
@@ -68,6 +75,14 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
     if plot and not spectrum:
         msg = "--plot draws singular values: it needs --spectrum"
         raise typer.BadParameter(msg)
+    if card:
+        if label is not None or word or spectrum or member is not None:
+            msg = "--card tells of the whole model: leave --label, --word, --spectrum, --member out"
+            raise typer.BadParameter(msg)
+        from sapwood.report import model_card
+
+        show(model_card(load_any(model), model), _card_text, as_json=as_json)
+        return
     if plot:
         check_plot(plot, [] if model == BUNDLED else [model], force=force)
     from sapwood.cli.strings.embed import show_model
@@ -98,6 +113,42 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
     else:
         text = _overview_text if label is None else _label_text
         show(report, partial(text, top=top), as_json=as_json)
+
+
+def _card_text(report: dict[str, Any]) -> Iterator[str]:
+    """A model card as Markdown."""
+    yield f"# {report['model']}"
+    yield ""
+    yield f"{report['what'][0].upper()}{report['what'][1:]} (`{report['kind']}`). Use it with"
+    yield ""
+    yield f"    {report['command']}"
+    for title, facts in (
+        ("Training", report["training"]), ("Scores", report["scores"]), ("Size", report["sizes"]),
+    ):  # fmt: skip
+        yield f"\n## {title}\n"
+        yield from (f"- {name}: {_fact(value)}" for name, value in facts.items())
+        if not facts:
+            yield "Nothing is in the file."
+    if report["members"]:
+        yield "\n## Members\n"
+        yield "| member | kind | method | weight | dev F1 |"
+        yield "|---|---|---|---:|---:|"
+        for number, row in enumerate(report["members"], 1):
+            f1 = "" if row["dev_f1"] is None else f"{row['dev_f1']:.2f}"
+            cells = (number, row["kind"], row["method"] or "unknown", f"{row['weight']:.3f}", f1)
+            yield "| " + " | ".join(map(str, cells)) + " |"
+    yield "\n## Limits\n"
+    yield from (f"- {line}" for line in report["limits"])
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_fact, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"`{value}`" if isinstance(value, str) else number_text(value)
 
 
 def _choose_member(model: Any, *, spectrum: bool) -> int | None:
