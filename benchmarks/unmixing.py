@@ -84,7 +84,7 @@ def sample(family: str, tables: Tables, n: int, lengths: tuple[int, ...], seed: 
         SentenceCounts.of_rows(sample_words(family, tables, n, length, rng), d)
         for length in lengths
     )
-    return sum(parts, start=SentenceCounts.zero(d))
+    return sum(parts, start=SentenceCounts(d))
 
 
 def aligned(found: UniformTreeModel, true: Tables) -> Tables:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,26 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     found = (tmp_path / "reference" / "api" / "grammars.html").read_text(encoding="utf-8")
     assert 'id="sapwood.SpectralLPCFG.fit"' in found
     assert (tmp_path / "search" / "search_index.json").stat().st_size > 100_000
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cited = re.search(r"^version: (\S+)$", (HOME / "CITATION.cff").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\d\S*)", (HOME / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert cited is not None
+    assert newest is not None
+    assert project["version"] == sw.__version__ == cited[1] == newest[1]
+
+
+def test_the_picture_of_the_readme_is_what_its_script_draws(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("gallery", HOME / "tools" / "gallery.py")
+    assert spec is not None
+    assert spec.loader is not None
+    gallery = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gallery)
+    for name in ("states", "arcs"):
+        gallery.PICTURES[name](tmp_path)
+        kept = DOCS / "images" / "gallery" / f"{name}.svg"
+        assert (tmp_path / f"{name}.svg").read_text() == kept.read_text()
+    page = (DOCS / "help" / "gallery.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"gallery/(\w+)\.svg", page)) == set(gallery.PICTURES)

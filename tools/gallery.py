@@ -20,17 +20,18 @@ DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 def states(folder: Path) -> None:
     """A parse with the likeliest hidden state of each node, by the bundled grammar."""
+    from sapwood.inference.node_states import states_in_trees
     from sapwood.inference.state_vectors import StateVectors
 
     grammar = sw.bundled_grammar()
     tree = sw.Parser(grammar).parse(SENTENCE.split()).tree
-    found = next(StateVectors(grammar).in_trees([tree]))
+    found = next(states_in_trees(StateVectors(grammar), [tree]))
     spans = iter(tree.spans())
 
     def with_state(node: sw.Tree) -> sw.Tree:
         label, start, end = next(spans)
         at = found.get((start, end))
-        if at is not None and len(at.shares) > 1:
+        if node is not tree and at is not None and len(at.shares) > 1:
             label += str(int(at.shares.argmax())).translate(DIGITS)
         return sw.Tree(label, node.word if node.is_preterminal else [*map(with_state, node)])
 

@@ -77,7 +77,7 @@ def parsing(is_fast: bool) -> Table:
 
 def brown(is_fast: bool) -> Table:
     """Table 2: perplexity of Brown's second half of dev and of test."""
-    most = 32 if is_fast else 256
+    most = 16 if is_fast else 256
     table = benchmark("language_models.py", "--parts", "brown", "--states", str(most))[0]
     published = {
         "em, as in the paper": dict(

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from sapwood.models.strings.weighted_grammar import WeightedGrammar as WeightedGrammar
     from sapwood.moments.ngrams import count_text as count_text
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # public names by their modules; evaluate and identify are modules themselves
 _NAMES = {
