@@ -71,6 +71,7 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = (tmp_path / "reference" / "api" / "grammars.html").read_text(encoding="utf-8")
     assert 'id="sapwood.SpectralLPCFG.fit"' in found
+    assert "a rule seen n times is trusted" in found  # parameters, which the class declares
     assert (tmp_path / "search" / "search_index.json").stat().st_size > 100_000
 
 
