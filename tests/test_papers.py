@@ -53,6 +53,8 @@ def test_what_is_stale_or_missing_is_seen(
     assert "| x | 2 |" not in page.read_text()
     page.write_text(page.read_text().replace(": full, ", ": fast, "))
     assert list(run.stale("some")) == ["docs/papers/some.md: the table one is stale"]
+    page.write_text("<!-- table one -->\nlater\n<!-- end one: not made -->\n")
+    assert list(run.stale("some")) == []
     page.write_text("<!-- table two -->\n")
     assert len(list(run.stale("some"))) == 2
 
