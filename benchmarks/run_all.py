@@ -47,7 +47,11 @@ PLAN = (
     ("span_network.py", ("--trees", "500"), ("--passes", "20")),
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),
-    ("dependency_reranking.py", ("--corpora", "ptb_nltk_dep", "--limit", "900"), ("--limit", "2000")),
+    (
+        "dependency_reranking.py",
+        ("--corpora", "ptb_nltk_dep", "--limit", "900"),
+        ("--limit", "2000"),
+    ),
     (
         "language_models.py",
         ("--parts", "brown", "iteration", "--states", "32"),
