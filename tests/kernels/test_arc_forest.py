@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from math import inf
 
 import numpy as np
@@ -73,10 +72,15 @@ def test_best_trees_come_in_order(order, drawn):
     if not trees:
         return
     ranked = sorted(trees.items(), key=lambda pair: -pair[1])
-    found = list(forest.next_trees(scores))
-    np.testing.assert_allclose([s for s, _ in found], [s for _, s in ranked], rtol=1e-9, atol=1e-9)
-    assert {tuple(heads.tolist()) for _, heads in found} == set(trees)  # each of them once
-    assert tuple(forest.best(scores).tolist()) == ranked[0][0]
+    found, heads = forest.k_best(scores, len(trees) + 1)
+    np.testing.assert_allclose(found, [s for _, s in ranked], rtol=1e-9, atol=1e-9)
+    assert {tuple(tree.tolist()) for tree in heads} == set(trees)  # each of them once
+    for score, tree in zip(found, heads, strict=True):
+        np.testing.assert_allclose(trees[tuple(tree.tolist())], score, rtol=1e-9, atol=1e-9)
+    assert forest.best(scores).tolist() == heads[0].tolist() == list(ranked[0][0])
+    few, first = forest.k_best(scores, 3)
+    assert few.tolist() == found[:3].tolist()
+    assert first.tolist() == heads[:3].tolist()
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -106,5 +110,31 @@ def test_scores_of_any_size_are_summed(order):
     assert np.isfinite(total)
     into = np.bincount(forest.modifier, shares[: len(arcs)], n + 1)
     np.testing.assert_allclose(into[1:], 1.0, rtol=1e-9)  # each word has one head
-    best = next(islice(forest.next_trees(scores), 1))[0]
+    best = forest.k_best(scores, 1)[0][0]
     assert best <= total + 1e-9 * abs(total)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_equal_trees_are_listed_once_each(order):
+    n = 4
+    arcs = [(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
+    forest, scores, _ = made(n, arcs, order, 0, 0.0)
+    found, heads = forest.k_best(scores, 1000)
+    assert not found.any()
+    every = reference.projective_trees(n)
+    assert {tuple(tree.tolist()) for tree in heads} == {tuple(tree) for tree in every}
+    assert len(heads) == 30
+
+
+def test_long_lists_of_long_sentences_fall():
+    """Far more than tables have room for at first."""
+    n = 30
+    arcs = sorted({(m - d, m) for m in range(1, n + 1) for d in (1, 2, 3) if m - d >= 0}
+                  | {(m + 1, m) for m in range(1, n)})  # fmt: skip
+    forest, scores, _ = made(n, arcs, 2, 1, 1.0)
+    found, heads = forest.k_best(scores, 1000)
+    assert len(found) == len(np.unique(heads, axis=0)) == 1000
+    assert (np.diff(found) <= 1e-9).all()
+    for place in (0, 1, 17, 999):
+        parts = forest.right(heads[place])
+        np.testing.assert_allclose(scores @ parts, found[place], rtol=1e-9)

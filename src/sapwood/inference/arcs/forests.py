@@ -7,7 +7,6 @@ Notation
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy.typing as npt
 
 from sapwood.arrays import FloatArray
 from sapwood.features.arcs import COLUMN, Words
-from sapwood.inference.k_best import Edges, k_best
 from sapwood.models.arcs.tables import FeatureTable
 
 IntArray = npt.NDArray[np.int32]
@@ -120,25 +118,13 @@ class ArcForest:
         heads[self.modifier[arcs]] = self.head[arcs]
         return heads
 
-    def next_trees(self, scores: FloatArray) -> Iterator[tuple[float, IntArray]]:
-        """Scores and heads of trees from the best down."""
-        from sapwood.kernels.arc_forest import best_tree
+    def k_best(self, scores: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
+        """Scores and heads, shape [n_trees, n + 1], of the k best trees or as many as there are."""
+        from sapwood.kernels.arc_k_best import k_best_trees
 
-        whole = self.whole(scores)
-        best, _ = best_tree(self.starts, self.edges, self.arc_of, whole)
-        best, whole = np.append(best, 0.0), np.append(whole, 0.0)  # at -1: what adds nothing
-        nothing = len(best) - 1
-
-        def incoming(node: int) -> Edges:
-            if node == nothing:
-                return Edges([0.0], [()], [0])
-            first, last = int(self.starts[node]), int(self.starts[node + 1])
-            edges = self.edges[first:last]
-            weight = whole[edges[:, 2]] + whole[edges[:, 3]]
-            tails = np.where(edges[:, :2] < 0, nothing, edges[:, :2]).astype(np.int64)
-            return Edges.best_first(weight, tails, np.arange(first, last), best)
-
-        for score, nodes in k_best(nothing - 1, incoming):
-            used = np.array([node for node, _ in nodes if node != nothing])
-            arcs = self.arc_of[used]
-            yield score, self._heads(arcs[arcs >= 0])
+        found, arcs = k_best_trees(
+            self.n, self.starts, self.edges, self.arc_of, self.whole(scores), k
+        )
+        heads = np.zeros((len(found), self.n + 1), np.int32)
+        np.put_along_axis(heads, self.modifier[arcs], self.head[arcs], axis=1)
+        return found, heads

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import cast
 
 import numpy as np
@@ -93,12 +92,17 @@ class ArcParse:
         For one member by log-probability, whose first tree need not be `arcs`, which has the most
         expected right arcs; for several, by that number.
         """
-        return [ScoredArcs(self.with_heads(heads), score) for score, heads in self.k_best_heads(k)]
+        scores, heads = self.k_best_heads(k)
+        return [
+            ScoredArcs(self.with_heads(tree), score)
+            for score, tree in zip(scores.tolist(), heads, strict=True)
+        ]
 
-    def k_best_heads(self, k: int) -> list[tuple[float, IntArray]]:
-        """Scores and heads of the k best trees, without relations, which take time."""
+    def k_best_heads(self, k: int) -> tuple[FloatArray, IntArray]:
+        """Scores, and heads of each word, of the k best trees, without relations."""
         forest, scores, total = self._scored.ranking()
-        return [(score - total, heads[1:]) for score, heads in islice(forest.next_trees(scores), k)]
+        found, heads = forest.k_best(scores, k)
+        return found - total, heads[:, 1:]
 
     def with_heads(self, heads: IntArray) -> Arcs:
         """The sentence with another tree, and the likeliest relations of its arcs."""

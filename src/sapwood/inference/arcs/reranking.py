@@ -146,10 +146,10 @@ def propose_trees(parses: Iterable[ArcParse], n: int) -> CandidateLists:
     """The n best trees of parsed sentences, as lists."""
     tagged, heads, scores = [], [], []
     for parse in parses:
-        found = parse.k_best_heads(n)
         tagged.append(parse.arcs)
-        heads.append(np.stack([tree for _, tree in found]))
-        scores.append(np.array([score for score, _ in found]))
+        found = parse.k_best_heads(n)
+        scores.append(found[0])
+        heads.append(found[1])
     return CandidateLists.of_heads(ArcBank.of(tagged), heads, scores)
 
 
