@@ -62,7 +62,7 @@ def test_latent_models_that_are_of_no_use_are_left_out(monkeypatch: pytest.Monke
     def learn(lesson, **settings):
         n = lesson.dense.shape[1]
         weights = Weights(np.zeros(1 << lesson.bits), np.ones(n))
-        return Choice(weights, 1.0, 1, 10 + (n == wanted), 10)
+        return Choice(weights, (0, 1.0), 1, 10 + (n == wanted), 10)
 
     monkeypatch.setattr(reranker, "learn_to_rank", learn)
     assert ArcReranker(2, **SETTINGS).fit(bank(60)).model_.latent == ()

@@ -13,6 +13,7 @@ from sapwood.corpus.arcs.bank import Arcs
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.arcs.crf import ArcCRF
+from sapwood.estimators.arcs.perceptron import RankLesson, perceptron_passes
 from sapwood.estimators.cluster import ClusterLPCFG
 from sapwood.estimators.crf import SpanCRF
 from sapwood.estimators.em import EMLPCFG
@@ -91,6 +92,14 @@ def warm_up() -> None:
     ):
         UniformTreeModel(family, ("a", "b"), tables).expect(rows, ones)
     _use_arcs(LatentArcs(half[0], np.stack([half, half]), half, np.array([0, 2])))
+    _use_lists()
+
+
+def _use_lists() -> None:
+    pair, right = np.array([0, 2]), np.array([0, 1])
+    lists = RankLesson(pair, np.arange(3), np.zeros((2, 2), np.uint32), np.eye(2), right, 1)
+    for weights in perceptron_passes(lists, right[:1], (0, 1.0), 1, 0):
+        lists.n_right(weights, right[:1])
 
 
 def _use_arcs(arcs: LatentArcs) -> None:

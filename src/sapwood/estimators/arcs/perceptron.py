@@ -2,16 +2,17 @@
 
 For each list in turn: the tree that scores highest is compared with the best of those that have the
 most right heads; where it has fewer, weights move from its features to the other's. The weights
-that count are the mean over all steps. The weight of the parser's score is held, because steps of
-another size than its own would drown it; it, and the number of passes, are those that choose best
-in lists that were held out, or none at all where nothing is better than the parser.
+that count are the mean over all steps. What the parser says of a tree, its score or the heads that
+it expects to be right, has a weight that is held, because steps of another size than its own would
+drown it. Which of the two, its weight, and the number of passes are those that choose best in lists
+that were held out; no pass at all where nothing is better than the parser by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,8 @@ from sapwood.features.arc_triples import tag_triples
 from sapwood.inference.arcs.reranking import dense_features
 from sapwood.models.arcs.reranker import LatentScorer
 
-SCORE_WEIGHTS = (1.0, 3.0, 10.0, 30.0)  # tried, in standard deviations of the score
+# columns of what the parser says, and their weights in standard deviations, that are tried
+HELD = ((0, 3.0), (0, 10.0), (0, 30.0), (1, 3.0), (1, 10.0), (1, 30.0))
 
 
 class Weights(NamedTuple):
@@ -54,7 +56,7 @@ class RankLesson:
     triples : [n_tokens, N_KINDS]
         Hashed features of the words of all trees.
     dense : [n_trees, n_columns]
-        The parser's score first.
+        The parser's score first, then how many heads it expects to be right.
     right : [n_trees]
         Right heads of each tree.
     bits
@@ -94,53 +96,40 @@ class RankLesson:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def features(self, index: int) -> npt.NDArray[np.uint32]:
-        """Hashed features of the trees of a list, shape [n_trees, n_features]."""
-        first, end = self.starts[index : index + 2]
-        return self.triples[self.offsets[first] : self.offsets[end]].reshape(end - first, -1)
-
-    def trees(self, index: int) -> slice:
-        """The trees of a list."""
-        return slice(int(self.starts[index]), int(self.starts[index + 1]))
-
     def n_right(self, weights: Weights, numbers: IntArray) -> int:
         """Right heads of the trees that weights choose from some lists."""
-        total = 0
-        for index in numbers.tolist():
-            here = self.trees(index)
-            scores = weights.sparse[self.features(index)].sum(axis=1)
-            scores += self.dense[here] @ weights.dense
-            total += int(self.right[here][scores.argmax()])
-        return total
+        from sapwood.kernels.list_perceptron import count_right
+
+        return int(count_right(numbers, *self.arrays(), *weights))
+
+    def arrays(self) -> tuple[Any, ...]:
+        """What kernels read."""
+        dense = np.ascontiguousarray(self.dense)
+        return self.starts, self.offsets, self.triples, dense, self.right
 
 
 def perceptron_passes(
-    lesson: RankLesson, numbers: IntArray, score_weight: float, passes: int, seed: int
+    lesson: RankLesson, numbers: IntArray, held: tuple[int, float], passes: int, seed: int
 ) -> Iterator[Weights]:
-    """Mean weights after each pass over some lists, in another order each time."""
+    """Mean weights after each pass over some lists, in another order each time.
+
+    Parameters
+    ----------
+    held
+        A column of dense features, and the weight that it has all the time.
+    """
+    from sapwood.kernels.list_perceptron import follow_lists
+
     rng = np.random.default_rng(seed)
     sparse, dense = np.zeros(1 << lesson.bits), np.zeros(lesson.dense.shape[1])
-    dense[0] = score_weight
+    dense[held[0]] = held[1]
     # sums of steps times the time of each: the mean is the last weight minus this over the time
-    late_sparse, late_dense = np.zeros_like(sparse), np.zeros_like(dense)
-    time = 1
+    late = np.zeros_like(sparse), np.zeros_like(dense)
+    time, arrays = 1, lesson.arrays()
     for _ in range(passes):
-        for index in rng.permutation(numbers).tolist():
-            here, features = lesson.trees(index), lesson.features(index)
-            scores = sparse[features].sum(axis=1) + lesson.dense[here] @ dense
-            right = lesson.right[here]
-            goal = int(np.where(right == right.max(), scores, -np.inf).argmax())
-            guess = int(scores.argmax())
-            if right[guess] < right[goal]:
-                step = lesson.dense[here][goal] - lesson.dense[here][guess]
-                step[0] = 0.0
-                dense += step
-                late_dense += time * step
-                for tree, sign in ((goal, 1.0), (guess, -1.0)):
-                    np.add.at(sparse, features[tree], sign)
-                    np.add.at(late_sparse, features[tree], time * sign)
-            time += 1
-        yield Weights(sparse - late_sparse / time, dense - late_dense / time)
+        order = rng.permutation(numbers)
+        time = follow_lists(order, *arrays, held[0], sparse, dense, *late, time)
+        yield Weights(sparse - late[0] / time, dense - late[1] / time)
 
 
 class Choice(NamedTuple):
@@ -150,14 +139,14 @@ class Choice(NamedTuple):
     ----------
     weights
         Of the features as they were given.
-    score_weight, passes
-        The settings that did best; 0 passes: nothing was better than the parser's score.
+    held, passes
+        The settings that did best; 0 passes: nothing was better than the parser by itself.
     held_right, parser_right
-        Right heads in lists that were held out: of what was chosen, and of the parser's best.
+        Right heads in lists that were held out: of what was chosen, and by what the parser says.
     """
 
     weights: Weights
-    score_weight: float
+    held: tuple[int, float]
     passes: int
     held_right: int
     parser_right: int
@@ -169,18 +158,21 @@ def learn_to_rank(lesson: RankLesson, *, passes: int, folds: int, seed: int) -> 
     scaled = replace(lesson, dense=lesson.dense / scale)
     n = len(lesson)
     every = np.arange(n)
-    plain = Weights(np.zeros(1 << lesson.bits), np.eye(1, lesson.dense.shape[1])[0])
-    parser_right = lesson.n_right(plain, every)
-    held = np.zeros((len(SCORE_WEIGHTS), passes), np.int64)
+    # what the parser says, by itself
+    plain = [Weights(np.zeros(1 << lesson.bits), row) for row in np.eye(2, lesson.dense.shape[1])]
+    by_itself = [lesson.n_right(weights, every) for weights in plain]
+    parser_right = max(by_itself)
+    held = np.zeros((len(HELD), passes), np.int64)
     if n >= folds:
         fold = every * folds // n  # neighbours together: texts are of one kind
         for k in range(folds):
-            for row, score_weight in enumerate(SCORE_WEIGHTS):
-                found = perceptron_passes(scaled, every[fold != k], score_weight, passes, seed)
+            for row, settings in enumerate(HELD):
+                found = perceptron_passes(scaled, every[fold != k], settings, passes, seed)
                 held[row] += [scaled.n_right(weights, every[fold == k]) for weights in found]
     row, column = divmod(int(held.argmax()), passes)
     if held[row, column] <= parser_right:
-        return Choice(plain, 1.0, 0, parser_right, parser_right)
-    *_, last = perceptron_passes(scaled, every, SCORE_WEIGHTS[row], column + 1, seed)
+        best = int(np.argmax(by_itself))
+        return Choice(plain[best], (best, 1.0), 0, parser_right, parser_right)
+    *_, last = perceptron_passes(scaled, every, HELD[row], column + 1, seed)
     weights = Weights(last.sparse, last.dense / scale)
-    return Choice(weights, SCORE_WEIGHTS[row], column + 1, int(held[row, column]), parser_right)
+    return Choice(weights, HELD[row], column + 1, int(held[row, column]), parser_right)

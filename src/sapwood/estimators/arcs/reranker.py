@@ -44,7 +44,7 @@ class RerankInfo:
     list_size, oracle
         Trees a list, and heads in percent that the best tree of each list has right.
     held_uas, parser_uas
-        In percent, on lists that were held out: of what was chosen, and of the parser's best tree.
+        In percent, on lists that were held out: of what was chosen, and by what the parser says.
     seconds
         Wall-clock seconds by phase.
     without_latent
@@ -133,7 +133,7 @@ class ArcReranker(ArcEstimator):
         self.info_.seconds, self.info_.without_latent = clock.seconds, reason
         record = {
             "method": "rerank", "sentences": len(bank), "tokens": bank.n_tokens,
-            "iterations": choice.passes, "score_weight": choice.score_weight,
+            "iterations": choice.passes, "held": list(choice.held),
             "held_uas": self.info_.held_uas, "parser_uas": self.info_.parser_uas,
         }  # fmt: skip
         self.model_ = ArcRerankModel(
