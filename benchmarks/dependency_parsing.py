@@ -95,36 +95,6 @@ def rows(
             yield corpus, f"{method}, {name}", *figures, "", "", "", speed
 
 
-def without_some_documents(bank: ArcBank, every: int = 8) -> tuple[ArcBank, ArcBank]:
-    """Sentences to learn from, and those of every eighth document, which are held out."""
-    starts = [any(c.lstrip("# ").startswith("newdoc") for c in arcs.comments) for arcs in bank]
-    is_held = np.cumsum(starts) % every == every // 2
-    return bank.select(~is_held), bank.select(is_held)
-
-
-def vectors_table(corpus: str, text: Path, limit: int) -> None:
-    """What vectors of words are worth, of the treebank's own words and of other text."""
-    train, held = without_some_documents(
-        sw.read_arcs(machine.corpus_file(corpus, "train", "conllu"))
-    )
-    train = train.select(np.arange(len(train)) % max(len(train) // limit, 1) == 0)
-    own = [list(arcs.words) for arcs in train]
-    sources: dict[str, tuple[Any, int]] = {
-        "none": (None, 0), "its own": (own, 2), f"{text.parent.name}": (text, 3),
-    }  # fmt: skip
-    rows = []
-    for name, (source, least) in sources.items():
-        with machine.Clock() as clock:
-            vectors = source and sw.WordEmbedding(50, min_count=least).fit(source).model_
-        with machine.Clock() as training:
-            model = sw.ArcCRF(1, folds=2, embeddings=vectors).fit(train).model_
-        scores = attachment(held, parsed(model, held)[0])
-        figures = [f"{figure:.2f}" for figure in (scores.upos, scores.uas, scores.las)]
-        rows.append((name, f"{len(train):,}", *figures, f"{clock.cpu:.0f}", f"{training.cpu:.0f}"))
-    header = ("text of vectors", "sentences", "UPOS", "UAS", "LAS", "vectors CPU s", "train CPU s")
-    machine.print_table(header, rows)
-
-
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -134,12 +104,7 @@ def main() -> None:
     options.add_argument("--budget", default=None, help="of best")
     options.add_argument("--oracle", type=int, default=0, help="sentences whose 50-best are made")
     options.add_argument("--alone", action="store_true", help="the parts of best by themselves too")
-    options.add_argument("--vectors", type=Path, metavar="TEXT", help="text of vectors of words")
-    options.add_argument("--limit", type=int, default=10**9, help="of sentences, with --vectors")
     given = options.parse_args()
-    if given.vectors:
-        vectors_table(given.corpus[0], given.vectors, given.limit)
-        return
     lists = []
 
     def printed(folder: Path) -> Iterator[tuple[str, ...]]:

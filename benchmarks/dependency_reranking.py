@@ -33,6 +33,7 @@ from sapwood.inference.arcs.reranking import propose_trees
 CORPORA = (
     "ptb_nltk_dep", "ud_english_ewt", "ud_french_sequoia", "ud_korean_gsd", "ud_vietnamese_vtb",
 )  # fmt: skip
+N_SAMPLES = 2000  # of intervals and p
 Learner = Callable[[ArcBank], Any]  # a latent model of some trees
 
 
@@ -163,14 +164,14 @@ def rows(found: Material, corpus: str, order: int, states: int) -> Iterator[tupl
 
 def _cells(name: str, scored: dict[str, AttachmentScores]) -> Iterator[str]:
     scores = scored[name]
-    low, high = scores.interval("uas")
+    low, high = scores.interval("uas", n_samples=N_SAMPLES)
     yield from (f"{scores.uas:.2f}", f"{low:.2f} to {high:.2f}", f"{scores.complete:.2f}")
     for other, is_due in (("parser", name.startswith("+")), ("+ reranker", "log" in name)):
         yield from _gain(scores, scored[other]) if is_due else ("", "")
 
 
 def _gain(scores: AttachmentScores, other: AttachmentScores) -> tuple[str, str]:
-    gain = compare_attachment(scores, other)
+    gain = compare_attachment(scores, other, n_samples=N_SAMPLES)
     return f"{gain.points:+.2f} ({gain.low:+.2f} to {gain.high:+.2f})", f"{gain.p_value:.3f}"
 
 

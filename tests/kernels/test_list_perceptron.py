@@ -28,7 +28,7 @@ def lesson(n_lists: int = 60, *, tells: bool = True, seed: int = 0) -> RankLesso
     right[best] = 3
     if tells:
         triples[3 * best, 0] = 5
-    dense = np.stack([rng.normal(size=n_trees), rng.normal(size=n_trees)], axis=1)
+    dense = rng.normal(size=(n_trees, 3))
     starts, offsets = starts_of([4] * n_lists), starts_of([3] * n_trees)
     return RankLesson(starts, offsets, triples, dense, right, BITS)
 
@@ -52,7 +52,7 @@ def slow_passes(
             goal = max((t for t in trees if given.right[t] == top), key=lambda t: (scores[t], -t))
             if given.right[guess] < top:
                 w = w + counts[goal] - counts[guess]
-                u = u + (given.dense[goal] - given.dense[guess]) * np.roll([0, 1], held[0])
+                u = u + (given.dense[goal] - given.dense[guess]) * [0, 0, 1]
             kept.append((w.copy(), u.copy()))
         out.append(Weights(*(np.mean(column, axis=0) for column in zip(*kept, strict=True))))
     return out
@@ -77,7 +77,8 @@ def test_a_feature_that_tells_is_found() -> None:
 
 def test_a_dense_column_that_tells_is_found() -> None:
     given = lesson(tells=False)
-    given = replace(given, dense=np.stack([given.dense[:, 0], 0.01 * given.right], axis=1))
+    dense = np.column_stack([given.dense[:, :2], 0.01 * given.right])
+    given = replace(given, dense=dense)
     choice = learn_to_rank(given, passes=4, folds=3, seed=0)
     assert given.n_right(choice.weights, np.arange(60)) > 0.9 * 180
 
@@ -90,7 +91,7 @@ def test_where_nothing_helps_the_parser_stays(column: int) -> None:
     dense[:, column] = given.right
     choice = learn_to_rank(replace(given, dense=dense), passes=3, folds=3, seed=0)
     assert (choice.passes, choice.held_right) == (0, choice.parser_right)
-    assert choice.weights.dense.tolist() == np.eye(2)[column].tolist()
+    assert choice.weights.dense.tolist() == np.eye(3)[column].tolist()
     assert not choice.weights.sparse.any()
     assert choice.parser_right == 180
 
@@ -99,7 +100,7 @@ def test_parts_are_joined_in_order() -> None:
     one, other = lesson(5, seed=1), lesson(7, seed=2)
     both = RankLesson.join([one, other])
     assert len(both) == 12
-    weights = Weights(np.random.default_rng(0).normal(size=64), np.array([1.0, -1.0]))
+    weights = Weights(np.random.default_rng(0).normal(size=64), np.array([1.0, -1.0, 0.5]))
     apart = one.n_right(weights, np.arange(5)) + other.n_right(weights, np.arange(7))
     assert both.n_right(weights, np.arange(12)) == apart
 

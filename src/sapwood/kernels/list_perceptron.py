@@ -53,7 +53,7 @@ def follow_lists(
     Parameters
     ----------
     held
-        The column of dense features whose weight stays.
+        How many of the first columns of dense features keep their weights.
     late, late_weights
         Sums of steps, each times the time at which it was made.
     """
@@ -68,11 +68,10 @@ def follow_lists(
             if right[tree] > right[goal] or (right[tree] == right[goal] and score > of_goal):
                 goal, of_goal = tree, score
         if right[guess] < right[goal]:
-            for c in range(len(weights)):
-                if c != held:
-                    step = dense[goal, c] - dense[guess, c]
-                    weights[c] += step
-                    late_weights[c] += time * step
+            for c in range(held, len(weights)):
+                step = dense[goal, c] - dense[guess, c]
+                weights[c] += step
+                late_weights[c] += time * step
             _move(goal, 1.0, time, offsets, features, sparse, late)
             _move(guess, -1.0, time, offsets, features, sparse, late)
         time += 1

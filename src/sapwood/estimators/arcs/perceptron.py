@@ -3,9 +3,10 @@
 For each list in turn: the tree that scores highest is compared with the best of those that have the
 most right heads; where it has fewer, weights move from its features to the other's. The weights
 that count are the mean over all steps. What the parser says of a tree, its score or the heads that
-it expects to be right, has a weight that is held, because steps of another size than its own would
-drown it. Which of the two, its weight, and the number of passes are those that choose best in lists
-that were held out; no pass at all where nothing is better than the parser by itself.
+it expects to be right, has a weight that is held: whatever is more right than the guess is less
+likely by the parser, so that every step would be against it. Which of the two counts, its weight,
+and the number of passes are those that choose best in lists that were held out; no pass at all
+where nothing is better than the parser by itself.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from sapwood.corpus.arcs.bank import ArcBank
 from sapwood.corpus.arcs.lists import CandidateLists
 from sapwood.features.arc_triples import tag_triples
 from sapwood.inference.arcs.reranking import dense_features
-from sapwood.models.arcs.reranker import LatentScorer
+from sapwood.models.arcs.reranker import LIST_FEATURES, LatentScorer
 
 # columns of what the parser says, and their weights in standard deviations, that are tried
-HELD = ((0, 3.0), (0, 10.0), (0, 30.0), (1, 3.0), (1, 10.0), (1, 30.0))
+HELD = tuple((column, weight) for column in range(2) for weight in (3.0, 10.0, 30.0, 100.0))
 
 
 class Weights(NamedTuple):
@@ -116,7 +117,8 @@ def perceptron_passes(
     Parameters
     ----------
     held
-        A column of dense features, and the weight that it has all the time.
+        A column of what the parser says, and the weight that it has all the time; the other
+        column has none.
     """
     from sapwood.kernels.list_perceptron import follow_lists
 
@@ -128,7 +130,7 @@ def perceptron_passes(
     time, arrays = 1, lesson.arrays()
     for _ in range(passes):
         order = rng.permutation(numbers)
-        time = follow_lists(order, *arrays, held[0], sparse, dense, *late, time)
+        time = follow_lists(order, *arrays, len(LIST_FEATURES), sparse, dense, *late, time)
         yield Weights(sparse - late[0] / time, dense - late[1] / time)
 
 
