@@ -27,6 +27,7 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 from latent_bigrams_gpu import LINE, text_model
 from numba import njit
+from scipy import sparse
 
 from sapwood.estimators.lm.ascent import Ascent, OnEngine, cut_pairs
 from sapwood.estimators.lm.latent import (
@@ -150,23 +151,33 @@ def estimate(text: Path, lmplz: str, memory: str, scratch: Path) -> dict[str, fl
                stdin=text)  # fmt: skip
 
 
+def load_pairs(path: Path) -> sparse.csr_array:
+    """What follows what, from a file of pairs."""
+    counts = load_counts(path)
+    return follow_counts(counts.rows, counts.counts, len(counts.words))
+
+
 def learn(pairs: Path, m: int) -> dict[str, float]:
-    """CPU seconds of an EM iteration and of the pivot estimate over a file of pairs."""
+    """CPU seconds of reading a file of pairs, and of an EM iteration over them."""
     with machine.Clock() as loading:
-        counts = load_counts(pairs)
-        c = follow_counts(counts.rows, counts.counts, len(counts.words))
+        c = load_pairs(pairs)
     u = word_distribution(c)
-    del counts
     start = random_start(u, m, np.random.default_rng(0))
     source = OnEngine(Threads(1), cut_pairs(c))
     source.expect(start)  # compiled, and its pages touched
     with machine.Clock() as iteration:
         Ascent(1, 1.0, u).climb(source, start)
+    return {"pairs": c.nnz, "loading": loading.cpu, "iteration": iteration.cpu}
+
+
+def learn_pivots(pairs: Path, m: int) -> dict[str, float]:
+    """CPU seconds of the pivot estimate over a file of pairs."""
+    c = load_pairs(pairs)
     trusted = PivotBigram.parameters()["min_count"].default
     least = max(PIVOT_COUNT, PIVOT_SHARE * c.sum() / m)
     with machine.Clock() as pivot:
         pivot_states(c, m, least=least, ridge=PIVOT_RIDGE, trusted=trusted)
-    return {"pairs": c.nnz, "loading": loading.cpu, "iteration": iteration.cpu, "pivot": pivot.cpu}
+    return {"pairs": c.nnz, "pivot": pivot.cpu}
 
 
 def measure(size: int, options: argparse.Namespace, done: dict[str, Any]) -> None:
@@ -179,6 +190,8 @@ def measure(size: int, options: argparse.Namespace, done: dict[str, Any]) -> Non
         "pairs": lambda: count(text, pairs, 2, options.memory),
         "learn": lambda: learn(pairs, options.states),
     }
+    if size <= options.pivot_most:
+        steps["pivot"] = lambda: learn_pivots(pairs, options.states)
     if options.lmplz and size <= options.lmplz_most:
         steps["lmplz"] = lambda: estimate(text, options.lmplz, options.memory, scratch)
     for name, step in steps.items():
@@ -214,7 +227,8 @@ def show(options: argparse.Namespace, done: dict[str, Any]) -> None:
         gb = 3 * 4 * options.states * found["pairs"] / 1e9  # three rows of numbers a pair
         rows.append([f"{size} M", f"{found['pairs'] / 1e6:.1f}", f"{found['loading']:.0f}",
                      f"{found['iteration']:.1f}", f"{gb / found['iteration']:.1f}",
-                     f"{found['pivot']:.0f}"])  # fmt: skip
+                     f"{done[f'{size} pivot']['pivot']:.0f}" if f"{size} pivot" in done else ""
+                     ])  # fmt: skip
     print(f"\nLearning with {options.states} states, CPU seconds of one thread", end="\n\n")
     machine.print_table(
         ["tokens", "M pairs", "reading", "an iteration", "GB/s of rows", "pivot estimate"], rows
@@ -224,13 +238,19 @@ def show(options: argparse.Namespace, done: dict[str, Any]) -> None:
 
 def extrapolate(options: argparse.Namespace, done: dict[str, Any]) -> None:
     """What 1.3 billion tokens take: pairs by the power law of the two largest sizes."""
+    if sum(name.endswith(" pivot") for name in done) < 2:
+        return
     *_, small, large = sorted(options.millions)
     a, b = done[f"{small} learn"], done[f"{large} learn"]
     power = np.log(b["pairs"] / a["pairs"]) / np.log(large / small)
     pairs = b["pairs"] * (PAPER / large) ** power
     counting = done[f"{large} pairs"]["cpu"] * PAPER / large
     grow = pairs / b["pairs"]
-    loading, iteration, pivot = (b[key] * grow for key in ("loading", "iteration", "pivot"))
+    loading, iteration = (b[key] * grow for key in ("loading", "iteration"))
+    # the pivot estimate takes time for pairs, and for words, which are as many at every size
+    known = [found for name, found in done.items() if name.endswith(" pivot")]
+    slope, words = np.polyfit([x["pairs"] for x in known], [x["pivot"] for x in known], 1)
+    pivot = slope * pairs + words
     rows = [
         [f"EM, {n} iterations", _hours(counting), _hours(loading + n * iteration),
          _hours(counting + loading + n * iteration), "12 h 57"] for n in EM_STEPS
@@ -295,6 +315,7 @@ def main() -> None:
     parser.add_argument("--scratch", default="build/language-scale", help="up to 20 GB at 400 M")
     parser.add_argument("--lmplz", help="the program, which is not part of PyPI's kenlm")
     parser.add_argument("--lmplz-most", type=int, default=40, help="millions it is tried on")
+    parser.add_argument("--pivot-most", type=int, default=40, help="likewise, by pivots")
     parser.add_argument("--whole", type=int, help="millions of tokens, as whole commands instead")
     parser.add_argument("--methods", nargs="+", choices=WHOLE, default=list(WHOLE))
     parser.add_argument("--device", default="cpu", help="for --whole")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 from time import perf_counter
 
 import pytest
@@ -41,6 +43,29 @@ def test_help_shows_examples(cli, command: list[str]) -> None:
 def test_help_of_all_lists_the_commands(cli) -> None:
     listed = cli("--help").out
     assert all(f"\n  {command[0]} " in listed for command in COMMANDS)
+
+
+def test_options_named_like_their_values_name_themselves() -> None:
+    """Typer before 0.29 takes the value's name for the option's: `--METHOD`."""
+    folder = Path(sw.__file__).parent / "cli"
+    functions = [
+        node
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    nameless, n_seen = [], 0
+    for function in functions:
+        given = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        for option, value in given:
+            if not isinstance(value, ast.Call) or ast.unparse(value.func) != "typer.Option":
+                continue
+            values = [ast.literal_eval(k.value) for k in value.keywords if k.arg == "metavar"]
+            if values == [option.arg.upper()]:
+                n_seen += 1
+                nameless += [option.arg] * (len(value.args) < 2)
+    assert n_seen > 3
+    assert not nameless
 
 
 def test_version(cli) -> None:

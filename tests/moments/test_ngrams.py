@@ -150,6 +150,22 @@ def test_files_do_not_depend_on_memory_and_threads(
     assert len(found) == 1
 
 
+def test_ranges_get_smaller_with_what_the_process_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_BASE", 0), ("_WRITING", 0), ("_FENCE", 1)):
+        monkeypatch.setattr(ngrams, name, value)
+    memory = 2 * ngrams._BYTES_A_ROW * 800  # so many rows, where nothing else is held
+    path, n_ranges = write(tmp_path, [[str(i), str(i + 1), str(i + 2)] for i in range(400)]), []
+    folder = tmp_path / "work"
+    folder.mkdir()
+    runs = count_runs(path, folder, CountSettings(3, memory=memory), Threads(1))
+    for held in (0, memory - 2 * ngrams._BYTES_A_ROW * 200, 2 * memory):
+        monkeypatch.setattr(ngrams, "peak_memory", lambda held=held: held)
+        n_ranges.append(len(runs._cuts()))
+    assert n_ranges == [2, 8, 16]  # of 1,600 rows; an eighth of the memory is always used
+
+
 @pytest.mark.dask
 def test_a_cluster_counts_alike(tmp_path: Path, cluster: Cluster) -> None:
     path = write(tmp_path, TEXT)

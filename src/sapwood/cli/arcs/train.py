@@ -55,6 +55,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     force: opt.Force = False,
     method: str = typer.Option(
         "best",
+        "--method",
         callback=known_method_of(METHODS),
         metavar="METHOD",
         help=f"{describe_methods(METHODS)}.",

@@ -51,6 +51,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     force: opt.Force = False,
     method: str = typer.Option(
         "mix",
+        "--method",
         callback=known_method_of(LM_METHODS),
         metavar="METHOD",
         help=f"{describe_methods(LM_METHODS)}.",

@@ -127,7 +127,7 @@ def classes(
     *,
     top: int = typer.Option(8, min=1, metavar="N", help="Words shown for each state."),
     word: str | None = typer.Option(
-        None, metavar="WORD", help="Only the states after this word, likeliest first."
+        None, "--word", metavar="WORD", help="Only the states after this word, likeliest first."
     ),
     as_json: opt.Json = False,
 ) -> None:

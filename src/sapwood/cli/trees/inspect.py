@@ -33,6 +33,7 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
     *,
     label: str | None = typer.Option(
         None,
+        "--label",
         metavar="LABEL",
         help="Show the rules or words of this label, its contexts, and what each state means. "
         "A treebank label such as NP, or a symbol as the model writes it, such as 'S|VP' or "
@@ -40,6 +41,7 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
     ),
     word: list[str] | None = typer.Option(
         None,
+        "--word",
         metavar="WORD",
         help="Show the words nearest to this one; may be repeated. Only for vectors of words.",
         show_default=False,

@@ -98,7 +98,11 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     ),
     force: opt.Force = False,
     method: str = typer.Option(
-        "best", callback=known_method, metavar="METHOD", help=f"{describe_methods(METHODS)}."
+        "best",
+        "--method",
+        callback=known_method,
+        metavar="METHOD",
+        help=f"{describe_methods(METHODS)}.",
     ),
     budget: str | None = typer.Option(
         None,
