@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=None, help="structures to learn from")
     parser.add_argument("--dev", type=int, default=None, help="structures to judge by")
     parser.add_argument("--methods", nargs="*", type=pair, default=[pair(x) for x in METHODS])
-    parser.add_argument("--wcfg", nargs="*", type=pair, default=[("em", 12), ("spectral", 4)])
+    parser.add_argument("--wcfg", nargs="*", type=pair, default=[("spectral", 4), ("em", 12)])
     parser.add_argument("--wcfg-train", type=int, default=1500, help="structures for --wcfg")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for best")
     args = parser.parse_args()
