@@ -139,10 +139,12 @@ def run(*command: object, stdin: Path | None = None) -> dict[str, float]:
 
 def count(text: Path, out: Path, order: int, memory: str) -> dict[str, float]:
     """`sapwood lm count`, and the size of its file."""
+    from pyarrow.parquet import read_metadata
+
     out.unlink(missing_ok=True)
     found = run(sys.executable, "-m", "sapwood", "lm", "count", text, "-o", out, "--order", order,
                 "--memory", memory)  # fmt: skip
-    return found | {"mb": out.stat().st_size / 1e6}
+    return found | {"mb": out.stat().st_size / 1e6, "rows": read_metadata(out).num_rows}
 
 
 def estimate(text: Path, lmplz: str, memory: str, scratch: Path) -> dict[str, float]:
@@ -223,6 +225,8 @@ def show(options: argparse.Namespace, done: dict[str, Any]) -> None:
     machine.print_table(header, rows)
     rows = []
     for size in options.millions:
+        if f"{size} learn" not in done:
+            continue
         found = done[f"{size} learn"]
         gb = 3 * 4 * options.states * found["pairs"] / 1e9  # three rows of numbers a pair
         rows.append([f"{size} M", f"{found['pairs'] / 1e6:.1f}", f"{found['loading']:.0f}",
@@ -238,17 +242,17 @@ def show(options: argparse.Namespace, done: dict[str, Any]) -> None:
 
 def extrapolate(options: argparse.Namespace, done: dict[str, Any]) -> None:
     """What 1.3 billion tokens take: pairs by the power law of the two largest sizes."""
-    if sum(name.endswith(" pivot") for name in done) < 2:
+    known = [found for name, found in done.items() if name.endswith(" pivot")]
+    if len(known) < 2:
         return
     *_, small, large = sorted(options.millions)
-    a, b = done[f"{small} learn"], done[f"{large} learn"]
-    power = np.log(b["pairs"] / a["pairs"]) / np.log(large / small)
-    pairs = b["pairs"] * (PAPER / large) ** power
-    counting = done[f"{large} pairs"]["cpu"] * PAPER / large
-    grow = pairs / b["pairs"]
-    loading, iteration = (b[key] * grow for key in ("loading", "iteration"))
+    a, b = done[f"{small} pairs"], done[f"{large} pairs"]
+    power = np.log(b["rows"] / a["rows"]) / np.log(large / small)
+    pairs = b["rows"] * (PAPER / large) ** power
+    counting = b["cpu"] * PAPER / large
+    most = max((x for name, x in done.items() if name.endswith(" learn")), key=lambda x: x["pairs"])
+    loading, iteration = (most[key] * pairs / most["pairs"] for key in ("loading", "iteration"))
     # the pivot estimate takes time for pairs, and for words, which are as many at every size
-    known = [found for name, found in done.items() if name.endswith(" pivot")]
     slope, words = np.polyfit([x["pairs"] for x in known], [x["pivot"] for x in known], 1)
     pivot = slope * pairs + words
     rows = [
@@ -319,6 +323,7 @@ def main() -> None:
     parser.add_argument("--whole", type=int, help="millions of tokens, as whole commands instead")
     parser.add_argument("--methods", nargs="+", choices=WHOLE, default=list(WHOLE))
     parser.add_argument("--device", default="cpu", help="for --whole")
+    parser.add_argument("--show", action="store_true", help="only the tables of what is done")
     parser.add_argument("--clean", action="store_true", help="remove the folder in the end")
     options = parser.parse_args()
     scratch = Path(options.scratch)
@@ -329,7 +334,7 @@ def main() -> None:
     if options.whole:
         whole(options)
     else:
-        for size in options.millions:
+        for size in () if options.show else options.millions:
             measure(size, options, done)
         show(options, done)
     if options.clean:
