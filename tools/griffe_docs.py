@@ -7,6 +7,7 @@ is made from that when a class is defined, and no reader of sources alone can se
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import griffe
@@ -21,4 +22,7 @@ class RunTimeDocstrings(griffe.Extension):
             return
         found = griffe.dynamic_import(cls.path)
         if found.__doc__:
-            cls.docstring.value = inspect.cleandoc(found.__doc__)
+            text = inspect.cleandoc(found.__doc__)
+            # a parameter of any type has a default all the same
+            text = re.sub(r"^(\w+) : default ", r"\1 : object, default ", text, flags=re.MULTILINE)
+            cls.docstring.value = text
