@@ -242,7 +242,7 @@ def test_best_is_the_default(cli, trees: Path, tmp_path: Path) -> None:
     assert verdicts.count("member") == report["members"] == len(model.members)
     assert set(verdicts) <= {"member", "trained"}
     assert [trial["name"] for trial in model.record["trials"]] == [str(c) for c in PLAN]
-    assert report["phases"].keys() == {"warming up", "training", "choosing", "grading"}
+    assert report["phases"].keys() == {"training", "choosing", "grading"}
     assert report["dev"]["f1"] == model.record["dev_f1"]
     assert report["dev"]["f1"] == 100
     assert sw.Parser(model).parse(["the", "dog", "sleeps", "."]).tree == sw.clean(

@@ -170,7 +170,7 @@ def prepared(bank: Treebank) -> TrainingData:
 
 
 def mix_without_dev(seconds: float | None = None) -> _Mix:
-    return _Mix(None, 1, Clock(seconds, prepared(sw.bundled_treebank("dev")[:10]), 1))
+    return _Mix(None, 1, Clock(seconds, prepared(sw.bundled_treebank("dev")[:10]), PLAN[0]))
 
 
 def path_of(figures: dict[tuple[int, ...], float], n: int) -> tuple[list[int], Grades]:
@@ -294,7 +294,7 @@ def test_no_budget_is_no_limit(bank: Treebank, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_clock_learns_from_what_was_trained(bank: Treebank) -> None:
     data = prepared(bank)
-    clock = Clock(60.0, data, 1)
+    clock = Clock(60.0, data, PLAN[0])
     em, more, other = Candidate("em", 4), Candidate("em", 16), Candidate("crf")
     before = [clock.expected(c) for c in (em, more, other)]
     assert 0 < before[0] < before[1]
@@ -304,17 +304,59 @@ def test_the_clock_learns_from_what_was_trained(bank: Treebank) -> None:
     clock.learn(other, before[2])
     assert [clock.expected(c) for c in (em, other)] == pytest.approx([after[0], before[2]])
     assert 0 < clock.left <= 60
-    assert Clock(60.0, data, 1, spent=50.0).left <= 10
+    assert Clock(60.0, data, PLAN[0], spent=50.0).left <= 10
 
 
 def test_first_guesses_are_of_the_right_size(bank: Treebank) -> None:
     """Within a factor of ten, on any machine: what is off by more is a mistake in units."""
     few, whole = prepared(bank), prepared(sw.bundled_treebank("train"))
-    small, large = Clock(60.0, few, 1), Clock(60.0, whole, 1)
+    small, large = Clock(60.0, few, PLAN[0]), Clock(60.0, whole, PLAN[0])
     for candidate in PLAN:
         assert 0.001 < large.expected(candidate) < 60
         assert small.expected(candidate) <= large.expected(candidate)
-    assert Clock(60.0, whole, 2).expected(PLAN[1]) < large.expected(PLAN[1])
+
+
+def test_a_treebank_has_a_budget_by_itself(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A multiple of reading and the first grammar, which grows with the treebank."""
+    monkeypatch.setattr(ensemble, "LEAST_BUDGET", 0.0)
+    few, whole = prepared(bank[:100]), prepared(sw.bundled_treebank("train"))
+    small, large = (Clock("auto", data, PLAN[0]) for data in (few, whole))
+    unit = ensemble.SECONDS_TO_READ * large.n_words + large._guess(PLAN[0])
+    power = (large.n_words / 1e5) ** ensemble.LARGER
+    assert large.budget == pytest.approx(ensemble.MULTIPLE * power * unit, abs=0.05)
+    assert large.budget / small.budget > large.n_words / small.n_words
+    monkeypatch.setattr(ensemble, "MOST_BUDGET", small.budget)
+    assert Clock("auto", whole, PLAN[0]).budget == small.budget
+    with_dev = Clock("auto", few, PLAN[0], has_dev=True)
+    assert small.left - with_dev.left == pytest.approx(ensemble.CHOICE_SHARE * small.budget)
+
+
+def test_what_is_counted_does_not_depend_on_the_machine(bank: Treebank) -> None:
+    clock = Clock("auto", prepared(bank), PLAN[0], now=lambda: np.nan)
+    em, left = Candidate("em", 4), clock.left
+    clock.learn(em, 1000.0)
+    assert clock.left == left - clock.expected(em)
+
+
+def test_a_network_has_the_passes_that_there_is_time_for(bank: Treebank) -> None:
+    network, data = Candidate("encoder"), prepared(bank)
+    clock = Clock(1000.0, data, PLAN[0])
+    a_pass = clock.expected(network) / ensemble.NETWORK_SHARE
+    found = [clock.passes(network, n * a_pass) for n in (1, 10.5, 1000)]
+    assert found == [ensemble.LEAST_PASSES, 10, ensemble.MOST_PASSES]
+    assert Clock(None, data, PLAN[0]).passes(network, np.inf) == 30  # as alone
+
+
+def test_what_all_would_take_is_told(bank: Treebank) -> None:
+    learner = sw.EnsembleLPCFG(1e-6, plan=PLAN_OF_FOUR).fit(bank[:60])
+    assert learner.info_.budget == 1e-6
+    assert learner.info_.for_all > 0
+
+
+def test_a_budget_is_cpu_time(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds in which others have the machine do not count."""
+    monkeypatch.setattr(ensemble, "perf_counter", lambda: pytest.fail("asked the clock"))
+    assert len(sw.EnsembleLPCFG("auto", plan=PLAN_OF_FOUR[:2]).fit(bank[:60]).info_.trials) == 2
 
 
 # -- the plan ---------------------------------------------------------------------------------
@@ -453,7 +495,7 @@ def test_treebanks_of_single_words() -> None:
 def test_no_budget_pays_for_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that only moves while kernels are compiled: 100 s for a budget of 50."""
     now = [0.0]
-    monkeypatch.setattr(ensemble, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(ensemble, "process_time", lambda: now[0])
 
     def compiles(*_: object) -> None:
         now[0] += 100.0
@@ -471,7 +513,7 @@ class Ticks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
         self.now = 0.0
         for module in (ensemble, panel_module):
-            monkeypatch.setattr(module, "perf_counter", lambda: self.now)
+            monkeypatch.setattr(module, "process_time", lambda: self.now)
         monkeypatch.setattr(sw.EnsembleLPCFG, "_warm_up", lambda *_: None)
         train, f1_of_mix, charts = sw.EnsembleLPCFG._trained, Panel.f1, panel_module.pruned_by
         parse = ensemble.grade

@@ -455,16 +455,20 @@ class WithEM(Estimator):
         )  # fmt: skip
 
 
+def _is_budget(value: object) -> bool:
+    return value == "auto" or between(0, inf, "(]").test(value)
+
+
 class WithinBudget(Estimator):
     """Trains several grammars as long as there is time."""
 
-    budget: float | None = positional(
+    budget: float | str | None = positional(
         default=None,
-        domain=maybe(Domain("a number of seconds above 0", between(0, inf, "(]").test)),
-        words="Seconds on the clock for training, choosing and grading, without those for "
+        domain=maybe(Domain("a number of seconds above 0, or 'auto'", _is_budget)),
+        words="CPU seconds of this process for training, choosing and grading, without those for "
         "compiling or loading kernels; a candidate is not begun when it would hardly end in time, "
         "and is stopped where it can be when it does not. The first one is trained in any case. "
-        "None trains all.",
+        "None trains all; `auto` has what suits the size of the treebank.",
         kw_only=False,
     )
     n_states: int = parameter(

@@ -47,6 +47,12 @@ from sapwood.networks.spans import (
 )
 
 FAMILIAR = 2  # chains of labels seen so often are told apart
+SECONDS_A_WORD, SECONDS_A_STEP = 2.5e-4, 0.01  # of one core: a word read, all weights changed
+
+
+def seconds_a_pass(n_words: int) -> float:
+    """CPU seconds of a pass over so many words, roughly."""
+    return SECONDS_A_WORD * n_words + SECONDS_A_STEP * n_words / NetworkPlan.usual(n_words).words
 
 
 class SpanEncoder(OnPlainGrammar, TreebankEstimator):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,15 +30,22 @@ from sapwood.estimators.base import (
 )
 from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.em_steps import NODES_PER_STATE
-from sapwood.estimators.network_training import NetworkPlan
+from sapwood.estimators.encoder import seconds_a_pass
+from sapwood.estimators.network_training import MOST_PASSES, NetworkPlan
 from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.estimators.pcfg import PCFG, TrainingData
 from sapwood.estimators.registry import METHODS
-from sapwood.execute import resolve_jobs
+from sapwood.execute import Threads
 from sapwood.models.ensemble import Ensemble, Member, as_written, grammar_of
 from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.span_network import SpanNetwork
 
+AUTO = "auto"  # the budget that a treebank has when none is given
+MULTIPLE = 85  # of reading and the first grammar, for 100,000 words; more for larger treebanks
+LARGER = 0.25  # the power of the number of words by which the multiple grows
+LEAST_BUDGET, MOST_BUDGET = 60.0, 3600.0  # CPU seconds that it has in any case, and never more
+SECONDS_TO_READ = 2e-5  # a word
+CHOICE_SHARE = 0.1  # of such a budget, that choosing and scoring on dev trees may take
 SPARE = 0.02  # of a budget, for what nobody foresees
 SAFETY = 1.2  # what is expected is mostly a little less than what comes: other things run too
 PIVOT_FACTOR = 3.0  # the convex EM of every rule, beside the features that others have too
@@ -52,32 +59,41 @@ SHARPNESS = 1.15  # of a mix that no dev trees calibrate
 MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
 NETWORK_WEIGHT = 0.35  # of networks among grammars, which err elsewhere, before weights are tuned
-NETWORK_SHARE = 0.6  # of the time that is left, for a network
+NETWORK_SHARE = 0.85  # of the time that is left, for a network: grammars take little
 LEAST_PASSES = 4  # of a network; with fewer it is worse than grammars
 TUNED_GAIN = 0.1  # F1 that tuned weights must win over equal ones: less is noise
 
 
 class Clock:
-    """How much time is left, and how long candidates will take.
+    """How much time is left, and how long candidates will take, in CPU seconds of this process.
 
     First guesses are rates of one core measured on the Penn Treebank sample. Every training that
     ends corrects them for its kind, and for kinds that were not tried yet: the machine may be
-    slower, or busy.
+    slower. The budget that a treebank has by itself is not measured but counted, by the guesses
+    alone: the same treebank has the same members on any machine, however busy.
 
     Parameters
     ----------
     budget
-        Seconds; None for no limit.
+        Seconds; None for no limit; `AUTO` for what the treebank has by itself.
+    first
+        The first candidate, which that is a multiple of.
     spent
-        Seconds of them that are gone already.
+        Seconds of it that are gone already.
+    now
+        What tells the seconds.
     """
 
     def __init__(
-        self, budget: float | None, data: TrainingData, jobs: int, *, spent: float = 0.0
+        self,
+        budget: float | str | None,
+        data: TrainingData,
+        first: Candidate,
+        *,
+        has_dev: bool = False,
+        spent: float = 0.0,
+        now: Callable[[], float] = process_time,
     ) -> None:
-        self.budget = np.inf if budget is None else budget
-        self.ends = perf_counter() + (1.0 - SPARE) * self.budget - spent
-        self.jobs = resolve_jobs(jobs)
         counts = data.counts
         self.n_nodes = float(counts.symbols.sum())
         self.n_words = int(data.sizes["tokens"])
@@ -85,32 +101,52 @@ class Clock:
         self.limit = np.maximum(1, counts.symbols // NODES_PER_STATE)
         self.factor: dict[str, float] = {}
         self.last_factor = 1.0
+        self.is_counted, self.now = budget == AUTO, now
+        reading = SECONDS_TO_READ * self.n_words
+        if isinstance(budget, str):
+            multiple = MULTIPLE * (self.n_words / 1e5) ** LARGER
+            usual = multiple * (reading + self._guess(first))
+            self.budget = round(float(np.clip(usual, LEAST_BUDGET, MOST_BUDGET)), 1)
+            ours = (1.0 - CHOICE_SHARE) if has_dev else 1.0
+            self._left = ours * self.budget - reading
+        else:
+            self.budget = np.inf if budget is None else budget
+        self._ends = now() + (1.0 - SPARE) * self.budget - spent
 
     @property
     def left(self) -> float:
         """Seconds."""
-        return self.ends - perf_counter()
+        return self._left if self.is_counted else self._ends - self.now()
 
     def expected(self, candidate: Candidate) -> float:
-        """Seconds that a candidate will take, if nothing holds it up."""
+        """Seconds that a candidate will take, a network for one pass."""
         return self._guess(candidate) * self.factor.get(candidate.method, self.last_factor)
 
-    def learn(self, candidate: Candidate, seconds: float) -> None:
+    def learn(self, candidate: Candidate, seconds: float, passes: int = 1) -> None:
         """Note how long a candidate has taken."""
-        self.last_factor = seconds / self._guess(candidate)
+        if self.is_counted:
+            self._left -= passes * self._guess(candidate)
+            return
+        self.last_factor = seconds / passes / self._guess(candidate)
         self.factor[candidate.method] = self.last_factor
 
     def passes(self, candidate: Candidate, seconds: float) -> int:
-        """Passes of a network that a time is enough for, but neither few nor more than usual."""
-        usual = NetworkPlan.usual(self.n_words).passes
-        affordable = min(NETWORK_SHARE * seconds / self.expected(candidate), usual)
+        """Passes of a network that a time is enough for, but neither few nor more than useful."""
+        if np.isinf(self.budget):
+            return NetworkPlan.usual(self.n_words).passes
+        affordable = min(NETWORK_SHARE * seconds / self.expected(candidate), MOST_PASSES)
         return max(int(affordable), LEAST_PASSES)
+
+    def seconds_of_all(self, plan: Sequence[Candidate]) -> float:
+        """What reading and all candidates would take, networks with all their passes."""
+        each = (self.expected(c) * (MOST_PASSES if c.method == "encoder" else 1) for c in plan)
+        return SECONDS_TO_READ * self.n_words + sum(each)
 
     def _guess(self, candidate: Candidate) -> float:
         if candidate.method == "encoder":  # one pass
-            return NetworkPlan.usual(self.n_words).seconds_a_pass(self.n_words, self.jobs)
+            return seconds_a_pass(self.n_words)
         if candidate.method == "crf":
-            return 1e-4 * self.n_nodes / (1 + (self.jobs - 1) / 2)  # only the charts are shared
+            return 1e-4 * self.n_nodes
         passes = 2e-6 * self.n_nodes * (4 + candidate.states / 4)  # features, projection, tensors
         if candidate.method.startswith("pivot"):
             passes *= PIVOT_FACTOR
@@ -120,7 +156,7 @@ class Clock:
         if candidate.method == "em":
             stages = EMLPCFG(candidate.states).schedule()
             passes = sum(stage.iterations * self._iteration(stage.states) for stage in stages)
-        return passes / self.jobs
+        return passes
 
     def _iteration(self, m: int) -> float:
         """Seconds of one EM iteration: products over nodes, and passes over the tensors."""
@@ -223,7 +259,7 @@ class Trial:
     name
         The candidate in words.
     seconds
-        Of training; 0 for one that was skipped.
+        Of training, those of all threads together; 0 for one that was skipped.
     f1, mix_f1
         On the dev trees that choose, alone, and of an equal mix with all trained before, which is
         neither weighed nor calibrated yet; None without dev trees.
@@ -255,10 +291,17 @@ class EnsembleInfo:
         Of the final mix, by its own parser, on all dev trees or as many as there was time for; None
         without any.
     seconds
-        Wall-clock seconds by phase. `warming up`, where there is a budget, is not part of it.
+        By phase, those of all threads together (on the clock where an engine works elsewhere).
+        `warming up`, where there is a budget, is not part of it.
+    budget
+        CPU seconds that it had; None for no limit.
+    for_all
+        What all candidates would have taken, about.
     """
 
     trials: list[Trial] = field(default_factory=list)
+    budget: float | None = None
+    for_all: float = 0.0
     grades: Grades | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -308,14 +351,15 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         bank, dev = as_treebank(bank), dev_trees(dev)
         plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
         gold = cleaned(dev) if dev is not None else None
-        self.info_, jobs = EnsembleInfo(), self._engine().jobs_here
-        if self.budget is not None:
+        self.info_, now = EnsembleInfo(), self._now
+        if isinstance(self.budget, float | int):
             with self._timed("warming up"):
                 self._warm_up(bank, plan, gold)
-        began, prepared = perf_counter(), _Prepared(bank)
+        began, prepared = now(), _Prepared(bank)
         data = prepared.by(self._estimator(plan[0]), plan[0].way)
-        clock = Clock(self.budget, data, jobs, spent=self.spent + perf_counter() - began)
-        mix = _Mix(gold, jobs, clock)
+        spent = self.spent + now() - began
+        clock = Clock(self.budget, data, plan[0], has_dev=gold is not None, spent=spent, now=now)
+        mix = _Mix(gold, self._engine().jobs_here, clock)
         for place, candidate in enumerate(plan):
             trial = self._tried(candidate, prepared, mix)
             prepared.keep({later.way for later in plan[place + 1 :]})
@@ -327,16 +371,23 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         with self._timed("grading"):
             self.info_.grades = mix.grade(model)
         self.info_.seconds = {k: round(v, 3) for k, v in self.info_.seconds.items()}
+        self.info_.budget = None if np.isinf(clock.budget) else clock.budget
+        self.info_.for_all = round(clock.seconds_of_all(plan), 1)
         self.model_ = replace(model, record=self._record(bank))
         return self
 
+    @property
+    def _now(self) -> Callable[[], float]:
+        """CPU seconds of this process; those on the clock where others do the work."""
+        return process_time if isinstance(self._engine(), Threads) else perf_counter
+
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
-        began, seconds = perf_counter(), self.info_.seconds
+        began, seconds = self._now(), self.info_.seconds
         try:
             yield
         finally:
-            seconds[phase] = seconds.get(phase, 0.0) + perf_counter() - began
+            seconds[phase] = seconds.get(phase, 0.0) + self._now() - began
 
     def _plan(self, bank: Treebank) -> list[Candidate]:
         """The candidates without those that would be the same, for this treebank, as another."""
@@ -363,7 +414,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
     ) -> None:
         """Compile or load the kernels on a few trees, so that no budget pays for it."""
         few = _Prepared(bank[:N_WARM])
-        clock = Clock(None, few.by(self._estimator(plan[0]), plan[0].way), 1)
+        clock = Clock(None, few.by(self._estimator(plan[0]), plan[0].way), plan[0])
         mix = _Mix(dev[:N_WARM] if dev is not None else None, self._engine().jobs_here, clock)
         for method in dict.fromkeys(candidate.method for candidate in plan):
             mix.add(self._trained(Candidate(method, 2), few), Trial(method))
@@ -374,11 +425,12 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         trial, clock = Trial(str(candidate)), mix.clock
         left = max(clock.left - mix.seconds_ahead(candidate), 0.0)
         passes = clock.passes(candidate, left) if candidate.method == "encoder" else 1
-        expected = SAFETY * (passes * clock.expected(candidate) + mix.seconds_to_add(candidate))
+        expected = passes * clock.expected(candidate) + mix.seconds_to_add(candidate)
+        expected *= 1.0 if clock.is_counted else SAFETY
         if mix.members and expected > left:
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
-        began = perf_counter()
+        began = self._now()
         member: Member | None = None
         with self._timed("training"):
             try:
@@ -386,8 +438,8 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
                 member = self._trained(candidate, prepared, watch, passes)
             except _OutOfTimeError:
                 trial.verdict = f"stopped: {expected:.0f} s were expected, more are not left"
-        trial.seconds = perf_counter() - began
-        clock.learn(candidate, trial.seconds / passes)
+        trial.seconds = self._now() - began
+        clock.learn(candidate, trial.seconds, passes)
         if member is not None:
             with self._timed("grading"):
                 mix.add(member, trial)
@@ -425,7 +477,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
     def _record(self, bank: Treebank) -> dict[str, Any]:
         grades = self.info_.grades
         return {
-            "method": "best", "budget": self.budget, "trees": bank.n_trees,
+            "method": "best", "budget": self.info_.budget, "trees": bank.n_trees,
             "tokens": bank.n_tokens, "seed": self.seed,
             "dev_trees": grades.n_trees if grades else 0, "dev_f1": self.info_.f1,
             "trials": [trial.as_record() for trial in self.info_.trials],
@@ -481,17 +533,17 @@ class _Mix:
 
     def _affordable(self, member: Member) -> int:
         """How many dev sentences choose: fewer where their charts would take a good part of it."""
-        if self.dev is None or np.isinf(self.clock.budget):
+        if self.dev is None or self.clock.is_counted or np.isinf(self.clock.budget):
             return MOST_DEV
-        began = perf_counter()
+        began = self.clock.now()
         probe = self.dev[:N_PROBE]
         pruned_by(member, probe, self.jobs)
-        seconds_each = (perf_counter() - began) / len(probe)
+        seconds_each = (self.clock.now() - began) / len(probe)
         return int(np.clip(CHART_SHARE * self.clock.budget / seconds_each, LEAST_DEV, MOST_DEV))
 
     def seconds_to_add(self, candidate: Candidate) -> float:
-        """What grading a candidate will take, about."""
-        if self.panel is None:
+        """What grading a candidate will take, about; of a counted budget a share is kept for it."""
+        if self.panel is None or self.clock.is_counted:
             return 0.0
         return self._seconds_of(candidate) + 2 * self.panel.f1_seconds
 
@@ -502,7 +554,7 @@ class _Mix:
 
     def seconds_ahead(self, candidate: Candidate) -> float:
         """What is to come, with one more candidate: choosing, the final score, and writing."""
-        if self.panel is None or self.dev is None:
+        if self.panel is None or self.dev is None or self.clock.is_counted:
             return 0.0
         everyone, n = range(len(self.members)), len(self.members) + 1
         n_mixes = sum(n - size for size in range(1, min(n, MOST_MEMBERS)))
@@ -528,13 +580,15 @@ class _Mix:
         sizes = [len(grammar_of(member).rule_weights) for member in members]
         return SECONDS_A_NUMBER * (sum(sizes) + sum(len(weights) for weights in features))
 
-    def watch(self, candidate: Candidate) -> Callable[..., None]:
+    def watch(self, candidate: Candidate) -> Callable[..., None] | None:
         """A function that stops a training when one more iteration leaves too little time."""
+        if self.clock.is_counted:
+            return None
         last: float | None = None
 
         def check(*_: object) -> None:
             nonlocal last
-            now = perf_counter()
+            now = self.clock.now()
             iteration, last = (0.0 if last is None else now - last), now
             need = iteration + self.seconds_to_add(candidate) + self.seconds_ahead(candidate)
             if self.clock.left < need:
@@ -564,7 +618,8 @@ class _Mix:
         seconds_each = self.panel.seconds_of(places) / len(self.panel.gold)
         left = self.clock.left - self._seconds_to_write(places)
         n_in_time = max(left, 0.0) / max(seconds_each, 1e-9)
-        n = len(self.dev) if n_in_time >= len(self.dev) else int(n_in_time)
+        is_enough = self.clock.is_counted or n_in_time >= len(self.dev)
+        n = len(self.dev) if is_enough else int(n_in_time)
         return grade(model, self.dev[: max(n, len(self.panel.gold))], self.jobs)
 
     def _chosen(self, panel: Panel) -> list[int]:
@@ -584,6 +639,8 @@ class _Mix:
 
     def _has_time(self, panel: Panel, path: list[int], rest: list[int]) -> bool:
         """Whether the mix can grow once more, and be scored after that."""
+        if self.clock.is_counted:
+            return True
         grown = [*path, rest[0]]
         need = self._seconds_to_score(grown) + self._seconds_to_write(grown)
         return self.clock.left > need + len(rest) * panel.f1_seconds

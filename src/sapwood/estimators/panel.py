@@ -239,9 +239,9 @@ class Panel:
         for place, group in enumerate(self._groups):
             if shares_chart(group.owner, grammar):
                 return place
-        began = perf_counter()
+        began = process_time()
         charts = pruned_by(grammar, self.gold, self.jobs)
-        self._groups.append(_Charts(grammar, charts, perf_counter() - began))
+        self._groups.append(_Charts(grammar, charts, process_time() - began))
         return len(self._groups) - 1
 
     def seconds_of(self, members: Sequence[int]) -> float:
@@ -264,11 +264,11 @@ class Panel:
         else:
             place = self._group_of(member)
             look = self._charter(member, place, table)
-        began = perf_counter()
+        began = process_time()
         found = ordered_map(look, range(len(self.sentences)), jobs=self.jobs)
         for sentence, brackets in zip(self.sentences, one_blas_thread(found), strict=True):
             sentence.brackets.append(brackets)
-        self._member_seconds.append((place, perf_counter() - began))
+        self._member_seconds.append((place, process_time() - began))
         self._is_network.append(place < 0)
         self._grammars.append(grammar_of(member))
         self.n_members += 1
@@ -356,7 +356,7 @@ class Panel:
 
         That of a parser that prunes nothing between the members (`Parser(mix, middle=0)`).
         """
-        began = perf_counter()
+        began = process_time()
         share = np.asarray(weights, float) / np.sum(weights)
         is_free = bool(share[self._is_network].any())
         names, chains = tuple(self.numbers), chains_of(self._grammars) if is_free else {}
@@ -374,7 +374,7 @@ class Panel:
             return sentence.scores[key]
 
         found = add_up(list(ordered_map(score, self.sentences, jobs=self.jobs))).f1
-        self.f1_seconds = max(self.f1_seconds, perf_counter() - began)
+        self.f1_seconds = max(self.f1_seconds, process_time() - began)
         return found
 
     def _tree(self, sentence: _Sentence, nodes: Nodes) -> Tree:

@@ -56,8 +56,8 @@ class Settings:
     on_grade: Callable[[int, float], None] | None = None
     # the most states of a candidate of `best`
     most_states: int = WithinBudget.parameters()["n_states"].default
-    budget: float | None = 60.0
-    spent: float = 0.0  # seconds of the budget that are gone when training starts
+    budget: float | str | None = "auto"
+    spent: float = 0.0  # CPU seconds of the budget that are gone when training starts
     on_trial: Callable[[Trial], None] | None = None
 
     def values_for(self, method: Method) -> dict[str, Any]:

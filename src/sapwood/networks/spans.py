@@ -27,6 +27,7 @@ from sapwood.networks.lstm import Packing
 from sapwood.networks.parameters import Parameters, Real
 
 RARE = -3.0  # score that labels start with: most spans have none
+NEGLIGIBLE = 1e-4  # of the largest slope: spans whose slopes are all below change nothing
 
 
 class SpanSizes(NamedTuple):
@@ -104,21 +105,49 @@ def fenceposts(
 def span_scores(P: Parameters, posts: Fenceposts, sentence: int) -> tuple[Real, Real]:
     """The hidden layer of all spans of a sentence, and scores of labels, [n_spans, n_labels]."""
     start, end = posts.starts[sentence], posts.starts[sentence + 1]
-    hidden = _ends_of_spans(end - start, posts.vectors.dtype.str)[0] @ posts.vectors[start:end]
+    signs = _ends_of_spans(end - start, posts.vectors.dtype.str)[2]
+    hidden = signs @ posts.vectors[start:end]
     hidden += posts.bias[sentence]
     np.maximum(hidden, 0, out=hidden)
     return hidden, hidden @ P["label.W"] + P["label.b"]
 
 
 @lru_cache(maxsize=512)
-def _ends_of_spans(n_posts: int, dtype: str) -> tuple[sp.csr_array, sp.csr_array]:
-    """For each span 1 at its end and -1 at its start, by spans and by fenceposts."""
+def _ends_of_spans(n_posts: int, dtype: str) -> tuple[IntArray, IntArray, sp.csr_array]:
+    """Starts and ends of the spans of a sentence, and their signs."""
     start, end = np.triu_indices(n_posts, 1)
+    return start, end, _signs_of_ends(start, end, n_posts, dtype)
+
+
+def _signs_of_ends(start: IntArray, end: IntArray, n_posts: int, dtype: str) -> sp.csr_array:
+    """For each span 1 at its end and -1 at its start, [n_spans, n_posts]."""
     place = np.column_stack([start, end]).ravel()
     sign = np.tile(np.array([-1, 1], dtype), len(start))
-    shape = len(start), n_posts
-    table = sp.csr_array((sign, place, np.arange(0, len(place) + 1, 2)), shape=shape)
-    return table, sp.csr_array(table.T)
+    rows = np.arange(0, len(place) + 1, 2)
+    return sp.csr_array((sign, place, rows), shape=(len(start), n_posts))
+
+
+def _spans_that_count(
+    posts: Fenceposts, hidden: Sequence[Real], d_scores: Sequence[Real]
+) -> tuple[Real, Real, IntArray, IntArray, IntArray]:
+    """Hidden layer, slopes, ends among all fenceposts, and sentence of spans worth a step.
+
+    Nearly all spans of a sentence are in no tree that a network takes for possible.
+    """
+    steepest = [np.abs(d).max(axis=1) for d in d_scores]
+    least = NEGLIGIBLE * max(float(slopes.max()) for slopes in steepest)
+    kept = [np.flatnonzero(slopes >= least) for slopes in steepest]
+    starts, ends = [], []
+    for rows, first, behind in zip(kept, posts.starts[:-1], posts.starts[1:], strict=True):
+        start, end, _ = _ends_of_spans(behind - first, posts.vectors.dtype.str)
+        starts.append(start[rows] + first)
+        ends.append(end[rows] + first)
+    h, d = (
+        np.concatenate([part[rows] for part, rows in zip(parts, kept, strict=True)])
+        for parts in (hidden, d_scores)
+    )
+    sentence = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
+    return h, d, np.concatenate(starts), np.concatenate(ends), sentence
 
 
 def span_gradient(
@@ -136,20 +165,15 @@ def span_gradient(
     hidden, d_scores
         By sentence.
     """
-    d_vectors, d_bias = np.empty_like(posts.vectors), np.empty_like(posts.bias)
-    back = np.ascontiguousarray(P["label.W"].T)
-    d_matrix, d_label = G["label.W"], G["label.b"]
-    for sentence, (h, d) in enumerate(zip(hidden, d_scores, strict=True)):
-        d_matrix += h.T @ d
-        d_label += d.sum(axis=0)
-        d_hidden = d @ back
-        d_hidden *= h > 0
-        start, end = posts.starts[sentence], posts.starts[sentence + 1]
-        d_vectors[start:end] = _ends_of_spans(end - start, h.dtype.str)[1] @ d_hidden
-        d_bias[sentence] = d_hidden.sum(axis=0)
+    h, d, start, end, sentence = _spans_that_count(posts, hidden, d_scores)
+    np.matmul(h.T, d, out=G["label.W"])
+    np.sum(d, axis=0, out=G["label.b"])
+    d_hidden = d @ P["label.W"].T
+    d_hidden *= h > 0
     if posts.masks[1] is not None:
-        d_vectors *= np.repeat(posts.masks[1], np.diff(posts.starts), axis=0)
-    np.sum(times(d_bias, posts.masks[1]), axis=0, out=G["span.b"])
+        d_hidden *= posts.masks[1][sentence]
+    np.sum(d_hidden, axis=0, out=G["span.b"])
+    d_vectors = _signs_of_ends(start, end, len(posts.vectors), d.dtype.str).T @ d_hidden
     np.matmul(posts.states.T, d_vectors, out=G["span.W"])
     d_found = times(d_vectors @ P["span.W"].T, posts.masks[0])
     half = d_found.shape[1] // 2

@@ -33,7 +33,7 @@ class Meter:
         """The report's keys `seconds`, `cpu_seconds` (all threads) and `peak_memory_mb`."""
         return {
             "seconds": round(self.seconds, 3),
-            "cpu_seconds": round(process_time() - self._cpu, 3),
+            "cpu_seconds": round(self.cpu_seconds, 3),
             "peak_memory_mb": peak_memory_mb(),
         }
 
@@ -41,6 +41,11 @@ class Meter:
     def seconds(self) -> float:
         """Wall-clock seconds so far."""
         return perf_counter() - self._wall
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor seconds of all threads so far."""
+        return process_time() - self._cpu
 
 
 def peak_memory_mb() -> float | None:
@@ -93,12 +98,13 @@ def training_report(
     }
 
 
-def budget_report(learner: EnsembleLPCFG, budget: float | None, seconds: float) -> dict[str, Any]:
+def budget_report(learner: EnsembleLPCFG, cpu_seconds: float) -> dict[str, Any]:
     """How an ensemble kept its budget, what became of its candidates, and its scores, if any."""
     info = learner.info_
     report = {
-        "budget": budget,
-        "budget_seconds": round(seconds - info.seconds.get("warming up", 0.0), 3),
+        "budget": info.budget,
+        "budget_seconds": round(cpu_seconds - info.seconds.get("warming up", 0.0), 3),
+        "seconds_for_all": info.for_all,
         "trials": [asdict(trial) for trial in info.trials],
     }
     return report if info.grades is None else report | {"dev": dev_report(info.grades)}

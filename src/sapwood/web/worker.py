@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.errors import SapwoodError
@@ -87,7 +87,7 @@ def train(order: Order, tell: Tell) -> None:
     from sapwood.estimators.registry import METHODS, Settings
     from sapwood.report import score_on, training_report
 
-    began = perf_counter()
+    began, began_cpu = perf_counter(), process_time()
     tell("phase", name="reading")
     trees, dev = _read(order)
     bank = Treebank.from_trees(trees)
@@ -95,7 +95,7 @@ def train(order: Order, tell: Tell) -> None:
     method = METHODS[order.method]
     settings = Settings(
         seed=order.seed, jobs=1, states=order.states, most_states=order.states,
-        budget=order.budget, spent=perf_counter() - began, iterations=order.iterations,
+        budget=order.budget, spent=process_time() - began_cpu, iterations=order.iterations,
         on_iteration=lambda n, states, log: tell("iteration", n=n, states=states, log=log),
         on_grade=lambda n, f1: tell("grade", n=n, f1=f1),
         on_trial=lambda trial: tell(
