@@ -44,7 +44,7 @@ PLAN = (
     ("ensembles.py", ("--minutes", "1"), ()),
     ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),
     ("dependency_network.py", ("--corpus", "ud_vietnamese_vtb", "--sentences", "400"), ()),
-    ("span_network.py", ("--trees", "500"), ("--passes", "20")),
+    ("ladder.py", ("--trees", "500", "--passes", "4"), ("--folds", "5")),
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),
     (

@@ -59,7 +59,7 @@ SHARPNESS = 1.15  # of a mix that no dev trees calibrate
 MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
 NETWORK_WEIGHT = 0.35  # of networks among grammars, which err elsewhere, before weights are tuned
-NETWORK_SHARE = 0.85  # of the time that is left, for a network: grammars take little
+NETWORK_SHARE = 0.9  # of the time that is left, for a network: grammars take little
 LEAST_PASSES = 4  # of a network; with fewer it is worse than grammars
 TUNED_GAIN = 0.1  # F1 that tuned weights must win over equal ones: less is noise
 

@@ -356,9 +356,25 @@ class Panel:
 
         That of a parser that prunes nothing between the members (`Parser(mix, middle=0)`).
         """
-        began = process_time()
-        share = np.asarray(weights, float) / np.sum(weights)
+        began, share = process_time(), np.asarray(weights, float) / np.sum(weights)
         is_free = bool(share[self._is_network].any())
+        found = add_up(self.scores(share, sharpness, is_free=is_free)).f1
+        self.f1_seconds = max(self.f1_seconds, process_time() - began)
+        return found
+
+    def scores(
+        self, share: FloatArray, sharpness: float = 1.0, *, is_free: bool
+    ) -> list[SentenceScore]:
+        """EVALB's rows of the dev sentences, parsed by a mix.
+
+        Parameters
+        ----------
+        share
+            Of each member; they sum to 1.
+        is_free
+            Whether trees are looked for among all over the words, as where a network is heard, or
+            in the chart of the first member.
+        """
         names, chains = tuple(self.numbers), chains_of(self._grammars) if is_free else {}
         parser = Parser(grammar_of(self.first) if is_free else self.first)
 
@@ -373,9 +389,7 @@ class Panel:
                 sentence.scores[key] = bracketing([sentence.gold], [tree]).sentences[0]
             return sentence.scores[key]
 
-        found = add_up(list(ordered_map(score, self.sentences, jobs=self.jobs))).f1
-        self.f1_seconds = max(self.f1_seconds, process_time() - began)
-        return found
+        return list(ordered_map(score, self.sentences, jobs=self.jobs))
 
     def _tree(self, sentence: _Sentence, nodes: Nodes) -> Tree:
         spelled = [(a, b, c, sentence.words[i] if b < 0 else None) for a, b, c, i in nodes]
