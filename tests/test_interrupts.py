@@ -40,6 +40,7 @@ COMMANDS = {
     "pivot-em": "train {trees} -o out.sapwood --method pivot-em --states 4 -j 2",
     "crf": "train {trees} -o out.sapwood --method crf -j 1",
     "crf -j 2": "train {trees} -o out.sapwood --method crf -j 2",
+    "encoder -j 2": "train {trees} -o out.sapwood --method encoder --iterations 2 -j 2",
     "best": "train {trees} -o out.sapwood --method best --budget 2s -j 1",
     "best -j 2": "train {trees} -o out.sapwood --method best --budget 2s -j 2",
     "parse": "parse {model} {text} -o out.mrg -j 1",

@@ -43,6 +43,7 @@ from sapwood.inference.decoders import DECODERS
 from sapwood.models.from_text import grammar_from_text
 from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.lm.ngram_model import read_arpa
+from sapwood.models.span_network import SpanNetwork
 from sapwood.moments.ngram_files import load_counts
 from sapwood.resume import Part
 
@@ -305,7 +306,7 @@ def convert_structures(data: bytes, folder: Path) -> int:
     return status
 
 
-def use(model: sw.LatentGrammar | sw.Ensemble, decoder: str = "f1") -> None:
+def use(model: sw.LatentGrammar | SpanNetwork | sw.Ensemble, decoder: str = "f1") -> None:
     """Parse, score and sample: none of it may do more than refuse."""
     for words in (["dog"], ["the", "Unheard", "sees", "1990-91"]):
         with contextlib.suppress(SapwoodError):
@@ -316,7 +317,7 @@ def use(model: sw.LatentGrammar | sw.Ensemble, decoder: str = "f1") -> None:
             model.log_prob(words)
     with contextlib.suppress(SapwoodError):
         model.log_probs(seeds.bank()[:3])
-    if not isinstance(model, FeatureGrammar):
+    if not isinstance(model, FeatureGrammar | SpanNetwork):
         with contextlib.suppress(SapwoodError):
             model.sample(2, seed=0)
 
@@ -590,7 +591,7 @@ def _readers() -> Iterator[Reader]:
     for name, original in seeds.ORIGINALS.items():
         read = partial(convert_with, fetch.FORMATS[name][0])
         yield Reader(f"convert.{name}", spoilt(original), read, 10)
-    for kind in ("plain", "em", "spectral", "crf", "ensemble"):
+    for kind in ("plain", "em", "spectral", "crf", "network", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)
     for kind in ("arcs", "rerank"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_arc_model, 10)

@@ -20,6 +20,7 @@ from sapwood.estimators.arcs.reranker import ArcReranker
 from sapwood.models.arcs.reranker import ArcRerankModel
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 from sapwood.models.lm.language_model import LanguageModel
+from sapwood.models.span_network import SpanNetwork
 from sapwood.models.strings.targets import dyck
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.ngram_files import save_counts
@@ -50,19 +51,21 @@ def bank() -> sw.Treebank:
 
 
 @cache
-def grammars() -> dict[str, LatentGrammar | sw.Ensemble]:
+def grammars() -> dict[str, LatentGrammar | SpanNetwork | sw.Ensemble]:
     """One model of each kind of file."""
     plain = sw.PCFG().fit(bank()).model_
     em = sw.EMLPCFG(2, iterations=2).fit(bank()).model_
     spectral = sw.SpectralLPCFG(6).fit(bank()).model_
     crf = _feature_grammar(plain)
     right = sw.PCFG(binarise="right").fit(bank()).model_
+    network = sw.SpanEncoder(passes=1, width=3, hidden=3).fit(bank()[:40]).model_
     return {
         "plain": plain,
         "em": em,
         "spectral": spectral,
         "crf": crf,
-        "ensemble": sw.Ensemble.of([spectral, em, crf, right], [4, 3, 2, 1]),
+        "network": network,
+        "ensemble": sw.Ensemble.of([spectral, em, crf, right, network], [4, 3, 2, 1, 3]),
     }
 
 
