@@ -56,7 +56,7 @@ CHART_SHARE = 0.1  # of a budget, that charts of the dev sentences may take
 SCORE_SHARE = 0.25  # of a budget, that is kept for parsing dev trees with the final mix
 SECONDS_A_NUMBER = 5e-8  # of a model that is written: checksum, copies, disk
 SHARPNESS = 1.15  # of a mix that no dev trees calibrate
-MEMBERS_UNSEEN = 8  # that are trained when nobody can say which are worth their time
+MEMBERS_UNSEEN = 5  # that are trained when nobody can say which are worth their time: one chart
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
 NETWORK_WEIGHT = 0.35  # of networks among grammars, which err elsewhere, before weights are tuned
 NETWORK_SHARE = 0.9  # of the time that is left, for a network: grammars take little
@@ -345,7 +345,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         ----------
         dev
             Trees apart from the treebank, which choose members and weights; without any, the first
-            eight candidates, if the budget allows so many, become members of equal weight.
+            five candidates, if the budget allows so many, become members of equal weight.
         """
         self._check_parameters()
         bank, dev = as_treebank(bank), dev_trees(dev)
