@@ -26,7 +26,6 @@ import inspect
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -125,6 +124,8 @@ def markdown(table: Table) -> str:
 
 def cpu_seconds() -> float:
     """Of this process and of those that it has waited for."""
+    import resource  # which Windows has not; the check of tables works there too
+
     own, others = (
         resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
