@@ -40,6 +40,7 @@ PLAN = (
     ("em.py", ("--states", "8,16"), ("--table",)),
     ("larger_than_memory.py", ("--corpus", "ptb", "--copies", "1", "2"), ()),
     ("engine.py", ("--copies", "4", "--parts", "files", "kills"), ()),
+    ("treebank_choices.py", ("--corpora", "ptb", "--methods", "spectral"), ()),
     ("pivot_gap.py", ("--states", "8", "--part", "dev"), ("--variants", "--em")),
     ("ensembles.py", ("--minutes", "1"), ()),
     ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.arcs.reranker import ArcReranker as ArcReranker
     from sapwood.estimators.arcs.spectral import SpectralDependency as SpectralDependency
     from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
+    from sapwood.estimators.choice import choose_settings as choose_settings
     from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.estimators.crf import SpanCRF as SpanCRF
     from sapwood.estimators.eigenwords import WordEmbedding as WordEmbedding
@@ -94,6 +95,7 @@ _NAMES = {
     "estimators.arcs.latent": "LatentArcCRF",
     "estimators.arcs.reranker": "ArcReranker",
     "estimators.arcs.spectral": "SpectralDependency SpectralHMM",
+    "estimators.choice": "choose_settings",
     "estimators.cluster": "ClusterLPCFG",
     "estimators.crf": "SpanCRF",
     "estimators.eigenwords": "WordEmbedding",

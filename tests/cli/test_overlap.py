@@ -8,7 +8,7 @@ import pytest
 
 import sapwood as sw
 
-METHOD = ("--method", "pcfg")
+METHOD = ("--method", "pcfg", "--binarise", "head", "--horizontal", 1, "--vertical", 1)
 
 
 @pytest.fixture(scope="session")

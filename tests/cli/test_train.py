@@ -19,6 +19,7 @@ from sapwood.cli.trees.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.corpus import treebank
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
 from sapwood.corpus.vocabulary import STYLES
+from sapwood.estimators import choice
 from sapwood.estimators.ensemble import PLAN, Candidate
 from sapwood.estimators.pcfg import LexiconSettings
 
@@ -120,6 +121,28 @@ def test_spectral(cli, dev: Path, tmp_path: Path) -> None:
     assert (model.transform.horizontal, model.record["rare_count"]) == (0, 2)
     assert (model.record["seed"], model.record["n_states"]) == (7, 3)
     assert model.n_states.max() == report["most_states"] == 3
+
+
+def test_what_the_treebank_decides_is_told_and_kept(
+    cli, dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "LEAST_TREES", 100)
+    monkeypatch.setattr(choice, "JUDGES", {"pcfg": ("pcfg", {})})
+    out = tmp_path / "m"
+    result = cli("train", dev, "-o", out, "--method", "pcfg", "--vertical", 1, "--json")
+    found = json.loads(result.out)["choice"]
+    settings = found["settings"]
+    assert settings.keys() == {"horizontal", "binarise"}
+    line = f"    horizontal {settings['horizontal']}, binarise {settings['binarise']}: chosen on "
+    assert f"{line}{found['held']} held trees by pcfg (F1 " in result.err
+    model = sw.load(out)
+    assert model.transform.as_dict().items() >= settings.items()
+    assert {"seconds": found["seconds"], "reason": ""} | model.record["choice"] == found
+    fixed = ("--horizontal", 1, "--binarise", "left", "--vertical", 1)
+    result = cli("train", dev, "-o", out, "--method", "pcfg", *fixed, "--json")
+    assert json.loads(result.out)["choice"]["reason"] == "all were given"
+    assert "chosen on" not in result.err
+    assert sw.load(out).transform.binarise == "left"
 
 
 def few_states(method: str) -> tuple[object, ...]:

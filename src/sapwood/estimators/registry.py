@@ -8,7 +8,7 @@ them without NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.base import Estimator
+    from sapwood.estimators.choice import Choice
     from sapwood.estimators.ensemble import Trial
+    from sapwood.estimators.pcfg import LexiconSettings
     from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
 
@@ -59,15 +61,40 @@ class Settings:
     budget: float | str | None = "auto"
     spent: float = 0.0  # CPU seconds of the budget that are gone when training starts
     on_trial: Callable[[Trial], None] | None = None
+    # what the treebank may decide, and what it has decided
+    open: Sequence[str] = ("horizontal", "binarise", "vertical")
+    choice: Choice | None = None
+
+    @property
+    def lexicon(self) -> LexiconSettings:
+        """How words are generalised."""
+        from sapwood.estimators.pcfg import LexiconSettings
+
+        return LexiconSettings(rare_count=self.rare_count, style=self.signatures)
+
+    def choose(self, method: str, bank: Treebank | StoredTreebank) -> Settings:
+        """The same with what is open chosen on the treebank, for a method."""
+        from sapwood.estimators.choice import LEAST_BUDGET, Choice, choose_settings
+        from sapwood.execute import as_engine
+
+        is_short = isinstance(self.budget, int | float) and self.budget < LEAST_BUDGET
+        if is_short and METHODS[method].has("budget"):
+            return replace(self, choice=Choice(reason=f"the budget is below {LEAST_BUDGET:g} s"))
+        engine = as_engine(self.jobs if self.engine is None else self.engine)
+        choice = choose_settings(
+            bank, method, names=self.open, lexicon=self.lexicon, seed=self.seed, engine=engine
+        )
+        return replace(self, choice=choice, spent=self.spent + choice.seconds)
 
     def values_for(self, method: Method) -> dict[str, Any]:
         """Values of those of a method's parameters that are set here."""
-        from sapwood.estimators.pcfg import PCFG, LexiconSettings
+        from sapwood.estimators.pcfg import PCFG
 
-        lexicon = LexiconSettings(rare_count=self.rare_count, style=self.signatures)
+        ways = self.choice.settings if self.choice is not None else {}
         values: dict[str, Any] = {
             "n_states": self.most_states if method.has("budget") else self.states,
-            "lexicon": lexicon, "plain": PCFG(lexicon=lexicon, n_jobs=self.jobs),
+            "lexicon": self.lexicon, **ways,
+            "plain": PCFG(lexicon=self.lexicon, n_jobs=self.jobs, **ways),
             "seed": self.seed, "n_jobs": self.jobs, "engine": self.engine,
             "patience": self.patience, "checkpoint": self.checkpoint,
             "on_iteration": self.on_iteration, "on_grade": self.on_grade,
@@ -118,11 +145,18 @@ class Method:
     def fit(
         self, settings: Settings, bank: Treebank | StoredTreebank, dev: Sequence[Tree] | None = None
     ) -> Learner:
-        """A fitted estimator; dev trees choose between iterations or candidates, if any."""
+        """A fitted estimator; dev trees choose between iterations or candidates, if any.
+
+        What the treebank itself has decided, see `Settings.choose`, is told in the model's record.
+        """
         learner: Any = self.make(**settings.values_for(self))
         has_choice = self.has("patience") or self.has("budget")
-        fitted: Learner = learner.fit(bank, dev) if dev and has_choice else learner.fit(bank)
-        return fitted
+        fitted: Any = learner.fit(bank, dev) if dev and has_choice else learner.fit(bank)
+        if settings.choice is not None and settings.choice.grades:
+            told = {"choice": settings.choice.as_record()}
+            fitted.model_ = replace(fitted.model_, record=dict(fitted.model_.record) | told)
+        learnt: Learner = fitted
+        return learnt
 
     @property
     def has_states(self) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sapwood.corpus.stored import StoredTreebank
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
+    from sapwood.estimators.choice import Choice
     from sapwood.estimators.ensemble import EnsembleLPCFG
     from sapwood.estimators.panel import Grades
     from sapwood.estimators.registry import Learner
@@ -67,8 +68,9 @@ def training_report(
     method: str,
     states: int = 1,
     seed: int = 0,
+    choice: Choice | None = None,
 ) -> dict[str, Any]:
-    """Sizes of what was learnt, and the seconds of its steps.
+    """Sizes of what was learnt, the seconds of its steps, and what the treebank has decided.
 
     Examples
     --------
@@ -95,6 +97,7 @@ def training_report(
         "words": len(first.lexicon.words),
         "seed": seed,
         "phases": dict(getattr(getattr(learner, "info_", None), "seconds", {})),
+        "choice": None if choice is None else choice.as_dict(),
     }
 
 
@@ -140,6 +143,7 @@ def comparison_row(
     states: int = 1,
     seed: int = 0,
     jobs: Engine | int = 1,
+    choice: Choice | None = None,
 ) -> dict[str, Any]:
     """Train a method, parse the sentences of gold trees, and tell how well and how fast.
 
@@ -149,6 +153,8 @@ def comparison_row(
         Trees to score on; methods with iterations or candidates choose among them by these.
     jobs
         Threads, or the engine where the work runs; `cpu_seconds` are those of this process.
+    choice
+        How trees are made binary, where that was chosen on the treebank; not part of the seconds.
 
     Returns
     -------
@@ -161,7 +167,7 @@ def comparison_row(
 
     chosen = METHODS[method]
     engine = as_engine(jobs)
-    settings = Settings(seed=seed, engine=engine, states=states, most_states=states)
+    settings = Settings(seed=seed, engine=engine, states=states, most_states=states, choice=choice)
     reset_peak_memory()
     meter = Meter()
     learner = chosen.fit(settings, bank, gold)

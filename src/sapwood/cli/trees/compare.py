@@ -72,10 +72,12 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     """Train every method with every number of states, and print a row for each.
 
     EM keeps the iteration that parses DEV best, so its F1 flatters a little; grading is not part
-    of its time. Times are processor seconds over all threads, without compiling the kernels; memory
-    is the peak of the process during the row. Ctrl-C keeps the rows that are done.
+    of its time. Times are processor seconds over all threads, without compiling the kernels and
+    without choosing, once for each method, how trees are made binary; memory is the peak of the
+    process during the row. Ctrl-C keeps the rows that are done.
     """
     from sapwood.corpus.overlap import doubt_dev_trees
+    from sapwood.estimators.choice import Choice, choose_settings
 
     runs = _runs(methods, states)
     claim_stdin(train, dev)
@@ -96,10 +98,13 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
             with phases.phase("warming up"):  # compiles or loads the kernels: no row pays for it
                 for method in dict.fromkeys(method for method, _ in runs):
                     row(method, bank[:N_WARM], gold[:N_WARM], states=2)
+            choices: dict[str, Choice] = {}
             for method, m in runs:
                 title = f"{method}  {count(m, 'state')}" if METHODS[method].has_states else method
                 with phases.phase(title) as notes:
-                    rows.append(row(method, bank, gold, states=m))
+                    if method not in choices:
+                        choices[method] = choose_settings(bank, method, seed=seed, engine=where)
+                    rows.append(row(method, bank, gold, states=m, choice=choices[method]))
                     notes.append(f"F1 {rows[-1]['f1']:.2f}")
     finally:  # whatever stops it, what is done is kept
         if rows:

@@ -127,23 +127,26 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         "these trees also choose members and weights, so that the scores flatter a little. Not "
         "for trees that are also in the training data.",
     ),
-    binarise: Binarise = typer.Option(
-        "head",
-        help="Grow phrases outward from their head child, or branch one way. Leave it at head "
-        "unless the label set has no useful heads.",
+    binarise: Binarise | None = typer.Option(
+        None,
+        help="Grow phrases outward from their head child, or branch one way. Not for crf and "
+        "encoder, which hardly depend on it.",
+        show_default="chosen on held trees, else head",
     ),
-    horizontal: int = typer.Option(
-        1,
+    horizontal: int | None = typer.Option(
+        None,
         min=0,
         metavar="H",
         help="Sisters that a half-built phrase remembers. More than 2 makes rules sparse.",
+        show_default="chosen on held trees, else 1",
     ),
-    vertical: int = typer.Option(
-        1,
+    vertical: int | None = typer.Option(
+        None,
         min=1,
         metavar="V",
         help="1 keeps plain labels, 2 adds the parent's label, 3 the grandparent's too. Not "
         "above 1 with hidden states, which learn the same and more.",
+        show_default="1; for pcfg, chosen on held trees",
     ),
     tag_parents: bool = typer.Option(
         False,
@@ -221,6 +224,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
     from sapwood.corpus.transform import Transform
 
+    asked = {"binarise": binarise, "horizontal": horizontal, "vertical": vertical}
+    ways: dict[str, Any] = {name: way for name, way in asked.items() if way is not None}
     with (
         open_folder(on_disk) as folder,
         open_engine(engine, scheduler, jobs, spill=folder) as where,
@@ -232,8 +237,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             folder=folder,
             dev=dev,
             method=method,
-            transform=Transform(binarise, horizontal, vertical, tag_parents, heads),
+            transform=replace(Transform(tag_parents=tag_parents, heads=heads), **ways),
             settings=Settings(
+                open=[name for name in Settings.open if name not in ways],
                 rare_count=rare_count,
                 signatures=signatures,
                 seed=seed,
@@ -318,12 +324,15 @@ class Run:
         bank, gold = self._read(phases)
         with phases.phase("training") as notes:
             dev = gold if settings.patience or method.has_candidates else None
-            learner = method.fit(replace(settings, spent=meter.cpu_seconds), bank, dev)
+            settings = replace(settings, spent=meter.cpu_seconds).choose(self.method, bank)
+            _tell_choice(settings)
+            learner = method.fit(settings, bank, dev)
             model = self._sign(learner.model_)
             states = settings.states if method.has_states else 1
             found = training_report(
-                learner, bank, method=self.method, states=states, seed=settings.seed
-            )
+                learner, bank, method=self.method, states=states, seed=settings.seed,
+                choice=settings.choice,
+            )  # fmt: skip
             sizes = ("member",) if found["members"] > 1 else ("symbol", "rule")
             notes += [self.method, *(count(found[f"{size}s"], size) for size in sizes)]
         if method.has_candidates:
@@ -376,6 +385,14 @@ class Run:
             "sapwood": __version__,
         }
         return replace(model, record=dict(model.record) | origin)
+
+
+def _tell_choice(settings: Settings) -> None:
+    """Say how trees are made binary, where the treebank has decided it."""
+    if settings.choice is not None and settings.choice.grades:
+        if sys.stderr.isatty():
+            wipe()
+        echo(f"    {settings.choice}  {settings.choice.seconds:.1f} s")
 
 
 def _tell_budget(report: dict[str, Any], n_dev: int) -> None:
