@@ -20,7 +20,7 @@ import numpy as np
 
 from sapwood.errors import SapwoodWarning
 from sapwood.estimators import unmix
-from sapwood.estimators.uniform import EMRun, em, fit_moments, uniform_family
+from sapwood.estimators.uniform import UNIFORM_FAMILIES, EMRun, em, fit_moments
 from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE, clip_columns
 from sapwood.identify.families import family_of, moment, stationary
 from sapwood.identify.jacobian import draw_reals
@@ -325,7 +325,7 @@ def em_table(models: int) -> dict[str, list[Contest]]:
             fitted.append(_em(fit_moments(start, counts, 10).model, counts))
             rng = np.random.default_rng(seed)
             drawn = [draw_reals(family_of(family).tables(d, k), rng) for _ in range(STARTS)]
-            model = partial(uniform_family(family).model, start.vocabulary)
+            model = partial(UNIFORM_FAMILIES[family].model, start.vocabulary)
             theirs.append([_em(model(tables), counts) for tables in drawn])
             from_truth = _em(UniformTreeModel(family, start.vocabulary, true), counts)
             found.append(_contest(ours[-1], fitted[-1], theirs[-1], from_truth))

@@ -24,6 +24,7 @@ LATER = {
         "*/arcs/*", "kernels/arc_*", "kernels/latent_arcs.py", "kernels/latent_eisner.py",
         "features/arc*", "decompose/arcs.py", "moments/arcs.py", "evaluate/attachment.py",
         "identify/arc_bounds.py", "reference/arcs.py", "reference/latent_arcs.py",
+        "estimators/warming_tasks.py",
     ),
     "weighted grammars of strings": (
         "*/strings/hankel*", "cli/strings/models.py", "estimators/strings/*", "models/strings/*",
@@ -44,12 +45,15 @@ LATER = {
         "networks/*", "*/networks.py", "estimators/network_training.py",
         "inference/word_places.py", "estimators/encoder.py", "inference/spans.py",
         "kernels/span_trees.py", "models/span_network.py", "inference/free_trees.py",
+        "reference/span_trees.py",
     ),
     "web page, notebooks": (
         "web/*", "cli/serve.py", "report/arcs.py", "report/parses.py", "report/states.py",
         "report/identify_size.py", "inference/node_states.py", "corpus/markup.py",
     ),
-    "clusters, disks": ("execute/*", "cli/engines.py", "corpus/stored.py"),
+    "clusters, disks": (
+        "execute/*", "cli/engines.py", "corpus/stored.py", "inference/far_parses.py",
+    ),
     "identify bounds": ("report/bounds.py", "cli/strings/bounds.py"),
 }  # fmt: skip
 

@@ -253,20 +253,26 @@ def states_from_points(
     pi, q, anchors = pivots.states_from_points(
         points, p, m, candidates=settings.candidates, tolerance=settings.tolerance
     )
-    W, share = points[anchors.rows], p / p.sum()
+    W, share = points[anchors], p / p.sum()
     outside = float(share @ ((q @ W - points) ** 2).sum(axis=1, where=p[:, None] > 0))
-    size = max(anchors.radius, float(np.linalg.norm(W, axis=1).max())) or 1.0
+    allowed = (p > 0) if settings.candidates is None else (p > 0) & settings.candidates
+    middle = points[allowed].mean(axis=0)
+    radius = float(np.linalg.norm(points[allowed] - middle, axis=1).max())
+    size = max(radius, float(np.linalg.norm(W, axis=1).max())) or 1.0
+    apart = np.array([radius])
+    if len(W) > 1:
+        apart = np.diagonal(pivots._heights_without_each(W, list(range(len(W)))))
     report = PivotReport(
         wanted=m,
         found=len(W),
-        heights=anchors.heights / size,
+        heights=apart / size,
         misfit=outside**0.5 / size,
-        excess=_excess(outside, share, q, sampling, anchors.rows) if sampling else np.inf,
+        excess=_excess(outside, share, q, sampling, anchors) if sampling else np.inf,
         tolerance=settings.tolerance,
         correlations=np.zeros(0) if correlations is None else correlations,
         noise_correlation=sampling.correlation if sampling else 0.0,
     )
-    return OneSided(pi, share[:, None] * q / pi, q, anchors.rows, report)
+    return OneSided(pi, share[:, None] * q / pi, q, anchors, report)
 
 
 def _excess(

@@ -21,7 +21,7 @@ from sapwood.models.span_network import SpanNetwork
 from sapwood.networks.encoder import EncoderSizes
 from sapwood.networks.parameters import Parameters
 from sapwood.networks.spans import SpanSizes
-from sapwood.reference.enumerate import binary_spans
+from sapwood.reference.span_trees import binary_spans
 
 SMALL = {"width": 12, "hidden": 10}
 TREES = [

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.exact_moments import moment
 
 from sapwood.errors import SapwoodError
 from sapwood.identify import families
@@ -18,7 +19,6 @@ from sapwood.identify.families import (
     FAMILIES,
     Table,
     family_of,
-    moment,
     moments,
     stationary,
 )

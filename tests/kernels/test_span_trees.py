@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sapwood.arrays import cell
 from sapwood.kernels.span_trees import best_spans, span_shares
-from sapwood.reference.enumerate import binary_spans
+from sapwood.reference.span_trees import binary_spans
 
 sizes = st.integers(1, 6)
 # Sums of at most 42 trees of a dozen numbers around 1.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from tests.exact_moments import moment
 
 from sapwood.errors import SapwoodError
-from sapwood.identify.families import FAMILIES, family_of, moment, stationary
+from sapwood.identify.families import FAMILIES, family_of, stationary
 from sapwood.identify.jacobian import draw_reals
 from sapwood.models import topologies
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, n_sides, sample_words

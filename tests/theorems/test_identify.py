@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.exact_moments import moment
 
 from sapwood.identify import MomentMap, Table, check, check_map, einsum
 from sapwood.identify.check import family_map
 from sapwood.identify.dual import Reals, Residues, null_space, rank
-from sapwood.identify.families import FAMILIES, family_of, moment
+from sapwood.identify.families import FAMILIES, family_of
 from sapwood.identify.jacobian import (
     SYMMETRIES,
     Symmetry,

@@ -229,7 +229,7 @@ def test_mutant_affine_weights_never_report() -> None:
     joint = model_without_pivots(100).joint
     p = joint.sum(axis=1)
     points = joint @ cca(joint, p, joint.sum(axis=0), M).right / p[:, None]
-    W = points[find_anchors(points, M).rows]  # noqa: N806
+    W = points[find_anchors(points, M)]  # noqa: N806
     q = np.linalg.lstsq(W.T, points.T, rcond=None)[0].T
     assert np.abs(q @ W - points).max() < 1e-10
     assert q.min() < -0.01

@@ -12,13 +12,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
+from tests.exact_moments import moment
 
 from sapwood.decompose import diagonalise
 from sapwood.errors import SapwoodError, SapwoodWarning
 from sapwood.estimators import uniform, unmix
-from sapwood.estimators.uniform import em, fit_moments, uniform_family
+from sapwood.estimators.uniform import UNIFORM_FAMILIES, em, fit_moments
 from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE
-from sapwood.identify.families import family_of, moment, stationary
+from sapwood.identify.families import family_of, stationary
 from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.mixing import (
     MixingMatrix,
@@ -99,7 +100,7 @@ def random_start(
 ) -> UniformTreeModel:
     """Every column uniform on its simplex."""
     drawn = draw_reals(family_of(family).tables(len(vocabulary), n_states), rng)
-    return uniform_family(family).model(vocabulary, drawn)
+    return UNIFORM_FAMILIES[family].model(vocabulary, drawn)
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def mixing_error(mixing: MixingMatrix, true: Tables, step: int = 1) -> float:
     """Largest distance of each `step`-th moment from what M makes of the compound parameters."""
     family = PCFG_IE if isinstance(mixing.columns[0], TriplePaths) else DEP_IES
     paths = np.array(mixing.columns)
-    mixed = uniform_family(family.name).moments(mixing.matrix[::step], paths, true)
+    mixed = UNIFORM_FAMILIES[family.name].moments(mixing.matrix[::step], paths, true)
     rows = mixing.rows[::step]
     exact = [moment(family, true, row.length, tuple(row[1:])).ravel() for row in rows]
     return float(np.abs(mixed - np.stack(exact)).max())

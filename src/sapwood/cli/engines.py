@@ -33,7 +33,6 @@ SchedulerOption = Annotated[
         metavar="ADDRESS",
         help="Run on the cluster of Dask whose scheduler listens there, such as "
         "tcp://10.0.0.1:8786; its workers need this version of Sapwood.",
-        show_default=False,
     ),
 ]
 OnDiskOption = Annotated[
@@ -44,7 +43,6 @@ OnDiskOption = Annotated[
         help="Keep trees, and what is made of them, in files in this folder while training: for "
         "treebanks larger than memory. Models are the same. Workers of Dask must reach the folder. "
         "Not for best and crf, which hold charts of all sentences.",
-        show_default=False,
     ),
 ]
 

@@ -30,7 +30,6 @@ Model = Annotated[
         metavar="MODEL",
         help="A file written by `sapwood train`, or the word `bundled` for the grammar that comes "
         "with Sapwood (write ./bundled for a file of that name).",
-        show_default=False,
     ),
 ]
 Treebanks = Annotated[
@@ -39,7 +38,6 @@ Treebanks = Annotated[
         metavar="TREEBANK",
         help="Trees in Penn brackets or another --format: files (also .gz, .xz, .bz2), quoted "
         "globs, folders, or - for stdin.",
-        show_default=False,
     ),
 ]
 
@@ -93,7 +91,6 @@ Tokenizer = Annotated[
         metavar="MODULE:FUNCTION",
         help="Tokenise with your own Python function, from a line to a list of words; MODULE is "
         "looked for in this folder too. It is run: name only what you trust.",
-        show_default=False,
     ),
 ]
 

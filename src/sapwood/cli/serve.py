@@ -31,7 +31,6 @@ def serve(  # noqa: PLR0913 - every option of the command is an argument
         None,
         metavar="[MODEL...]",
         help="Models of trees, dependencies or text; without any, the bundled ones.",
-        show_default=False,
     ),
     *,
     port: int = typer.Option(
@@ -50,7 +49,6 @@ def serve(  # noqa: PLR0913 - every option of the command is an argument
         "--trees",
         metavar="TREEBANK",
         help="What the models were trained on: States shows examples of it. Again for more files.",
-        show_default=False,
     ),
     max_body: float = typer.Option(8.0, min=0.01, metavar="MB", help="Of a request, uploads too."),
     max_words: int = typer.Option(150, min=1, metavar="N", help="Of a sentence."),

@@ -175,16 +175,16 @@ def draw_text(tree: Tree, *, colour: bool = False, width: int | None = TEXT_WIDT
     """
     drawn = []
     for items in _layouts(tree, lambda text, kind: text_columns(text), 2, width):
-        rows, top = defaultdict[int, list[_Piece]](list), items[0].height
+        rows, top = defaultdict[int, list[tuple[int, str, str]]](list), items[0].height
         for item in items:
             at, kids = 2 * (top - item.height), [items[kid] for kid in item.kids]
-            rows[at].append(_Piece(item.first, item.text, item.kind))
+            rows[at].append((item.first, item.text, item.kind))
             if kids:
                 bar = _bar(item.centre, [kid.centre for kid in kids])
-                rows[at + 1].append(_Piece(kids[0].centre, bar, "line"))
+                rows[at + 1].append((kids[0].centre, bar, "line"))
             for kid in kids:
                 for row in range(at + 2, 2 * (top - kid.height)):
-                    rows[row].append(_Piece(kid.centre, "│", "line"))
+                    rows[row].append((kid.centre, "│", "line"))
         drawn.append("\n".join(_row(rows[n], colour=colour) for n in range(2 * top + 1)))
     return "\n\n".join(drawn)
 
@@ -325,13 +325,6 @@ def printable(text: str) -> str:
     )
 
 
-@dataclass(slots=True)
-class _Piece:
-    at: int
-    text: str
-    kind: str
-
-
 def text_columns(text: str) -> int:
     """Terminal columns: East Asian wide characters take two, combining ones none."""
     if text.isascii():
@@ -357,15 +350,14 @@ def _bar(centre: int, ends: list[int]) -> str:
     return "".join(bar)
 
 
-def _row(pieces: list[_Piece], *, colour: bool) -> str:
-    parts: list[str] = []
-    column = 0
-    for piece in sorted(pieces, key=lambda piece: piece.at):
-        mark = _ANSI.get(piece.kind) if colour else None
-        text = f"{mark}{piece.text}{_ANSI_END}" if mark else piece.text
-        parts.append(" " * (piece.at - column) + text)
-        column = piece.at + text_columns(piece.text)
-    return "".join(parts)
+def _row(pieces: list[tuple[int, str, str]], *, colour: bool) -> str:
+    """A line of texts, each with the column where it starts and its kind."""
+    line, column = "", 0
+    for at, text, kind in sorted(pieces):
+        mark = _ANSI.get(kind) if colour else None
+        line += " " * (at - column) + (f"{mark}{text}{_ANSI_END}" if mark else text)
+        column = at + text_columns(text)
+    return line
 
 
 def runs_leftwards(words: Sequence[str]) -> bool:

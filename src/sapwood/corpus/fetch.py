@@ -159,7 +159,7 @@ def list_corpora() -> list[CorpusEntry]:
     return list(_registry())
 
 
-def find_corpus(name: str, entries: Iterable[CorpusEntry] | None = None) -> CorpusEntry:
+def find_corpus(name: str) -> CorpusEntry:
     """The corpus of that name; capitals and the kind of dash do not matter.
 
     Examples
@@ -167,7 +167,7 @@ def find_corpus(name: str, entries: Iterable[CorpusEntry] | None = None) -> Corp
     >>> find_corpus("UD_French_Sequoia").splits
     ('train', 'dev', 'test')
     """
-    known = {_plain(entry.name): entry for entry in (_registry() if entries is None else entries)}
+    known = {_plain(entry.name): entry for entry in _registry()}
     entry = known.get(_plain(name))
     if entry is not None:
         return entry

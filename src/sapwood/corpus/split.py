@@ -10,7 +10,6 @@ from fractions import Fraction
 from sapwood.errors import SapwoodError
 
 PARTS = ("train", "dev", "test")
-WAYS = ("tree", "file", "order")
 
 
 def part_size(text: str, n_trees: int) -> int:

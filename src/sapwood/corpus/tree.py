@@ -131,7 +131,7 @@ class Tree:
         raise AttributeError(msg)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_events, (list(self._events()),)
+        return _build, (list(self._events()), Tree._trusted)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tree):
@@ -293,13 +293,7 @@ class Tree:
         """Convert to `nltk.Tree` (needs NLTK)."""
         import nltk
 
-        done: list[nltk.Tree] = []
-        for label, content in reversed(list(self._events())):
-            if isinstance(content, str):
-                done.append(nltk.Tree(label, [content]))
-            else:
-                done[-content:] = [nltk.Tree(label, done[: -content - 1 : -1])]
-        return done[0]
+        return _build(list(self._events()), nltk.Tree)
 
     @classmethod
     def from_nltk(cls, tree: nltk.Tree) -> Tree:
@@ -382,17 +376,15 @@ def rebuild(
     return done[0]
 
 
-def _from_events(events: list[tuple[str, int | str]]) -> Tree:
-    """Rebuild a tree from its pre-order identity (pickling without recursion)."""
-    finished: list[Tree] = []
+def _build(events: list[tuple[str, int | str]], make: Callable[[str, Any], Any]) -> Any:
+    """A tree of its pre-order identity, without recursion."""
+    done: list[Any] = []
     for label, content in reversed(events):
         if isinstance(content, str):
-            finished.append(Tree._trusted(label, (content,)))
+            done.append(make(label, (content,)))
         else:
-            kids = tuple(reversed(finished[-content:]))
-            del finished[-content:]
-            finished.append(Tree._trusted(label, kids))
-    return finished[0]
+            done[-content:] = [make(label, tuple(done[: -content - 1 : -1]))]
+    return done[0]
 
 
 def clean(tree: Tree, *, keep_functions: bool = False) -> Tree | None:

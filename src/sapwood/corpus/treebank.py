@@ -37,7 +37,7 @@ from sapwood.corpus.files import Source
 from sapwood.corpus.formats import read_trees
 from sapwood.corpus.transform import COLUMNS, Inventory, Transform, pack, restore
 from sapwood.corpus.tree import Tree, as_tree, clean_all
-from sapwood.errors import CorpusError
+from sapwood.errors import CorpusError, count
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -127,14 +127,9 @@ class Treebank:
         return self.n_trees
 
     def __repr__(self) -> str:
-        inventory = self.inventory
-        sizes = (self.n_trees, "tree"), (self.n_tokens, "word")
-        kinds = (len(inventory.phrases), "phrase label"), (len(inventory.tags), "tag")
-        listed = (
-            ", ".join(f"{n:,} {noun}{'' if n == 1 else 's'}" for n, noun in part)
-            for part in (sizes, kinds)
-        )
-        return f"<Treebank: {'; '.join(listed)}>"
+        sizes = f"{count(self.n_trees, 'tree')}, {count(self.n_tokens, 'word')}"
+        labels = count(len(self.inventory.phrases), "phrase label")
+        return f"<Treebank: {sizes}; {labels}, {count(len(self.inventory.tags), 'tag')}>"
 
     def __iter__(self) -> Iterator[Tree]:
         return self.trees()

@@ -36,18 +36,6 @@ TOLERANCE = 1e-6
 ROUNDING = 1e-10
 
 
-class Anchors(NamedTuple):
-    """The points picked, and how well they stand apart."""
-
-    # [k]: which points, in the order they were picked; k is m or, where the points are flatter,
-    # less
-    rows: IntArray
-    # [k]: distance of each from the affine hull of the others; the radius, where k is 1
-    heights: FloatArray
-    radius: float  # largest distance of a candidate from the candidates' mean
-    leftover: float  # largest distance of a candidate from the affine hull of all anchors
-
-
 def frequent(counts: FloatArray, total: float, *, least: float, share: float) -> BoolArray:
     """Which features were seen often enough to be pivots.
 
@@ -65,7 +53,7 @@ def find_anchors(
     candidates: BoolArray | None = None,
     tolerance: float = TOLERANCE,
     n_clean_up: int = 1,
-) -> Anchors:
+) -> IntArray:
     """Up to m points whose convex hull comes closest to holding all others.
 
         rows[0] = argmax |v[f] - mean|;   rows[i] = argmax distance(v[f], hull of rows[:i])
@@ -82,8 +70,9 @@ def find_anchors(
 
     Returns
     -------
-    Anchors
-        Fewer than m where the candidates span too little; none where there are no candidates.
+    array of [k]
+        Which points, in the order they were picked; k is m or, where the candidates span too
+        little, less, and 0 where there are none.
 
     Cost: O(n dim m) to pick, and for each anchor that a clean-up picks anew. Deterministic; of
     equal heights the first point is taken.
@@ -91,21 +80,21 @@ def find_anchors(
     Examples
     --------
     >>> square = np.array([[0.2, 0.3], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.3, 0.3]])
-    >>> sorted(find_anchors(square, 3).rows.tolist())
+    >>> sorted(find_anchors(square, 3).tolist())
     [1, 2, 3]
     """
     places = np.arange(len(points)) if candidates is None else np.flatnonzero(candidates)
     if not len(places) or m < 1:
-        return Anchors(np.zeros(0, dtype=np.int64), np.zeros(0), 0.0, 0.0)
+        return np.zeros(0, dtype=np.int64)
     V = np.asarray(points, dtype=float)[places]
     distances = np.linalg.norm(V - V.mean(axis=0), axis=1)
-    radius = float(distances.max())
-    least = max(tolerance * radius, ROUNDING * float(np.linalg.norm(V, axis=1).max()))
+    least = max(
+        tolerance * float(distances.max()), ROUNDING * float(np.linalg.norm(V, axis=1).max())
+    )
     picked = _greedy(V, int(distances.argmax()), m, least)
     for _ in range(n_clean_up):
         picked = _clean_up(V, picked)
-    leftover = float(_heights(V, picked).max())
-    return Anchors(places[picked], _apart(V, picked, radius), radius, leftover)
+    return np.asarray(places[picked])
 
 
 def _greedy(V: FloatArray, first: int, m: int, least: float) -> list[int]:
@@ -152,24 +141,11 @@ def _heights_without_each(V: FloatArray, picked: list[int]) -> FloatArray:
     weights = R @ gradients.T
     weights[:, 0] += 1.0
     rest = R - (R @ Q) @ Q.T
-    rest -= (rest @ Q) @ Q.T  # twice is enough, as in `_heights`
+    rest -= (
+        rest @ Q
+    ) @ Q.T  # twice is enough: the second projection removes the rounding of the first
     apart = weights / np.linalg.norm(gradients, axis=1)
     return np.asarray(np.hypot(np.linalg.norm(rest, axis=1)[:, None], apart))
-
-
-def _apart(V: FloatArray, picked: list[int], radius: float) -> FloatArray:
-    if len(picked) == 1:
-        return np.array([radius])
-    return np.diagonal(_heights_without_each(V[picked], list(range(len(picked))))).copy()
-
-
-def _heights(V: FloatArray, picked: list[int]) -> FloatArray:
-    """Distance of every point from the affine hull of some of them, [n]."""
-    R = V - V[picked[0]]
-    basis = np.linalg.qr(R[picked[1:]].T)[0]  # [dim, len(picked) - 1]
-    for _ in range(2):  # twice is enough: the second projection removes the rounding of the first
-        R = R - (R @ basis) @ basis.T
-    return np.asarray(np.linalg.norm(R, axis=1))
 
 
 class PivotStates(NamedTuple):
@@ -178,7 +154,7 @@ class PivotStates(NamedTuple):
     # [m]: their probabilities; m is less than asked for where the features are too flat
     pi: FloatArray
     posterior: FloatArray  # [d, m]: p(h | f); rows of features that never occur are zero
-    anchors: Anchors  # the pivot feature of each state, and how well they stand apart
+    pivots: IntArray  # [m]: the feature that each state was made from
 
 
 def states_from_points(
@@ -206,12 +182,12 @@ def states_from_points(
     """
     allowed = p > 0 if candidates is None else (p > 0) & candidates
     anchors = find_anchors(points, m, candidates=allowed, tolerance=tolerance)
-    if not len(anchors.rows):
+    if not len(anchors):
         msg = f"no feature out of {len(p)} may be a pivot"
         raise NotIdentifiableError(msg, report=None, hint="lower the count that a pivot must have")
     seen = np.flatnonzero(p > 0)
-    q = np.zeros((len(p), len(anchors.rows)))
-    q[seen] = simplex_least_squares(points[anchors.rows], points[seen])
+    q = np.zeros((len(p), len(anchors)))
+    q[seen] = simplex_least_squares(points[anchors], points[seen])
     return PivotStates(p / p.sum() @ q, q, anchors)
 
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -56,9 +55,10 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         start = smooth(maximise(layout, counts), self.rule_smoothing, self.word_smoothing)
         settings = self.em_settings(self.seed)
         stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
-        model, self.info_ = climb(data, start, stages, settings, dev_trees(dev))  # step 4
         record = {"method": "cluster", "n_states": self.n_states, "seed": self.seed, **data.sizes}
-        self.model_ = replace(model, record={**record, **model.record})
+        self.model_, self.info_ = climb(  # step 4
+            data, start, stages, settings, dev_trees(dev), record
+        )
         return self
 
 

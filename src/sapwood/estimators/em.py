@@ -11,7 +11,6 @@ Two starts:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Self
 
 from sapwood.corpus.treebank import TreebankLike
@@ -76,12 +75,13 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         data = self._prepare(bank)
         start = TrainingTrees(data).plain_parameters()
         settings = self.em_settings(self.seed, merge=self.merge, tolerance=self.tolerance)
-        model, self.info_ = climb(data, start, self.schedule(), settings, dev_trees(dev))
         record = {
             "method": "em", "n_states": self.n_states, "start": self.start, "seed": self.seed,
             **data.sizes,
         }  # fmt: skip
-        self.model_ = replace(model, record={**record, **model.record})
+        self.model_, self.info_ = climb(
+            data, start, self.schedule(), settings, dev_trees(dev), record
+        )
         return self
 
     def schedule(self) -> list[Stage]:

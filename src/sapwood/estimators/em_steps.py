@@ -11,7 +11,7 @@ The plain lexicon says how probable a word is with a tag, known or not; the stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -260,6 +260,7 @@ def climb(
     schedule: Sequence[Stage],
     settings: EMSettings,
     dev: Sequence[Tree] | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> tuple[LatentGrammar, EMInfo]:
     """Run EM over all stages, going on from a checkpoint where there is one.
 
@@ -274,7 +275,7 @@ def climb(
     Returns
     -------
     tuple
-        The grammar, with a record of the iterations only, and what happened.
+        The grammar, with what is told of the iterations behind the given record; and what happened.
     """
     trees, judge = TrainingTrees(data), _Judge(data, dev if schedule else None, settings.on_grade)
     saved = _Saved(data, trees, schedule, settings, judge)
@@ -300,10 +301,10 @@ def climb(
         now = replace(now, parameters=now.best)
         counts = trees.expect(now.parameters)
     info = judge.time(now.info)
-    record: dict[str, Any] = {"iterations": info.iterations}
-    record |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
-    record |= {"best_iteration": info.best_iteration} if info.dev_f1 else {}
-    return latent_grammar(data, trees.pairs, now.parameters, counts, record), info
+    told: dict[str, Any] = {**(record or {}), "iterations": info.iterations}
+    told |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
+    told |= {"best_iteration": info.best_iteration} if info.dev_f1 else {}
+    return latent_grammar(data, trees.pairs, now.parameters, counts, told), info
 
 
 def _next_stage(

@@ -34,7 +34,6 @@ from sapwood.inference.charts import (
     LabelTable,
     ParseForest,
     brackets_of,
-    chains_of,
     decoded,
     item_labels,
     label_table,
@@ -47,7 +46,7 @@ from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains
 from sapwood.inference.free_trees import free_tree
 from sapwood.inference.parser import BEAM, THRESHOLD, Parser
 from sapwood.inference.prepared import prepare
-from sapwood.inference.spans import NetworkReader
+from sapwood.inference.spans import NetworkReader, chains_of
 from sapwood.inference.word_places import one_blas_thread
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import grammar_of, shares_chart

@@ -197,7 +197,7 @@ def find_views(nodes: PivotNodes, wanted: IntArray, side: str, recipe: Recipe) -
         if wanted[a] > 1 and candidates.sum() > 1:
             here = points[block, : nodes.size[a]]
             found = states_from_points(here, count, int(wanted[a]), candidates=candidates)
-            m[a], pivots[a] = len(found.pi), block.start + found.anchors.rows
+            m[a], pivots[a] = len(found.pi), block.start + found.pivots
             posterior[block, : m[a]], pi[a, : m[a]] = found.posterior, found.pi
     weighted = posterior * own.count[:, None]
     joint = total(PivotRows.joint, nodes.shards, side, posterior, len(other.count))

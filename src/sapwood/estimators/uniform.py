@@ -1,7 +1,7 @@
 """The two families that can be unmixed, and how all lengths refine them: EM, or a fit of moments.
 
 PCFG-IE and DEP-IES have their moments as sums over compound parameters (M Psi, see
-`identify/mixing.py`), an M-step and the closed form's needs; `uniform_family` looks them up.
+`identify/mixing.py`), an M-step and the closed form's needs; `UNIFORM_FAMILIES` has them by name.
 
 **EM** sums over all trees of every distinct sentence. The M-step divides counts by their totals;
 for DEP-IES, whose root must stay the stationary vector of A, it climbs
@@ -181,15 +181,6 @@ PCFG_IE, DEP_IES = _PcfgIE(), _DepIES()
 UNIFORM_FAMILIES: dict[str, UniformFamily] = {"pcfg-ie": PCFG_IE, "dep-ies": DEP_IES}
 
 
-def uniform_family(name: str) -> UniformFamily:
-    """The family of a name.
-
-    >>> uniform_family("dep-ies").lengths
-    (2, 3)
-    """
-    return UNIFORM_FAMILIES[name]
-
-
 def _powers(matrix: AnyArray, largest: int) -> AnyArray:
     powers = [np.eye(len(matrix), dtype=matrix.dtype)]
     for _ in range(largest):
@@ -341,18 +332,18 @@ def extrapolate(
         # A jump may shorten a probability, but not below 0.
         kept = np.maximum(ahead, SHORTEST * z[name])
         tables[name] = kept / kept.sum(axis=0)
-    return uniform_family(first.family).model(first.vocabulary, tables)
+    return UNIFORM_FAMILIES[first.family].model(first.vocabulary, tables)
 
 
 def smooth(model: UniformTreeModel, share: float) -> UniformTreeModel:
     """A little of the uniform distribution mixed into every column."""
     tables = {name: (1 - share) * t + share / len(t) for name, t in model.tables.items()}
-    return uniform_family(model.family).model(model.vocabulary, tables)
+    return UNIFORM_FAMILIES[model.family].model(model.vocabulary, tables)
 
 
 def maximise(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
     """The M-step."""
-    family = uniform_family(model.family)
+    family = UNIFORM_FAMILIES[model.family]
     return family.model(model.vocabulary, family.maximise(model.tables, counts.tables))
 
 
@@ -370,7 +361,7 @@ def fit_moments(start: UniformTreeModel, sentences: SentenceCounts, max_length: 
     """Fit all lengths up to `max_length`; fewer where the Jacobian would be too large."""
     from scipy.optimize import least_squares
 
-    family = uniform_family(start.family)
+    family = UNIFORM_FAMILIES[start.family]
     columns = _Columns(start, family)
     longest = _affordable_length(family, sentences, max_length, len(columns.start))
     moments = _Moments(family, sentences.up_to(longest, least=family.order))

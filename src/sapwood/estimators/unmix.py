@@ -55,11 +55,11 @@ from sapwood.estimators.uniform import (
     DEP_IES,
     FLOOR,
     PCFG_IE,
+    UNIFORM_FAMILIES,
     UniformFamily,
     em,
     fit_moments,
     smooth,
-    uniform_family,
 )
 from sapwood.identify.check import check, remedy
 from sapwood.identify.families import family_of, moments
@@ -384,15 +384,10 @@ class UnmixInfo:
         warnings.warn(text, SapwoodWarning, stacklevel=2)
 
 
-class Corpus(NamedTuple):
-    """Distinct sentences with the words that their numbers stand for, commonest first."""
-
-    vocabulary: tuple[str, ...]
-    counts: SentenceCounts
-
-
-def count_sentences(sentences: Iterable[Sequence[str]], max_words: int) -> Corpus:
-    """Number the words of sentences, lists of strings, and count the sentences."""
+def count_sentences(
+    sentences: Iterable[Sequence[str]], max_words: int
+) -> tuple[tuple[str, ...], SentenceCounts]:
+    """The words of sentences, lists of strings, commonest first; and the sentences, counted."""
     given = as_items(sentences, "sentences")
     kept = [as_sentence(words) for words in given if not isinstance(words, Sized) or len(words)]
     frequency = Counter(word for words in kept for word in words)
@@ -410,7 +405,7 @@ def count_sentences(sentences: Iterable[Sequence[str]], max_words: int) -> Corpu
         raise SapwoodError(msg, hint="check how the sentences were split into words")
     number = {word: place for place, word in enumerate(vocabulary)}
     ids = ([number[word] for word in words] for words in kept)
-    return Corpus(vocabulary, SentenceCounts.of(ids, len(vocabulary)))
+    return vocabulary, SentenceCounts.of(ids, len(vocabulary))
 
 
 def clip_columns(table: FloatArray) -> tuple[FloatArray, float]:
@@ -470,7 +465,7 @@ def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) 
             errors.append(float(np.abs(counts.joint(length, pair) - mu).sum()))
             noises.append(float(np.sqrt(2 * np.maximum(mu * (1 - mu), 0.0) / (np.pi * n)).sum()))
     info.moment_error, info.moment_noise = float(np.mean(errors)), float(np.mean(noises))
-    multiple = 1 if info.refined != "none" else uniform_family(model.family).noise
+    multiple = 1 if info.refined != "none" else UNIFORM_FAMILIES[model.family].noise
     if info.moment_error > 3 * multiple * info.moment_noise:
         info.warn(
             f"the model's pairs of words are {info.moment_error:.3f} (L1) away from those counted, "

@@ -9,32 +9,24 @@ from typing import Any
 import numpy as np
 
 from sapwood import kernels
-from sapwood.corpus.arcs.bank import Arcs
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.arcs.crf import ArcCRF
-from sapwood.estimators.arcs.perceptron import RankLesson, perceptron_passes
 from sapwood.estimators.cluster import ClusterLPCFG
 from sapwood.estimators.crf import SpanCRF
 from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.encoder import SpanEncoder
-from sapwood.estimators.lm.latent import LatentTrigram
 from sapwood.estimators.pcfg import PCFG
 from sapwood.estimators.pivot import PivotLPCFG
 from sapwood.estimators.spectral import SpectralLPCFG
-from sapwood.estimators.strings.em_wcfg import EMWCFG
-from sapwood.inference.arcs.latent import arc_posteriors
-from sapwood.inference.arcs.parser import ArcParser
+from sapwood.estimators.warming_tasks import warm_up_other_tasks
 from sapwood.inference.decoders import DECODERS
 from sapwood.inference.parser import Parser
 from sapwood.kernels.border import all_kernels
-from sapwood.models.arcs.latent import LatentArcs, pack_trees
 from sapwood.models.ensemble import Member
 from sapwood.models.from_text import grammar_from_text
 from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.span_network import SpanNetwork
 from sapwood.models.uniform_trees import UniformTreeModel
-from sapwood.moments.arcs import StateCounts
 
 WORDS = ["the", "dog", "sees", "a", "cat"]
 TREE = "(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))"
@@ -74,40 +66,13 @@ def warm_up() -> None:
     ):  # fmt: skip
         _use(learner.fit(bank).model_)
     _use(grammar_from_text(_TINY))
-    trees, strings = [Tree.parse("(X (X a) (X b))")], [["a", "b", "a"]]
-    for data in (trees, strings):
-        found = EMWCFG(1, iterations=1).fit(data).model_
-        found.best_brackets(strings[0])
-        found.values(strings)
-    LatentTrigram(1, iterations=1, min_pair_count=1).fit([WORDS]).model_.log_prob(WORDS)
-    for order in (1, 2):
-        learnt = (
-            ArcCRF(order, passes=1, folds=2).fit([Arcs(tuple(WORDS), (2, 3, 0, 5, 3))] * 4).model_
-        )
-        ArcParser(learnt).parse(WORDS).k_best(2)
+    warm_up_other_tasks(WORDS)
     half, rows, ones = np.full((2, 2), 0.5), np.zeros((1, 3), np.int64), np.ones(1)
     for family, tables in (
         ("pcfg-ie", {"root": half[0], "child": half, "words": half}),
         ("dep-ies", {"root": half[0], "argument": half}),
     ):
         UniformTreeModel(family, ("a", "b"), tables).expect(rows, ones)
-    _use_arcs(LatentArcs(half[0], np.stack([half, half]), half, np.array([0, 2])))
-    _use_lists()
-
-
-def _use_lists() -> None:
-    pair, right = np.array([0, 2]), np.array([0, 1])
-    lists = RankLesson(pair, np.arange(3), np.zeros((2, 2), np.uint32), np.eye(2), right, 1)
-    for weights in perceptron_passes(lists, right[:1], (0, 1.0), 1, 0):
-        lists.n_right(weights, right[:1])
-
-
-def _use_arcs(arcs: LatentArcs) -> None:
-    trees = pack_trees([[2, 0, 2]], [[0, 1, 0]])
-    arcs.signed_log_weights(trees)
-    arcs.in_basis(np.array([[1.0, 1.0], [0.0, 1.0]])).signed_log_weights(trees)
-    StateCounts.of(trees, arcs)
-    arc_posteriors(arcs, trees.seen, np.ones((4, 3)))
 
 
 def _use(model: Member) -> None:

@@ -339,29 +339,6 @@ def family_of(name: str) -> Family:
     return FAMILIES[name]
 
 
-def moment(
-    family: Family, parameters: Parameters, length: int, positions: tuple[int, ...]
-) -> FloatArray:
-    """Joint distribution of the words at some positions, counted from 1.
-
-    Returns
-    -------
-    FloatArray
-        [d] * len(positions), axes in the order of the positions; dual where parameters are dual.
-
-    Cost: a span of q seen positions takes O(k^3 d^q) for the pcfg families and O(d^(q+1)) for the
-    others; with at most q seen there are O(length^(q+1)) spans.
-
-    Examples
-    --------
-    >>> tables = {"root": np.array([0.5, 0.5]), "child": np.eye(2), "words": np.eye(2)}
-    >>> moment(family_of("pcfg-ie"), tables, 3, (1, 3))  # one state, never left
-    array([[0.5, 0. ],
-           [0. , 0.5]])
-    """
-    return cast(FloatArray, moments(family, parameters, length, [positions])[0])
-
-
 def moments(
     family: Family, parameters: Parameters, length: int, positions: Iterable[tuple[int, ...]]
 ) -> list[Array]:

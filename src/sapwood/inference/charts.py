@@ -29,7 +29,7 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray, cell, ranges, starts_of
 from sapwood.corpus.transform import Symbol
 from sapwood.inference.prepared import prepare
-from sapwood.inference.spans import NetworkReader
+from sapwood.inference.spans import NetworkReader, chains_of
 from sapwood.models.ensemble import Ensemble
 from sapwood.models.span_network import SpanNetwork
 
@@ -480,31 +480,22 @@ class Mixer:
         """Posteriors of a sentence of two or more words; None when nobody finds a parse."""
         return self.join(words, [group.parse(words, pruning) for group in self.groups])
 
-    def join(
-        self, words: list[str], found: Sequence[ParseForest | None], *, is_read: bool = True
-    ) -> Beliefs | None:
-        """The forest of the first group that has one, with brackets averaged over all that do.
-
-        Parameters
-        ----------
-        is_read
-            Whether networks are asked.
-        """
+    def join(self, words: list[str], found: Sequence[ParseForest | None]) -> Beliefs | None:
+        """The forest of the first group that has one, with brackets averaged over all that do."""
         pairs = [
             (group, parsed)
             for group, parsed in zip(self.groups, found, strict=True)
             if parsed is not None
         ]
-        readers = self.readers if is_read else []
-        if not pairs and not readers:
+        if not pairs and not self.readers:
             return None
         tables = [item_labels(parsed.forest, len(words), group.table) for group, parsed in pairs]
         parts = [
             brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
             for rows, (_, parsed) in zip(tables, pairs, strict=True)
         ]
-        parts += [Brackets(*reader.read(words)) for reader in readers]
-        weights = [group.weight for group, _ in pairs] + [reader.weight for reader in readers]
+        parts += [Brackets(*reader.read(words)) for reader in self.readers]
+        weights = [group.weight for group, _ in pairs] + [reader.weight for reader in self.readers]
         joint = parts[0]
         if len(parts) > 1:
             joint = mixed(parts, [weight / sum(weights) for weight in weights])
@@ -542,13 +533,6 @@ class Mixer:
 
 def _with_brackets(parsed: ParseForest, rows: ItemLabels, brackets: Brackets) -> ParseForest:
     return parsed._replace(labels=rows, label_p=brackets.of(rows.code), brackets=brackets)
-
-
-def chains_of(grammars: Sequence[LatentGrammar]) -> dict[frozenset[str], tuple[str, ...]]:
-    """Labels that were seen over the same words, outermost first, by which they are."""
-    every = (symbol.chain for grammar in grammars for symbol in grammar.symbols)
-    above = (chain[:k] for chain in every for k in range(1, len(chain) + 1))
-    return {frozenset(chain): chain for chain in above}
 
 
 class Beliefs(NamedTuple):

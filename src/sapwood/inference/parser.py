@@ -18,7 +18,6 @@ from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.tree import ROOT, Tree
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import Engine, Threads, as_engine
-from sapwood.execute.packing import pack_without, unpack_with
 from sapwood.inference.charts import (
     SMALLEST,
     Beliefs,
@@ -92,12 +91,7 @@ class ParserStats:
 
     def add(self, kind: str, *, too_long: bool, negative_items: int) -> None:
         """Count one sentence."""
-        with self._lock:
-            self.sentences += 1
-            self.fallbacks += kind != "parsed"
-            self.joined += kind == "joined"
-            self.too_long += too_long
-            self.negative_items += negative_items
+        self.merge(ParserStats(1, kind != "parsed", kind == "joined", too_long, negative_items))
 
     def merge(self, other: ParserStats) -> None:
         """Count what somebody else has counted too."""
@@ -365,16 +359,9 @@ class Parser:
         if isinstance(engine, Threads):
             found = engine.stream(self.parse, items)
             return one_blas_thread(found) if self._mixer.readers else found
-        return self._fetch(engine.stream(_parse_far, items, self))
+        from sapwood.inference.far_parses import parse_far_away
 
-    def _fetch(self, found: Iterable[tuple[bytes, ParserStats]]) -> Iterator[Parse]:
-        for packed, stats in found:
-            self.stats.merge(stats)
-            yield unpack_with(packed, self._shared())
-
-    def _shared(self) -> list[object]:
-        """What all its parses refer to."""
-        return [self._mixer, *(x for group in self._mixer.groups for x in group.members)]
+        return parse_far_away(self, items, engine)
 
     def recount(self) -> Parser:
         """The same parser with statistics of its own, for work whose results are brought home."""
@@ -445,11 +432,6 @@ class Parser:
             return self._first.tags[0].chain[-1]
         best = entries.start + int(self._mixer.home.members[0].plain.entry_share[entries].argmax())
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
-
-
-def _parse_far(words: Sequence[str], parser: Parser) -> tuple[bytes, ParserStats]:
-    alone = parser.recount()
-    return pack_without(alone.parse(words), parser._shared()), alone.stats
 
 
 def _check_model(model: object) -> None:

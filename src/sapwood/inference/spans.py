@@ -14,6 +14,7 @@ import numpy as np
 from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
 from sapwood.corpus.tree import escape
 from sapwood.inference.word_places import SentenceWords, WordPlaces, look_up
+from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.span_network import SpanNetwork
 from sapwood.networks.encoder import encode
 from sapwood.networks.lstm import pack
@@ -108,3 +109,10 @@ class NetworkReader:
         p = np.concatenate([found.p[row], found.tag_p])
         code, place = np.unique((label * (n + 1) + i) * (n + 1) + j, return_inverse=True)
         return code, np.minimum(np.bincount(place, p, len(code)), 1.0)
+
+
+def chains_of(grammars: Sequence[LatentGrammar]) -> dict[frozenset[str], tuple[str, ...]]:
+    """Labels that were seen over the same words, outermost first, by which they are."""
+    every = (symbol.chain for grammar in grammars for symbol in grammar.symbols)
+    above = (chain[:k] for chain in every for k in range(1, len(chain) + 1))
+    return {frozenset(chain): chain for chain in above}

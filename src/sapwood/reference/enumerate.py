@@ -215,20 +215,3 @@ def best_by(
     """The tree of the highest score among the given ones; the first one of equals."""
     scored = [(tree, score(tree, weighted)) for tree in trees]
     return max(scored, key=lambda pair: pair[1])
-
-
-def binary_spans(i: int, j: int) -> list[list[tuple[int, int]]]:
-    """The spans of each binary tree over the words [i, j), those of words included.
-
-    Examples
-    --------
-    >>> binary_spans(0, 3)
-    [[(0, 3), (0, 1), (1, 3), (1, 2), (2, 3)], [(0, 3), (0, 2), (0, 1), (1, 2), (2, 3)]]
-    """
-    if j - i == 1:
-        return [[(i, j)]]
-    return [
-        [(i, j), *left, *right]
-        for k in range(i + 1, j)
-        for left, right in product(binary_spans(i, k), binary_spans(k, j))
-    ]

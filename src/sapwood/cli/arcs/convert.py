@@ -27,7 +27,6 @@ def convert(  # noqa: PLR0913 - every option of the command is an argument
         metavar="FILES",
         help="Phrase-structure trees or CoNLL-U, each recognised: files (also .gz, .xz, .bz2), "
         "quoted globs, folders, or - for stdin.",
-        show_default=False,
     ),
     *,
     out: Out = None,

@@ -27,13 +27,10 @@ TITLES = {
 
 def evaluate(
     gold: str = typer.Argument(
-        ..., metavar="GOLD", help="The right trees in CoNLL-U; - for stdin.", show_default=False
+        ..., metavar="GOLD", help="The right trees in CoNLL-U; - for stdin."
     ),
     predicted: str = typer.Argument(
-        ...,
-        metavar="PREDICTED",
-        help="A parser's trees for the same words, in order; - for stdin.",
-        show_default=False,
+        ..., metavar="PREDICTED", help="A parser's trees for the same words, in order; - for stdin."
     ),
     *,
     against: str | None = typer.Option(
@@ -41,7 +38,6 @@ def evaluate(
         metavar="OTHER",
         help="Also say how far PREDICTED is from another parser's trees, with an interval and the "
         "probability of such a difference by chance.",
-        show_default=False,
     ),
     encoding: Encoding = "utf-8",
     as_json: opt.Json = False,

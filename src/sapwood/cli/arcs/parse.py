@@ -34,7 +34,7 @@ Examples:
 
 def parse(  # noqa: PLR0913 - every option of the command is an argument
     model: str = typer.Argument(
-        ..., metavar="MODEL", help="A file written by `sapwood depend train`.", show_default=False
+        ..., metavar="MODEL", help="A file written by `sapwood depend train`."
     ),
     file: str = typer.Argument(
         "-", metavar="[FILE]", help="CoNLL-U, or with --text one sentence a line; - for stdin."
@@ -61,7 +61,6 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         metavar="K",
         help="The K best trees of each sentence, each with comments that tell its sentence, rank "
         "and score.",
-        show_default=False,
     ),
     scores: bool = typer.Option(
         False, "--scores", help="Add the posterior of each arc to the last column, as Posterior=P."

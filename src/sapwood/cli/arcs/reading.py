@@ -19,7 +19,6 @@ Files = Annotated[
     typer.Argument(
         metavar="FILES",
         help="CoNLL-U: files (also .gz, .xz, .bz2), quoted globs, folders, or - for stdin.",
-        show_default=False,
     ),
 ]
 Out = Annotated[

@@ -22,10 +22,7 @@ Examples:
 
 def rerank(
     model: str = typer.Argument(
-        ...,
-        metavar="MODEL",
-        help="A file written by `sapwood depend train --method rerank`.",
-        show_default=False,
+        ..., metavar="MODEL", help="A file written by `sapwood depend train --method rerank`."
     ),
     file: str = typer.Argument(
         "-", metavar="[LISTS]", help="CoNLL-U with several trees a sentence; - for stdin."

@@ -21,9 +21,7 @@ Examples:
 
 
 def score(
-    model: str = typer.Argument(
-        ..., metavar="MODEL", help="A latent model of dependency trees.", show_default=False
-    ),
+    model: str = typer.Argument(..., metavar="MODEL", help="A latent model of dependency trees."),
     file: str = typer.Argument("-", metavar="[FILE]", help="CoNLL-U; - for stdin."),
     *,
     encoding: Encoding = "utf-8",

@@ -49,9 +49,7 @@ Examples:
 def train(  # noqa: PLR0913 - every option of the command is an argument
     files: Files,
     *,
-    out: Path = typer.Option(
-        ..., "--out", "-o", metavar="MODEL", help="The model file.", show_default=False
-    ),
+    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     force: opt.Force = False,
     method: str = typer.Option(
         "best",

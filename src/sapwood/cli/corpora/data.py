@@ -51,9 +51,7 @@ def list_command(as_json: opt.Json = False) -> None:
 
 @app.command("fetch", epilog=FETCH_EPILOG)
 def fetch_command(
-    name: str = typer.Argument(
-        ..., metavar="NAME", help="As in `sapwood data list`.", show_default=False
-    ),
+    name: str = typer.Argument(..., metavar="NAME", help="As in `sapwood data list`."),
     folder: Path | None = typer.Option(
         None,
         metavar="DIR",
@@ -76,7 +74,6 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
         ...,
         metavar="FILES",
         help="Trees: files (also .gz, .xz, .bz2), quoted globs, folders, or - for stdin.",
-        show_default=False,
     ),
     *,
     out: Path | None = typer.Option(

@@ -38,7 +38,6 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
         metavar="PREFIX",
         help="What the names of the files start with: `my-` writes my-train.mrg, my-dev.mrg "
         "and my-test.mrg, `parts/` writes parts/train.mrg and so on.",
-        show_default=False,
     ),
     dev: str = typer.Option(
         "10%", metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none."

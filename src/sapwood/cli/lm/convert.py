@@ -26,7 +26,6 @@ def convert(
         ...,
         metavar="MODEL|ARPA",
         help="A Kneser-Ney model of Sapwood, or an ARPA file (also compressed).",
-        show_default=False,
     ),
     *,
     out: Path = typer.Option(
@@ -35,7 +34,6 @@ def convert(
         "-o",
         metavar="FILE",
         help="An ARPA file (- for stdout) for a model, a model for an ARPA file.",
-        show_default=False,
     ),
     force: opt.Force = False,
 ) -> None:

@@ -29,12 +29,7 @@ def count(  # noqa: PLR0913 - every option of the command is an argument
     texts: lm_opt.Texts,
     *,
     out: Path = typer.Option(
-        ...,
-        "--out",
-        "-o",
-        metavar="COUNTS",
-        help="The file of counts, in Parquet.",
-        show_default=False,
+        ..., "--out", "-o", metavar="COUNTS", help="The file of counts, in Parquet."
     ),
     force: opt.Force = False,
     order: int = typer.Option(3, min=1, max=5, metavar="N", help="Words of an n-gram."),

@@ -19,9 +19,7 @@ LEAST_MEMORY = 1 << 24
 
 Model = Annotated[
     str,
-    typer.Argument(
-        metavar="MODEL", help="A file that `sapwood lm train` wrote.", show_default=False
-    ),
+    typer.Argument(metavar="MODEL", help="A file that `sapwood lm train` wrote."),
 ]
 Texts = Annotated[
     list[str],
@@ -29,7 +27,6 @@ Texts = Annotated[
         metavar="TEXT",
         help="Tokens apart by blanks, a sentence a line: files (also .gz, .xz, .bz2, .zst), quoted "
         "globs, folders, or - for stdin.",
-        show_default=False,
     ),
 ]
 Stream = Annotated[

@@ -42,12 +42,9 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         metavar="COUNTS|TEXT...",
         help="A file that `sapwood lm count` wrote, or text: tokens apart by blanks, a sentence a "
         "line, also compressed; - for stdin.",
-        show_default=False,
     ),
     *,
-    out: Path = typer.Option(
-        ..., "--out", "-o", metavar="MODEL", help="The model file.", show_default=False
-    ),
+    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     force: opt.Force = False,
     method: str = typer.Option(
         "mix",

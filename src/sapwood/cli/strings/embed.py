@@ -33,12 +33,9 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
         metavar="TEXT",
         help="One tokenised sentence a line: files (also .gz, .xz, .bz2, .zst), quoted globs, "
         "folders of text, or - for stdin.",
-        show_default=False,
     ),
     *,
-    out: Path = typer.Option(
-        ..., "--out", "-o", metavar="U", help="The file of vectors.", show_default=False
-    ),
+    out: Path = typer.Option(..., "--out", "-o", metavar="U", help="The file of vectors."),
     force: opt.Force = False,
     dimension: int = typer.Option(
         50, min=1, max=2000, metavar="K", help="Numbers in a vector. Not above 50 for little text."

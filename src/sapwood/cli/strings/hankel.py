@@ -57,12 +57,9 @@ def learn(  # noqa: PLR0913 - every option of the command is an argument
         metavar="FILE",
         help="Strings, one a line, symbols apart by blanks; with --supervised, bracketed trees. "
         "- for stdin.",
-        show_default=False,
     ),
     *,
-    out: Path = typer.Option(
-        ..., "--out", "-o", metavar="MODEL", help="The model file.", show_default=False
-    ),
+    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     states: int | None = typer.Option(
         None,
         min=1,
@@ -215,9 +212,7 @@ def _learn_text(report: dict[str, Any]) -> Iterator[str]:
 
 @app.command("score", epilog=SCORE_EPILOG)
 def score(
-    model: str = typer.Argument(
-        ..., metavar="MODEL", help="Of `hankel learn`.", show_default=False
-    ),
+    model: str = typer.Argument(..., metavar="MODEL", help="Of `hankel learn`."),
     file: str = typer.Argument(
         STDIN, metavar="FILE", help="Strings, one a line; - for stdin.", show_default="stdin"
     ),
@@ -256,9 +251,7 @@ def score(
 
 @app.command("parse", epilog=PARSE_EPILOG)
 def parse(
-    model: str = typer.Argument(
-        ..., metavar="MODEL", help="Of `hankel learn`.", show_default=False
-    ),
+    model: str = typer.Argument(..., metavar="MODEL", help="Of `hankel learn`."),
     file: str = typer.Argument(
         STDIN, metavar="FILE", help="Strings, one a line; - for stdin.", show_default="stdin"
     ),

@@ -27,12 +27,9 @@ Experiment = Literal["random", "dyck", "tags", "rna"]
 
 
 def study(  # noqa: PLR0913 - every option of the command is an argument
-    experiment: Experiment = typer.Argument(..., help="Which one.", show_default=False),
+    experiment: Experiment = typer.Argument(..., help="Which one."),
     files: list[str] = typer.Argument(
-        None,
-        metavar="FILES",
-        help="For tags and rna: what to learn from, and what to judge by.",
-        show_default=False,
+        None, metavar="FILES", help="For tags and rna: what to learn from, and what to judge by."
     ),
     *,
     states: int = typer.Option(2, min=1, max=8, metavar="N", help="Of random targets."),

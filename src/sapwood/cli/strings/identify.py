@@ -39,24 +39,18 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
         metavar="FAMILY",
         help="A family of models, or the word `table` for all of them side by side, or `bounds` "
         "for how many trees would teach a grammar.",
-        show_default=False,
     ),
     model: str | None = typer.Argument(
         None,
         metavar="MODEL",
         help="Only for `bounds`: a model file of probabilities, or `bundled`.",
-        show_default=False,
     ),
     *,
-    words: int | None = typer.Option(
-        None, min=1, metavar="D", help="Word types.", show_default=False
-    ),
+    words: int | None = typer.Option(None, min=1, metavar="D", help="Word types."),
     states: int | None = typer.Option(
-        None, min=1, metavar="K", help="Hidden states; only for pcfg families.", show_default=False
+        None, min=1, metavar="K", help="Hidden states; only for pcfg families."
     ),
-    length: int | None = typer.Option(
-        None, min=1, metavar="L", help="Words of a sentence.", show_default=False
-    ),
+    length: int | None = typer.Option(None, min=1, metavar="L", help="Words of a sentence."),
     moments: str | None = typer.Option(
         None, metavar="NAME", help="What is seen of the sentences.", show_default="pairs"
     ),

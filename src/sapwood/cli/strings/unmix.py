@@ -32,9 +32,7 @@ Examples:
 
 
 def unmix(  # noqa: PLR0913 - every option of the command is an argument
-    family: str = typer.Argument(
-        ..., metavar="FAMILY", help="pcfg-ie or dep-ies.", show_default=False
-    ),
+    family: str = typer.Argument(..., metavar="FAMILY", help="pcfg-ie or dep-ies."),
     file: str = typer.Argument(
         STDIN,
         metavar="FILE",

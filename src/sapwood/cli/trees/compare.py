@@ -33,13 +33,9 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
         ...,
         metavar="TRAIN",
         help="Trees to learn from: a file, a quoted glob, a folder, or - for stdin.",
-        show_default=False,
     ),
     dev: str = typer.Argument(
-        ...,
-        metavar="DEV",
-        help="Trees to score on; none of them may be in TRAIN.",
-        show_default=False,
+        ..., metavar="DEV", help="Trees to score on; none of them may be in TRAIN."
     ),
     *,
     methods: str = typer.Option(

@@ -41,14 +41,11 @@ Examples:
 
 
 def evaluate(  # noqa: PLR0913 - every option of the command is an argument
-    gold: str = typer.Argument(
-        ..., metavar="GOLD", help="The right trees; - for stdin.", show_default=False
-    ),
+    gold: str = typer.Argument(..., metavar="GOLD", help="The right trees; - for stdin."),
     predicted: str = typer.Argument(
         ...,
         metavar="PREDICTED",
         help="A parser's trees, in order, or the output of `sapwood parse --json`; - for stdin.",
-        show_default=False,
     ),
     *,
     raw: bool = typer.Option(

@@ -44,7 +44,6 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
         "--word",
         metavar="WORD",
         help="Show the words nearest to this one; may be repeated. Only for vectors of words.",
-        show_default=False,
     ),
     spectrum: bool = typer.Option(
         False,

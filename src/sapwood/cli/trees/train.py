@@ -93,9 +93,7 @@ def seconds_of(text: str) -> float | None:
 def train(  # noqa: PLR0913 - every option of the command is an argument
     treebanks: opt.Treebanks,
     *,
-    out: Path = typer.Option(
-        ..., "--out", "-o", metavar="MODEL", help="The model file.", show_default=False
-    ),
+    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     force: opt.Force = False,
     method: str = typer.Option(
         "best",

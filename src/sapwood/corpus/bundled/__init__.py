@@ -105,8 +105,6 @@ class _Reader:
         self.phrases: dict[str, _Token] = {}
         self.tags: dict[str, _Token] = {}
 
-    # Lines
-
     def read_abbreviation(self, tokens: list[_Token]) -> None:
         """Read a line if it is a ``let`` or a ``choice``."""
         if tokens and tokens[0].text == "let":
@@ -201,8 +199,6 @@ class _Reader:
             for word, weight in words:
                 self.lexical[tag, word.text] += weight
 
-    # Pieces of lines
-
     def assignments(self, tokens: list[_Token]) -> Iterator[dict[str, str]]:
         """Yield each way to give values to the variables of a line."""
         names: dict[str, None] = {}
@@ -264,8 +260,6 @@ class _Reader:
         if not (0.0 < value < math.inf):
             raise self.error(token, f"the weight {digits} is not positive and finite")
         return value
-
-    # The whole
 
     def finish(self) -> GrammarText:
         """Check what only the whole text can tell, and normalise."""

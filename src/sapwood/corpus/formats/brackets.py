@@ -332,25 +332,19 @@ def _half(text: str) -> str | None:
 
 def read_numbered(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Brackets with leaves `(tag n=word)`, which must stand in the order of their numbers."""
-    places = _Places(lines)
-    for tree in read_brackets(places, reading):
+    n_read = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal n_read
+        for n_read, line in enumerate(lines, 1):  # noqa: B007
+            yield line
+
+    for tree in read_brackets(counted(), reading):
         numbered = [word.partition("=") for word in tree.words()]
         if [number for number, *_ in numbered] == [str(n) for n in range(len(numbered))]:
             yield _change_words(tree, lambda word: word.partition("=")[2])
         else:
-            reading.note(_number_error(numbered), places.number)
-
-
-class _Places:
-    """Lines, with the number of the last one that was read."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = lines
-        self.number = 0
-
-    def __iter__(self) -> Iterator[str]:
-        for self.number, line in enumerate(self.lines, 1):  # noqa: B020
-            yield line
+            reading.note(_number_error(numbered), n_read)
 
 
 def _number_error(numbered: list[tuple[str, str, str]]) -> CorpusError:

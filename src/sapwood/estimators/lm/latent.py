@@ -275,7 +275,7 @@ class PivotBigram(LatentEstimator):
         found, s = pivot_states(
             c, self.n_states, least=wanted, ridge=PIVOT_RIDGE, trusted=self.min_count
         )
-        self.pivots_ = [counts.words[i] for i in found.anchors.rows]
+        self.pivots_ = [counts.words[i] for i in found.pivots]
         start = Start(
             _spread(found.posterior, axis=1, floor=found.pi).astype(np.float32),
             _spread(s, axis=0, floor=u[:, None]).astype(np.float32),

@@ -1,11 +1,35 @@
-"""Objects on their way between processes, without what both sides have."""
+"""Parses that are made by other processes, and come back without what both sides have."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sapwood.execute import Engine
+    from sapwood.inference.parser import Parse, Parser, ParserStats
+
+
+def parse_far_away(
+    parser: Parser, sentences: Iterable[Sequence[str]], engine: Engine
+) -> Iterator[Parse]:
+    """Parse a stream in order wherever an engine runs."""
+    for packed, stats in engine.stream(_parse, sentences, parser):
+        parser.stats.merge(stats)
+        yield unpack_with(packed, _shared(parser))
+
+
+def _parse(words: Sequence[str], parser: Parser) -> tuple[bytes, ParserStats]:
+    alone = parser.recount()
+    return pack_without(alone.parse(words), _shared(parser)), alone.stats
+
+
+def _shared(parser: Parser) -> list[object]:
+    """What all parses of a parser refer to."""
+    mixer = parser._mixer
+    return [mixer, *(x for group in mixer.groups for x in group.members)]
 
 
 def pack_without(item: object, shared: Sequence[object]) -> bytes:
