@@ -258,7 +258,7 @@ def new_file(place: Place) -> Iterator[Path]:
     try:
         handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
         try:
-            _lock(handle)
+            lock(handle)
             yield part
             _finish(handle, place.status)
         finally:
@@ -343,12 +343,17 @@ def remove_unfinished() -> None:
             part.unlink(missing_ok=True)
 
 
-def _lock(handle: int) -> None:
-    """Hold a file for as long as this process lives, where the system can do that."""
-    with suppress(ImportError, OSError):
+def lock(handle: int) -> bool:
+    """Hold a file while this process lives, where the system can; whether nobody else holds it."""
+    try:
         import fcntl
 
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _sweep(target: Path) -> None:

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import IO, Any, TypeVar
 
 from sapwood.errors import SapwoodError, count
-from sapwood.outputs import explain, find_place, give_name, open_output
+from sapwood.outputs import explain, find_place, give_name, lock, open_output
 
 PIECE = 1 << 20  # characters or bytes read at once
 T = TypeVar("T")
@@ -71,7 +71,9 @@ def open_part(
     with explain(part):
         _check_origin(part, note, origin, force=force)
         with part.open("a", encoding="utf-8", newline="\n") as file:
-            _lock(file, part)
+            if not lock(file.fileno()):
+                msg = f"{part}: another run is writing it"
+                raise SapwoodError(msg, hint="wait for it, or choose another -o")
             n_done, size = complete_records(part, is_block=is_block)
             file.truncate(size)
             opened = Part(file, n_done)
@@ -141,16 +143,3 @@ def _check_origin(part: Path, note: Path, origin: Mapping[str, Any], *, force: b
             change = "its contents have changed" if is_sum else f"then {old}, now {new}"
             msg = f"{part}: begun with another {key}: {change}"
             raise SapwoodError(msg, hint=f"use what it was begun with; or {begin}")
-
-
-def _lock(file: IO[str], part: Path) -> None:
-    """Keep a second run away for as long as this one lives, where the system can do that."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        msg = f"{part}: another run is writing it"
-        raise SapwoodError(msg, hint="wait for it, or choose another -o") from None

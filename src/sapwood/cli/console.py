@@ -79,7 +79,9 @@ class Boundary(TyperGroup):
             if was_interrupted():  # libraries turn the interrupt into errors of their own
                 echo("interrupted")
                 raise typer.Exit(INTERRUPTED) from None
-            if ctx.params.get("debug") or _is_for_typer(error):
+            # Usage errors have no base class that every supported version of Typer exports.
+            is_usage = isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code")
+            if ctx.params.get("debug") or is_usage:
                 raise
             fail(error)
             raise typer.Exit(FAILED) from None
@@ -93,11 +95,6 @@ def fail(error: Exception) -> None:
     # Failures of all other files have a name by the time they get here.
     if isinstance(error, OSError) and error.filename is None and error.strerror is not None:
         abandon_stdout()
-
-
-def _is_for_typer(error: Exception) -> bool:
-    # Usage errors have no base class that every supported version of Typer exports.
-    return isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code")
 
 
 def error_lines(error: Exception) -> list[str]:

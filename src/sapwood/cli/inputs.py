@@ -89,13 +89,13 @@ def load_any(name: str) -> Any:
 
 def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:
     """The lines of a file, compressed or not, or of stdin, as they come."""
-    from sapwood.corpus.files import lines_of, open_text, source_name
+    from sapwood.corpus.files import open_lines
 
     if source == STDIN and sys.stdin.isatty():
         echo("reading from the terminal, one line each; Ctrl-D ends")
-    # A generator, so that only failures of reading, not of writing, pass through open_text.
-    with open_text(source, encoding) as file:
-        for line in lines_of(file, source_name(source)):  # noqa: UP028 - `yield from` would close the file, and stdin with it
+    # A generator, so that only failures of reading, not of writing, pass through open_lines.
+    with open_lines(source, encoding) as (_, lines):
+        for line in lines:  # noqa: UP028 - `yield from` would close the file, and stdin with it
             yield line
 
 

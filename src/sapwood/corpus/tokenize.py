@@ -176,7 +176,9 @@ class PennTokenizer:
         if not word.endswith("."):
             yield from self._parts(word)
             return
-        has_own = word in self.vocabulary or self._is_abbreviation(word)
+        is_listed = self._is_english and word in _ABBREVIATIONS
+        is_short = _INITIAL.fullmatch(word) or _ACRONYM.fullmatch(word)
+        has_own = word in self.vocabulary or is_short or is_listed
         # Nothing but closing quotes and brackets behind it: the period ends the sentence.
         if not rest.strip(_CLOSERS) and not following.strip(_CLOSERS):
             yield from (word,) if has_own and _ACRONYM.fullmatch(word) else self._parts(word[:-1])
@@ -186,11 +188,6 @@ class PennTokenizer:
         else:
             yield from self._parts(word[:-1])
             yield "."
-
-    def _is_abbreviation(self, word: str) -> bool:
-        if _INITIAL.fullmatch(word) or _ACRONYM.fullmatch(word):
-            return True
-        return self._is_english and word in _ABBREVIATIONS
 
     def _parts(self, word: str) -> Iterator[str]:
         """Contractions and elisions come off; the rest may be split at hyphens."""

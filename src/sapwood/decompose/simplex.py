@@ -128,11 +128,10 @@ def _step(G: FloatArray, g: FloatArray, S: BoolArray) -> FloatArray:
     for k in np.unique(sizes):
         rows = np.flatnonzero(sizes == k)
         index = np.nonzero(S[rows])[1].reshape(-1, k)
-        right = np.stack(
-            [-np.take_along_axis(g[rows], index, axis=1), np.ones(index.shape)], axis=2
-        )
-        a, w = np.moveaxis(_solve(G, index, right), 2, 0)
-        d[rows[:, None], index] = a - w * (a.sum(axis=1) / w.sum(axis=1))[:, None]
+        place = rows[:, None], index
+        solved = _solve(G, index, np.stack([-g[place], np.ones(index.shape)], axis=2))
+        a, w = solved[..., 0], solved[..., 1]
+        d[place] = a - w * (a.sum(axis=1) / w.sum(axis=1))[:, None]
     return d
 
 
@@ -156,7 +155,7 @@ def _move(
     is_blocked = length < np.inf
     dropped = falls & (room <= length[:, None])
     # An index that was just added and cannot grow was added by rounding: the row is optimal.
-    own = np.take_along_axis(dropped, np.maximum(entered, 0)[:, None], axis=1)[:, 0]
+    own = dropped[np.arange(len(x)), np.maximum(entered, 0)]
     is_stuck = is_blocked & (entered >= 0) & own & (length <= 0)
     x = np.where(dropped, 0.0, np.maximum(x + np.minimum(length, 1.0)[:, None] * d, 0.0))
     return x, S & ~dropped, is_blocked, is_stuck

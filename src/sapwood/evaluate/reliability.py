@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.files import Source, lines_of, open_text, peek_line, source_name
+from sapwood.corpus.files import Source, open_lines, peek_line
 from sapwood.corpus.formats import read_lines, treebank_files
 from sapwood.corpus.formats.brackets import is_comment
 from sapwood.corpus.tree import ROOT_LABELS, Tree, clean
@@ -63,9 +63,8 @@ def read_predicted(source: str, n_gold: int, *, has_phrases: bool = False) -> li
 
 
 def _read_file(source: Source, has_phrases: bool) -> Iterator[Predicted]:
-    name = source_name(source)  # what error messages show
-    with open_text(source) as file:
-        first, lines = peek_line(lines_of(file, name))
+    with open_lines(source) as (name, opened):
+        first, lines = peek_line(opened)
         if first.lstrip().startswith("{"):
             for number, line in enumerate(lines, 1):
                 if line.strip():

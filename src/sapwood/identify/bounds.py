@@ -170,7 +170,11 @@ def hidden_constants(truth: LatentGrammar, *, depth: int = 1) -> HiddenConstants
     for _ in range(depth):
         gram = _deeper(truth, gram)
     names = [str(symbol) for symbol in truth.symbols]
-    values = {name: _least_singular(g) for name, g in zip(names, gram, strict=True)}
+    squares = {name: np.linalg.eigvalsh(g) for name, g in zip(names, gram, strict=True)}
+    values = {
+        name: float(np.sqrt(s[0])) if s[0] > NO_STATE * s[-1] else 0.0
+        for name, s in squares.items()
+    }
     joint = _sigmas(truth, gram)
     weights = truth.rule_weights
     return HiddenConstants(
@@ -224,8 +228,3 @@ def _root(gram: FloatArray) -> FloatArray:
     """The symmetric square root."""
     values, vectors = np.linalg.eigh(gram)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
-
-
-def _least_singular(gram: FloatArray) -> float:
-    values = np.linalg.eigvalsh(gram)
-    return float(np.sqrt(values[0])) if values[0] > NO_STATE * values[-1] else 0.0

@@ -121,7 +121,11 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
         _refuse(bounds | {"--member": member}, "it is for `sapwood identify bounds`")
     if family == TABLE:
         largest = (max_words or MAX_WORDS, max_states or MAX_STATES, max_length or MAX_LENGTH)
-        _show_table(largest, seed, as_json=as_json)
+        progress = progress_line("sizes checked", is_shown=sys.stderr.isatty())
+        rows = identify_table(*largest, seed=seed, progress=progress)
+        if sys.stderr.isatty():
+            wipe()
+        show(rows, partial(_table_text, sizes=largest), as_json=as_json)
     elif family == BOUNDS:
         if model is None:
             msg = "missing; name a file, or `bundled`"
@@ -167,14 +171,6 @@ def _show_family(
         print("\n".join(report.lines()))
     if question["states"] is not None and question["states"] > question["words"]:
         echo("note: more states than words, which is outside the range of the table")
-
-
-def _show_table(sizes: tuple[int, int, int], seed: int, *, as_json: bool) -> None:
-    progress = progress_line("sizes checked", is_shown=sys.stderr.isatty())
-    rows = identify_table(*sizes, seed=seed, progress=progress)
-    if sys.stderr.isatty():
-        wipe()
-    show(rows, partial(_table_text, sizes=sizes), as_json=as_json)
 
 
 def _table_text(rows: list[dict[str, Any]], sizes: tuple[int, int, int]) -> Iterator[str]:
