@@ -219,9 +219,7 @@ def read_sentences(
 
     Parameters
     ----------
-    sources
-        One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
-    format, encoding, skipped, left_out
+    sources, format, encoding, skipped, left_out
         As `read_trees` takes them.
 
     Examples

@@ -91,13 +91,7 @@ class TrainingTrees:
 def merge_siblings(
     trees: TrainingTrees, parameters: LatentParameters, origin: IntArray, fraction: float
 ) -> LatentParameters:
-    """Undo the splits that gained least (Petrov et al. 2006).
-
-    Parameters
-    ----------
-    fraction
-        Of the pairs of siblings, how many become one state again.
-    """
+    """Undo a fraction of the splits, those that gained least (Petrov et al. 2006)."""
     counts = trees.expect(parameters)
     weight = replace(parameters, rules=counts.rules, words=counts.words).state_totals()
     pairs = sibling_pairs(parameters, origin)
@@ -122,10 +116,7 @@ def latent_grammar(
 ) -> LatentGrammar:
     """Make a grammar of estimated probabilities, with the lexicon of the plain grammar behind it.
 
-    Parameters
-    ----------
-    pairs
-        Codes `tag * n_words + word` of the pairs in `parameters.words`.
+    `pairs` are codes `tag * n_words + word` of the pairs in `parameters.words`.
     """
     plain = data.grammar
     sizes = np.diff(parameters.rule_start)

@@ -230,10 +230,7 @@ def feature_keys(
 ) -> Iterator[Column]:
     """For each template, one number for label and value of every node of a treebank.
 
-    Parameters
-    ----------
-    row_of_word
-        Numbers that stand for words; None for the words' own.
+    `row_of_word` are numbers that stand for words; None for the words' own.
     """
     table = NodeTable(bank, row_of_word)
     n_symbols = len(table.inventory.phrases) + len(table.inventory.tags)

@@ -124,10 +124,7 @@ _scratch = _Scratch()
 def plain_inside(plain: PlainTables, tags: Tags, beam: float = 0.0) -> Chart:
     """Inside chart of the plain grammar; valid until this thread charts its next sentence.
 
-    Parameters
-    ----------
-    beam
-        See `sapwood.kernels.coarse.fill`; 0 gives the full chart.
+    A beam of 0 gives the full chart, see `sapwood.kernels.coarse.fill`.
     """
     from sapwood.kernels.coarse import Chart, Runs, fill
 

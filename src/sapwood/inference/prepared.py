@@ -79,10 +79,7 @@ _keeping = RLock()
 def prepare(member: Member, like: PreparedGrammar | None = None) -> PreparedGrammar:
     """A grammar with its tables, made now unless they are there.
 
-    Parameters
-    ----------
-    like
-        A grammar that prunes alike (`shares_chart`), whose tables can be shared.
+    Those of a grammar that prunes alike (`shares_chart`) can be shared.
     """
     features = None
     with _keeping:

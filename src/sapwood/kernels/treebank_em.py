@@ -186,13 +186,7 @@ def _store_scaled(found, at, m, x, beta, down):
 
 @kernel(fastmath=_FAST)
 def inside_leaves(nodes, label, n_states, leaf, leaves, beta, down):
-    """Fill `beta` and `down` of the tags.
-
-    Parameters
-    ----------
-    leaf : [n_nodes]
-        Where the emission vector of a tag lies in `leaves`; -1 for phrases.
-    """
+    """Fill `beta` and `down` of the tags, whose emission vectors lie at `leaf` in `leaves`."""
     for place in range(len(nodes)):
         x = np.uint64(nodes[place])
         _store_scaled(leaves, np.uint64(leaf[x]), np.uint64(n_states[label[x]]), x, beta, down)

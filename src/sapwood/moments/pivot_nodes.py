@@ -45,12 +45,8 @@ class Side:
         """Probabilities of features given a label's state, for each template on its own.
 
         A node has one feature of every template (section 6.2). Where a state has no weight for any
-        feature of a template, the template says nothing about it: all are 1.
-
-        Parameters
-        ----------
-        m : [n_symbols]
-            States of each label; columns beyond are 0.
+        feature of a template, the template says nothing about it: all are 1. Columns beyond the
+        states m of a label, [n_symbols], are 0.
         """
         out, owner = np.zeros_like(weights), self.owner
         for number in self.number:

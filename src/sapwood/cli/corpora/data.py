@@ -161,13 +161,7 @@ def run_fetch(
     base_url: str | None = None,
     force: bool = False,
 ) -> dict[str, Path]:
-    """Fetch one corpus, say how far it is, and return the files by split.
-
-    Parameters
-    ----------
-    echo
-        Takes one line at a time; these lines are for people, on stderr.
-    """
+    """Fetch one corpus, say how far it is by lines for `echo`, and return the files by split."""
     from sapwood.corpus.fetch import fetch, find_corpus
 
     entry = find_corpus(name)

@@ -356,12 +356,10 @@ def treebank_files(
 
     Parameters
     ----------
-    sources
-        One or several of: path, glob, folder, `-` (stdin), open text file.
+    sources, left_out
+        As `sapwood.corpus.files.expand` takes them.
     encoding
         In which files of uncertain kind are looked at.
-    left_out
-        When given, the other files of folders are appended.
     also
         More endings that count inside a folder.
     """
