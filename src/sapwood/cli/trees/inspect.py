@@ -14,6 +14,7 @@ from sapwood.cli.inputs import BUNDLED, as_grammar, load_any
 from sapwood.cli.plots import check_plot, plot_spectrum
 from sapwood.cli.strings.models import inspect_strings
 from sapwood.cli.tables import fact_lines, more_line, number_text, show, table_lines
+from sapwood.cli.trees.card import card_text
 from sapwood.errors import count
 
 EPILOG = """\b
@@ -82,7 +83,7 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
             raise typer.BadParameter(msg)
         from sapwood.report import model_card
 
-        show(model_card(load_any(model), model), _card_text, as_json=as_json)
+        show(model_card(load_any(model), model), card_text, as_json=as_json)
         return
     if plot:
         check_plot(plot, [] if model == BUNDLED else [model], force=force)
@@ -114,42 +115,6 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
     else:
         text = _overview_text if label is None else _label_text
         show(report, partial(text, top=top), as_json=as_json)
-
-
-def _card_text(report: dict[str, Any]) -> Iterator[str]:
-    """A model card as Markdown."""
-    yield f"# {report['model']}"
-    yield ""
-    yield f"{report['what'][0].upper()}{report['what'][1:]} (`{report['kind']}`). Use it with"
-    yield ""
-    yield f"    {report['command']}"
-    for title, facts in (
-        ("Training", report["training"]), ("Scores", report["scores"]), ("Size", report["sizes"]),
-    ):  # fmt: skip
-        yield f"\n## {title}\n"
-        yield from (f"- {name}: {_fact(value)}" for name, value in facts.items())
-        if not facts:
-            yield "Nothing is in the file."
-    if report["members"]:
-        yield "\n## Members\n"
-        yield "| member | kind | method | weight | dev F1 |"
-        yield "|---|---|---|---:|---:|"
-        for number, row in enumerate(report["members"], 1):
-            f1 = "" if row["dev_f1"] is None else f"{row['dev_f1']:.2f}"
-            cells = (number, row["kind"], row["method"] or "unknown", f"{row['weight']:.3f}", f1)
-            yield "| " + " | ".join(map(str, cells)) + " |"
-    yield "\n## Limits\n"
-    yield from (f"- {line}" for line in report["limits"])
-
-
-def _fact(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_fact, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    return f"`{value}`" if isinstance(value, str) else number_text(value)
 
 
 def _choose_member(model: Any, *, spectrum: bool) -> int | None:
