@@ -44,7 +44,7 @@ from sapwood.estimators.base import (
 )
 from sapwood.estimators.em_steps import EMInfo, Stage, TrainingTrees, climb
 from sapwood.estimators.pcfg import Trainable, TrainingData
-from sapwood.estimators.spectral import Features, Projection, project
+from sapwood.estimators.spectral import Features, FeatureSettings, Projection, project
 from sapwood.execute import Engine, Placed
 from sapwood.features.templates import NodeTable
 from sapwood.moments.latent_parameters import LatentParameters, normalise, smooth
@@ -383,9 +383,9 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
         data = self._prepare(bank)
-        projection = project(data, self.n_states, seed=self.seed)  # step 0
+        projection = project(data, self.n_states, self.features(), seed=self.seed)  # step 0
         trees = TrainingTrees(data)
-        nodes, recipe = pivot_nodes(data, projection, trees), Recipe(sharpness=self.sharpness)
+        nodes, recipe = pivot_nodes(data, projection, trees), self.recipe()
         wanted = np.minimum(np.minimum(trees.limit, self.n_states), projection.m)
         views = find_views(nodes, wanted, self.side, recipe)  # step 1
         start = estimate(nodes, views, recipe)  # steps 2 and 3, and section 6.1
@@ -404,6 +404,14 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         self.info_ = PivotInfo(start.n_states, pivots, missing, info)
         _warn_of(missing)
         return self
+
+    def features(self) -> FeatureSettings:
+        """Those of spectral learning."""
+        return FeatureSettings()
+
+    def recipe(self) -> Recipe:
+        """What treebanks need and exact moments do not."""
+        return Recipe(sharpness=self.sharpness)
 
 
 def pivot_nodes(data: TrainingData, projection: Projection, trees: TrainingTrees) -> PivotNodes:
