@@ -143,13 +143,6 @@ def test_an_outlandish_name_is_answered_with_all():
     assert all(name in str(caught.value) for name in NAMES)
 
 
-def test_another_registry_can_be_searched():
-    entry = small("mine")
-    assert find_corpus("mine", [entry]) is entry
-    with pytest.raises(SapwoodError):
-        find_corpus("craft", [entry])
-
-
 def test_list_text_has_a_line_for_each_corpus():
     lines = list(list_text([entry.as_dict() for entry in list_corpora()]))
     header = lines[0].split()
