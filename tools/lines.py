@@ -55,6 +55,7 @@ LATER = {
         "execute/*", "cli/engines.py", "corpus/stored.py", "inference/far_parses.py",
     ),
     "small model files": ("models/packing.py",),
+    "settings chosen on the treebank": ("estimators/choice.py",),
     "model cards": ("report/card.py", "cli/trees/card.py"),
     "identify bounds": ("report/bounds.py", "cli/strings/bounds.py"),
 }  # fmt: skip
