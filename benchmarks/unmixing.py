@@ -22,7 +22,7 @@ from sapwood.errors import SapwoodWarning
 from sapwood.estimators import unmix
 from sapwood.estimators.uniform import UNIFORM_FAMILIES, EMRun, em, fit_moments
 from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE, clip_columns
-from sapwood.identify.families import family_of, moment, stationary
+from sapwood.identify.families import family_of, moments, stationary
 from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.mixing import PairPaths, pair_mixing, triple_mixing
 from sapwood.models.topologies import sample_words
@@ -67,13 +67,13 @@ def gain(tables: Tables, k: int) -> float:
 
 def triples(tables: Tables) -> np.ndarray:
     """Exact moments for PCFG-IE."""
-    return moment(PCFG_IE, tables, 3, (1, 2, 3))
+    return moments(PCFG_IE, tables, 3, [(1, 2, 3)])[0]
 
 
 def pairs(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Exact moments for DEP-IES."""
-    one, two = (moment(DEP_IES, tables, 3, places) for places in ((1, 2), (1, 3)))
-    return one, two, moment(DEP_IES, tables, 2, (1, 2))
+    one, two = moments(DEP_IES, tables, 3, [(1, 2), (1, 3)])
+    return one, two, moments(DEP_IES, tables, 2, [(1, 2)])[0]
 
 
 def sample(family: str, tables: Tables, n: int, lengths: tuple[int, ...], seed: int):
