@@ -212,13 +212,14 @@ def choose_column(bank: ArcBank) -> str:
 def latent_learners(
     names: str, n_states: int, column: str, shared: dict[str, Any]
 ) -> list[SpectralDependency | EMDependency]:
-    """Estimators of latent models that see tags, and of those that see words too."""
+    """Estimators of latent models of words and tags; those by EM see numbers of children too."""
     learners: list[SpectralDependency | EMDependency] = []
     settings = {"tag_column": column, **shared}
     if names in {"auto", "spectral", "both"}:
         learners.append(SpectralDependency(n_states, seen="both", **settings))
     if names in {"em", "both"}:
-        learners.append(EMDependency(n_states, seen="both", **settings))
+        # p(words | tree) alone says nothing of the tree: numbers of children do
+        learners.append(EMDependency(n_states, seen="both", valence=True, **settings))
     return learners
 
 
