@@ -43,7 +43,7 @@ PLAN = (
     ("treebank_choices.py", ("--corpora", "ptb", "--methods", "spectral"), ()),
     ("pivot_gap.py", ("--states", "8", "--part", "dev"), ("--variants", "--em")),
     ("ensembles.py", ("--minutes", "1"), ()),
-    ("defaults.py", ("--corpora", "ptb", "--budget", "60"), ()),
+    ("defaults.py", ("--corpora", "ptb", "--train", "--budget", "60"), ()),
     ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),
     ("dependency_network.py", ("--corpus", "ud_vietnamese_vtb", "--sentences", "400"), ()),
     ("ladder.py", ("--trees", "500", "--passes", "4"), ("--folds", "5")),
