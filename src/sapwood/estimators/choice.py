@@ -35,19 +35,15 @@ from sapwood.execute import Engine, Threads
 from sapwood.execute.engine import load_shard
 
 LEAST_TREES = 1000  # below, the held ones are too few to tell settings apart
-MOST_TREES, MOST_WORDS = (
-    2500,
-    40_000,
-)  # of the sample: seconds, and the answers of more are the same
+MOST_TREES, MOST_WORDS = 2500, 40_000  # of the sample, so that choosing takes seconds
 LEAST_BUDGET = 40.0  # seconds: of shorter ones, choosing would take a large part
 HELD = 5  # every fifth tree of the sample is parsed, those before it are learnt from
 LONGEST = 40  # words of a sentence that is parsed: longer ones take most of the time
 # the settings, and what is tried beside the treebank's own
 WAYS: Mapping[str, tuple[Any, ...]] = {"horizontal": (1, 0), "binarise": ("head", "right", "left")}
 PLAIN_WAYS = {"horizontal": (1, 0, 2), "binarise": WAYS["binarise"], "vertical": (1, 2)}
-# Who judges for which method; the others hardly depend on how trees are made binary. Few states by
-# spectral learning take a second, and like what 16 states by any method like; few states by EM
-# do not: they like what a plain grammar likes.
+# Who judges for which method; the others hardly depend on how trees are made binary. Hidden states
+# want other settings than a plain grammar does, and few of them by spectral learning take a second.
 _SPECTRAL = ("spectral", {"n_states": 8})
 JUDGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {"pcfg": ("pcfg", {})} | dict.fromkeys(
     ("best", "spectral", "em", "cluster", "pivot", "pivot-em"), _SPECTRAL
@@ -105,12 +101,10 @@ class Choice:
         if not self.grades:
             return f"the usual settings: {self.reason}"
         shown = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        first, best = self.grades[0].f1, self._f1_of(self.settings)
+        first = self.grades[0].f1
+        best = next(grade.f1 for grade in self.grades if grade.settings == self.settings)
         gain = f"F1 {best:.2f}, usual settings {first:.2f}" if best != first else f"F1 {best:.2f}"
         return f"{shown}: chosen on {self.held:,} held trees by {self.judge} ({gain})"
-
-    def _f1_of(self, settings: Mapping[str, Any]) -> float:
-        return next(grade.f1 for grade in self.grades if grade.settings == settings)
 
     def plain(self, lexicon: LexiconSettings | None = None) -> PCFG:
         """The estimator of a plain grammar with these settings, to be given to others."""

@@ -75,7 +75,7 @@ def pack_weights(grammar: LatentGrammar) -> Arrays:
     rules, words = grammar.rule_weights, grammar.lexicon.weights
     if grammar.is_probabilistic:
         largest = np.zeros(layout.n_states)
-        np.maximum.at(largest, layout.state_of_row, _blocks(np.maximum, rules, layout.row))
+        np.maximum.at(largest, layout.state_of_row, _largest(rules, layout.row))
         np.maximum.at(largest, layout.state_of_word, words)
         of_rules = np.repeat(largest[layout.state_of_row], layout.row)
         return _codes("rule", rules, of_rules) | _codes(
@@ -85,7 +85,7 @@ def pack_weights(grammar: LatentGrammar) -> Arrays:
     for name, numbers, sizes in (
         ("rule", rules, layout.tensor), ("lexicon", words, layout.vector)
     ):  # fmt: skip
-        scale = _blocks(np.maximum, np.abs(numbers), sizes).astype(np.float32)
+        scale = _largest(np.abs(numbers), sizes).astype(np.float32)
         packed |= _codes(name, numbers, np.repeat(scale.astype(np.float64), sizes))
         packed[f"{name}_scale"] = scale
     return packed
@@ -130,11 +130,11 @@ def unpack_weights(
     return {"rule_weights": rules.whole(), "lexicon_weights": words.whole()}
 
 
-def _blocks(operation: np.ufunc, numbers: FloatArray, sizes: IntArray) -> FloatArray:
-    """The largest number, or the sum, of each block; no block is empty."""
+def _largest(numbers: FloatArray, sizes: IntArray) -> FloatArray:
+    """The largest number of each block; no block is empty."""
     if not len(sizes):
         return np.empty(0)
-    return np.asarray(operation.reduceat(numbers, starts_of(sizes)[:-1]))
+    return np.asarray(np.maximum.reduceat(numbers, starts_of(sizes)[:-1]))
 
 
 def _codes(name: str, numbers: FloatArray, largest: FloatArray) -> Arrays:

@@ -402,7 +402,7 @@ def _tell_budget(report: dict[str, Any], n_dev: int) -> None:
             f"    {report['budget_seconds']:.1f} CPU s of a budget of {report['budget']:g} s"
             f"{kernels}"
         )
-    left_out = [one["name"] for one in report["trials"] if one["verdict"].startswith("s")]
+    left_out = [one["name"] for one in report["trials"] if one["verdict"] in {"skipped", "stopped"}]
     if left_out:
         minutes = max(1, round(report["seconds_for_all"] / 60))
         echo(
