@@ -72,3 +72,13 @@ def test_what_a_page_names_is_there(page: Path) -> None:
         text,
     ):
         assert (ROOT / "src" / "sapwood" / name).exists(), name
+
+
+def test_a_table_that_nobody_makes_is_an_error(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", "--only", "dep.nothing"])
+    monkeypatch.setattr(run, "write", lambda *_, **__: pytest.fail("a table was made"))
+    with pytest.raises(SystemExit, match="2"):
+        run.main()
+    assert "no table dep.nothing" in capsys.readouterr().err

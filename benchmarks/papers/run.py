@@ -166,10 +166,15 @@ def main() -> int:
                 print(f"docs/papers/{paper}.md: the table {name} is not made yet")
         print("\n".join(wrong) or "no table is stale")
         return min(len(wrong), 1)
-    for paper in PAPERS:
-        for name, maker in makers(paper).items():
-            if {paper, f"{paper}.{name}"} & set(given.only):
-                write(paper, name, maker, is_fast=given.fast)
+    tables = {(paper, name): maker for paper in PAPERS for name, maker in makers(paper).items()}
+    unknown = set(given.only) - {*PAPERS, *map(".".join, tables)}
+    if unknown:
+        options.error(
+            f"no table {sorted(unknown)[0]}; there are {', '.join(map('.'.join, tables))}"
+        )
+    for (paper, name), maker in tables.items():
+        if {paper, f"{paper}.{name}"} & set(given.only):
+            write(paper, name, maker, is_fast=given.fast)
     return 0
 
 
