@@ -44,11 +44,11 @@ def test_what_is_stale_or_missing_is_seen(
     page = tmp_path / "some.md"
     page.write_text("<!-- table one -->\n<!-- end one -->\n\nafter\n")
     assert list(run.stale("some")) == ["docs/papers/some.md: the table one is stale"]
-    run.write("some", "one", one, is_fast=True)
+    run.write("some", "one", run.make("some", "one", is_fast=True), is_fast=True)
     assert "| x | 2 |" in page.read_text()
     assert page.read_text().endswith("-->\n\nafter\n")
     assert list(run.stale("some")) == []
-    run.write("some", "one", one, is_fast=False)
+    run.write("some", "one", run.make("some", "one", is_fast=False), is_fast=False)
     assert "| x | 1 |" in page.read_text()
     assert "| x | 2 |" not in page.read_text()
     page.write_text(page.read_text().replace(": full, ", ": fast, "))
@@ -78,7 +78,7 @@ def test_a_table_that_nobody_makes_is_an_error(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["run.py", "--only", "dep.nothing"])
-    monkeypatch.setattr(run, "write", lambda *_, **__: pytest.fail("a table was made"))
+    monkeypatch.setattr(run, "make_all", lambda *_, **__: pytest.fail("a table was made"))
     with pytest.raises(SystemExit, match="2"):
         run.main()
     assert "no table dep.nothing" in capsys.readouterr().err

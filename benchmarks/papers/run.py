@@ -3,6 +3,7 @@
     python benchmarks/papers/run.py                    all tables, at most an hour on two cores
     python benchmarks/papers/run.py --fast             smaller ones, at most ten minutes
     python benchmarks/papers/run.py --only dep wcfg.figure-3
+    python benchmarks/papers/run.py --jobs 1           one table after the other
     python benchmarks/papers/run.py --check            fails where a page has a stale table
 
 A table of a page stands between two comments; the second says how it was made:
@@ -30,7 +31,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
@@ -38,6 +42,7 @@ ROOT = HERE.parents[1]
 PAGES = ROOT / "docs" / "papers"
 NOT_MADE = "not made"
 PAPERS = ("spectral", "pivot", "dep", "wcfg", "ident")
+LONGEST = {("pivot", "parsing"), ("wcfg", "figure-1"), ("wcfg", "figure-2"), ("pivot", "brown")}
 
 
 class Table(NamedTuple):
@@ -132,16 +137,23 @@ def cpu_seconds() -> float:
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
-def write(paper: str, name: str, maker: Maker, *, is_fast: bool) -> None:
-    """Make a table and put it into its page."""
+def make(paper: str, name: str, *, is_fast: bool) -> Table:
+    """Make a table; its note says what it took."""
     start = cpu_seconds()
-    table = maker(is_fast)
-    size = "fast" if is_fast else "full"
-    spent = f"{cpu_seconds() - start:.0f} CPU s, {size} size"
-    table = table._replace(note=f"{table.note}; {spent}." if table.note else f"{spent}.")
+    table = makers(paper)[name](is_fast)
+    spent = f"{cpu_seconds() - start:.0f} CPU s, {_size(is_fast)} size"
+    return table._replace(note=f"{table.note}; {spent}." if table.note else f"{spent}.")
+
+
+def _size(is_fast: bool) -> str:
+    return "fast" if is_fast else "full"
+
+
+def write(paper: str, name: str, table: Table, *, is_fast: bool) -> None:
+    """Put a table into its page."""
     body = markdown(table)
     print(f"## {paper}.{name}\n\n{body}", flush=True)
-    mark = f"<!-- end {name}: {size}, {digest(maker, is_fast=is_fast)} -->"
+    mark = f"<!-- end {name}: {_size(is_fast)}, {digest(makers(paper)[name], is_fast=is_fast)} -->"
     page = page_of(paper)
     text, n = place_of(name).subn(
         lambda _: f"<!-- table {name} -->\n{body}\n{mark}", page.read_text(encoding="utf-8")
@@ -151,11 +163,24 @@ def write(paper: str, name: str, maker: Maker, *, is_fast: bool) -> None:
     page.write_text(text, encoding="utf-8")
 
 
+def make_all(tables: Sequence[tuple[str, str]], jobs: int, *, is_fast: bool) -> None:
+    """Make tables, some side by side, and write each as soon as it is there."""
+    began = perf_counter()
+    first = sorted(tables, key=lambda table: table not in LONGEST)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        places = {pool.submit(make, *table, is_fast=is_fast): table for table in first}
+        for done in as_completed(places):
+            write(*places[done], done.result(), is_fast=is_fast)
+            minutes = (perf_counter() - began) / 60
+            print(f"{'.'.join(places[done])}: after {minutes:.1f} minutes", file=sys.stderr)
+
+
 def main() -> int:
     """Write the tables, or say which are stale."""
     options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     options.add_argument("--fast", action="store_true", help="smaller sizes")
     options.add_argument("--only", nargs="+", metavar="PAPER[.TABLE]", default=PAPERS)
+    options.add_argument("--jobs", type=int, default=2, help="tables made side by side")
     options.add_argument("--check", action="store_true", help="fail where a table is stale")
     given = options.parse_args()
     if given.check:
@@ -166,15 +191,14 @@ def main() -> int:
                 print(f"docs/papers/{paper}.md: the table {name} is not made yet")
         print("\n".join(wrong) or "no table is stale")
         return min(len(wrong), 1)
-    tables = {(paper, name): maker for paper in PAPERS for name, maker in makers(paper).items()}
+    tables = [(paper, name) for paper in PAPERS for name in makers(paper)]
     unknown = set(given.only) - {*PAPERS, *map(".".join, tables)}
     if unknown:
         options.error(
             f"no table {sorted(unknown)[0]}; there are {', '.join(map('.'.join, tables))}"
         )
-    for (paper, name), maker in tables.items():
-        if {paper, f"{paper}.{name}"} & set(given.only):
-            write(paper, name, maker, is_fast=given.fast)
+    asked = [table for table in tables if {table[0], ".".join(table)} & set(given.only)]
+    make_all(asked, given.jobs, is_fast=given.fast)
     return 0
 
 
