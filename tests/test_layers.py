@@ -27,7 +27,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "kernels": frozenset({"arrays"}),
     "reference": frozenset({"arrays"}),
     "execute": frozenset({"errors", "arguments", "outputs"}),
-    "networks": frozenset({"arrays"}),
+    "networks": frozenset({"arrays", "kernels"}),
     "models": _CORPUS | {"kernels", "networks"},
     "features": _CORPUS | {"kernels"},
     "inference": _MODELS,

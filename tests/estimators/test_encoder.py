@@ -74,7 +74,7 @@ def test_rare_chains_lose_their_inner_labels() -> None:
 def test_posteriors_of_labels_are_those_of_all_trees() -> None:
     n, rng = 4, np.random.default_rng(0)
     scores = rng.normal(size=(10, 3))
-    log_total, shares = label_shares(scores, n)
+    log_total, shares = label_shares(scores, [n])
     number = {span: k for k, span in enumerate((i, j) for i in range(4) for j in range(i + 1, 5))}
     each = np.log1p(np.exp(scores).sum(axis=1))  # to have no label scores 0
     logs = np.array([sum(each[number[span]] for span in tree) for tree in binary_spans(0, n)])
@@ -85,6 +85,10 @@ def test_posteriors_of_labels_are_those_of_all_trees() -> None:
             k = number[span]
             expected[k] += np.exp(log - log_total + scores[k] - each[k])
     np.testing.assert_allclose(shares, expected, atol=1e-12)
+    log_both, both = label_shares(np.concatenate([scores, scores[:3]]), [n, 2])
+    log_second, second = label_shares(scores[:3], [2])
+    assert log_both == pytest.approx(log_total + log_second, abs=1e-12)
+    np.testing.assert_allclose(both, np.concatenate([shares, second]), atol=1e-12)
 
 
 def test_the_gradient_is_that_of_differences() -> None:

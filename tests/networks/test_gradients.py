@@ -24,22 +24,10 @@ from sapwood.networks.encoder import (
 )
 from sapwood.networks.lstm import bilstm, lstm, pack
 from sapwood.networks.parameters import Parameters
+from sapwood.reference.networks import read_words
 
 LENGTHS = np.array([5, 4, 4, 2])
 SIZES, ARC_SIZES, N_TAGS, N_RELATIONS = EncoderSizes(5, 4, 3, 6), ArcSizes(5, 4), 7, 6
-
-
-def slow_lstm(W, U, b, words):
-    """One sentence, word by word, as textbooks have it."""
-    h = c = np.zeros(len(U))
-    out = []
-    for x in words:
-        z = x @ W + h @ U + b
-        i, f, o = (1 / (1 + np.exp(-gate)) for gate in np.split(z[: 3 * len(U)], 3))
-        c = f * c + i * np.tanh(z[3 * len(U) :])
-        h = o * np.tanh(c)
-        out.append(h)
-    return np.array(out)
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +49,10 @@ def test_lstm_equals_one_that_goes_word_by_word(weights):
     W, U, b = (weights[f"first.forwards.{name}"] for name in "WUb")
     back = [weights[f"first.backwards.{name}"] for name in "WUb"]
     for rows in np.split(packing.row, np.cumsum(LENGTHS)[:-1]):
-        expected = slow_lstm(W, U, b, inputs[rows])
+        expected = read_words(inputs[rows] @ W, U, b)[2]
         np.testing.assert_allclose(found[rows], expected, atol=1e-12)
         np.testing.assert_allclose(both[rows, : SIZES.state], expected, atol=1e-12)
-        behind = slow_lstm(*back, inputs[rows[::-1]])[::-1]
+        behind = read_words(inputs[rows[::-1]] @ back[0], *back[1:])[2][::-1]
         np.testing.assert_allclose(both[rows, SIZES.state :], behind, atol=1e-12)
 
 
@@ -128,7 +116,7 @@ def difference(problem, P, array, place, step=1e-5):
 
 
 def test_gradients_equal_differences(weights):
-    problem, G, rng = Problem(), weights.zeros(), np.random.default_rng(4)
+    problem, G, rng = Problem(), weights.blank(), np.random.default_rng(4)
     d_vectors = problem.loss(weights, G)
     pairs = [(weights[name], G[name]) for name in weights]
     pairs += list(zip(problem.vectors, d_vectors, strict=True))

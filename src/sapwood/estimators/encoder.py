@@ -223,26 +223,24 @@ class SpanLesson(NetworkLesson):
         batch = self.read(sentences, rng)
         packing, states = batch.packing, batch.encoding.states
         posts = fenceposts(self.P, states, packing, batch.starts, batch.dropout)
-        loss, hidden, d_scores = 0.0, [], []
-        for place, sentence in enumerate(sentences.tolist()):
-            h, scores = span_scores(self.P, posts, place)
-            found, d = self._tree_loss(sentence, scores)
-            d *= 1 / n_words
-            loss += found
-            hidden.append(h)
-            d_scores.append(d)
-        d_states = span_gradient(self.P, batch.G, posts, packing, hidden, d_scores)
+        loss, d_scores = self._tree_loss(sentences, span_scores(self.P, posts))
+        d_scores *= 1 / n_words
+        d_states = span_gradient(self.P, batch.G, posts, packing, d_scores)
         # two marks a sentence are no words
         first, end = (self.words.starts[sentences + k] - 2 * (sentences + k) for k in (0, 1))
         right = self.trees.tag[ranges(first, end)]
         return self.finish(batch, loss, d_states, right, n_words)
 
-    def _tree_loss(self, sentence: int, scores: Real) -> tuple[float, Real]:
-        """Negative log of the right tree's share, and its gradient by the scores."""
-        trees, n = self.trees, len(self.trees.sentences[sentence])
-        those = slice(int(trees.starts[sentence]), int(trees.starts[sentence + 1]))
-        right = cell(trees.start[those], trees.end[those], n), trees.label[those]
-        log_total, shares = label_shares(scores, n)
-        loss = log_total - float(scores[right].sum())
+    def _tree_loss(self, sentences: IntArray, scores: Real) -> tuple[float, Real]:
+        """Negative log of the shares of the right trees, and its gradient by the scores."""
+        trees = self.trees
+        first, end = trees.starts[sentences], trees.starts[sentences + 1]
+        n = self.words.starts[sentences + 1] - self.words.starts[sentences] - 2  # without marks
+        before = starts_of(n * (n + 1) // 2)[:-1]  # spans of the sentences before
+        those, place = ranges(first, end), np.repeat(np.arange(len(n)), end - first)
+        spans = before[place] + cell(trees.start[those], trees.end[those], n[place])
+        right = spans, trees.label[those]
+        log_total, shares = label_shares(scores, n.tolist())
+        loss = log_total - float(scores[right].sum(dtype=np.float64))
         shares[right] -= 1  # no span is there twice
         return loss, shares

@@ -17,7 +17,13 @@ import numpy.typing as npt
 
 from sapwood.arrays import IntArray, ranges, starts_of
 from sapwood.features.arcs import hash_of
-from sapwood.inference.word_places import UNKNOWN, SentenceWords, WordPlaces, look_up
+from sapwood.inference.word_places import (
+    UNKNOWN,
+    SentenceWords,
+    WordPlaces,
+    blas_of_one_thread,
+    look_up,
+)
 from sapwood.models.networks import N_SPECIAL, Network
 from sapwood.networks.encoder import (
     Dropout,
@@ -122,11 +128,9 @@ def train_network(
     on_pass: Callable[[int, float], None] | None = None,
 ) -> None:
     """Change weights and tables until they fit."""
-    from threadpoolctl import threadpool_limits
-
     adam, rng = Adam(weights.flat, tables), np.random.default_rng([plan.seed, 4])
     n_steps = plan.passes * sum(1 for _ in _batches(lengths, plan.words, rng))
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(min(jobs, SHARES)) as pool:
+    with blas_of_one_thread(), ThreadPoolExecutor(min(jobs, SHARES)) as pool:
         for done in range(1, plan.passes + 1):
             loss = 0.0
             for batch in _batches(lengths, plan.words, rng):
@@ -262,7 +266,7 @@ class NetworkLesson:
         dropout = Dropout(rng, self.plan.dropout, self.plan.word_dropout, packing)
         encoding = encode(self.P, words, forms, packing, dropout)
         return Batch(
-            rows, starts_of(end - first), packing, dropout, encoding, self.P.zeros(), word_rows,
+            rows, starts_of(end - first), packing, dropout, encoding, self.P.blank(), word_rows,
             form_rows,
         )  # fmt: skip
 

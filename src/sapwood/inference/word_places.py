@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -101,10 +103,17 @@ def one_blas_thread(results: Iterable[T]) -> Iterator[T]:
     >>> list(one_blas_thread(iter([1, 2])))
     [1, 2]
     """
+    with blas_of_one_thread():
+        yield from results
+
+
+def blas_of_one_thread() -> AbstractContextManager[object]:
+    """Within it matrix products take one thread each, those of kernels too."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1, "blas"):
-        yield from results
+    import_module("scipy.linalg.cython_blas")  # the kernels': limits are for what is loaded
+    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
+    return limits
 
 
 def look_up(table: Real, places: Places) -> tuple[Lookup, Places]:

@@ -20,6 +20,8 @@ import numpy as np
 from sapwood.kernels.border import kernel
 from sapwood.kernels.cells import cell_of
 
+_NOTHING = -40.0  # numbers whose exponentials are lost when something is added to 1
+
 
 @kernel
 def span_shares(weight, n):
@@ -44,7 +46,9 @@ def span_shares(weight, n):
                     top = max(top, by_start[i, k] + by_end[j, k])
                 rest = 0.0
                 for k in range(i + 1, j):
-                    rest += np.exp(by_start[i, k] + by_end[j, k] - top)
+                    less = by_start[i, k] + by_end[j, k] - top
+                    if less > _NOTHING:
+                        rest += np.exp(less)
                 total += top + np.log(rest)
             by_start[i, j] = total
             by_end[j, i] = total
@@ -55,11 +59,15 @@ def span_shares(weight, n):
         for i in range(gap + 1):
             j = i + size
             here = share[cell_of(i, j, n)]
+            if here == 0.0:
+                continue
             around = weight[cell_of(i, j, n)] - by_start[i, j]
             for k in range(i + 1, j):
-                part = here * np.exp(around + by_start[i, k] + by_end[j, k])
-                share[cell_of(i, k, n)] += part
-                share[cell_of(k, j, n)] += part
+                less = around + by_start[i, k] + by_end[j, k]
+                if less > _NOTHING:
+                    part = here * np.exp(less)
+                    share[cell_of(i, k, n)] += part
+                    share[cell_of(k, j, n)] += part
     return by_start[0, n], share
 
 

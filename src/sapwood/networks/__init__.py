@@ -1,1 +1,1 @@
-"""Small neural networks in NumPy: forward passes, their gradients, and Adam. Knows no trees."""
+"""Small neural networks: forward passes, their gradients, and Adam. Knows no trees."""

@@ -85,67 +85,29 @@ def lstm(P: Parameters, name: str, inputs: Real, packing: Packing) -> LSTMTrace:
 
     i, f, o = sigmoid, g = tanh of  x W + h' U + b;   c = f c' + i g;   h = o tanh(c)
     """
-    W, U, b = P[name + ".W"], P[name + ".U"], P[name + ".b"]
-    h = len(U)
-    # a sigmoid is a tanh of half as much: one call for all gates
-    half = np.repeat(np.array([0.5, 0.5, 0.5, 1.0], W.dtype), h)
-    gates = inputs @ W
-    gates += b
-    gates *= half
-    U = U * half
-    cells, outputs = np.empty((2, len(inputs), h), W.dtype)
-    for start, end, last, _ in _steps(packing):
-        z, c = gates[start:end], cells[start:end]
-        if start:
-            z += outputs[last : last + end - start] @ U
-        np.tanh(z, out=z)
-        z[:, : 3 * h] *= 0.5
-        z[:, : 3 * h] += 0.5
-        np.multiply(z[:, :h], z[:, 3 * h :], out=c)
-        if start:
-            c += z[:, h : 2 * h] * cells[last : last + end - start]
-        np.multiply(z[:, 2 * h : 3 * h], np.tanh(c), out=outputs[start:end])
+    from sapwood.kernels.lstm import read_steps
+
+    U = P[name + ".U"]
+    gates = inputs @ P[name + ".W"]
+    cells, outputs = np.empty((2, len(inputs), len(U)), U.dtype)
+    read_steps(gates, U, P[name + ".b"], packing.starts, cells, outputs)
     return LSTMTrace(inputs, gates, cells, outputs)
-
-
-def _steps(packing: Packing) -> list[tuple[int, int, int, int]]:
-    """First row and end of each step, first row of the step before, end of the step behind."""
-    starts = packing.starts.tolist()
-    ends = [*starts[1:], starts[-1]]
-    return list(zip(starts[:-1], ends[:-1], [0, *starts[:-2]], ends[1:], strict=True))
 
 
 def lstm_gradient(
     P: Parameters, G: Parameters, name: str, trace: LSTMTrace, packing: Packing, d_outputs: Real
 ) -> Real:
     """Write the gradient of the weights into G; that of the inputs is returned."""
+    from sapwood.kernels.lstm import slopes_of_steps
+
     W, U = P[name + ".W"], P[name + ".U"]
-    h, first = len(U), int(packing.starts[1])
-    i, f, o, g = (trace.gates[:, k * h : (k + 1) * h] for k in range(4))
-    tanh_c = np.tanh(trace.cells)
-    # d z = slope * (dc, dc, dh, dc), all of it known but dh and dc, which run through the sentence
-    slope = np.empty_like(trace.gates)
-    slope[:, :h] = g * i * (1 - i)
-    slope[:first, h : 2 * h] = 0
-    slope[first:, h : 2 * h] = trace.cells[packing.before] * (f * (1 - f))[first:]
-    slope[:, 2 * h : 3 * h] = tanh_c * o * (1 - o)
-    slope[:, 3 * h :] = i * (1 - g * g)
-    to_cell = o * (1 - tanh_c * tanh_c)
-    d_h, d_c = d_outputs.copy(), np.empty_like(d_outputs)
-    d_z, back = slope.reshape(-1, 4, h), np.ascontiguousarray(U.T)
-    for start, end, last, next_end in reversed(_steps(packing)):
-        dh, dc = d_h[start:end], d_c[start:end]
-        np.multiply(dh, to_cell[start:end], out=dc)
-        dc[: next_end - end] += d_c[end:next_end] * f[end:next_end]
-        d_z[start:end, :2] *= dc[:, None]
-        d_z[start:end, 2] *= dh
-        d_z[start:end, 3] *= dc
-        if start:
-            d_h[last : last + end - start] += slope[start:end] @ back
-    np.matmul(trace.inputs.T, slope, out=G[name + ".W"])
-    np.matmul(trace.outputs[packing.before].T, slope[first:], out=G[name + ".U"])
-    np.sum(slope, axis=0, out=G[name + ".b"])
-    d_inputs: Real = slope @ W.T
+    d_outputs, slopes = np.ascontiguousarray(d_outputs), np.empty_like(trace.gates)
+    slopes_of_steps(trace.gates, trace.cells, d_outputs, U, packing.starts, slopes)
+    np.matmul(trace.inputs.T, slopes, out=G[name + ".W"])
+    behind = slopes[packing.starts[1] :]
+    np.matmul(trace.outputs[packing.before].T, behind, out=G[name + ".U"])
+    np.sum(slopes, axis=0, out=G[name + ".b"])
+    d_inputs: Real = slopes @ W.T
     return d_inputs
 
 

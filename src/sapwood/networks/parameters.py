@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Real = npt.NDArray[Any]  # float32 in use, float64 in tests of gradients
-AT_ONCE = 1 << 15  # weights of a step of Adam that are worked on together: they fit in the cache
+WHOLE, _FIRST = "", np.zeros(1, np.int64)  # the vector is a table of one row
 FORGET, FORGET_SQUARES, TINY = 0.9, 0.99, 1e-8  # of Adam
 
 
@@ -26,10 +26,13 @@ class Parameters(Mapping[str, Real]):
     """
 
     def __init__(
-        self, shapes: Mapping[str, tuple[int, ...]], dtype: npt.DTypeLike = np.float32
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        dtype: npt.DTypeLike = np.float32,
+        make: Callable[..., Real] = np.zeros,
     ) -> None:
         self.shapes = dict(shapes)
-        self.flat: Real = np.zeros(sum(map(prod, self.shapes.values())), dtype)
+        self.flat = make(sum(map(prod, self.shapes.values())), dtype)
         self._views: dict[str, Real] = {}
         start = 0
         for name, shape in self.shapes.items():
@@ -49,6 +52,10 @@ class Parameters(Mapping[str, Real]):
         """As many zeros."""
         return Parameters(self.shapes, self.flat.dtype)
 
+    def blank(self) -> Parameters:
+        """As many numbers of any kind, to be written over: quicker than zeros."""
+        return Parameters(self.shapes, self.flat.dtype, make=np.empty)
+
 
 class Adam:
     """Adam for a vector and for tables of which a step touches few rows.
@@ -62,10 +69,9 @@ class Adam:
     """
 
     def __init__(self, weights: Real, tables: Mapping[str, Real]) -> None:
-        self.weights, self.tables = weights, dict(tables)
-        self._means = {name: np.zeros_like(table) for name, table in tables.items()}
-        self._squares = {name: np.zeros_like(table) for name, table in tables.items()}
-        self._mean, self._square = np.zeros_like(weights), np.zeros_like(weights)
+        self.weights, self.tables = weights, {WHOLE: weights[None], **tables}
+        self._means = {name: np.zeros_like(table) for name, table in self.tables.items()}
+        self._squares = {name: np.zeros_like(table) for name, table in self.tables.items()}
         self.n_steps = 0
 
     def step(
@@ -78,32 +84,14 @@ class Adam:
         rows
             By table: numbers of rows, each once, and their gradients.
         """
+        from sapwood.kernels.adam import move_rows
+
         self.n_steps += 1
         rate *= (1 - FORGET_SQUARES**self.n_steps) ** 0.5 / (1 - FORGET**self.n_steps)
-        for start in range(0, len(gradient), AT_ONCE):
-            some = slice(start, start + AT_ONCE)
-            mean, square = self._mean[some], self._square[some]
-            self.weights[some] -= _direction(mean, square, gradient[some], rate)
-        for name, (places, found) in rows.items():
-            mean, square = self._means[name][places], self._squares[name][places]
-            self.tables[name][places] -= _direction(mean, square, found, rate)
-            self._means[name][places], self._squares[name][places] = mean, square
-
-
-def _direction(mean: Real, square: Real, gradient: Real, rate: float) -> Real:
-    """Update moments in place; what is to be taken off the weights."""
-    step = gradient * (1 - FORGET)
-    mean *= FORGET
-    mean += step
-    np.multiply(gradient, gradient, out=step)
-    step *= 1 - FORGET_SQUARES
-    square *= FORGET_SQUARES
-    square += step
-    np.sqrt(square, out=step)
-    step += TINY
-    np.divide(mean, step, out=step)
-    step *= rate
-    return step
+        for name, (places, found) in {WHOLE: (_FIRST, gradient[None]), **rows}.items():
+            moments = self._means[name], self._squares[name]
+            settings = rate, FORGET, FORGET_SQUARES, TINY
+            move_rows(self.tables[name], *moments, places, found, *settings)
 
 
 def clip(gradients: list[Real], most: float) -> float:

@@ -14,12 +14,9 @@ Notation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from sapwood.arrays import IntArray, ranges
 from sapwood.networks.encoder import Dropout, start_uniform, times
@@ -57,8 +54,11 @@ class Fenceposts(NamedTuple):
     ----------
     before, behind
         Rows of the batch whose states are read up to a fencepost, from the start and the end.
-    starts
-        First fencepost of each sentence.
+    sentence
+        Of each fencepost.
+    spans
+        Starts and ends, among all fenceposts, and sentences of all spans; sentence after sentence,
+        those of each numbered as `sapwood.arrays.cell` does.
     vectors : [n_fenceposts, hidden]
         A.
     bias : [n_sentences, hidden]
@@ -67,7 +67,8 @@ class Fenceposts(NamedTuple):
 
     before: IntArray
     behind: IntArray
-    starts: list[int]
+    sentence: IntArray
+    spans: tuple[IntArray, IntArray, IntArray]
     states: Real
     masks: tuple[Real | None, Real | None]
     vectors: Real
@@ -87,7 +88,8 @@ def fenceposts(
     places = ranges(starts[:-1], starts[1:] - 1)
     before, behind = packing.row[places], packing.row[places + 1]
     half, sizes = states.shape[1] // 2, np.diff(starts) - 1
-    bias = np.broadcast_to(P["span.b"], (len(sizes), len(P["span.b"])))
+    sentence = np.repeat(np.arange(len(sizes)), sizes)
+    bias = np.tile(P["span.b"], (len(sizes), 1))
     masks: tuple[Real | None, Real | None] = (None, None)
     if dropout is not None:
         by_sentence = dropout.of_sentences(bias.shape[1])[packing.row[starts[:-1]]]
@@ -96,84 +98,55 @@ def fenceposts(
     found = times(found, masks[0])
     vectors = found @ P["span.W"]
     if masks[1] is not None:  # of what is not below 0, a share is left out on either side of max
-        vectors *= np.repeat(masks[1], sizes, axis=0)
-        bias = bias * masks[1]
-    first = np.append(0, np.cumsum(sizes)).tolist()
-    return Fenceposts(before, behind, first, found, masks, vectors, bias)
+        vectors *= masks[1][sentence]
+        bias *= masks[1]
+    spans = _spans_of(sentence, sizes)
+    return Fenceposts(before, behind, sentence, spans, found, masks, vectors, bias)
 
 
-def span_scores(P: Parameters, posts: Fenceposts, sentence: int) -> tuple[Real, Real]:
-    """The hidden layer of all spans of a sentence, and scores of labels, [n_spans, n_labels]."""
-    start, end = posts.starts[sentence], posts.starts[sentence + 1]
-    signs = _ends_of_spans(end - start, posts.vectors.dtype.str)[2]
-    hidden = signs @ posts.vectors[start:end]
-    hidden += posts.bias[sentence]
-    np.maximum(hidden, 0, out=hidden)
-    return hidden, hidden @ P["label.W"] + P["label.b"]
+def _spans_of(sentence: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Starts, ends and sentences of spans, given the sentences of all fenceposts.
 
-
-@lru_cache(maxsize=512)
-def _ends_of_spans(n_posts: int, dtype: str) -> tuple[IntArray, IntArray, sp.csr_array]:
-    """Starts and ends of the spans of a sentence, and their signs."""
-    start, end = np.triu_indices(n_posts, 1)
-    return start, end, _signs_of_ends(start, end, n_posts, dtype)
-
-
-def _signs_of_ends(start: IntArray, end: IntArray, n_posts: int, dtype: str) -> sp.csr_array:
-    """For each span 1 at its end and -1 at its start, [n_spans, n_posts]."""
-    place = np.column_stack([start, end]).ravel()
-    sign = np.tile(np.array([-1, 1], dtype), len(start))
-    rows = np.arange(0, len(place) + 1, 2)
-    return sp.csr_array((sign, place, rows), shape=(len(start), n_posts))
-
-
-def _spans_that_count(
-    posts: Fenceposts, hidden: Sequence[Real], d_scores: Sequence[Real]
-) -> tuple[Real, Real, IntArray, IntArray, IntArray]:
-    """Hidden layer, slopes, ends among all fenceposts, and sentence of spans worth a step.
-
-    Nearly all spans of a sentence are in no tree that a network takes for possible.
+    >>> _spans_of(np.array([0, 0, 1, 1, 1]), np.array([2, 3]))
+    (array([0, 2, 2, 3]), array([1, 3, 4, 4]), array([0, 1, 1, 1]))
     """
-    steepest = [np.abs(d).max(axis=1) for d in d_scores]
-    least = NEGLIGIBLE * max(float(slopes.max()) for slopes in steepest)
-    kept = [np.flatnonzero(slopes >= least) for slopes in steepest]
-    starts, ends = [], []
-    for rows, first, behind in zip(kept, posts.starts[:-1], posts.starts[1:], strict=True):
-        start, end, _ = _ends_of_spans(behind - first, posts.vectors.dtype.str)
-        starts.append(start[rows] + first)
-        ends.append(end[rows] + first)
-    h, d = (
-        np.concatenate([part[rows] for part, rows in zip(parts, kept, strict=True)])
-        for parts in (hidden, d_scores)
-    )
-    sentence = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
-    return h, d, np.concatenate(starts), np.concatenate(ends), sentence
+    post, end = np.arange(len(sentence)), np.repeat(np.cumsum(sizes), sizes)
+    n_from = end - post - 1
+    return np.repeat(post, n_from), ranges(post + 1, end), np.repeat(sentence, n_from)
+
+
+def span_scores(P: Parameters, posts: Fenceposts) -> Real:
+    """Scores of labels of all spans, [n_spans, n_labels]."""
+    from sapwood.kernels.span_layer import label_scores
+
+    W, b = P["label.W"], P["label.b"]
+    scores = np.empty((len(posts.spans[0]), len(b)), W.dtype)
+    label_scores(posts.vectors, posts.bias, *posts.spans, W, b, scores)
+    return scores
 
 
 def span_gradient(
-    P: Parameters,
-    G: Parameters,
-    posts: Fenceposts,
-    packing: Packing,
-    hidden: Sequence[Real],
-    d_scores: Sequence[Real],
+    P: Parameters, G: Parameters, posts: Fenceposts, packing: Packing, d_scores: Real
 ) -> Real:
     """Write the gradient of the weights into G; that of the states is returned.
 
-    Parameters
-    ----------
-    hidden, d_scores
-        By sentence.
+    Nearly all spans of a sentence are in no tree that a network takes for possible, and left out.
     """
-    h, d, start, end, sentence = _spans_that_count(posts, hidden, d_scores)
-    np.matmul(h.T, d, out=G["label.W"])
+    from sapwood.kernels.span_layer import hidden_layer, largest_of_rows, send_back
+
+    steepest = largest_of_rows(np.abs(d_scores))
+    kept = np.flatnonzero(steepest >= NEGLIGIBLE * steepest.max())
+    d, those = d_scores[kept], [part[kept] for part in posts.spans]
+    hidden = np.empty((len(d), posts.vectors.shape[1]), d.dtype)
+    hidden_layer(posts.vectors, posts.bias, *those, hidden)
+    np.matmul(hidden.T, d, out=G["label.W"])
     np.sum(d, axis=0, out=G["label.b"])
-    d_hidden = d @ P["label.W"].T
-    d_hidden *= h > 0
+    d_vectors, d_bias = np.zeros_like(posts.vectors), np.zeros_like(posts.bias)
+    send_back(d @ P["label.W"].T, hidden, *those, d_vectors, d_bias)
     if posts.masks[1] is not None:
-        d_hidden *= posts.masks[1][sentence]
-    np.sum(d_hidden, axis=0, out=G["span.b"])
-    d_vectors = _signs_of_ends(start, end, len(posts.vectors), d.dtype.str).T @ d_hidden
+        d_vectors *= posts.masks[1][posts.sentence]
+        d_bias *= posts.masks[1]
+    np.sum(d_bias, axis=0, out=G["span.b"])
     np.matmul(posts.states.T, d_vectors, out=G["span.W"])
     d_found = times(d_vectors @ P["span.W"].T, posts.masks[0])
     half = d_found.shape[1] // 2
