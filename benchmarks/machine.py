@@ -85,6 +85,13 @@ class Clock:
         self.cpu, self.thread, self.wall = (b - a for a, b in zip(self._start, now, strict=True))
 
 
+def cpu_of_all() -> tuple[float, float]:
+    """CPU seconds of this process, and of those it started that have ended."""
+    found = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, theirs = (usage.ru_utime + usage.ru_stime for usage in found)
+    return own, theirs
+
+
 def seconds_of(task: Callable[[], object], repeats: int = 3) -> Seconds:
     """Least and median CPU seconds of a task."""
     times = []

@@ -1,21 +1,34 @@
-"""What `--fast` costs and gains: F1, calibration and sentences/s of model files, and in haste.
+"""Parsing: what `--fast` costs and gains, what a second core gains, where time goes.
 
 python benchmarks/parsing.py model.sapwood ensemble.sapwood --corpus ptb
+python benchmarks/parsing.py model.sapwood ensemble.sapwood --corpus ptb --tables cores stages
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
+from time import perf_counter, thread_time
 from typing import Any
+from unittest import mock
 
 import machine
 
 import sapwood as sw
 from sapwood.evaluate.bracketing import bracketing
 from sapwood.evaluate.reliability import calibration, graded
+from sapwood.execute import Processes
+from sapwood.inference import charts, spans
+from sapwood.inference import parser as parsers
 
+LENGTHS = {"2 to 10": (2, 10), "15 to 25": (15, 25), "35 to 60": (35, 60)}  # words
+LOOPS = 3_000_000  # of a process that does nothing else: what the machine gives at the moment
 MAKERS: dict[str, Callable[[Any], sw.Parser]] = {"default": sw.Parser, "fast": sw.Parser.fast}
 
 
@@ -57,21 +70,193 @@ def rows_of(path: Path, gold: list[sw.Tree], repeats: int) -> list[tuple[str, ..
     return rows
 
 
+def print_fast(paths: list[Path], gold: list[sw.Tree], repeats: int) -> None:
+    """What `--fast` costs and gains."""
+    print(f"{len(gold)} sentences, CPU time of one thread:\n")
+    rows = [row for path in paths for row in rows_of(path, gold, repeats)]
+    header = ("model", "parser", "F1", "difference", "sentences/s", "times as fast", "ECE")
+    machine.print_table(header, rows)
+    print("The settings of fast were chosen on ptb dev.")
+
+
+def text_of(words: list[str], parser: sw.Parser) -> str:
+    """What `sapwood parse` writes."""
+    return f"{parser.parse(words).tree}\n"
+
+
+def spin(_: int) -> int:
+    """Work that shares nothing with anybody."""
+    total = 0
+    for number in range(LOOPS):
+        total += number
+    return total
+
+
+def seconds_of_jobs(
+    jobs: int, sentences: list[list[str]], parser: sw.Parser
+) -> tuple[float, float]:
+    """By the clock and of all processors, on so many processes as `sapwood parse` has them."""
+    start, used = perf_counter(), sum(machine.cpu_of_all())
+    for _ in Processes(jobs).stream(text_of, sentences, parser):
+        pass
+    return perf_counter() - start, sum(machine.cpu_of_all()) - used
+
+
+def seconds_of_spinning(jobs: int) -> float:
+    """By the clock, for two loops: one after the other, or at once."""
+    with get_context("fork").Pool(jobs) as pool:
+        start = perf_counter()
+        pool.map(spin, range(2), chunksize=1)
+        return perf_counter() - start
+
+
+def enough(sentences: list[list[str]], parser: sw.Parser, seconds: float) -> list[list[str]]:
+    """Sentences, some of them again, that take about so long."""
+    for words in sentences[:3]:
+        parser.parse(words)
+    with machine.Clock() as clock:
+        for words in sentences[:10]:
+            text_of(words, parser)
+    n = max(20, int(seconds / (clock.thread / min(10, len(sentences)))))
+    return (sentences * (n // len(sentences) + 1))[:n]
+
+
+def print_cores(paths: list[Path], gold: list[sw.Tree], repeats: int, seconds: float) -> None:
+    """What two jobs gain over one, and what two loops did that have nothing in common."""
+    rows = []
+    for path in paths:
+        parser = sw.Parser(sw.load(path))
+        for name, (least, most) in LENGTHS.items():
+            chosen = [tree.words() for tree in gold if least <= len(tree.words()) <= most]
+            sentences = enough(chosen, parser, seconds)
+            run = partial(seconds_of_jobs, sentences=sentences, parser=parser)
+            times = []
+            for _ in range(repeats):  # in turns: others on the machine come and go
+                spun = seconds_of_spinning(1) / seconds_of_spinning(2)
+                times.append((*run(1), *run(2), spun))
+            one, cpu_one, two, cpu_two, _ = map(min, zip(*times, strict=True))
+            ratios = [row[0] / row[2] for row in times]
+            rows.append(
+                (path.stem, name, f"{len(sentences) / one:.0f}", f"{len(sentences) / two:.0f}",
+                 f"{one / two:.2f}", f"{median(ratios):.2f}",
+                 f"{median(row[4] for row in times):.2f}", f"{cpu_two / cpu_one:.2f}")
+            )  # fmt: skip
+            print(*rows[-1], sep="  ", flush=True)
+    machine.print_table(
+        ("model", "words", "sentences/s", "two jobs", "times, best", "median", "two loops", "CPU"),
+        rows,
+    )
+    print("two loops: what two processes gained that share nothing, median; CPU: of two jobs, in")
+    print("that of one.")
+
+
+class Stages:
+    """CPU seconds of this thread by stage; what a stage calls that is one itself is not its own."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._last, self._open = thread_time(), ["other"]
+
+    def _lap(self) -> None:
+        now = thread_time()
+        self.seconds[self._open[-1]] += now - self._last
+        self._last = now
+
+    def enter(self, stage: str) -> None:
+        """From here on."""
+        self._lap()
+        self._open.append(stage)
+
+    def leave(self) -> None:
+        """Up to here."""
+        self._lap()
+        self._open.pop()
+
+    def watch(self, function: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
+        """The same function, counted under the name that its arguments give."""
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self.enter(name(*args))
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.leave()
+
+        return watched
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count all that parsing does."""
+        homes = {
+            "tags of the words": [(charts, "tag_weights")],
+            "averages": [
+                (charts, "_narrow"), (charts, "combined"), (charts.Mixer, "join"),
+                (charts, "item_labels"), (charts, "brackets_of"), (charts, "mixed"),
+            ],
+            "network": [(spans.NetworkReader, "read")],
+            "decoding": [(parsers, "free_tree"), (parsers, "decode")],
+        }  # fmt: skip
+        with ExitStack() as stack:
+            for stage, places in homes.items():
+                for home, name in places:
+                    found = self.watch(getattr(home, name), lambda *_, stage=stage: stage)
+                    stack.enter_context(mock.patch.object(home, name, found))
+            for name, stage in (("plain_forest", "chart"), ("posteriors", "posteriors of")):
+                found = self.watch(getattr(charts, name), partial(named, stage))
+                stack.enter_context(mock.patch.object(charts, name, found))
+            yield
+
+
+def named(stage: str, prepared: Any, *_: Any) -> str:
+    """A stage of one grammar."""
+    if stage == "chart":
+        return f"chart of trees that were made binary by {prepared.grammar.transform.binarise}"
+    return f"{stage} {prepared.member.record.get('method', 'a grammar')}"
+
+
+def print_stages(paths: list[Path], gold: list[sw.Tree]) -> None:
+    """Where the time of parsing goes."""
+    for path in paths:
+        parser = sw.Parser(sw.load(path))
+        for tree in gold[:5]:
+            parser.parse(tree.words())
+        stages = Stages()
+        with stages.watching():
+            for tree in gold:
+                parse = parser.parse(tree.words())
+                stages.enter("output")
+                str(parse.tree)
+                stages.leave()
+        total = sum(stages.seconds.values())
+        rate = len(gold) / total
+        print(f"{path.stem}: {len(gold)} sentences, {rate:.1f} a CPU second of one thread\n")
+        rows = sorted(stages.seconds.items(), key=lambda row: -row[1])
+        machine.print_table(
+            ("stage", "ms a sentence", "share"),
+            [(name, f"{1e3 * s / len(gold):.2f}", f"{s / total:.1%}") for name, s in rows],
+        )
+
+
 def main() -> None:
-    """Print one table."""
+    """Print the tables that are asked for."""
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("models", nargs="+", type=Path)
+    options.add_argument("--tables", nargs="+", choices=["fast", "cores", "stages"])
+    options.add_argument("--seconds", type=float, default=1.5, help="of one run, for cores")
     options.add_argument("--corpus", choices=sorted(machine.CORPORA), default="ptb")
     options.add_argument("--limit", type=int, help="first sentences of dev only")
     options.add_argument("--repeats", type=int, default=3)
     given = options.parse_args()
     gold = machine.gold_trees(given.corpus, "dev", given.limit)
-    machine.print_facts("Parsing: default and fast")
-    print(f"{given.corpus} dev, {len(gold)} sentences, CPU time of one thread:\n")
-    rows = [row for path in given.models for row in rows_of(path, gold, given.repeats)]
-    header = ("model", "parser", "F1", "difference", "sentences/s", "times as fast", "ECE")
-    machine.print_table(header, rows)
-    print("The settings of fast were chosen on ptb dev.")
+    machine.print_facts("Parsing")
+    print(f"{given.corpus} dev:\n")
+    tables = given.tables or ["fast"]
+    if "fast" in tables:
+        print_fast(given.models, gold, given.repeats)
+    if "cores" in tables:
+        print_cores(given.models, gold, given.repeats, given.seconds)
+    if "stages" in tables:
+        print_stages(given.models, gold)
 
 
 if __name__ == "__main__":

@@ -124,7 +124,8 @@ def interrupt_many(ask: Ask, tmp_path: Path, names: list[str], n: int) -> dict[i
         check(name, whole["status"], whole["text"], tmp_path / f"{name} whole")
         for k in range(n):
             folder = tmp_path / f"{name} {k}"
-            delay = float(rng.uniform(0.0, whole["seconds"]))
+            # not while Python forks: call-backs of its own would drop the exception
+            delay = max(0.03, float(rng.uniform(0.0, whole["seconds"])))
             found = ask(name, folder, delay, bool(k % 2))
             check(name, found["status"], found["text"], folder)
             counts[found["status"]] = counts.get(found["status"], 0) + 1

@@ -63,11 +63,11 @@ def environment() -> dict[str, str]:
 def start(environment: dict[str, str]) -> Callable[..., subprocess.Popen[str]]:
     """Start `python -m sapwood` with pipes on all sides."""
 
-    def run(*args: object) -> subprocess.Popen[str]:
+    def run(*args: object, **options: bool) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "sapwood", *map(str, args)]
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, **options
         )
 
     return run

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from sapwood.execute.processes import CAN_FORK
 
 SENTENCE = "the dog sleeps .\n"
 TREE = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .)))\n"
@@ -35,6 +38,24 @@ def test_ctrl_c_is_one_line(start, model: Path, jobs: int) -> None:
         process.send_signal(signal.SIGINT)  # while it waits for more
         assert process.wait(timeout=WAIT) == 130
         assert process.stderr.read() == "interrupted\n"
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="threads do the work here")
+def test_ctrl_c_ends_all_processes(start, model: Path, tmp_path: Path) -> None:
+    """Typed on a terminal it reaches all of them; what was written before is whole."""
+    text = tmp_path / "text"
+    text.write_text(SENTENCE * 100_000)
+    with start("parse", model, text, "--jobs", 2, start_new_session=True) as process:
+        lines = [process.stdout.readline() for _ in range(2000)]
+        workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.killpg(process.pid, signal.SIGINT)
+        lines += process.stdout.readlines()
+        assert process.wait(timeout=WAIT) == 130
+        assert process.stderr.read() == "interrupted\n"
+    assert len(workers) == 2
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert set(lines) == {TREE}
+    assert 2000 <= len(lines) < 100_000
 
 
 @pytest.mark.parametrize(

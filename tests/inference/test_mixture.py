@@ -16,6 +16,7 @@ from tests.toys import Toy, random_bases, random_toy
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
+from sapwood.execute import Processes, processes
 from sapwood.inference.charts import FLOOR, Mixer, Pruning, decoded
 from sapwood.inference.parser import FAST, Parse, Parser
 from sapwood.models.ensemble import Ensemble, Model
@@ -440,15 +441,23 @@ def test_a_change_of_basis_changes_no_mixture() -> None:
     assert one.tree == other.tree
 
 
-def test_threads_change_nothing(
-    family: list[LatentGrammar], strangers: list[LatentGrammar], sentences: list[list[str]]
+@pytest.mark.parametrize("jobs", [2, Processes(2)])
+def test_jobs_change_nothing(
+    family: list[LatentGrammar],
+    strangers: list[LatentGrammar],
+    sentences: list[list[str]],
+    jobs: int | Processes,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(processes, "ALONE", -1.0)
     model = Ensemble.of([*family, *strangers])
     many = [*sentences, ["hello"], ["Blorf", "blorfs"]] * 2
-    alone = list(Parser(model).parse_many(many, jobs=1))
-    together = list(Parser(model).parse_many(many, jobs=2))
+    one, two = Parser(model), Parser(model)
+    alone, together = list(one.parse_many(many, jobs=1)), list(two.parse_many(many, jobs=jobs))
     assert [p.tree for p in alone] == [p.tree for p in together]
     assert [p.marginals for p in alone] == [p.marginals for p in together]
+    assert [p.sentence_log_prob for p in alone] == [p.sentence_log_prob for p in together]
+    assert one.stats.sentences == two.stats.sentences == len(many)
 
 
 # -- the fast parser --------------------------------------------------------------------------

@@ -27,6 +27,15 @@ EngineOption = Annotated[
         show_default="threads, or dask with --scheduler",
     ),
 ]
+StreamEngineOption = Annotated[
+    Literal["processes", "threads", "dask"] | None,
+    typer.Option(
+        help="Where the work runs: forks of this process, which share its memory; its threads, "
+        "which are slower for short sentences; or processes of Dask, here or where --scheduler "
+        "says (pip install distributed). Results do not depend on it.",
+        show_default="processes, or dask with --scheduler; threads where the system is not Linux",
+    ),
+]
 SchedulerOption = Annotated[
     str | None,
     typer.Option(
@@ -56,16 +65,16 @@ def open_engine(
     What shards become is kept in `spill`, where it is given. Shards that are done are shown on a
     terminal. At the end, stderr tells what a cluster was sent.
     """
-    if name == "threads" and scheduler:
+    if name in ("threads", "processes") and scheduler:
         msg = "a scheduler is for --engine dask"
         raise typer.BadParameter(msg, param_hint="--scheduler")
-    from sapwood.execute import Cluster, Threads
+    from sapwood.execute import Cluster, Processes, Threads
 
     if name == "dask" or scheduler:
         with transient("starting workers ..." if scheduler is None else f"{scheduler} ..."):
             engine: Engine = Cluster(scheduler, jobs, spill=spill)
     else:
-        engine = Threads(jobs, spill=spill)
+        engine = (Processes if name == "processes" else Threads)(jobs, spill=spill)
     with engine:
         engine.report = _shard_line()
         yield engine

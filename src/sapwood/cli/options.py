@@ -104,7 +104,7 @@ Jobs = Annotated[
         "-j",
         min=0,
         metavar="N",
-        help="Threads, or workers to start for --engine dask; 0 means all cores. Results do not "
+        help="Threads, or processes to start (see --engine); 0 means all cores. Results do not "
         "depend on it.",
     ),
 ]

@@ -13,11 +13,13 @@ from sapwood.execute.engine import (
     resolve_jobs,
     tree_sum,
 )
+from sapwood.execute.processes import Processes
 
 __all__ = [
     "Cluster",
     "Engine",
     "Placed",
+    "Processes",
     "Stored",
     "Threads",
     "Traffic",

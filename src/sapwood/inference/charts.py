@@ -17,6 +17,7 @@ A joint symbol (`S|VP`) stands for several brackets, an intermediate one (`@VP:>
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -117,8 +118,14 @@ class _Scratch(threading.local):
             buffer = self.kept[name] = np.empty(min(KEPT_NUMBERS, size * 3 // 2))
         return buffer
 
+    def forget(self) -> None:
+        """Start anew in a fork: to copy what is there takes longer than to ask for memory."""
+        self.kept.clear()
+
 
 _scratch = _Scratch()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_scratch.forget)
 
 
 def plain_inside(plain: PlainTables, tags: Tags, beam: float = 0.0) -> Chart:

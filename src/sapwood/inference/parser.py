@@ -354,14 +354,19 @@ class Parser:
     def parse_many(
         self, sentences: Iterable[Sequence[str]], *, jobs: Engine | int | None = 1
     ) -> Iterator[Parse]:
-        """Parse a stream in order, with bounded memory: on so many threads, or on an engine."""
-        items, engine = as_items(sentences, "sentences"), as_engine(jobs)
-        if isinstance(engine, Threads):
-            found = engine.stream(self.parse, items)
-            return one_blas_thread(found) if self._mixer.readers else found
-        from sapwood.inference.far_parses import parse_far_away
+        """Parse a stream in order, with bounded memory: on so many threads, or on an engine.
 
-        return parse_far_away(self, items, engine)
+        Threads wait for each other wherever a kernel does not run, which in short sentences is most
+        of the time; `sapwood.execute.Processes` do not.
+        """
+        items, engine = as_items(sentences, "sentences"), as_engine(jobs)
+        if type(engine) is Threads:
+            found = engine.stream(self.parse, items)
+        else:
+            from sapwood.inference.far_parses import parse_far_away
+
+            found = parse_far_away(self, items, engine)
+        return one_blas_thread(found) if self._mixer.readers else found
 
     def recount(self) -> Parser:
         """The same parser with statistics of its own, for work whose results are brought home."""

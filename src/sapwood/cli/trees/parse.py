@@ -15,7 +15,7 @@ import typer
 from sapwood import __version__
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, progress_line, wipe
-from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
+from sapwood.cli.engines import SchedulerOption, StreamEngineOption, open_engine
 from sapwood.cli.inputs import BUNDLED, STDIN, Text, input_files, load_model
 from sapwood.errors import count
 from sapwood.outputs import check_output, is_stdout, open_output
@@ -126,13 +126,13 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         show_default="0.001; 0.003 with --fast",
     ),
     jobs: opt.Jobs = 0,
-    engine: EngineOption = None,
+    engine: StreamEngineOption = None,
     scheduler: SchedulerOption = None,
     memory_limit: float = typer.Option(
         2000.0,
         min=0.0,
         metavar="MB",
-        help="A sentence whose chart needs more gets a flat tree; each thread may use so much.",
+        help="A sentence whose chart needs more gets a flat tree; each job may use so much.",
     ),
     as_json: opt.Json = False,
 ) -> None:
@@ -171,7 +171,7 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     is_piped = out is not None or not sys.stdout.isatty()
     show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
     with (
-        open_engine(engine, scheduler, jobs) as where,
+        open_engine(engine or ("dask" if scheduler else "processes"), scheduler, jobs) as where,
         _open(out, origin, layout, force) as (write, n_done),
     ):
         meter = Meter()
