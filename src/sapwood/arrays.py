@@ -5,6 +5,7 @@ Ragged rows stand one after the other in a flat array: row r is `flat[start[r] :
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,25 @@ def ranges(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> IntArray:
     starts, sizes = np.asarray(starts, np.int64), np.asarray(ends - starts, np.int64)
     at = starts_of(sizes)
     return np.asarray(np.arange(at[-1]) + np.repeat(starts - at[:-1], sizes))
+
+
+PIECE = 1 << 15  # numbers: what is made of them stays in a cache
+
+
+def pieces(starts: IntArray) -> Iterator[tuple[slice, slice]]:
+    """Some ragged rows after the others: which they are, and where their numbers lie.
+
+    For passes over more numbers than a cache holds, which would wait for memory after each step.
+
+    >>> list(pieces(starts_of([20_000, 20_000, 5])))
+    [(slice(0, 1, None), slice(0, 20000, None)), (slice(1, 3, None), slice(20000, 40005, None))]
+    """
+    first = 0
+    while first < len(starts) - 1:
+        end = int(np.searchsorted(starts, starts[first] + PIECE, side="right")) - 1
+        end = max(end, first + 1)
+        yield slice(first, end), slice(int(starts[first]), int(starts[end]))
+        first = end
 
 
 def group_rows(keys: npt.NDArray[Any], n_keys: int) -> list[IntArray]:

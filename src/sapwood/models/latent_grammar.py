@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arguments import describe
-from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
+from sapwood.arrays import FloatArray, IntArray, pieces, ranges, starts_of
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.vocabulary import STYLES, UNKNOWN, Vocabulary
 from sapwood.errors import ModelFormatError, SapwoodError
@@ -559,5 +559,7 @@ def state_sums(g: LatentGrammar) -> npt.NDArray[np.float64]:
         by_row = np.add.reduceat(g.rule_weights, np.cumsum(per_state) - per_state)
         np.add.at(sums, state, by_row)
     tag = g.n_phrases + g.lexicon.entry_tag.astype(np.int64)
-    np.add.at(sums, ranges(g.state_start[tag], g.state_start[tag + 1]), g.lexicon.weights)
+    for entries, at in pieces(g.lexicon.weight_start):
+        state = ranges(g.state_start[tag[entries]], g.state_start[tag[entries] + 1])
+        sums += np.bincount(state, g.lexicon.weights[at], len(sums))
     return sums

@@ -19,7 +19,7 @@ packed again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, IntArray, ranges, starts_of
+from sapwood.arrays import PIECE, FloatArray, IntArray, pieces, ranges, starts_of
 from sapwood.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class _Layout(NamedTuple):
     tensor: IntArray
     row: IntArray
     vector: IntArray
-    # symbol and state of each row, and of each number in words' vectors
+    # symbol and state of each row, and of the first number of words' vectors
     state_of_row: IntArray
     state_of_word: IntArray
     n_states: int
@@ -63,7 +63,7 @@ class _Layout(NamedTuple):
         a = rules[:, 0]
         return cls(
             tensor, np.repeat(m[:, 1] * m[:, 2], m[:, 0]), n_states[tags],
-            ranges(start[a], start[a + 1]), ranges(start[tags], start[tags + 1]), int(start[-1]),
+            ranges(start[a], start[a + 1]), start[tags], int(start[-1]),
         )  # fmt: skip
 
 
@@ -75,12 +75,11 @@ def pack_weights(grammar: LatentGrammar) -> Arrays:
     rules, words = grammar.rule_weights, grammar.lexicon.weights
     if grammar.is_probabilistic:
         largest = np.zeros(layout.n_states)
+        of_words = ranges(layout.state_of_word, layout.state_of_word + layout.vector)
         np.maximum.at(largest, layout.state_of_row, _largest(rules, layout.row))
-        np.maximum.at(largest, layout.state_of_word, words)
+        np.maximum.at(largest, of_words, words)
         of_rules = np.repeat(largest[layout.state_of_row], layout.row)
-        return _codes("rule", rules, of_rules) | _codes(
-            "lexicon", words, largest[layout.state_of_word]
-        )
+        return _codes("rule", rules, of_rules) | _codes("lexicon", words, largest[of_words])
     packed: Arrays = {}
     for name, numbers, sizes in (
         ("rule", rules, layout.tensor), ("lexicon", words, layout.vector)
@@ -116,18 +115,34 @@ def unpack_weights(
             if scale.dtype != np.float32 or scale.shape != sizes[name].shape:
                 msg = f"{scale.size} scales of type {scale.dtype}, expected {len(sizes[name])}"
                 raise ModelFormatError(msg)
-            part.numbers *= np.repeat(scale.astype(np.float64), part.counts(sizes[name]))
+            counts = part.counts(sizes[name])
+            for blocks, at in pieces(starts_of(counts)):
+                part.numbers[at] *= np.repeat(scale[blocks].astype(np.float64), counts[blocks])
     else:
-        of_rules = np.repeat(layout.state_of_row, rules.counts(layout.row))
-        of_words = (
-            layout.state_of_word if words.places is None else layout.state_of_word[words.places]
-        )
-        total = np.bincount(of_rules, rules.numbers, layout.n_states)
-        total += np.bincount(of_words, words.numbers, layout.n_states)
+        total = np.zeros(layout.n_states)
+        for part, at, states in _by_state(layout, rules, words):
+            total += np.bincount(states, part.numbers[at], len(total))
         share = 1.0 / np.where(total > 0, total, 1.0)
-        rules.numbers *= share[of_rules]
-        words.numbers *= share[of_words]
+        for part, at, states in _by_state(layout, rules, words):
+            part.numbers[at] *= share[states]
     return {"rule_weights": rules.whole(), "lexicon_weights": words.whole()}
+
+
+def _by_state(
+    layout: _Layout, rules: _Kept, words: _Kept
+) -> Iterator[tuple[_Kept, slice, IntArray]]:
+    """Symbols and states of all numbers that have codes, some after the others."""
+    counts = rules.counts(layout.row)
+    for rows, at in pieces(starts_of(counts)):
+        yield rules, at, np.repeat(layout.state_of_row[rows], counts[rows])
+    for vectors, at in pieces(starts_of(layout.vector)):
+        first = layout.state_of_word[vectors]
+        states = ranges(first, first + layout.vector[vectors])
+        if words.places is None:
+            yield words, at, states
+        else:
+            low, high = np.searchsorted(words.places, (at.start, at.stop))
+            yield words, slice(low, high), states[words.places[low:high] - at.start]
 
 
 def _largest(numbers: FloatArray, sizes: IntArray) -> FloatArray:
@@ -169,7 +184,10 @@ class _Kept:
         if codes.dtype != np.uint16 or codes.shape != (expected,):
             msg = f"{codes.size} packed weights of type {codes.dtype}, expected {expected}"
             raise ModelFormatError(msg)
-        return cls(_numbers()[codes], places, size)
+        numbers, table = np.empty(expected), _numbers()
+        for at in range(0, expected, PIECE):  # every code is a place in the table
+            np.take(table, codes[at : at + PIECE], out=numbers[at : at + PIECE], mode="clip")
+        return cls(numbers, places, size)
 
     def counts(self, sizes: IntArray) -> IntArray:
         """How many of the numbers are in each block."""

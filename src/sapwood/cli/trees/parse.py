@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
@@ -192,6 +193,16 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         )
 
 
+@contextmanager
+def unswept() -> Iterator[None]:
+    """No search for garbage while modules and models are loaded: nearly all of it stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 @dataclass(frozen=True)
 class _Settings:
     """How to parse."""
@@ -202,12 +213,13 @@ class _Settings:
     memory_limit: float
 
     def parser(self, model: str) -> Parser:
-        from sapwood.inference.parser import Parser
+        with unswept():
+            from sapwood.inference.parser import Parser
 
-        make = Parser.fast if self.fast else Parser
-        given = {} if self.threshold is None else {"threshold": self.threshold}
-        loaded = load_model(model)
-        return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
+            make = Parser.fast if self.fast else Parser
+            given = {} if self.threshold is None else {"threshold": self.threshold}
+            loaded = load_model(model)
+            return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
 
 
 @contextmanager
