@@ -45,7 +45,7 @@ from sapwood.moments.ngram_files import load_counts
 
 CHUNK = 2_000_000  # tokens that are drawn at a time
 PAPER = 1300  # millions of tokens
-EM_STEPS, CONVEX_STEPS = (8, 19), 50  # the paper's iterations of EM; ours of convex EM
+EM_STEPS, CONVEX_STEPS = 32, 50  # the paper's iterations of EM; ours of convex EM
 
 
 # -- drawing --------------------------------------------------------------------------------------
@@ -255,13 +255,15 @@ def extrapolate(options: argparse.Namespace, done: dict[str, Any]) -> None:
     # the pivot estimate takes time for pairs, and for words, which are as many at every size
     slope, words = np.polyfit([x["pairs"] for x in known], [x["pivot"] for x in known], 1)
     pivot = slope * pairs + words
-    rows = [
-        [f"EM, {n} iterations", _hours(counting), _hours(loading + n * iteration),
-         _hours(counting + loading + n * iteration), "12 h 57"] for n in EM_STEPS
-    ]  # fmt: skip
+    with_em = loading + EM_STEPS * iteration
     with_convex = loading + pivot + CONVEX_STEPS * iteration
-    rows.append(["pivot", _hours(counting), _hours(with_convex), _hours(counting + with_convex),
-                 "1 h 50"])  # fmt: skip
+    rows = [
+        [name, _hours(counting), _hours(learning), _hours(counting + learning), paper]
+        for name, learning, paper in (
+            (f"EM, {EM_STEPS} iterations", with_em, "12 h 57"),
+            ("pivot", with_convex, "1 h 50"),
+        )
+    ]
     print(
         f"\nAt {PAPER} M tokens, {pairs / 1e6:.0f} M pairs (their number grows with the power "
         f"{power:.2f} of the text's), {options.states} states, by CPU time of one thread:",

@@ -1,7 +1,7 @@
 """Run the papers again: `make papers` writes their tables into docs/papers.
 
-    python benchmarks/papers/run.py                    all tables, at most an hour on two cores
-    python benchmarks/papers/run.py --fast             smaller ones, at most ten minutes
+    python benchmarks/papers/run.py                    all tables, a quarter of an hour on two cores
+    python benchmarks/papers/run.py --fast             smaller ones, some five minutes
     python benchmarks/papers/run.py --only dep wcfg.figure-3
     python benchmarks/papers/run.py --jobs 1           one table after the other
     python benchmarks/papers/run.py --check            fails where a page has a stale table
