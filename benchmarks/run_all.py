@@ -43,6 +43,7 @@ PLAN = (
     ("treebank_choices.py", ("--corpora", "ptb", "--methods", "spectral"), ()),
     ("pivot_gap.py", ("--states", "8", "--part", "dev"), ("--variants", "--em")),
     ("ensembles.py", ("--minutes", "1"), ()),
+    ("network_speed.py", ("--corpora", "ptb", "--trees", "800"), ()),
     ("defaults.py", ("--corpora", "ptb", "--train", "--budget", "60"), ()),
     ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),
     ("dependency_network.py", ("--corpus", "ud_vietnamese_vtb", "--sentences", "400"), ()),

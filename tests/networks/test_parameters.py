@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from sapwood.networks import parameters
 from sapwood.networks.parameters import Adam, Parameters, clip
 
 
@@ -15,7 +16,8 @@ def slow_adam(weights, gradients, rate):
     return weights
 
 
-def test_adam_equals_its_formulas():
+def test_adam_equals_its_formulas(monkeypatch):
+    monkeypatch.setattr(parameters, "AT_ONCE", 4)
     rng = np.random.default_rng(0)
     weights, table = rng.normal(size=10), rng.normal(size=(6, 2))
     gradients, rows = rng.normal(size=(5, 10)), rng.normal(size=(5, 2, 2))

@@ -47,7 +47,7 @@ from sapwood.networks.spans import (
 )
 
 FAMILIAR = 2  # chains of labels seen so often are told apart
-SECONDS_A_WORD, SECONDS_A_STEP = 2.5e-4, 0.01  # of one core: a word read, all weights changed
+SECONDS_A_WORD, SECONDS_A_STEP = 1.6e-4, 0.005  # of one core: a word read, all weights changed
 
 
 def seconds_a_pass(n_words: int) -> float:

@@ -46,7 +46,7 @@ WORDS_READ = 1_600_000  # in all passes, as far as the next line lets it
 FEWEST_PASSES, MOST_PASSES = 8, 30
 FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # of a pass, and words of a batch
 MOST_BATCHES, LARGEST_BATCH = 600, 800  # of large treebanks: products of more rows are faster
-SECONDS_A_WORD, SECONDS_A_STEP = 3e-4, 0.03  # on one core: a word read, all weights changed
+SECONDS_A_WORD, SECONDS_A_STEP = 2e-4, 0.01  # on one core: a word read, all weights changed
 LONGEST_STEP = 5.0  # length of a gradient beyond which it is scaled down
 WARM_UP = 100  # steps in which the rate grows
 NOISE = 3.0  # words by which sentences of one batch differ more than they must
@@ -140,7 +140,8 @@ def train_network(
                 found = list(pool.map(task, shares, rngs, [n_words] * len(shares)))
                 loss += sum(share.loss for share in found)
                 rate = plan.rate * min(1.0, adam.n_steps / WARM_UP + 0.01)
-                _step(adam, found, rate * (1 - adam.n_steps / (n_steps + 1)))
+                rate *= 1 - adam.n_steps / (n_steps + 1)
+                _step(adam, found, rate, pool.map)
             if on_pass is not None:
                 on_pass(done, -loss)
 
@@ -156,13 +157,15 @@ def _batches(lengths: IntArray, n_words: int, rng: np.random.Generator) -> Itera
         yield batch[np.argsort(-lengths[batch], kind="stable")]
 
 
-def _step(adam: Adam, shares: list[ShareGradient], rate: float) -> None:
+def _step(
+    adam: Adam, shares: list[ShareGradient], rate: float, each: Callable[..., Iterator[None]]
+) -> None:
     gradient = shares[0].weights.flat
     for share in shares[1:]:
         gradient += share.weights.flat
     rows = {name: _sum_rows([share.rows[name] for share in shares]) for name in shares[0].rows}
     clip([gradient, *(found for _, found in rows.values())], LONGEST_STEP)
-    adam.step(gradient, rows, max(rate, 0.0))
+    adam.step(gradient, rows, max(rate, 0.0), each)
 
 
 def _sum_rows(parts: list[tuple[IntArray, Real]]) -> tuple[IntArray, Real]:

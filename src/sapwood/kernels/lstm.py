@@ -10,7 +10,7 @@ Notation
 first: row k of a step belongs to the same sentence as row k of the step before.
 
 Products of few rows are cut into pieces that a BLAS takes without packing the matrix, which is
-known to the caches from the step before: 110 billion operations a second instead of 55.
+known to the caches from the step before: nearly twice as fast with 8 rows.
 """
 
 from __future__ import annotations

@@ -20,10 +20,11 @@ import numpy as np
 from sapwood.kernels.border import kernel
 from sapwood.kernels.cells import cell_of
 
-_NOTHING = -40.0  # numbers whose exponentials are lost when something is added to 1
+_NOTHING = -40.0  # numbers whose exponentials are lost when they are added to 1
+_NO_SHARE = np.exp(_NOTHING)
 
 
-@kernel
+@kernel(fastmath={"nnan", "nsz"})
 def span_shares(weight, n):
     """Log of the sum over all binary trees, and the share of each span.
 
@@ -59,7 +60,7 @@ def span_shares(weight, n):
         for i in range(gap + 1):
             j = i + size
             here = share[cell_of(i, j, n)]
-            if here == 0.0:
+            if here < _NO_SHARE:
                 continue
             around = weight[cell_of(i, j, n)] - by_start[i, j]
             for k in range(i + 1, j):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 Real = npt.NDArray[Any]  # float32 in use, float64 in tests of gradients
-WHOLE, _FIRST = "", np.zeros(1, np.int64)  # the vector is a table of one row
+WHOLE, _FIRST = "", np.zeros(1, np.int64)  # pieces of the vector are tables of one row
+AT_ONCE = 1 << 19  # weights of such a piece
 FORGET, FORGET_SQUARES, TINY = 0.9, 0.99, 1e-8  # of Adam
 
 
@@ -69,13 +70,17 @@ class Adam:
     """
 
     def __init__(self, weights: Real, tables: Mapping[str, Real]) -> None:
-        self.weights, self.tables = weights, {WHOLE: weights[None], **tables}
-        self._means = {name: np.zeros_like(table) for name, table in self.tables.items()}
-        self._squares = {name: np.zeros_like(table) for name, table in self.tables.items()}
+        self.weights, self.tables = weights, dict(tables)
+        arrays = {WHOLE: weights, **tables}
+        self._moments = {name: (np.zeros_like(a), np.zeros_like(a)) for name, a in arrays.items()}
         self.n_steps = 0
 
     def step(
-        self, gradient: Real, rows: Mapping[str, tuple[npt.NDArray[Any], Real]], rate: float
+        self,
+        gradient: Real,
+        rows: Mapping[str, tuple[npt.NDArray[Any], Real]],
+        rate: float,
+        each: Callable[..., Iterable[None]] = map,
     ) -> None:
         """Go down the gradient.
 
@@ -83,15 +88,25 @@ class Adam:
         ----------
         rows
             By table: numbers of rows, each once, and their gradients.
+        each
+            Calls a function with each of a list, perhaps in several threads.
         """
         from sapwood.kernels.adam import move_rows
 
         self.n_steps += 1
         rate *= (1 - FORGET_SQUARES**self.n_steps) ** 0.5 / (1 - FORGET**self.n_steps)
-        for name, (places, found) in {WHOLE: (_FIRST, gradient[None]), **rows}.items():
-            moments = self._means[name], self._squares[name]
-            settings = rate, FORGET, FORGET_SQUARES, TINY
-            move_rows(self.tables[name], *moments, places, found, *settings)
+        whole = self.weights, *self._moments[WHOLE]
+        tasks = [
+            (*(array[None, start : start + AT_ONCE] for array in whole),
+             _FIRST, gradient[None, start : start + AT_ONCE])
+            for start in range(0, len(gradient), AT_ONCE)
+        ]  # fmt: skip
+        tasks += [(self.tables[name], *self._moments[name], *rows[name]) for name in rows]
+
+        def move(task: tuple[Real, ...]) -> None:
+            move_rows(*task, rate, FORGET, FORGET_SQUARES, TINY)
+
+        list(each(move, tasks))
 
 
 def clip(gradients: list[Real], most: float) -> float:
