@@ -37,6 +37,8 @@ def run_once(command: tuple[str, ...], cache: str | None = None) -> tuple[float,
     """CPU and wall seconds of a fresh process."""
     paths = [str(machine.ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    if environment.pop("PYTHONDONTWRITEBYTECODE", ""):  # nobody's ordinary case: compiled each time
+        environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "sapwood-byte-code")
     if cache:
         environment["NUMBA_CACHE_DIR"] = cache
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
@@ -85,6 +87,17 @@ def parse_rows(repeats: int, n_cold: int) -> list[tuple[str, str, str]]:
     return rows
 
 
+def model_rows(models: list[Path], repeats: int) -> list[tuple[str, str, str]]:
+    """One sentence through `sapwood parse` with models of one's own, kernels compiled."""
+    rows = []
+    for model in models:
+        command = (*PYTHON, "-m", "sapwood", "parse", str(model))
+        run_once(command)
+        times = [run_once(command) for _ in range(repeats)]
+        rows.append(row(f"sapwood parse {model.name}, one sentence", times))
+    return rows
+
+
 def cold_rows() -> list[tuple[str, str, str]]:
     """Commands that find no kernel compiled, and the same again."""
     from sapwood.corpus.treebank import sample_path
@@ -113,6 +126,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--repeats", type=int, default=5)
     options.add_argument("--cold", type=int, default=2, help="parses with an empty kernel cache")
+    options.add_argument("--models", nargs="+", type=Path, default=[], help="only these are parsed")
     given = options.parse_args()
     machine.print_facts("Start")
     has_cli = importlib.util.find_spec("sapwood.cli.main") is not None
@@ -122,7 +136,9 @@ def main() -> None:
             continue
         run_once(command)  # byte code written, files in the system's cache
         rows.append(row(name, [run_once(command) for _ in range(given.repeats)]))
-    if has_cli:
+    if given.models:
+        rows += model_rows(given.models, given.repeats)
+    elif has_cli:
         rows += parse_rows(given.repeats, given.cold) + cold_rows()
     else:
         print("The command line is not there (sapwood.cli.main): its rows are left out.\n")
