@@ -34,6 +34,7 @@ def test_vectors_and_their_neighbours(cli: Run, file: Path, tmp_path: Path, meth
     assert report.keys() == KEYS
     assert report["tokens"] == 1600
     assert sw.load(out).dimension == 3
+    assert sw.load(out).record["texts"] == [str(file)]
     done = cli("inspect", str(out), "--word", "dog", "--word", "Unheard", "--top", "2", "--json")
     rows = json.loads(done.out)["neighbours"]
     assert [row["known"] for row in rows] == [True, False]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import Run
 
+from sapwood.models.kinds import load
 from sapwood.models.strings.targets import dyck
 
 
@@ -41,9 +42,14 @@ def test_learn_from_trees_and_from_strings(cli: Run, folder: Path, tmp_path: Pat
                "--basis", "0.0001")  # fmt: skip
     assert "gap" in done.out
     assert "over all strings" in done.out
+    assert load(out).record["texts"] == [str(folder / "strings.txt")]
     for method in ("em", "wfa"):
         more = ("--states", "2", "--method", method)
         assert cli("hankel", "learn", str(folder / "strings.txt"), "-o", out, *more).status == 0
+        card = json.loads(cli("inspect", out, "--card", "--json").out)
+        assert (card["training"]["method"], card["training"]["states"]) == (method, 2)
+        assert isinstance(card["training"]["strings"], int)
+        assert ("seed" in card["training"]) == bool(card["scores"]) == (method == "em")
 
 
 def test_wide_nodes_are_told(cli: Run, tmp_path: Path) -> None:

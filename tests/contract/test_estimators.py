@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
+import json
 import pickle
 import pkgutil
 from pathlib import Path
@@ -27,9 +28,11 @@ import sapwood as sw
 from sapwood import estimators
 from sapwood.corpus import treebank
 from sapwood.errors import NotFittedError, SapwoodError
-from sapwood.estimators.base import Estimator
+from sapwood.estimators.arcs.crf import ArcEstimator
+from sapwood.estimators.base import Estimator, TreebankEstimator
 
 ODD = (None, "odd", -1, 0, 0.5, float("nan"), [], object())
+OF_MEMBERS = {"ArcReranker", "EnsembleLPCFG"}  # states are those of members, if any has them
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
 
@@ -177,6 +180,22 @@ def test_only_its_own_seed_counts(name: str, tmp_path: Path) -> None:
 def test_another_seed_gives_another_model(name: str, tmp_path: Path) -> None:
     found = make(name, seed=1).fit(data_for(name))
     assert contents(found.model_, tmp_path) != contents(fitted(name).model_, tmp_path)
+
+
+@every_estimator
+def test_its_model_says_how_it_was_made(name: str) -> None:
+    """What a card needs: method, states, how much was learnt from, seed of what is drawn."""
+    known = fitted(name)
+    record, given = known.model_.record, known.get_params()
+    assert record["method"]
+    assert any(record.get(size, 0) > 0 for size in ("trees", "sentences", "strings", "tokens"))
+    if given.get("n_states") is not None and name not in OF_MEMBERS:
+        assert given["n_states"] in {record.get("states"), record.get("n_states")}
+    if not isinstance(known, TreebankEstimator | ArcEstimator) and "seed" in given:
+        assert record["seed"] == given["seed"]
+    if (iterations := getattr(known, "iterations_", None)) is not None:
+        assert record["iterations"] == iterations
+    assert json.loads(json.dumps(dict(record), allow_nan=False)) == record
 
 
 # -- what it learns from --------------------------------------------------------------------------

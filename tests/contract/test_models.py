@@ -25,6 +25,11 @@ from sapwood.report import model_card, to_json
 PARSERS = {type(fitted(name).model_).__name__ for name in OF_TREES}
 WORDS = ["the", "dog", "sleeps", "."]
 USUAL = {"record", "sharpness"}  # of the header: a file without has the usual value
+# Kinds that had no training record in version 0.1.
+WITHOUT_RECORD = (
+    "NgramModel", "BigramModel", "LatentTrigramModel", "LatentNgramModel", "MixtureModel",
+    "UniformTreeModel",
+)  # fmt: skip
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -141,6 +146,27 @@ def test_nothing_is_missed_that_is_taken_away(kind: str, saved: Path) -> None:
         signed = header | {"model": said, "sha256": kinds.digest_of(left, said)}
         kinds.write_atomically(saved, left, signed)
         assert_refused(saved, "model")
+
+
+@pytest.mark.parametrize("kind", WITHOUT_RECORD)
+def test_a_file_from_before_there_were_records_is_read(
+    kind: str, saved: Path, tmp_path: Path
+) -> None:
+    from sapwood.models import kinds
+
+    arrays, header = kinds.read_tensors(saved)
+    said = dict(header["model"])
+    said.pop("record")
+    for member in said.get("members", ()):  # of a mixture, which have their own
+        member.pop("record", None)
+    kinds.write_atomically(
+        saved, arrays, header | {"model": said, "sha256": kinds.digest_of(arrays, said)}
+    )
+    again = sw.load(saved)
+    assert again.record == {}
+    assert model_card(again)["training"] == {}
+    again.save(tmp_path / "again.sapwood")
+    assert sw.load(tmp_path / "again.sapwood").record == {}
 
 
 def assert_refused(path: Path, match: str) -> None:

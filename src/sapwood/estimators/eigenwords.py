@@ -103,6 +103,7 @@ class WordEmbedding(Estimator):
         record = {
             "method": self.method, "sentences": counts.n_sentences,
             "words": int(counts.words.sum()), "window": self.window, "min_count": self.min_count,
+            "seed": self.seed,
         }  # fmt: skip
         vectors, strengths = (part.astype(np.float32) for part in found)
         self.model_ = Eigenwords(known, vectors, strengths, record)

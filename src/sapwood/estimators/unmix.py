@@ -98,7 +98,8 @@ class _Unmix(OfHiddenTrees, ABC):
         self._check_parameters()
         info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
         start = self._model(self._unmix_counts(counts, info), counts.n_words, vocabulary)
-        self.model_ = self._arrange(refine(start, counts, info, self.get_params()))
+        found = self._arrange(refine(start, counts, info, self.get_params()))
+        self.model_ = replace(found, record=self._record(info))
         check_fit(info, self.model_, counts)
         self.info_ = info
         return self
@@ -112,6 +113,16 @@ class _Unmix(OfHiddenTrees, ABC):
 
     def _arrange(self, model: UniformTreeModel) -> UniformTreeModel:
         return model
+
+    def _record(self, info: UnmixInfo) -> dict[str, Any]:
+        """How the model was made."""
+        given, n = self.get_params(), sum(info.n_sentences.values())
+        told = {
+            "method": "unmix", "states": given.get("n_states"), "seed": given.get("seed"),
+            "sentences": int(n) if np.isfinite(n) else None, "refine": info.refined,
+            "iterations": info.iterations, "log_likelihood": info.log_likelihood,
+        }  # fmt: skip
+        return {name: value for name, value in told.items() if value is not None}
 
     def _model(
         self, tables: dict[str, FloatArray], d: int, vocabulary: Sequence[str] | None
@@ -159,7 +170,8 @@ class UnmixPCFGIE(_Unmix):
         self._check_words(d)
         self.info_ = UnmixInfo({3: np.inf})
         tables = self._unmix(lambda eta: psi_of_tensor(mu_123, eta), d, self.info_)
-        self.model_ = self._arrange(self._model(tables, d, vocabulary))
+        found = self._arrange(self._model(tables, d, vocabulary))
+        self.model_ = replace(found, record=self._record(self.info_))
         return self
 
     def _check_words(self, n_words: int) -> None:
@@ -277,7 +289,8 @@ class UnmixDEPIES(_Unmix):
         self._check_parameters()
         self.info_ = UnmixInfo({2: np.inf, 3: np.inf})
         tables = self._unmix(PairMoments(mu_12, mu_13, two), two.sum(axis=1), self.info_)
-        self.model_ = self._model(tables, len(two), vocabulary)
+        found = self._model(tables, len(two), vocabulary)
+        self.model_ = replace(found, record=self._record(self.info_))
         return self
 
     def _unmix(self, pairs: PairMoments, pi: FloatArray, info: UnmixInfo) -> dict[str, FloatArray]:

@@ -15,16 +15,16 @@ In every table the outcome comes first and what it is given last: columns sum to
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models.kinds import FileContents, SavedModel, require_type
+from sapwood.models.kinds import FileContents, SavedModel, read_record, require_type
 from sapwood.models.latent_grammar import read_names
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, sample_words
 
@@ -43,6 +43,8 @@ class UniformTreeModel(SavedModel):
     vocabulary : [d]
     tables
         The parameters by name; see the notation of this module.
+    record
+        How it was made.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class UniformTreeModel(SavedModel):
     family: str
     vocabulary: tuple[str, ...]
     tables: Mapping[str, FloatArray]
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if tuple(self.tables) != TABLES.get(self.family):
@@ -82,8 +85,11 @@ class UniformTreeModel(SavedModel):
         return f"<UniformTreeModel ({self.family}): {sizes}>"
 
     def to_file(self) -> FileContents:
-        """The tables, the family and the words."""
-        header = {"family": self.family, "vocabulary": list(self.vocabulary)}
+        """The tables, the family, the words and the record."""
+        header = {
+            "family": self.family, "vocabulary": list(self.vocabulary),
+            "record": dict(self.record),
+        }  # fmt: skip
         return FileContents(dict(self.tables), header)
 
     @classmethod
@@ -100,6 +106,7 @@ class UniformTreeModel(SavedModel):
             family,
             read_names(header["vocabulary"], "words"),
             {name: arrays[name] for name in TABLES[family]},
+            read_record(header.get("record", {})),
         )
 
     @property

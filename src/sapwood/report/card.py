@@ -84,9 +84,10 @@ SCORES = {
     "dev_trees": "dev trees",
     "held_uas": "UAS of lists held out in training, in percent",
     "parser_uas": "UAS of the parser alone on the same, in percent",
-    "log_likelihood": "log-likelihood of the training trees",
+    "log_likelihood": "log-likelihood of what it was trained on",
 }
-FEW = 1_000  # trees or sentences, below which accuracy depends on which they are
+SAMPLES = ("trees", "sentences", "strings")
+FEW = 1_000  # of these, below which accuracy depends on which they are
 
 
 def model_card(model: SavedModel, name: str | None = None) -> dict[str, Any]:
@@ -167,7 +168,7 @@ def _members(model: SavedModel) -> list[dict[str, Any]]:
 
 def _limits(model: SavedModel, record: Mapping[str, Any]) -> Iterator[str]:
     """What follows from how this model was made."""
-    origin = record.get("treebanks")
+    origin = record.get("treebanks") or record.get("texts")
     if not record:
         yield "The file does not say what it was trained on, nor how."
     elif not origin:
@@ -175,7 +176,7 @@ def _limits(model: SavedModel, record: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield "It was made for text like that; other kinds of text are analysed less well."
         yield "The licence of what it was trained on may bind the model too."
-    n = record.get("trees") or record.get("sentences")
+    n = next((record[key] for key in SAMPLES if record.get(key)), None)
     if n and n < FEW:
         yield f"It has seen {n:,} sentences only: accuracy on others varies much."
     if getattr(model, "is_probabilistic", True) is False:

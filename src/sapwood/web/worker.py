@@ -13,7 +13,6 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,6 +85,7 @@ def train(order: Order, tell: Tell) -> None:
     from sapwood.corpus.treebank import Treebank
     from sapwood.estimators.registry import METHODS, Settings
     from sapwood.report import score_on, training_report
+    from sapwood.report.training import sign
 
     began, began_cpu = perf_counter(), process_time()
     tell("phase", name="reading")
@@ -108,9 +108,9 @@ def train(order: Order, tell: Tell) -> None:
         learner, bank, method=order.method, states=order.states, seed=order.seed
     )
     tell("phase", name="saving")
-    origin = {"seed": order.seed, "treebanks": [Path(order.trees or "bundled").name]}
     model: Any = learner.model_
-    replace(model, record=dict(model.record) | origin).save(order.out)
+    name = Path(order.trees or "bundled").name
+    sign(model, seed=order.seed, treebanks=[name]).save(order.out)
     if dev:
         tell("phase", name="parsing dev")
         report["dev"] = score_on(model, dev)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,10 +69,27 @@ def test_counts_first_gives_the_same_model(cli, folder: Path, models, tmp_path: 
     assert json.loads(result.out)["words"] == 8
     assert [path.name for path in tmp_path.iterdir()] == [counts.name]  # no folder is left
     assert cli("lm", "train", counts, "-o", out, "--method", "kn-mod").status == 0
+    known, found = sw.load(models["kn-mod"]), sw.load(out)
+    assert dict(known.record) | {"texts": [str(counts)]} == found.record
+    replace(found, record=known.record).save(out)
     assert out.read_bytes() == models["kn-mod"].read_bytes()
     again = tmp_path / "again.parquet"
     cli("lm", "count", folder / "train.txt", "-o", again, "--jobs", 1, "--memory", "16M")
     assert again.read_bytes() == counts.read_bytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_card_says_how_a_model_was_made(cli, folder: Path, models, method: str) -> None:
+    card = json.loads(cli("inspect", models[method], "--card", "--json").out)
+    told = card["training"]
+    assert (told["method"], told["texts"]) == (method, [str(folder / "train.txt")])
+    assert (told["words"], told["min count"]) == (8, 2)
+    assert told["tokens"] == sum(map(len, some_text(600)))
+    assert told.get("states") == (None if method in {"kn", "kn-mod"} else 3)
+    assert told.get("held out") == (None if "states" not in told else str(folder / "held.txt"))
+    assert ("iterations" in told, "seed" in told) == ("states" in told, "states" in told)
+    assert any("other kinds of text" in line for line in card["limits"])
+    assert "- tokens: " in cli("inspect", models[method], "--card").out
 
 
 def test_no_text_has_to_be_held_out(cli, folder: Path, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +22,7 @@ from sapwood.errors import count
 from sapwood.estimators.arcs.methods import ARC_METHODS as METHODS
 from sapwood.outputs import check_output
 from sapwood.report import to_json
-from sapwood.report.training import Meter
+from sapwood.report.training import Meter, sign
 
 if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import ArcBank
@@ -144,7 +143,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             notes += [method, count(_parser_in(learner.model_).n_members, "member")]
         steps = (f"{name} {seconds:.1f} s" for name, seconds in learner.info_.seconds.items())
         echo("    " + "  ".join(steps))
-        model = replace(learner.model_, record=dict(learner.model_.record) | _origin(files, seed))
+        model = sign(learner.model_, treebanks=files, seed=seed)
         with phases.phase("writing") as notes:
             model.save(out, force=force)
             notes.append(str(out))
@@ -165,12 +164,6 @@ def _load_eigenwords(name: str) -> Eigenwords:
     hint = "`sapwood embed TEXT -o U` makes such a file"
     model: Eigenwords = as_kind(load_any(name), Eigenwords, name, "vectors of words", hint, "arcs")
     return model
-
-
-def _origin(files: list[str], seed: int) -> dict[str, Any]:
-    from sapwood import __version__
-
-    return {"treebanks": files, "seed": seed, "sapwood": __version__}
 
 
 def _report(learner: Any, bank: ArcBank, method: str, seed: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from sapwood.errors import SapwoodError
 from sapwood.estimators.lm.methods import LM_METHODS
 from sapwood.outputs import check_output
 from sapwood.report import to_json
-from sapwood.report.training import Meter
+from sapwood.report.training import Meter, sign
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -124,7 +124,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             notes.append(f"{counts.n_tokens:,} tokens  {len(counts.words) - 4:,} words")
         with phases.phase("training") as notes:
             learner.fit(counts, held) if held and chosen.has("n_states") else learner.fit(counts)
-            model = learner.model_
+            model = sign(learner.model_, texts=source, held_out=held_out, min_count=min_count)
             notes.append(repr(model).strip("<>"))
         with phases.phase("writing") as notes:
             model.save(out, force=force)

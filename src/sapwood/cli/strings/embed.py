@@ -17,7 +17,7 @@ from sapwood.cli.lm.options import text_files
 from sapwood.cli.tables import show
 from sapwood.errors import count
 from sapwood.outputs import check_output
-from sapwood.report.training import Meter
+from sapwood.report.training import Meter, sign
 
 EPILOG = """\b
 Examples:
@@ -75,7 +75,7 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
         learner = WordEmbedding(
             dimension, method=method, window=window, min_count=min_count, seed=seed, engine=where
         ).fit(texts)
-    model = learner.model_
+    model = sign(learner.model_, texts=texts)
     model.save(out, force=force)
     report: dict[str, Any] = {
         "model": str(out), "method": method, "dimension": model.dimension,

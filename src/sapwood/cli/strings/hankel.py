@@ -20,7 +20,7 @@ from sapwood.cli.tables import fact_lines, show
 from sapwood.errors import SapwoodError, count
 from sapwood.outputs import check_output
 from sapwood.report.hankel import at_line, learn_report, with_lines
-from sapwood.report.training import Meter
+from sapwood.report.training import Meter, sign
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -112,7 +112,7 @@ def learn(  # noqa: PLR0913 - every option of the command is an argument
         if supervised and method == "wfa":
             data = Counter(tuple(tree.words()) for tree in data)
         learner.fit(data)
-    learner.model_.save(out, force=force)
+    sign(learner.model_, **{"treebanks" if supervised else "texts": [file]}).save(out, force=force)
     report = learn_report(learner) | {"model": str(out)} | meter.as_dict()
     if report["wide_nodes"]:
         wide = count(report["wide_nodes"], "node")

@@ -37,7 +37,7 @@ from sapwood.errors import count
 from sapwood.estimators.base import WithEM, WithStates
 from sapwood.outputs import check_output
 from sapwood.report import budget_report, score_on, to_json, training_report
-from sapwood.report.training import Meter
+from sapwood.report.training import Meter, sign
 
 if TYPE_CHECKING:
     from sapwood.corpus.stored import StoredTreebank
@@ -373,16 +373,14 @@ class Run:
 
     def _sign(self, model: Model) -> Model:
         """Add a record of where the model comes from."""
-        from sapwood import __version__
-
-        origin = {
-            "treebanks": self.treebanks,
-            "seed": self.settings.seed,
-            "rare_count": self.settings.rare_count,
-            "keep_functions": self.reading.keep_functions,
-            "sapwood": __version__,
-        }
-        return replace(model, record=dict(model.record) | origin)
+        found: Model = sign(
+            model,
+            treebanks=self.treebanks,
+            seed=self.settings.seed,
+            rare_count=self.settings.rare_count,
+            keep_functions=self.reading.keep_functions,
+        )
+        return found
 
 
 def _tell_choice(settings: Settings) -> None:

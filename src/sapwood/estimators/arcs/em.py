@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,10 +61,10 @@ class EMDependency(ByEM, OfArcs):
         valence = seen.valence_rows
         start = tie_valences(start, valence)
         run = climb(start, engine, placed, self, n_words=bank.n_tokens, valence=valence)
-        record = {"method": "em", "trees": len(bank), "words": bank.n_tokens} | run.record()
+        sizes = {"trees": len(bank), "words": bank.n_tokens}
         self.log_likelihoods_, self.bounds_ = run.log_likelihoods, run.bounds
         self.iterations_ = run.iterations
-        self.model_ = DependencyModel(seen, run.model, record)
+        self.model_ = DependencyModel(seen, run.model, sizes | run.record(self))
         return self
 
 
@@ -99,10 +99,10 @@ class EMHMM(ByEM, OfChains):
             start = make_probabilities(spectral.model_.arcs, counts.symbols, self.seed)
         n_words = int(trees.offsets[-1])
         run = climb(start, engine, placed, self, n_words=n_words)
-        record = {"method": "em", "sentences": len(kept), "words": n_words} | run.record()
+        sizes = {"sentences": len(kept), "words": n_words}
         self.log_likelihoods_, self.bounds_ = run.log_likelihoods, run.bounds
         self.iterations_ = run.iterations
-        self.model_ = HiddenMarkovModel(seen, run.model, record)
+        self.model_ = HiddenMarkovModel(seen, run.model, sizes | run.record(self))
         return self
 
 
@@ -128,10 +128,12 @@ class Climb:
         """M-steps taken."""
         return len(self.bounds) - 1
 
-    def record(self) -> dict[str, float | int | bool]:
+    def record(self, settings: ByEM) -> dict[str, Any]:
         """For the training record."""
+        given = settings.get_params()
         return {
-            "iterations": self.iterations, "converged": self.has_converged,
+            "method": "em", "states": given["n_states"], "start": settings.start,
+            "seed": given["seed"], "iterations": self.iterations, "converged": self.has_converged,
             "log_likelihood": self.log_likelihoods[-1],
         }  # fmt: skip
 

@@ -84,7 +84,8 @@ class SpectralDependency(BySpectrum, OfArcs):
         solved = solve_arcs(counts, sums, found, self.ridge, self.symbols_from, paths)
         arcs = shrink_symbols(solved, counts.symbols, seen, self.shrinkage)
         record = {
-            "method": "spectral", "trees": len(bank), "words": bank.n_tokens,
+            "trees": len(bank), "words": bank.n_tokens,
+            "method": "spectral", "states": self.n_states, "seed": self.seed,
             "triples": int(sums.n), "paths": [int(each.n) for each in paths],
             "correlations": found.correlations.tolist(),
         }  # fmt: skip
@@ -136,7 +137,8 @@ class SpectralHMM(BySpectrum, OfChains):
         solved = solve_chain(counts, sums, found, self.ridge)
         arcs = shrink_symbols(solved, counts.symbols, seen, self.shrinkage)
         record = {
-            "method": "spectral", "sentences": len(kept), "words": int(trees.offsets[-1]),
+            "sentences": len(kept), "words": int(trees.offsets[-1]),
+            "method": "spectral", "states": self.n_states, "seed": self.seed,
             "triples": int(sums.n), "correlations": found.correlations.tolist(),
         }  # fmt: skip
         self.projection_, self.correlations_ = found.U, found.correlations

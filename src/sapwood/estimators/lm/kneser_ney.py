@@ -17,6 +17,7 @@ Counts may be 0, for n-grams that were held out: they get what the lower order g
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -78,7 +79,9 @@ class KneserNey(LanguageEstimator):
         Attributes set: `model_`; `discounts_`, for each order those of counts 1, 2 and more.
         """
         self._check_parameters()
-        self.model_ = self.model_of(as_counts(source, self.order, self._engine()))
+        counts = as_counts(source, self.order, self._engine())
+        record = self._record("kn-mod" if self.is_modified else "kn", counts)
+        self.model_ = replace(self.model_of(counts), record=record)
         return self
 
     def model_of(self, counts: NgramCounts, below: Below | None = None) -> NgramModel:

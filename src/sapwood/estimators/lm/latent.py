@@ -165,7 +165,8 @@ class EMBigram(LatentEstimator):
         e_step, ascent = self._e_step(c), Ascent(self.iterations, self.prior, u, stop)
         self.climbs_ = climb_blocks(ascent, e_step, sizes, self.seed)
         whole_model = join_blocks([climbed.found for climbed in self.climbs_])
-        self.model_ = self._model(counts, whole_model, u, held)
+        model = self._model(counts, whole_model, u, held)
+        self.model_ = replace(model, record=self._record("em", counts, held_out))
         return self
 
     @property
@@ -288,7 +289,9 @@ class PivotBigram(LatentEstimator):
         start = convex.climb(e_step, start).found
         ascent = Ascent(self.iterations, self.prior, u, stop)
         self.climb_ = ascent.climb(e_step, start)
-        self.model_ = self._model(counts, self.climb_.found, u, held)
+        model = self._model(counts, self.climb_.found, u, held)
+        record = self._record("pivot-em" if self.iterations else "pivot", counts, held_out)
+        self.model_ = replace(model, record=record)
         return self
 
     def _rare_states(
@@ -376,7 +379,8 @@ class LatentTrigram(LatentEstimator):
             self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
             seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
         ).fit(counts, held_out)  # fmt: skip
-        self.model_ = self.add_pairs(self.bigram_.model_, counts)
+        model = self.add_pairs(self.bigram_.model_, counts)
+        self.model_ = replace(model, record=self._record("latent-trigram", counts, held_out))
         return self
 
     def add_pairs(self, bigram: BigramModel, counts: NgramCounts) -> LatentTrigramModel:

@@ -79,7 +79,8 @@ class LatentKneserNey(LatentEstimator):
         ngrams = plain.model_of(
             counts, lambda x, y: (1 - weight[x]) * pair_mix(r, s, x, y) + weight[x] * single[y]
         )
-        self.model_ = LatentNgramModel(ngrams, r, s, weight)
+        record = self._record("kn-latent", counts, held_out)
+        self.model_ = LatentNgramModel(ngrams, r, s, weight, record)
         return self
 
     def _states(self, counts: NgramCounts, held_out: NgramCounts) -> States:

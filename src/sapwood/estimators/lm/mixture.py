@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -46,12 +47,13 @@ class LanguageMixture(LanguageEstimator):
         self._check_parameters()
         counts = as_counts(source, self.order, self._engine())
         if held_out is not None:
-            self.model_ = mix(self._members(counts, held_out), counts, held_out)
-            return self
-        rest, held = hold_out(counts, self.seed)
-        weighed = mix(self._members(rest, held), rest, held)
-        bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
-        self.model_ = MixtureModel(tuple(self._members(counts, None)), bins, weighed.weights)
+            model = mix(self._members(counts, held_out), counts, held_out)
+        else:
+            rest, held = hold_out(counts, self.seed)
+            weighed = mix(self._members(rest, held), rest, held)
+            bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
+            model = MixtureModel(tuple(self._members(counts, None)), bins, weighed.weights)
+        self.model_ = replace(model, record=self._record("mix", counts, held_out))
         return self
 
     def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:

@@ -101,7 +101,8 @@ class EMWCFG(OfStrings):
         info.iterations, info.log_likelihood = len(self.log_likelihoods_) - 1, best
         self.info_ = info
         arrays = (found.initial, found.terminals, found.binary)
-        self.model_ = WeightedGrammar(symbols, *arrays, info.record("em", self.n_states))
+        record = info.record("em", self.n_states) | {"seed": self.seed}
+        self.model_ = WeightedGrammar(symbols, *arrays, record)
         return self
 
     def _climb(

@@ -91,10 +91,12 @@ class StringInfo:
         """What a model file says about it."""
         told: dict[str, Any] = {"method": method, "states": n_states}
         if np.isfinite(self.n_strings):
-            told["strings"] = self.n_strings
+            told["strings"] = int(self.n_strings) if self.n_strings % 1 == 0 else self.n_strings
         if self.basis is not None:
             told["basis"] = list(self.basis)
             told["singular_values"] = [float(f"{x:.4g}") for x in self.singular_values[:32]]
+        if self.log_likelihood is not None:
+            told |= {"iterations": self.iterations, "log_likelihood": self.log_likelihood}
         return told
 
 

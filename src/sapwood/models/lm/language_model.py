@@ -8,7 +8,7 @@ counts of them).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -38,10 +38,13 @@ class LanguageModel(SavedModel):
         `SPECIAL`, then all others.
     is_stream
         Whether text is one stream of words, without starts and ends of sentences.
+    record
+        How it was made: method, sizes of the text, settings.
     """
 
     words: tuple[str, ...]
     is_stream: bool
+    record: Mapping[str, Any]
 
     @property
     @abstractmethod

@@ -15,7 +15,8 @@ Inside Kneser-Ney, u is that of its single words, and p(y | x) what its pairs ba
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, Rows
 from sapwood.errors import ModelFormatError
-from sapwood.models.kinds import FileContents, require_type
+from sapwood.models.kinds import FileContents, read_record, require_type
 from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
 from sapwood.models.lm.ngram_model import NgramModel
 
@@ -49,6 +50,7 @@ class BigramModel(LanguageModel):
     u: FloatArray
     weight: FloatArray
     is_stream: bool = False
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.n_states} states, {len(self.words):,} words>"
@@ -77,7 +79,10 @@ class BigramModel(LanguageModel):
         """All arrays; r and s as `half_states` has them."""
         arrays: dict[str, npt.NDArray[Any]] = {"u": self.u, "weight": self.weight}
         arrays |= half_states(self.r, self.s, self.u)
-        return FileContents(arrays, {"words": list(self.words), "is_stream": self.is_stream})
+        header = {
+            "words": list(self.words), "is_stream": self.is_stream, "record": dict(self.record),
+        }  # fmt: skip
+        return FileContents(arrays, header)
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
@@ -88,7 +93,8 @@ class BigramModel(LanguageModel):
         u, weight = arrays["u"], arrays["weight"]
         require_shape(u, "u", np.float64, (len(words),))
         require_shape(weight, "weight", np.float64, (len(words),))
-        return cls(words, *whole_states(arrays, u), u, weight, bool(header["is_stream"]))
+        is_stream, record = bool(header["is_stream"]), read_record(header.get("record", {}))
+        return cls(words, *whole_states(arrays, u), u, weight, is_stream, record)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,6 +114,7 @@ class LatentTrigramModel(LanguageModel):
     bigram: BigramModel
     pairs: npt.NDArray[np.uint64]
     r2: SingleArray
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<LatentTrigramModel: {self.bigram.n_states} states, {len(self.pairs):,} pairs>"
@@ -144,12 +151,13 @@ class LatentTrigramModel(LanguageModel):
         """The bigram model's arrays, and those of pairs: the roots of r2 in 255 steps."""
         arrays, header = self.bigram.to_file()
         roots = np.rint(STEPS * np.sqrt(self.r2 / self.r2.max(axis=1, keepdims=True)))
-        return FileContents(arrays | {"pairs": self.pairs, "roots": roots.astype(np.uint8)}, header)
+        own = {"pairs": self.pairs, "roots": roots.astype(np.uint8)}
+        return FileContents(arrays | own, header | {"record": dict(self.record)})
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """Check the shapes, which the kernels trust."""
-        bigram = BigramModel.from_file(contents)
+        bigram = BigramModel.from_file(_without_record(contents))
         pairs, roots = contents.arrays["pairs"], contents.arrays["roots"]
         require_shape(roots, "roots", np.uint8, (len(pairs), bigram.n_states))
         require_shape(pairs, "pairs", np.uint64, (len(pairs),))
@@ -161,7 +169,7 @@ class LatentTrigramModel(LanguageModel):
         if not total.all():
             msg = "pairs without states"
             raise ModelFormatError(msg)
-        return cls(bigram, pairs, r2 / total)
+        return cls(bigram, pairs, r2 / total, read_record(contents.header.get("record", {})))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,6 +188,7 @@ class LatentNgramModel(LanguageModel):
     r: SingleArray
     s: SingleArray
     weight: FloatArray
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<LatentNgramModel: {self.r.shape[1]} states, order {self.order}>"
@@ -218,18 +227,25 @@ class LatentNgramModel(LanguageModel):
         arrays, header = self.ngrams.to_file()
         u = np.exp(arrays["p_1"].astype(float))
         arrays |= half_states(self.r, self.s, u) | {"weight": self.weight}
-        return FileContents(arrays, header)
+        return FileContents(arrays, header | {"record": dict(self.record)})
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """Check the shapes, which the kernels trust."""
-        ngrams, weight = NgramModel.from_file(contents), contents.arrays["weight"]
+        ngrams = NgramModel.from_file(_without_record(contents))
+        weight = contents.arrays["weight"]
         require_shape(weight, "weight", np.float64, (len(ngrams.words),))
         if ngrams.order < 2:
             msg = "states without pairs of words"
             raise ModelFormatError(msg)
         u = np.exp(ngrams.p[0].astype(float))
-        return cls(ngrams, *whole_states(contents.arrays, u), weight)
+        record = read_record(contents.header.get("record", {}))
+        return cls(ngrams, *whole_states(contents.arrays, u), weight, record)
+
+
+def _without_record(contents: FileContents) -> FileContents:
+    """For the part of a model: how it was made is told of the whole."""
+    return contents._replace(header=contents.header | {"record": {}})
 
 
 def pair_mix(r: SingleArray, s: SingleArray, before: IntArray, after: IntArray) -> FloatArray:

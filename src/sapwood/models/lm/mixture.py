@@ -11,7 +11,8 @@ Notation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, Rows
 from sapwood.errors import ModelFormatError
-from sapwood.models.kinds import FileContents, class_of
+from sapwood.models.kinds import FileContents, class_of, read_record
 from sapwood.models.lm.language_model import LanguageModel, require_same_words
 from sapwood.models.lm.latent_models import LatentTrigramModel, require_shape
 
@@ -83,6 +84,7 @@ class MixtureModel(LanguageModel):
     members: tuple[LanguageModel, ...]
     bins: ContextBins
     weights: FloatArray
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_same_words(self.members)
@@ -126,7 +128,8 @@ class MixtureModel(LanguageModel):
             arrays |= {f"{k}.{name}": array for name, array in inner.items()}
             header = {name: value for name, value in header.items() if name != "words"}
             headers.append({"kind": type(member).__name__, **header})
-        return FileContents(arrays, {"words": list(self.words), "members": headers})
+        own = {"words": list(self.words), "members": headers, "record": dict(self.record)}
+        return FileContents(arrays, own)
 
     def _owner_of(self, member: LanguageModel) -> int | None:
         """The member that backs off to another, whose arrays are then written once."""
@@ -173,4 +176,5 @@ class MixtureModel(LanguageModel):
         if (bins.words >= N_WORD_BINS).any() or (bins.pair_bins >= N_PAIR_BINS).any():
             msg = "bins of contexts beyond the last"
             raise ModelFormatError(msg)
-        return cls(tuple(members), bins, arrays["weights"])
+        record = read_record(header.get("record", {}))
+        return cls(tuple(members), bins, arrays["weights"], record)

@@ -15,9 +15,9 @@ N-grams are found from their last word backwards, one binary search for each ord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import IO, Self
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import END, NOTHING, SPECIAL, START, Rows
 from sapwood.errors import CorpusError, ModelFormatError
-from sapwood.models.kinds import FileContents, require_type
+from sapwood.models.kinds import FileContents, read_record, require_type
 from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
 
 Keys = npt.NDArray[np.uint64]
@@ -50,6 +50,7 @@ class NgramModel(LanguageModel):
     p: tuple[FloatArray, ...]
     b: tuple[FloatArray, ...]
     is_stream: bool = False
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         sizes = " + ".join(f"{len(p):,}" for p in self.p)
@@ -92,9 +93,11 @@ class NgramModel(LanguageModel):
         arrays = {f"keys_{k}": keys for k, keys in enumerate(self.keys, 2)}
         arrays |= {f"p_{k}": p.astype(np.float32) for k, p in enumerate(self.p, 1)}
         arrays |= {f"b_{k}": b.astype(np.float32) for k, b in enumerate(self.b, 1)}
-        return FileContents(
-            arrays, {"words": list(self.words), "order": self.order, "is_stream": self.is_stream}
-        )
+        header = {
+            "words": list(self.words), "order": self.order, "is_stream": self.is_stream,
+            "record": dict(self.record),
+        }  # fmt: skip
+        return FileContents(arrays, header)
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
@@ -118,7 +121,8 @@ class NgramModel(LanguageModel):
                 if len(array) != expected[k]:
                     msg = f"{name}_{k + 1} has {len(array)} entries"
                     raise ModelFormatError(msg)
-        return cls(words, keys, p, b, bool(header["is_stream"]))
+        record = read_record(header.get("record", {}))
+        return cls(words, keys, p, b, bool(header["is_stream"]), record)
 
 
 def find_ngrams(keys: Iterable[Keys], n_words: int, rows: Rows) -> list[IntArray]:
