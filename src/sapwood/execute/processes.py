@@ -27,7 +27,7 @@ from sapwood.execute.engine import Stream, Threads
 R = TypeVar("R")
 
 CAN_FORK = sys.platform == "linux"  # elsewhere, libraries of the system may not survive it
-ALONE = 0.05  # seconds of work, kernels loaded, from which on processes are worth their start
+ALONE = 0.02  # seconds of work for each process that are worth its start; kernels are loaded then
 BATCH = 0.03  # seconds of work that are sent off together, where items are waiting
 MOST = 64  # items that are
 
@@ -70,7 +70,7 @@ def _stream(task: Callable[[Any], R], items: Iterator[Any], jobs: int) -> Iterat
         worked += perf_counter() - start if is_loaded else 0.0
         is_loaded = True
         yield result
-        if worked > ALONE:
+        if worked > ALONE * jobs:
             break
     else:
         return
