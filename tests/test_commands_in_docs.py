@@ -3,7 +3,10 @@
 A page is read from top to bottom: lines that are indented by four and start with a command are run
 by a shell, Python blocks by Python, all in one folder. Where the page goes on with "prints" and
 another indented block, that is what the last command must print; "prints (times will differ)" lets
-numbers differ, and the words count.
+numbers differ, and the words count. A block that starts with "error:" is what a command that fails
+must say. Any other block is in `SHOWN`, with the reason why nothing runs it.
+
+The README is run by the fast suite; all guides, of which most train something, by the slow one.
 """
 
 from __future__ import annotations
@@ -25,12 +28,32 @@ import sapwood as sw
 HOME = Path(__file__).parents[1]
 GUIDES = sorted((HOME / "docs" / "guides").glob("*.md"))
 PYTHON = "python"
-COMMANDS = ("sapwood", "echo", "cat", "pip", "make", PYTHON)
+COMMANDS = ("sapwood", "echo", "cat", "head", "pip", "make", PYTHON)
 # Not run: nothing is installed, downloaded or left running by a test.
 LEFT_OUT = re.compile(r"(pip|make) |sapwood (data fetch|serve) ")
 # Training for as long as a page says would take most of an hour; what is shown does not change.
 BUDGET = "2s"
 FAILS = "# fails"  # how a page marks a command that is refused
+ERROR = "error:"
+# Blocks that this file does not run, by page and first words, and why.
+ELSEWHERE = "tests/web/test_page_of_the_api.py asks a server so"
+MACHINES = "needs the machines that it names"
+SHOWN = {
+    "first-run.md": {
+        "$ echo": "what it says of compiling is said once for a machine",
+        "ENV NUMBA_CACHE_DIR": "lines of a Dockerfile",
+    },
+    "json-api.md": {"curl": ELSEWHERE, "const answer": ELSEWHERE},
+    "language-models.md": {"duckdb": "another program"},
+    "many-machines.md": {
+        "sapwood train train.mrg -o model.sapwood --method em --states 16 --scheduler": MACHINES,
+        "dask scheduler": MACHINES,
+        "#!/bin/bash": MACHINES,
+        "distributed:": "a configuration of theirs",
+    },
+    "see-what-was-learnt.md": {"curl": ELSEWHERE, '{"tree":': ELSEWHERE},
+    "tutorial.md": {"right ": "a sum of numbers that commands above it print"},
+}
 
 
 class Step(NamedTuple):
@@ -50,8 +73,11 @@ def steps(page: str) -> list[Step]:
         if kind == "prose":
             prints = re.search(r"\bprints( \([^)]* differ\))?\W*$", text)
         elif kind == "indented" and text.split(maxsplit=1)[0] not in COMMANDS:
-            if prints and found:
-                found[-1] = found[-1]._replace(expected=text, is_exact=not prints[1])
+            if found and text.startswith(ERROR):
+                found[-1] = found[-1]._replace(expected=text)
+            elif prints and found:  # blank lines cut what is printed into blocks
+                whole = "\n\n".join(filter(None, (found[-1].expected, text)))
+                found[-1] = found[-1]._replace(expected=whole, is_exact=not prints[1])
         elif kind == "indented":
             lines = re.sub(r"\\\n\s*", "", text).splitlines()
             found += [Step("shell", line) for line in lines]
@@ -118,7 +144,8 @@ def run_page(path: Path, folder: Path, environment: dict[str, str]) -> None:
         assert "Traceback" not in done.stderr, said
         if step.expected is not None:
             read = _plain if step.is_exact else _masked
-            assert read(step.expected) in read(done.stdout), said
+            output = done.stderr if step.expected.startswith(ERROR) else done.stdout
+            assert read(step.expected) in read(output), said
 
 
 def _plain(text: str) -> str:
@@ -139,6 +166,27 @@ def test_the_readme(tmp_path: Path, shell: dict[str, str]) -> None:
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_the_guide(path: Path, tmp_path: Path, shell: dict[str, str]) -> None:
     run_page(path, tmp_path / "fresh", shell)
+
+
+def shown_blocks(page: str) -> Iterator[str]:
+    """Blocks that nothing runs and that no command is said to print."""
+    for language, text in re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
+        if language != PYTHON:
+            yield text
+    known = "\n\n".join(step.expected for step in steps(page) if step.expected)
+    for kind, text in _blocks(page):
+        if kind == "indented" and text.split(maxsplit=1)[0] not in COMMANDS and text not in known:
+            yield text
+
+
+@pytest.mark.parametrize("path", [HOME / "README.md", *GUIDES], ids=lambda path: path.stem)
+def test_every_block_is_run_or_listed(path: Path) -> None:
+    listed = SHOWN.get(path.name, {})
+    found = [text.lstrip() for text in shown_blocks(path.read_text(encoding="utf-8"))]
+    for text in found:
+        assert any(text.startswith(start) for start in listed), f"nothing runs {text!r}"
+    for start in listed:
+        assert any(text.startswith(start) for text in found), f"{start!r} is not there any more"
 
 
 # -- without running anything ---------------------------------------------------------------------
@@ -184,12 +232,13 @@ def test_what_pages_install_can_be_installed() -> None:
 def test_the_reader_of_pages() -> None:
     page = (
         "Text\n\n    sapwood one   # why\n    echo a \\\n      b\n\nprints\n\n    yes\n      si\n\n"
+        "    oui\n\n"
         "```python\nimport x\n\nx()\n```\n\nMore\n\n    (S a)\n\n    echo c\n\n"
         "prints (times will differ)\n\n    3 s\n"
     )
     assert steps(page) == [
         Step("shell", "sapwood one   # why"),
-        Step("shell", "echo a b", "yes\n  si"),
+        Step("shell", "echo a b", "yes\n  si\n\noui"),
         Step("python", "import x\n\nx()\n"),
         Step("shell", "echo c", "3 s", is_exact=False),
     ]
@@ -207,6 +256,7 @@ def test_a_page_that_does_not_work_is_found(tmp_path: Path, shell: dict[str, str
             "    cat nowhere\n": False,
             "    cat nowhere  # fails\n": True,
             "    echo 1  # fails\n": False,
+            "    cat nowhere  # fails\n\nBut\n\n    error: no\n": False,
             "```python\n1 / 0\n```\n": False,
         }.items()
     ):
