@@ -120,7 +120,7 @@ class _Scratch(threading.local):
 
     def forget(self) -> None:
         """Start anew in a fork: to copy what is there takes longer than to ask for memory."""
-        self.kept.clear()
+        self.kept = {name: np.empty(len(buffer)) for name, buffer in self.kept.items()}
 
 
 _scratch = _Scratch()

@@ -195,10 +195,11 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
 
 @contextmanager
 def unswept() -> Iterator[None]:
-    """No search for garbage while modules and models are loaded: nearly all of it stays."""
+    """No search for garbage while modules and models are loaded, nor ever among them: all stays."""
     gc.disable()
     try:
         yield
+        gc.freeze()
     finally:
         gc.enable()
 
