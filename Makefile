@@ -16,8 +16,8 @@ demo: $(VENV)/installed ## train, parse and evaluate on bundled data, in under a
 test: $(VENV)/installed-dev ## the fast suite
 	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
 
-test-browser: $(VENV)/installed-dev ## the page in a real Chromium; skipped where there is none
-	$(BIN)/python -m pytest -n 0 -m browser tests/web
+test-browser: $(VENV)/installed-dev ## the page and the site in a real Chromium; skipped where there is none
+	$(BIN)/python -m pytest -n 0 -m browser tests/web tests/test_site.py
 
 # Tests of kernels on small cases: as plain Python, where their lines are counted, then compiled anew
 # with every index checked, in a cache of its own. Left out there: how kernels are compiled and kept.

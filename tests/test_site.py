@@ -63,16 +63,41 @@ def test_every_page_is_in_the_menu_once() -> None:
     assert all((HOME / source).is_file() for source in PAGES)
 
 
-@pytest.mark.slow
-def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
+def build_site(folder: Path) -> None:
     pytest.importorskip("material", reason="the extra docs is not installed")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)]
     done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
+    build_site(tmp_path)
     found = (tmp_path / "reference" / "api" / "grammars.html").read_text(encoding="utf-8")
     assert 'id="sapwood.SpectralLPCFG.fit"' in found
     assert "a rule seen n times is trusted" in found  # parameters, which the class declares
     assert (tmp_path / "search" / "search_index.json").stat().st_size > 100_000
+    # opened from the disk, pages search this one, by a script of ours
+    assert (tmp_path / "search" / "search_index.js").stat().st_size > 100_000
+    assert '<script src="../../iframe-worker.js">' in found
+
+
+@pytest.mark.browser
+def test_pages_on_the_disk_can_be_searched(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    from tests.web.test_browser import CHROMIUM, FLAGS
+
+    with playwright.sync_playwright() as driver:
+        if CHROMIUM is None and not Path(driver.chromium.executable_path).exists():
+            pytest.skip("no Chromium here")
+        build_site(tmp_path)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        tab = browser.new_page()
+        tab.goto((tmp_path / "papers" / "dep.html").as_uri())
+        tab.click("input.md-search__input")
+        tab.keyboard.type("pivot")
+        tab.wait_for_selector(".md-search-result__item")
+        browser.close()
 
 
 def test_versions_agree() -> None:
