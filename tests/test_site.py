@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import importlib.util
 import re
@@ -98,6 +99,17 @@ def test_pages_on_the_disk_can_be_searched(tmp_path: Path) -> None:
         tab.keyboard.type("pivot")
         tab.wait_for_selector(".md-search-result__item")
         browser.close()
+
+
+@pytest.mark.parametrize("tool", ["site_pages"])
+def test_examples_of_what_makes_the_site(tool: str) -> None:
+    spec = importlib.util.spec_from_file_location(tool, HOME / "tools" / f"{tool}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    done = doctest.testmod(module)
+    assert (done.failed, done.attempted > 0) == (0, True)
 
 
 def test_versions_agree() -> None:

@@ -2,6 +2,7 @@
 
 README, CHANGELOG and the like stay where people look for them; the site has them under other names.
 Links from pages to code (`../../benchmarks/em.py`) lead nowhere on the site: plain text instead.
+Names in tables and output of one line get places where they may be broken.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ PAGES = {
     "SECURITY.md": "security.md",
     "CODE_OF_CONDUCT.md": "conduct.md",
 }
+CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
+CODE = re.compile(r"<code>[^<]*</code>")
+JOINT = re.compile(r"(?<=\w)(?:[/_,](?=\w\w)|\.(?=\w{4}))")  # none before .py
+ONE_LINE = re.compile(r"<pre>(<span></span><code>[^\n]*\n</code></pre>)")
 LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -37,6 +42,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri in PAGES.values():
         return markdown
     return site_text(markdown, f"docs/{page.file.src_uri}")
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Say where narrow screens may break code."""
+    return breakable(output)
 
 
 def on_post_build(config: Any) -> None:
@@ -76,3 +86,20 @@ def site_text(text: str, source: str) -> str:
         return f"{mark}[{label}]({new}{'#' + anchor if anchor else ''})"
 
     return LINK.sub(repair, text)
+
+
+def breakable(html: str) -> str:
+    r"""A page whose names in tables break at their joints, and whose blocks of one line break.
+
+    Examples
+    --------
+    >>> breakable("<td>see <code>decompose/svd.py</code></td> <code>a/b</code>")
+    '<td>see <code>decompose/<wbr>svd.py</code></td> <code>a/b</code>'
+    >>> print(breakable("<pre><span></span><code>(S (NP Max))\n</code></pre>"))
+    <pre class="line"><span></span><code>(S (NP Max))
+    </code></pre>
+    """
+    html = CELL.sub(
+        lambda cell: CODE.sub(lambda code: JOINT.sub(r"\g<0><wbr>", code[0]), cell[0]), html
+    )
+    return ONE_LINE.sub(r'<pre class="line">\1', html)
