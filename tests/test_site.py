@@ -81,6 +81,11 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     # opened from the disk, pages search this one, by a script of ours
     assert (tmp_path / "search" / "search_index.js").stat().st_size > 100_000
     assert '<script src="../../iframe-worker.js">' in found
+    bounds = (tmp_path / "reference" / "api" / "report.html").read_text(encoding="utf-8")
+    delta = bounds.partition('id="sapwood.report.identify_bounds"')[2].partition(">delta</code>")[2]
+    assert (
+        "0.05" in delta.partition("</tr>")[0]
+    )  # not the default of epsilon, which shares its words
 
 
 @pytest.mark.browser
@@ -101,8 +106,10 @@ def test_pages_on_the_disk_can_be_searched(tmp_path: Path) -> None:
         browser.close()
 
 
-@pytest.mark.parametrize("tool", ["site_pages"])
+@pytest.mark.parametrize("tool", ["site_pages", "griffe_docs"])
 def test_examples_of_what_makes_the_site(tool: str) -> None:
+    if tool == "griffe_docs":
+        pytest.importorskip("griffe", reason="the extra docs is not installed")
     spec = importlib.util.spec_from_file_location(tool, HOME / "tools" / f"{tool}.py")
     assert spec is not None
     assert spec.loader is not None

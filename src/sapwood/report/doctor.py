@@ -12,7 +12,7 @@ MISSING = "missing"
 
 
 def checkup() -> dict[str, Any]:
-    """Everything the command reports, as plain data."""
+    """What `sapwood doctor` reports, as plain data."""
     from sapwood import __version__
     from sapwood.execute import resolve_jobs
 
