@@ -41,6 +41,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGES = ROOT / "docs" / "papers"
 NOT_MADE = "not made"
+NUMBER = re.compile(r"[-+.<>~* ]*\d")
 PAPERS = ("spectral", "pivot", "dep", "wcfg", "ident")
 LONGEST = {("pivot", "parsing"), ("wcfg", "figure-1"), ("wcfg", "figure-2"), ("pivot", "brown")}
 
@@ -121,8 +122,12 @@ def stale(paper: str) -> Iterator[str]:
 
 
 def markdown(table: Table) -> str:
-    """A Markdown table, first column left, the others right; the note below it."""
-    lines = ["| " + " | ".join(table.header) + " |", "|---|" + "---:|" * (len(table.header) - 1)]
+    """A Markdown table, columns of numbers but the first to the right; the note below it."""
+    numbers = [
+        any(NUMBER.match(str(row[i])) for row in table.rows) for i in range(len(table.header))
+    ]
+    sides = ["---", *("---:" if is_number else "---" for is_number in numbers[1:])]
+    lines = ["| " + " | ".join(table.header) + " |", "|" + "|".join(sides) + "|"]
     lines += ["| " + " | ".join(map(str, row)) + " |" for row in table.rows]
     return "\n".join(lines) + (f"\n\n{table.note}\n" if table.note else "\n")
 
