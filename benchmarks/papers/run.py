@@ -41,7 +41,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGES = ROOT / "docs" / "papers"
 NOT_MADE = "not made"
-NUMBER = re.compile(r"[-+.<>~* ]*\d")
+NUMBER = re.compile(r"[-+.<>~* ]*\d[^:]*$")
 PAPERS = ("spectral", "pivot", "dep", "wcfg", "ident")
 LONGEST = {("pivot", "parsing"), ("wcfg", "figure-1"), ("wcfg", "figure-2"), ("pivot", "brown")}
 
@@ -122,10 +122,11 @@ def stale(paper: str) -> Iterator[str]:
 
 
 def markdown(table: Table) -> str:
-    """A Markdown table, columns of numbers but the first to the right; the note below it."""
-    numbers = [
-        any(NUMBER.match(str(row[i])) for row in table.rows) for i in range(len(table.header))
-    ]
+    """A Markdown table, columns of numbers to the right but for the first; the note below it."""
+    numbers = []
+    for i in range(len(table.header)):
+        cells = [cell for row in table.rows if (cell := str(row[i]))]
+        numbers.append(2 * sum(map(bool, map(NUMBER.match, cells))) > len(cells))
     sides = ["---", *("---:" if is_number else "---" for is_number in numbers[1:])]
     lines = ["| " + " | ".join(table.header) + " |", "|" + "|".join(sides) + "|"]
     lines += ["| " + " | ".join(map(str, row)) + " |" for row in table.rows]
