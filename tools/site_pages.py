@@ -21,7 +21,7 @@ PAGES = {
     "CODE_OF_CONDUCT.md": "conduct.md",
 }
 CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
-CODE = re.compile(r"<code>[^<]*</code>")
+CODE = re.compile(r"<code>[^<]{20,}</code>")  # shorter ones stay whole
 JOINT = re.compile(r"(?<=\w)(?:[/_,](?=\w\w)|\.(?=\w{4}))")  # none before .py
 ONE_LINE = re.compile(r"<pre>(<span></span><code>[^\n]*\n</code></pre>)")
 LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s]+)\)")
@@ -93,8 +93,8 @@ def breakable(html: str) -> str:
 
     Examples
     --------
-    >>> breakable("<td>see <code>decompose/svd.py</code></td> <code>a/b</code>")
-    '<td>see <code>decompose/<wbr>svd.py</code></td> <code>a/b</code>'
+    >>> breakable("<td>see <code>tests/decompose/test_svd.py</code> or <code>a/b.py</code></td>")
+    '<td>see <code>tests/<wbr>decompose/<wbr>test_<wbr>svd.py</code> or <code>a/b.py</code></td>'
     >>> print(breakable("<pre><span></span><code>(S (NP Max))\n</code></pre>"))
     <pre class="line"><span></span><code>(S (NP Max))
     </code></pre>
