@@ -8,6 +8,7 @@ from sapwood.networks.encoder import Dropout
 from sapwood.networks.lstm import pack
 from sapwood.networks.parameters import Parameters
 from sapwood.networks.spans import SpanSizes, fenceposts, span_gradient, span_scores, start_spans
+from sapwood.reference.networks import hidden_of_span
 
 LENGTHS = np.array([6, 5, 3])  # with marks: sentences of 4, 3 and 1 words
 N_STATES, N_LABELS = 8, 3
@@ -19,7 +20,8 @@ class Problem:
         self.packing, self.starts = pack(LENGTHS), starts_of(LENGTHS)
         self.P = Parameters(SpanSizes(5).shapes(N_STATES, N_LABELS), np.float64)
         start_spans(self.P, rng)
-        self.P["span.b"][:] = rng.normal(size=5)
+        for name in ("span.b", "span.gain", "span.offset"):
+            self.P[name][:] = rng.normal(size=5)
         self.states = rng.normal(size=(LENGTHS.sum(), N_STATES))
         sizes = [n * (n + 1) // 2 for n in (LENGTHS - 2).tolist()]
         self.factors = rng.normal(size=(sum(sizes), N_LABELS))
@@ -46,7 +48,10 @@ def slope(loss, array, place, step=1e-6):
     return (above - below) / (2 * step)
 
 
-@pytest.mark.parametrize("name", ["span.W", "span.b", "label.W", "label.b", "states"])
+ARRAYS = ["span.W", "span.b", "span.gain", "span.offset", "label.W", "label.b", "states"]
+
+
+@pytest.mark.parametrize("name", ARRAYS)
 def test_gradients_are_those_of_differences(name):
     problem = Problem()
     d_states, G = problem.gradients()
@@ -66,7 +71,8 @@ def test_a_span_is_what_changes_between_its_ends():
         for k in range(4)
     ]
     spans = [(i, j) for i in range(3) for j in range(i + 1, 4)]
-    hidden = [np.maximum((ends[j] - ends[i]) @ P["span.W"] + P["span.b"], 0) for i, j in spans]
+    changes = [(ends[j] - ends[i]) @ P["span.W"] + P["span.b"] for i, j in spans]
+    hidden = [hidden_of_span(change, P["span.gain"], P["span.offset"]) for change in changes]
     expected = np.array(hidden) @ P["label.W"] + P["label.b"]
     scores = span_scores(P, posts)
     np.testing.assert_allclose(scores[10:16], expected, atol=1e-12)  # behind those of 4 words

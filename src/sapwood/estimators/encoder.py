@@ -47,7 +47,8 @@ from sapwood.networks.spans import (
 )
 
 FAMILIAR = 2  # chains of labels seen so often are told apart
-SECONDS_A_WORD, SECONDS_A_STEP = 1.6e-4, 0.005  # of one core: a word read, all weights changed
+WORD_DROPOUT, UNKNOWN = 0.2, 1.0  # of words; more than arcs take: measured on held trees
+SECONDS_A_WORD, SECONDS_A_STEP = 1.75e-4, 0.005  # of one core: a word read, all weights changed
 
 
 def seconds_a_pass(n_words: int) -> float:
@@ -85,7 +86,9 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
         clock = PhaseClock()
         data = self._prepare(bank)
         plan = NetworkPlan.usual(int(data.sizes["tokens"]), self.passes, self.seed or 0)
-        plan = replace(plan, rate=self.rate, dropout=self.dropout)
+        plan = replace(
+            plan, rate=self.rate, dropout=self.dropout, word_dropout=WORD_DROPOUT, unknown=UNKNOWN
+        )
         trees = RightTrees.of(data.engine.gather(data.shards))
         sizes = EncoderSizes(state=self.width), SpanSizes(self.hidden)
         lesson = SpanLesson(trees, plan, sizes)

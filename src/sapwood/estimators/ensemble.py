@@ -56,11 +56,12 @@ CHART_SHARE = 0.1  # of a budget, that charts of the dev sentences may take
 SCORE_SHARE = 0.25  # of a budget, that is kept for parsing dev trees with the final mix
 SECONDS_A_NUMBER = 5e-8  # of a model that is written: checksum, copies, disk
 SHARPNESS = 1.15  # of a mix that no dev trees calibrate
-MEMBERS_UNSEEN = 5  # that are trained when nobody can say which are worth their time: one chart
+MEMBERS_UNSEEN = 6  # that are trained when nobody can say which are worth their time: one chart
 MOST_MEMBERS = 10  # more hardly help, and all have to be loaded and run
-NETWORK_WEIGHT = 0.35  # of networks among grammars, which err elsewhere, before weights are tuned
-NETWORK_SHARE = 0.9  # of the time that is left, for a network: grammars take little
+NETWORK_WEIGHTS = (0.35, 0.5)  # of one network, or more, among grammars, before they are tuned
+NETWORK_SHARE = 0.9  # of the time that is left, for networks: grammars take little
 LEAST_PASSES = 4  # of a network; with fewer it is worse than grammars
+WORDS_EACH = 3_000_000  # that each of two networks reads: with less, one that reads more is better
 TUNED_GAIN = 0.1  # F1 that tuned weights must win over equal ones: less is noise
 
 
@@ -130,12 +131,24 @@ class Clock:
         self.last_factor = seconds / passes / self._guess(candidate)
         self.factor[candidate.method] = self.last_factor
 
-    def passes(self, candidate: Candidate, seconds: float) -> int:
-        """Passes of a network that a time is enough for, but neither few nor more than useful."""
+    def passes(self, candidate: Candidate, seconds: float, n_to_come: int = 0) -> int:
+        """Passes of a network that a time is enough for, but neither few nor more than useful.
+
+        Parameters
+        ----------
+        n_to_come
+            Networks after this one, which a time that is long is shared with.
+        """
         if np.isinf(self.budget):
             return NetworkPlan.usual(self.n_words).passes
-        affordable = min(NETWORK_SHARE * seconds / self.expected(candidate), MOST_PASSES)
-        return max(int(affordable), LEAST_PASSES)
+        affordable = NETWORK_SHARE * seconds / self.expected(candidate)
+        if self.is_worth_two(shared := affordable / (n_to_come + 1)):
+            affordable = shared
+        return max(int(min(affordable, MOST_PASSES)), LEAST_PASSES)
+
+    def is_worth_two(self, passes: float) -> bool:
+        """Whether two networks of so many passes are better than one of twice as many."""
+        return passes >= min(WORDS_EACH / self.n_words, MOST_PASSES)
 
     def seconds_of_all(self, plan: Sequence[Candidate]) -> float:
         """What reading and all candidates would take, networks with all their passes."""
@@ -208,8 +221,9 @@ PLAN = (
     Candidate("spectral", 16),
     Candidate("em", 16),
     Candidate("crf"),
-    Candidate("encoder"),
     Candidate("cluster", 16),
+    Candidate("encoder"),
+    Candidate("encoder", seed=1),
     Candidate("em", 16, "right"),
     Candidate("em", 16, None, 0, 1),
     Candidate("cluster", 16, "left"),
@@ -345,7 +359,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         ----------
         dev
             Trees apart from the treebank, which choose members and weights; without any, the first
-            five candidates, if the budget allows so many, become members of equal weight.
+            six candidates, if the budget allows so many, become members of usual weights.
         """
         self._check_parameters()
         bank, dev = as_treebank(bank), dev_trees(dev)
@@ -361,7 +375,8 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         clock = Clock(self.budget, data, plan[0], has_dev=gold is not None, spent=spent, now=now)
         mix = _Mix(gold, self._engine().jobs_here, clock)
         for place, candidate in enumerate(plan):
-            trial = self._tried(candidate, prepared, mix)
+            n_networks = sum(later.method == "encoder" for later in plan[place + 1 :])
+            trial = self._tried(candidate, prepared, mix, n_networks)
             prepared.keep({later.way for later in plan[place + 1 :]})
             self.info_.trials.append(trial)
             if self.on_trial:
@@ -420,11 +435,17 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
             mix.add(self._trained(Candidate(method, 2), few), Trial(method))
         mix.grade(Ensemble.of([mix.members[place] for place in mix.choose()[0]]))
 
-    def _tried(self, candidate: Candidate, prepared: _Prepared, mix: _Mix) -> Trial:
-        """Train a candidate if there is time."""
-        trial, clock = Trial(str(candidate)), mix.clock
+    def _tried(
+        self, candidate: Candidate, prepared: _Prepared, mix: _Mix, n_networks: int
+    ) -> Trial:
+        """Train a candidate if there is time; so many networks are to come."""
+        trial, clock, passes = Trial(str(candidate)), mix.clock, 1
         left = max(clock.left - mix.seconds_ahead(candidate), 0.0)
-        passes = clock.passes(candidate, left) if candidate.method == "encoder" else 1
+        if candidate.method == "encoder":
+            passes = clock.passes(candidate, left, n_networks)
+            if mix.has_network and not clock.is_worth_two(passes):
+                trial.verdict = f"skipped: no time for two networks that read {WORDS_EACH:,} words"
+                return trial
         expected = passes * clock.expected(candidate) + mix.seconds_to_add(candidate)
         expected *= 1.0 if clock.is_counted else SAFETY
         if mix.members and expected > left:
@@ -516,6 +537,11 @@ class _Mix:
         self.members: list[Member] = []
         self.ways: set[tuple[str | None, int | None]] = set()  # in which their trees are binary
         self.panel: Panel | None = None
+
+    @property
+    def has_network(self) -> bool:
+        """Whether a network is among them."""
+        return any(isinstance(member, SpanNetwork) for member in self.members)
 
     def add(self, member: Member, trial: Trial) -> None:
         """Grade a grammar on the dev trees, if there are any."""
@@ -654,7 +680,8 @@ class _Mix:
     def _usual(self, places: Sequence[int]) -> FloatArray:
         """Equal weights of grammars, and of networks beside them."""
         networks = np.array([isinstance(self.members[k], SpanNetwork) for k in places])
-        n, share = int(networks.sum()), NETWORK_WEIGHT
+        n = int(networks.sum())
         if n in (0, len(places)):
             return np.full(len(places), 1.0 / len(places))
+        share = NETWORK_WEIGHTS[min(n, len(NETWORK_WEIGHTS)) - 1]
         return np.where(networks, share / n, (1 - share) / (len(places) - n))

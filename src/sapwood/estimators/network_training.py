@@ -45,7 +45,6 @@ SHARES = 2  # of a batch
 WORDS_READ = 1_600_000  # in all passes, as far as the next line lets it
 FEWEST_PASSES, MOST_PASSES = 8, 30
 FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # of a pass, and words of a batch
-MOST_BATCHES, LARGEST_BATCH = 600, 800  # of large treebanks: products of more rows are faster
 SECONDS_A_WORD, SECONDS_A_STEP = 2e-4, 0.01  # on one core: a word read, all weights changed
 LONGEST_STEP = 5.0  # length of a gradient beyond which it is scaled down
 WARM_UP = 100  # steps in which the rate grows
@@ -91,7 +90,6 @@ class NetworkPlan:
         if passes is None:
             passes = min(max(WORDS_READ // max(n_words, 1), FEWEST_PASSES), MOST_PASSES)
         words = min(cls.words, max(n_words // FEWEST_BATCHES, SMALLEST_BATCH))
-        words = max(words, min(n_words // MOST_BATCHES, LARGEST_BATCH))
         return cls(passes, words=words, seed=seed)
 
     def seconds_a_pass(self, n_words: int, jobs: int) -> float:

@@ -1,9 +1,15 @@
 """The hidden layer of spans, made of what changes between their ends, and scores of their labels.
 
+What changes is brought to one length before anything is read off it: differences over long spans
+are larger than those over short ones, and say no more.
+
 Notation
 --------
-    A[k]       vector of fencepost k
-    h[i, j]  = max(0, A[j] - A[i] + b)
+    A[k]       vector of fencepost k, whose numbers sum to 0, as do those of b
+    x[i, j]  = A[j] - A[i] + b
+    c[i, j]  = 1 / sqrt(mean of the squares of x[i, j], and a little)
+    z[i, j]  = c[i, j] x[i, j]
+    h[i, j]  = max(0, g z[i, j] + o)
     s[i, j]  = h[i, j] U + u, one number for each label
 """
 
@@ -14,18 +20,34 @@ import numpy as np
 from sapwood.kernels.border import kernel, part
 
 _AT_ONCE = 80  # spans: a product of so few is made without packing the matrix
+_TINY = 1e-5  # added to mean squares: ends may be alike
+_SUMS = {"reassoc", "contract"}  # sums of many numbers at once, in an order that is always the same
+
+
+@part(fastmath=_SUMS)
+def _normed(first, last, b, z):
+    """Fill z with what changes, at length 1 for each number; what it was multiplied by."""
+    total = z.dtype.type(0.0)
+    for k in range(len(z)):
+        x = last[k] - first[k] + b[k]
+        z[k] = x
+        total += x * x
+    c = z.dtype.type(1.0 / np.sqrt(total / len(z) + _TINY))
+    for k in range(len(z)):
+        z[k] *= c
+    return c
 
 
 @part
-def _change(first, last, bias, hidden):
-    zero = hidden.dtype.type(0.0)
+def _positive(z, gain, offset, hidden):
+    zero = z.dtype.type(0.0)
     for k in range(len(hidden)):
-        x = last[k] - first[k] + bias[k]
-        hidden[k] = zero if x < zero else x
+        y = gain[k] * z[k] + offset[k]
+        hidden[k] = zero if y < zero else y
 
 
 @kernel
-def label_scores(A, bias, start, end, sentence, U, u, scores):
+def label_scores(A, b, gain, offset, start, end, sentence, U, u, scores):
     """Fill the scores of labels of spans, [n_spans, n_labels].
 
     Hidden layers are forgotten at once: the gradient needs those of few spans.
@@ -35,7 +57,8 @@ def label_scores(A, bias, start, end, sentence, U, u, scores):
         n = min(_AT_ONCE, len(start) - first)
         for k in range(n):
             span = first + k
-            _change(A[start[span]], A[end[span]], bias[sentence[span]], some[k])
+            _normed(A[start[span]], A[end[span]], b, some[k])
+            _positive(some[k], gain[sentence[span]], offset[sentence[span]], some[k])
         np.dot(some[:n], U, scores[first : first + n])
         for k in range(n):
             row = scores[first + k]
@@ -44,27 +67,41 @@ def label_scores(A, bias, start, end, sentence, U, u, scores):
 
 
 @kernel
-def hidden_layer(A, bias, start, end, sentence, hidden):
-    """Fill the hidden layer of spans, [n_spans, width]; each sentence has a bias of its own."""
+def hidden_layer(A, b, gain, offset, start, end, sentence, z, c, hidden):
+    """Fill z, c and the hidden layer of spans; each sentence has a gain and offset of its own."""
     for span in range(len(hidden)):
-        _change(A[start[span]], A[end[span]], bias[sentence[span]], hidden[span])
+        c[span] = _normed(A[start[span]], A[end[span]], b, z[span])
+        _positive(z[span], gain[sentence[span]], offset[sentence[span]], hidden[span])
 
 
-@kernel
-def send_back(d_hidden, hidden, start, end, sentence, d_A, d_bias):
-    """Add what the hidden layer of spans says to the gradients of vectors and biases."""
-    zero = d_hidden.dtype.type(0.0)
+@kernel(fastmath=_SUMS)
+def send_back(d_hidden, hidden, z, c, gain, start, end, sentence, d_A, d_b, d_gain, d_offset):
+    """Add what the hidden layer of spans says to the gradients of all that it is made of."""
+    zero, width = d_hidden.dtype.type(0.0), d_hidden.dtype.type(hidden.shape[1])
     for span in range(len(hidden)):
-        d, h = d_hidden[span], hidden[span]
+        d, h, x = d_hidden[span], hidden[span], z[span]
+        of, by_gain, by_offset = (
+            gain[sentence[span]],
+            d_gain[sentence[span]],
+            d_offset[sentence[span]],
+        )
+        along = zero  # the length is always 1: what would change it changes nothing
         for k in range(len(d)):
-            d[k] = d[k] if h[k] > zero else zero
-        at_start, at_end, at_bias = d_A[start[span]], d_A[end[span]], d_bias[sentence[span]]
+            slope = d[k] if h[k] > zero else zero
+            by_gain[k] += slope * x[k]
+            by_offset[k] += slope
+            d[k] = slope * of[k]
+            along += d[k] * x[k]
+        along /= width
+        for k in range(len(d)):
+            d[k] = c[span] * (d[k] - along * x[k])
+        at_start, at_end = d_A[start[span]], d_A[end[span]]
         for k in range(len(d)):
             at_start[k] -= d[k]
         for k in range(len(d)):
             at_end[k] += d[k]
         for k in range(len(d)):
-            at_bias[k] += d[k]
+            d_b[k] += d[k]
 
 
 @kernel(fastmath={"nnan", "nsz"})

@@ -2,14 +2,8 @@
 
 Between two words lies a fencepost, whose vector is made of the states that were read up to it from
 the start and from the end of the sentence. A span has the difference of the vectors of its ends:
-what was read in it, seen from both sides. One hidden layer and a matrix turn it into scores of
-labels; to have none always scores 0.
-
-Notation
---------
-    A[k]       vector of fencepost k, already multiplied for the hidden layer
-    h[i, j]  = max(0, A[j] - A[i] + b)
-    s[i, j]  = h[i, j] U + u, one number for each label
+what was read in it, seen from both sides. One hidden layer, normalised, and a matrix turn it into
+scores of labels; to have none always scores 0. `sapwood.kernels.span_layer` has the notation.
 """
 
 from __future__ import annotations
@@ -36,6 +30,7 @@ class SpanSizes(NamedTuple):
         """Of all arrays."""
         return {
             "span.W": (n_states, self.hidden), "span.b": (self.hidden,),
+            "span.gain": (self.hidden,), "span.offset": (self.hidden,),
             "label.W": (self.hidden, n_labels), "label.b": (n_labels,),
         }  # fmt: skip
 
@@ -44,6 +39,7 @@ def start_spans(P: Parameters, rng: np.random.Generator) -> None:
     """Random weights."""
     for name in ("span.W", "label.W"):
         start_uniform(P[name], rng)
+    P["span.gain"][:] = 1
     P["label.b"][:] = RARE
 
 
@@ -54,25 +50,31 @@ class Fenceposts(NamedTuple):
     ----------
     before, behind
         Rows of the batch whose states are read up to a fencepost, from the start and the end.
-    sentence
-        Of each fencepost.
     spans
         Starts and ends, among all fenceposts, and sentences of all spans; sentence after sentence,
         those of each numbered as `sapwood.arrays.cell` does.
     vectors : [n_fenceposts, hidden]
         A.
-    bias : [n_sentences, hidden]
-        b as each sentence has it.
+    bias : [hidden]
+        b.
+    gain, offset : [n_sentences, hidden]
+        g and o, as each sentence has them.
     """
 
     before: IntArray
     behind: IntArray
-    sentence: IntArray
     spans: tuple[IntArray, IntArray, IntArray]
     states: Real
     masks: tuple[Real | None, Real | None]
     vectors: Real
     bias: Real
+    gain: Real
+    offset: Real
+
+    @property
+    def layer(self) -> tuple[Real, Real, Real, Real]:
+        """What hidden layers of spans are made of."""
+        return self.vectors, self.bias, self.gain, self.offset
 
 
 def fenceposts(
@@ -89,19 +91,29 @@ def fenceposts(
     before, behind = packing.row[places], packing.row[places + 1]
     half, sizes = states.shape[1] // 2, np.diff(starts) - 1
     sentence = np.repeat(np.arange(len(sizes)), sizes)
-    bias = np.tile(P["span.b"], (len(sizes), 1))
+    gain, offset = (np.tile(P[name], (len(sizes), 1)) for name in ("span.gain", "span.offset"))
     masks: tuple[Real | None, Real | None] = (None, None)
     if dropout is not None:
-        by_sentence = dropout.of_sentences(bias.shape[1])[packing.row[starts[:-1]]]
+        by_sentence = dropout.of_sentences(gain.shape[1])[packing.row[starts[:-1]]]
         masks = dropout.of_sentences(states.shape[1])[before], by_sentence
+        gain *= by_sentence  # of what is not below 0, a share is left out on either side of max
+        offset *= by_sentence
     found = np.concatenate([states[before, :half], states[behind, half:]], axis=1)
     found = times(found, masks[0])
-    vectors = found @ P["span.W"]
-    if masks[1] is not None:  # of what is not below 0, a share is left out on either side of max
-        vectors *= masks[1][sentence]
-        bias *= masks[1]
+    vectors, bias = centred(found @ P["span.W"]), centred(P["span.b"])
     spans = _spans_of(sentence, sizes)
-    return Fenceposts(before, behind, sentence, spans, found, masks, vectors, bias)
+    return Fenceposts(before, behind, spans, found, masks, vectors, bias, gain, offset)
+
+
+def centred(numbers: Real) -> Real:
+    """Numbers less the mean of their row: differences of such rows have a mean of 0.
+
+    >>> centred(np.array([[1.0, 3.0], [5.0, 5.0]]))
+    array([[-1.,  1.],
+           [ 0.,  0.]])
+    """
+    centred: Real = numbers - numbers.mean(axis=-1, keepdims=True)
+    return centred
 
 
 def _spans_of(sentence: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -121,7 +133,7 @@ def span_scores(P: Parameters, posts: Fenceposts) -> Real:
 
     W, b = P["label.W"], P["label.b"]
     scores = np.empty((len(posts.spans[0]), len(b)), W.dtype)
-    label_scores(posts.vectors, posts.bias, *posts.spans, W, b, scores)
+    label_scores(*posts.layer, *posts.spans, W, b, scores)
     return scores
 
 
@@ -137,16 +149,17 @@ def span_gradient(
     steepest = largest_of_rows(np.abs(d_scores))
     kept = np.flatnonzero(steepest >= NEGLIGIBLE * steepest.max())
     d, those = d_scores[kept], [part[kept] for part in posts.spans]
-    hidden = np.empty((len(d), posts.vectors.shape[1]), d.dtype)
-    hidden_layer(posts.vectors, posts.bias, *those, hidden)
+    z = np.empty((len(d), posts.vectors.shape[1]), d.dtype)
+    c, hidden = np.empty(len(d), d.dtype), np.empty_like(z)
+    hidden_layer(*posts.layer, *those, z, c, hidden)
     np.matmul(hidden.T, d, out=G["label.W"])
     np.sum(d, axis=0, out=G["label.b"])
-    d_vectors, d_bias = np.zeros_like(posts.vectors), np.zeros_like(posts.bias)
-    send_back(d @ P["label.W"].T, hidden, *those, d_vectors, d_bias)
-    if posts.masks[1] is not None:
-        d_vectors *= posts.masks[1][posts.sentence]
-        d_bias *= posts.masks[1]
-    np.sum(d_bias, axis=0, out=G["span.b"])
+    d_vectors, d_bias, d_gain, d_offset = back = [np.zeros_like(part) for part in posts.layer]
+    send_back(d @ P["label.W"].T, hidden, z, c, posts.gain, *those, *back)
+    np.sum(times(d_gain, posts.masks[1]), axis=0, out=G["span.gain"])
+    np.sum(times(d_offset, posts.masks[1]), axis=0, out=G["span.offset"])
+    G["span.b"][:] = centred(d_bias)
+    d_vectors = centred(d_vectors)
     np.matmul(posts.states.T, d_vectors, out=G["span.W"])
     d_found = times(d_vectors @ P["span.W"].T, posts.masks[0])
     half = d_found.shape[1] // 2

@@ -47,11 +47,12 @@ def slopes_of_words(gates: Real, cells: Real, d_outputs: Real, carried: Real) ->
     return slopes
 
 
-def hidden_of_span(vectors: Real, bias: Real, start: int, end: int) -> Real:
-    """What changes between the ends of a span, where it grows.
+def hidden_of_span(change: Real, gain: Real, offset: Real) -> Real:
+    """What changes between the ends of a span, normalised, where it grows.
 
-    >>> hidden_of_span(np.array([[1.0, 2.0], [4.0, 0.0]]), np.array([0.5, 0.5]), 0, 1).tolist()
-    [3.5, 0.0]
+    >>> hidden_of_span(np.array([5.0, 1.0]), np.array([2.0, 2.0]), np.zeros(2)).round(3).tolist()
+    [2.0, 0.0]
     """
-    hidden: Real = np.maximum(vectors[end] - vectors[start] + bias, 0)
+    z = (change - change.mean()) / np.sqrt(change.var() + 1e-5)
+    hidden: Real = np.maximum(gain * z + offset, 0)
     return hidden
