@@ -1,10 +1,11 @@
-"""The steps from three grammars to the mix with a network: what each wins on held parts of train.
+"""The steps from three grammars to the mix with networks: what each wins on held parts of train.
 
 Trees are held out in runs, since sentences of one article are alike: of five parts, as many as
 `--folds` says are parsed by members that learnt from the other four. Gains are against the first
 row, with 95 % intervals of a paired bootstrap over sentences; CPU seconds are those of training.
+Where weights or a second stage are learnt, each half of a part is parsed with what the other says.
 
-python benchmarks/ladder.py --corpus ptb --folds 1 --passes 12
+python benchmarks/ladder.py --corpus ptb --folds 5 --passes 12 --networks 2
 """
 
 from __future__ import annotations
@@ -13,29 +14,32 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import machine
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 import sapwood as sw
-from sapwood.estimators.ensemble import estimator_of
+from sapwood.estimators.ensemble import NETWORK_WEIGHTS, estimator_of
 from sapwood.estimators.panel import Panel, grade
 from sapwood.evaluate.scores import SentenceScore
-from sapwood.inference import decoders
+from sapwood.inference import free_trees
+from sapwood.inference.charts import Brackets, decoded
 from sapwood.models.ensemble import Member
 
 PARTS = 5
 RESAMPLES = 1000
 GRAMMARS = (
-    sw.Candidate("spectral", 16), sw.Candidate("em", 16, "right"), sw.Candidate("crf"),
-    sw.Candidate("cluster", 16), sw.Candidate("em", 16, None, 0, 1),
+    sw.Candidate("spectral", 16), sw.Candidate("em", 16), sw.Candidate("crf"),
+    sw.Candidate("cluster", 16), sw.Candidate("em", 16, "right"),
 )  # fmt: skip
 NETWORK = sw.Candidate("encoder")
-THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)
-WEIGHTS = (0.2, 0.35, 0.5)
-COSTS = (0.38, 0.48)
+THREE, FOUR, FIVE = (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 4)
+ONE, TWO = (5,), (5, 6)  # networks, behind all grammars
+COSTS = (0.40, 0.48)
+LEAST_ODDS = 1e-4  # posteriors closer to 0 or 1 count as this
 Scores = list[SentenceScore]
 
 
@@ -47,23 +51,48 @@ class Fold:
     members: list[Member] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
-    def mix(self, grammars: Sequence[int], network: float, *, is_free: bool = True) -> Scores:
-        """Rows of a mix of some grammars, equal among themselves, and of the networks."""
+    def mix(
+        self,
+        grammars: Sequence[int],
+        networks: Sequence[int] = (),
+        weight: float = 0.0,
+        *,
+        is_free: bool = True,
+    ) -> Scores:
+        """Rows of a mix of some grammars, equal among themselves, and of some networks."""
         share = np.zeros(self.panel.n_members)
-        share[list(grammars)] = (1 - network) / max(len(grammars), 1)
-        share[len(GRAMMARS) :] = network / (self.panel.n_members - len(GRAMMARS))
+        share[list(grammars)] = (1 - weight) / max(len(grammars), 1)
+        share[list(networks)] = weight / max(len(networks), 1)
         return self.panel.scores(share / share.sum(), is_free=is_free)
 
-    def learnt(self) -> Scores:
+    def learnt(self, places: Sequence[int]) -> Scores:
         """Rows with weights that make the brackets of every other sentence probable."""
-        places = [*THREE, *range(len(GRAMMARS), self.panel.n_members)]
-        found: dict[int, SentenceScore] = {}
-        for half in (0, 1):
-            share = np.zeros(self.panel.n_members)
-            share[places] = _every_other(self.panel, 1 - half).likely_weights(places)
-            rows = _every_other(self.panel, half).scores(share, is_free=True)
-            found |= dict(zip(range(half, len(self.panel.sentences), 2), rows, strict=True))
-        return [found[k] for k in range(len(found))]
+
+        def rows(learns: Panel, parses: Panel) -> Scores:
+            share = np.zeros(parses.n_members)
+            share[list(places)] = learns.likely_weights(places)
+            return parses.scores(share, is_free=True)
+
+        return self._by_halves(rows)
+
+    def staged(self, places: Sequence[int]) -> Scores:
+        """Rows of a second stage: the chance of a bracket, given what each member thinks of it."""
+
+        def rows(learns: Panel, parses: Panel) -> Scores:
+            stage = SecondStage(learns, places)
+            one = copy(parses)
+            one.sentences = [
+                replace(sentence, brackets=[stage.brackets(parses, k)], scores={})
+                for k, sentence in enumerate(parses.sentences)
+            ]
+            return one.scores(np.ones(1), is_free=True)
+
+        return self._by_halves(rows)
+
+    def _by_halves(self, rows: Callable[[Panel, Panel], Scores]) -> Scores:
+        halves = [_every_other(self.panel, k) for k in (0, 1)]
+        found = [rows(halves[1 - k], halves[k]) for k in (0, 1)]
+        return [found[k % 2][k // 2] for k in range(len(self.panel.sentences))]
 
 
 def _every_other(panel: Panel, first: int) -> Panel:
@@ -72,41 +101,98 @@ def _every_other(panel: Panel, first: int) -> Panel:
     return part
 
 
+class SecondStage:
+    """Logistic regression: whether a bracket is right, by what members say, label and length."""
+
+    def __init__(self, panel: Panel, places: Sequence[int]) -> None:
+        self.places, self.n_labels = list(places), len(panel.numbers)
+        inputs, right = [], []
+        for k, (sentence, tree) in enumerate(zip(panel.sentences, panel.gold, strict=True)):
+            code, is_tag, x = self._inputs(panel, k)
+            gold = panel._gold_codes(tree, len(sentence.words))
+            inputs.append(x[~is_tag])
+            right.append(np.isin(code, gold)[~is_tag])
+        self.model = LogisticRegression(C=1.0, max_iter=1000)
+        self.model.fit(np.concatenate(inputs), np.concatenate(right))
+
+    def _inputs(self, panel: Panel, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Codes, whether they are tags, and [n, features], of the brackets of a sentence."""
+        sentence = panel.sentences[place]
+        heard = [sentence.brackets[k] for k in self.places]
+        code = np.unique(np.concatenate([part.code for part in heard]))
+        label, start, end, is_tag = decoded(code, len(sentence.words))
+        p = np.array([part.of(code) for part in heard])
+        inner = np.clip(p, LEAST_ODDS, 1 - LEAST_ODDS)
+        labels = np.eye(self.n_labels)[label]
+        length = np.log2(np.maximum(end - start, 1))
+        return code, is_tag, np.column_stack([np.log(inner / (1 - inner)).T, p.T, length, labels])
+
+    def brackets(self, panel: Panel, place: int) -> Brackets:
+        """The stage's posteriors; of tags, means."""
+        code, is_tag, x = self._inputs(panel, place)
+        if not len(code):
+            return panel.sentences[place].brackets[self.places[-1]]
+        n = len(self.places)
+        p = np.where(is_tag, x[:, n : 2 * n].mean(axis=1), self.model.predict_proba(x)[:, 1])
+        return Brackets(code, p)
+
+
 @contextmanager
 def bracket_cost(cost: float) -> Iterator[None]:
     """What a bracket must be worth, for a while."""
-    usual = decoders.BRACKET_COST
-    decoders.BRACKET_COST = cost
+    usual = free_trees.BRACKET_COST
+    free_trees.BRACKET_COST = cost
     try:
         yield
     finally:
-        decoders.BRACKET_COST = usual
+        free_trees.BRACKET_COST = usual
 
 
 def at_cost(fold: Fold, cost: float) -> Scores:
     """Rows of the usual mix with another cost of brackets."""
     with bracket_cost(cost):
-        return fold.mix(THREE, 0.35)
+        return fold.mix(FOUR, ONE, NETWORK_WEIGHTS[0])
 
 
-STEPS: dict[str, tuple[Callable[[Fold], Scores], Sequence[int]]] = {
-    "three grammars, in the first one's chart": (lambda f: f.mix(THREE, 0, is_free=False), THREE),
-    "among all trees": (lambda f: f.mix(THREE, 0), THREE),
-    "two grammars more": (lambda f: f.mix(FIVE, 0, is_free=False), FIVE),
-    "the network alone": (lambda f: f.mix((), 1), (5,)),
-    "both, in the first grammar's chart": (
-        lambda f: f.mix(THREE, 0.35, is_free=False), (*THREE, 5)
-    ),
-    **{
-        f"both among all trees, network {w}": (lambda f, w=w: f.mix(THREE, w), (*THREE, 5))
-        for w in WEIGHTS
-    },
-    **{
-        f"both, a bracket costs {c}": (lambda f, c=c: at_cost(f, c), (*THREE, 5)) for c in COSTS
-    },
-    "both, weights learnt on other sentences": (Fold.learnt, (*THREE, 5)),
-    "five grammars and the network": (lambda f: f.mix(FIVE, 0.35), (*FIVE, 5)),
-}  # fmt: skip
+Step = tuple[Callable[[Fold], Scores], Sequence[int]]  # its rows, its members
+
+
+def mixed(grammars: Sequence[int], networks: Sequence[int] = (), *said: float, **how: bool) -> Step:
+    """The step of a mix."""
+    return lambda f: f.mix(grammars, networks, *said, **how), (*grammars, *networks)
+
+
+def steps(n_networks: int) -> dict[str, Step]:
+    """By name, the rows of the table."""
+    usual, both = NETWORK_WEIGHTS
+    found = {
+        "three grammars, in the first one's chart": mixed(THREE, is_free=False),
+        "four grammars": mixed(FOUR, is_free=False),
+        "five, one of trees made binary to the right": mixed(FIVE, is_free=False),
+        "four grammars, among all trees": mixed(FOUR),
+        "a network alone": mixed((), ONE, 1),
+        "four grammars and a network, in the chart": mixed(FOUR, ONE, usual, is_free=False),
+    }
+    found |= {f"among all trees, network {w}": mixed(FOUR, ONE, w) for w in (0.2, 0.35, 0.5, 0.65)}
+    found |= {
+        f"network {usual}, a bracket costs {c}": (lambda f, c=c: at_cost(f, c), (*FOUR, *ONE))
+        for c in COSTS
+    }
+    found |= {
+        "weights learnt": (lambda f: f.learnt((*FOUR, *ONE)), (*FOUR, *ONE)),
+        "second stage learnt": (lambda f: f.staged((*FOUR, *ONE)), (*FOUR, *ONE)),
+        f"five grammars, network {usual}": mixed(FIVE, ONE, usual),
+    }
+    if n_networks > 1:
+        found |= {"two networks alone": mixed((), TWO, 1)}
+        found |= {
+            f"four grammars, two networks {w}": mixed(FOUR, TWO, w) for w in (0.35, 0.5, 0.65)
+        }
+        found |= {
+            "two networks, second stage learnt": (lambda f: f.staged((*FOUR, *TWO)), (*FOUR, *TWO)),
+            f"five grammars, two networks {both}": mixed(FIVE, TWO, both),
+        }
+    return found
 
 
 def prepare(bank: sw.Treebank, part: int, given: argparse.Namespace) -> Fold:
@@ -164,20 +250,20 @@ def main() -> None:
     reads.add_argument("--trees", type=int, help="of train at most")
     reads.add_argument("--folds", type=int, default=1, choices=range(1, PARTS + 1))
     reads.add_argument("--passes", type=int, help="of the network")
-    reads.add_argument("--networks", type=int, default=1)
+    reads.add_argument("--networks", type=int, default=1, choices=(1, 2))
     reads.add_argument("--models", help="a folder for members, which are used again")
     reads.add_argument("--jobs", type=int, default=2)
     given = reads.parse_args()
     machine.print_facts("Ladder", threads=given.jobs)
     bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.trees]
     folds = [prepare(bank, part, given) for part in range(given.folds)]
+    table = steps(given.networks)
     found = {
         name: counts([row for fold in folds for row in rows(fold)])
-        for name, (rows, _) in STEPS.items()
+        for name, (rows, _) in table.items()
     }
     base = next(iter(found.values()))
-    n = len(GRAMMARS)
-    cpu = np.sum([[*fold.cpu[:n], sum(fold.cpu[n:])] for fold in folds], axis=0)
+    cpu = np.sum([fold.cpu for fold in folds], axis=0)
     print(f"\n{given.corpus} train: {len(base):,} sentences of {given.folds} of {PARTS} parts\n")
     machine.print_table(
         ("step", "F1", "gain", "95 % interval", "CPU s"),
@@ -185,18 +271,23 @@ def main() -> None:
             (
                 name, f"{f1_of(one.sum(axis=0)):.2f}",
                 f"{f1_of(one.sum(axis=0)) - f1_of(base.sum(axis=0)):+.2f}", interval(base, one),
-                f"{cpu[list(STEPS[name][1])].sum():.0f}",
+                f"{cpu[list(table[name][1])].sum():.0f}",
             )
             for name, one in found.items()
         ],
     )  # fmt: skip
-    fold = folds[0]
-    chosen = [*(fold.members[k] for k in THREE), *fold.members[len(GRAMMARS) :]]
-    n = len(chosen) - len(THREE)
-    mix = sw.Ensemble.of(chosen, [0.65 / len(THREE)] * len(THREE) + [0.35 / n] * n)
+    for networks in (ONE, TWO)[: given.networks]:
+        print_speed(folds[0], networks)
+
+
+def print_speed(fold: Fold, networks: Sequence[int]) -> None:
+    """Grade the parser of four grammars and some networks on part 0."""
+    w, n = NETWORK_WEIGHTS[len(networks) - 1], len(networks)
+    members = [fold.members[k] for k in (*FOUR, *networks)]
+    mix = sw.Ensemble.of(members, [(1 - w) / len(FOUR)] * len(FOUR) + [w / n] * n)
     one = grade(mix, fold.panel.gold)
     print(
-        f"\nThe parser of three grammars and the network, part 0: F1 {one.f1:.2f}, strict "
+        f"\nThe parser of four grammars and {n} networks, part 0: F1 {one.f1:.2f}, strict "
         f"{one.report.strict.f1:.2f}, tags {one.report.all.tagging_accuracy:.2f}, "
         f"{one.n_trees / one.cpu_seconds:.0f} sentences/CPU s"
     )

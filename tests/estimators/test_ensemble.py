@@ -347,6 +347,32 @@ def test_a_network_has_the_passes_that_there_is_time_for(bank: Treebank) -> None
     assert Clock(None, data, PLAN[0]).passes(network, np.inf) == 30  # as alone
 
 
+def test_a_second_network_is_one_for_which_there_is_time(bank: Treebank) -> None:
+    """Where both would read little, the first has all the time."""
+    network, clock = Candidate("encoder"), Clock(1000.0, prepared(bank), PLAN[0])
+    a_pass, most = clock.expected(network) / ensemble.NETWORK_SHARE, ensemble.MOST_PASSES
+    found = [clock.passes(network, n * a_pass + 1e-9, 1) for n in (10, most, 2 * most)]
+    assert found == [10, most, most]
+    clock.n_words = ensemble.WORDS_EACH // 5  # which five passes read
+    a_pass = clock.expected(network) / ensemble.NETWORK_SHARE
+    assert [clock.passes(network, n * a_pass + 1e-9, 1) for n in (8, 10, 12)] == [8, 5, 6]
+    assert [clock.is_worth_two(n) for n in (4, 5)] == [False, True]
+
+
+def test_two_networks_weigh_half(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = [PLAN_OF_FOUR[0], Candidate("encoder"), Candidate("encoder", seed=1)]
+    monkeypatch.setattr(ensemble, "MOST_PASSES", ensemble.LEAST_PASSES)
+    learner = sw.EnsembleLPCFG("auto", plan=plan).fit(bank[:40])
+    assert [trial.verdict for trial in learner.info_.trials] == ["member"] * 3
+    assert learner.model_.weights.tolist() == [0.5, 0.25, 0.25]
+    first, second = (member.network for member in learner.model_.members[1:])
+    assert first.weights["span.W"].tobytes() != second.weights["span.W"].tobytes()
+    monkeypatch.setattr(ensemble, "MOST_PASSES", 10**6)
+    learner = sw.EnsembleLPCFG(2.0, plan=plan).fit(bank[:40])
+    last = learner.info_.trials[-1]
+    assert last.verdict == "skipped: no time for two networks that read 3,000,000 words"
+
+
 def test_what_all_would_take_is_told(bank: Treebank) -> None:
     learner = sw.EnsembleLPCFG(1e-6, plan=PLAN_OF_FOUR).fit(bank[:60])
     assert learner.info_.budget == 1e-6

@@ -22,10 +22,10 @@ class Spans:
 
     def __init__(self, sizes, seed, dtype=np.float32):
         rng = np.random.default_rng(seed)
-        A, b = rng.normal(size=(sum(sizes), WIDTH)), rng.normal(size=WIDTH)
-        A += np.arange(len(A))[:, None] * np.array([1, 0, -1])  # no two ends are alike
+        posts, bias = rng.normal(size=(sum(sizes), WIDTH)), rng.normal(size=WIDTH)
+        posts += np.arange(len(posts))[:, None] * np.array([1, 0, -1])  # no two ends are alike
         gain, offset = rng.normal(size=(2, len(sizes), WIDTH))
-        layer = A - A.mean(axis=1, keepdims=True), b - b.mean(), gain, offset
+        layer = posts - posts.mean(axis=1, keepdims=True), bias - bias.mean(), gain, offset
         self.layer = tuple(part.astype(dtype) for part in layer)
         first = np.append(0, np.cumsum(sizes))
         spans = [
@@ -37,9 +37,12 @@ class Spans:
         self.spans = np.array(spans).T.copy()
 
     def expected(self):
-        A, b, gain, offset = self.layer
+        posts, bias, gain, offset = self.layer
         return np.array(
-            [hidden_of_span(A[j] - A[i] + b, gain[s], offset[s]) for i, j, s in self.spans.T]
+            [
+                hidden_of_span(posts[j] - posts[i] + bias, gain[s], offset[s])
+                for i, j, s in self.spans.T
+            ]
         )
 
     def hidden(self):
