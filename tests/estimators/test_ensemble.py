@@ -341,15 +341,24 @@ def test_what_is_counted_does_not_depend_on_the_machine(bank: Treebank) -> None:
 def test_a_network_has_the_passes_that_there_is_time_for(bank: Treebank) -> None:
     network, data = Candidate("encoder"), prepared(bank)
     clock = Clock(1000.0, data, PLAN[0])
-    a_pass = clock.expected(network) / ensemble.NETWORK_SHARE
+    a_pass = clock.safety * clock.expected(network) / ensemble.NETWORK_SHARE
     found = [clock.passes(network, n * a_pass) for n in (1, 10.5, 1000)]
     assert found == [ensemble.LEAST_PASSES, 10, ensemble.MOST_PASSES]
     assert Clock(None, data, PLAN[0]).passes(network, np.inf) == 30  # as alone
 
 
+@pytest.mark.parametrize("budget", [1000.0, "auto"])
+def test_a_network_takes_no_more_than_there_is_time(bank: Treebank, budget: float | str) -> None:
+    """The reserve of measured budgets included: otherwise none would ever be trained."""
+    network, clock = Candidate("encoder"), Clock(budget, prepared(bank), PLAN[0])
+    for n in np.linspace(6, 40, 50):
+        seconds = n * clock.expected(network)
+        assert clock.passes(network, seconds) * clock.expected(network) * clock.safety <= seconds
+
+
 def test_a_second_network_is_one_for_which_there_is_time(bank: Treebank) -> None:
     """Where both would read little, the first has all the time."""
-    network, clock = Candidate("encoder"), Clock(1000.0, prepared(bank), PLAN[0])
+    network, clock = Candidate("encoder"), Clock("auto", prepared(bank), PLAN[0])
     a_pass, most = clock.expected(network) / ensemble.NETWORK_SHARE, ensemble.MOST_PASSES
     found = [clock.passes(network, n * a_pass + 1e-9, 1) for n in (10, most, 2 * most)]
     assert found == [10, most, most]
@@ -368,7 +377,8 @@ def test_two_networks_weigh_half(bank: Treebank, monkeypatch: pytest.MonkeyPatch
     first, second = (member.network for member in learner.model_.members[1:])
     assert first.weights["span.W"].tobytes() != second.weights["span.W"].tobytes()
     monkeypatch.setattr(ensemble, "MOST_PASSES", 10**6)
-    learner = sw.EnsembleLPCFG(2.0, plan=plan).fit(bank[:40])
+    monkeypatch.setattr(ensemble, "LEAST_BUDGET", 2.0)
+    learner = sw.EnsembleLPCFG("auto", plan=plan).fit(bank[:40])
     last = learner.info_.trials[-1]
     assert last.verdict == "skipped: no time for two networks that read 3,000,000 words"
 

@@ -115,6 +115,11 @@ class Clock:
         self._ends = now() + (1.0 - SPARE) * self.budget - spent
 
     @property
+    def safety(self) -> float:
+        """What expected seconds are multiplied by: what is counted is as expected."""
+        return 1.0 if self.is_counted else SAFETY
+
+    @property
     def left(self) -> float:
         """Seconds."""
         return self._left if self.is_counted else self._ends - self.now()
@@ -141,7 +146,7 @@ class Clock:
         """
         if np.isinf(self.budget):
             return NetworkPlan.usual(self.n_words).passes
-        affordable = NETWORK_SHARE * seconds / self.expected(candidate)
+        affordable = NETWORK_SHARE * seconds / (self.safety * self.expected(candidate))
         if self.is_worth_two(shared := affordable / (n_to_come + 1)):
             affordable = shared
         return max(int(min(affordable, MOST_PASSES)), LEAST_PASSES)
@@ -447,7 +452,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
                 trial.verdict = f"skipped: no time for two networks that read {WORDS_EACH:,} words"
                 return trial
         expected = passes * clock.expected(candidate) + mix.seconds_to_add(candidate)
-        expected *= 1.0 if clock.is_counted else SAFETY
+        expected *= clock.safety
         if mix.members and expected > left:
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
