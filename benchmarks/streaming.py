@@ -1,20 +1,30 @@
 """A long stream of sentences in flat memory, and on two threads.
 
 Short sentences of a treebank are repeated up to the wanted number; trees are made into text, as the
-command line does, and thrown away.
+command line does, and thrown away. With `--text`, `sapwood parse` itself parses the first lines of
+a file, each as it stands, and memory is that of all its processes, shared pages counted once.
+
+python benchmarks/streaming.py --model mix.sapwood --text news.txt.xz --jobs 2
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
 
 import machine
 
 import sapwood as sw
+from sapwood.corpus.files import open_text
+
+LOOK = 500  # trees after which memory is looked at
 
 
 def sentences_of(corpus: str, longest: int) -> list[list[str]]:
@@ -49,16 +59,59 @@ def stream(
         yield done, memory_mb(), clock
 
 
+def shared_mb(process: int) -> float:
+    """Memory of a process and those that it has started; pages that several share count once."""
+    folder = Path("/proc") / str(process)
+    try:
+        said = (folder / "smaps_rollup").read_text().split()
+        children = (folder / "task" / str(process) / "children").read_text().split()
+    except OSError:  # it has ended meanwhile
+        return 0.0
+    own = float(said[said.index("Pss:") + 1]) / 1000
+    return own + sum(shared_mb(int(child)) for child in children)
+
+
+def print_command(given: argparse.Namespace) -> None:
+    """What `sapwood parse` takes for the first lines of a text, along the stream."""
+    with TemporaryDirectory() as scratch:
+        lines = Path(scratch) / "lines.txt"
+        with open_text(given.text) as text, lines.open("w", encoding="utf-8") as out:
+            n_words = sum(out.write(line) and len(line.split()) for line in islice(text, given.n))
+        what = f"{given.n:,} lines of {given.text.name}, {n_words:,} words"
+        print(f"model {given.model.name}, {what}:\n")
+        command = ("parse", given.model, lines, "--jobs", given.jobs)
+        began, rows, peak = perf_counter(), [], 0.0
+        with subprocess.Popen(
+            [sys.executable, "-m", "sapwood", *map(str, command)], stdout=subprocess.PIPE
+        ) as running:
+            assert running.stdout is not None
+            for done, _ in enumerate(running.stdout, 1):
+                if done % LOOK == 0:
+                    now = shared_mb(running.pid)
+                    peak = max(peak, now)
+                if done % given.every == 0:
+                    wall = perf_counter() - began
+                    rows.append((f"{done:,}", f"{now:.0f}", f"{peak:.0f}", f"{wall:.0f}",
+                                 f"{done / wall:.0f}"))  # fmt: skip
+                    print(*rows[-1], file=sys.stderr, flush=True)
+        machine.print_table(("sentences", "MB now", "peak MB", "wall s", "sentences/s"), rows)
+
+
 def main() -> None:
     """Print memory along the stream, then one thread against two."""
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("--model", type=Path, help="a model file; else the bundled grammar")
+    options.add_argument("--text", type=Path, help="lines of words for `sapwood parse`")
     options.add_argument("--corpus", choices=("bundled", *machine.CORPORA), default="bundled")
     options.add_argument("--longest", type=int, default=15, help="words of a sentence")
     options.add_argument("-n", type=int, default=100_000)
     options.add_argument("--every", type=int, default=10_000)
     options.add_argument("--jobs", type=int, default=1)
     given = options.parse_args()
+    if given.text:
+        machine.print_facts("A stream of sentences", threads=given.jobs)
+        print_command(given)
+        return
     model = sw.load(given.model) if given.model else sw.bundled_grammar()
     lines = sentences_of(given.corpus, given.longest)
     list(stream(model, lines, 200, 2, 200))  # kernels loaded, threads tried
