@@ -261,3 +261,11 @@ def test_a_file_without_labels_is_refused(model: SpanNetwork) -> None:
     contents.header["span_labels"] = "NP"
     with pytest.raises(ModelFormatError, match="no list of lists"):
         SpanNetwork.from_file(contents)
+
+
+def test_a_network_of_an_earlier_version_is_refused(model: SpanNetwork) -> None:
+    arrays, header = model.to_file()
+    header = json.loads(json.dumps(header))
+    older = {name: array for name, array in arrays.items() if name != "network.span.gain"}
+    with pytest.raises(ModelFormatError, match=r"has no network\.span\.gain, which this version"):
+        SpanNetwork.from_file(FileContents(older, header))

@@ -96,6 +96,9 @@ class Network:
         state = len(found["first.forwards.U"])
         sizes = EncoderSizes(words.shape[-1], forms.shape[-1], found["tag.E"].shape[-1], state)
         shapes = sizes.shapes(n_tags) | head_shapes(found, 2 * state)
+        if lacking := shapes.keys() - found:
+            msg = f"the network has no {name}.{min(lacking)}, which this version of Sapwood reads"
+            raise ModelFormatError(msg, hint="train it again")
         wrong = [key for key in {*shapes, *found} if shapes.get(key) != _shape(found.get(key))]
         if words.shape != (len(familiar) + N_SPECIAL, sizes.word):
             wrong.append("words")
