@@ -1,8 +1,8 @@
-"""Ensembles: F1 against training time and number of members, cross-validation, parsing speed.
+"""Ensembles: F1 against training time and number of members, parsing speed.
 
 Without options: every candidate of the plan is trained on the train part and graded on dev, alone
 and mixed with all before it; then the mix that `EnsembleLPCFG` would choose. Choosing flatters dev
-scores, so `--folds 5` grades fixed mixes by cross-validation over the train part instead.
+scores; `ladder.py` grades fixed mixes by cross-validation over the train part instead.
 `--scaling` times parsing by sentence length and number of states. CPU seconds over all threads.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -33,7 +32,6 @@ SPEED_SENTENCES = 300
 LENGTHS = (10, 20, 30, 40, 60, 80, 100, 120)
 AT_LENGTH = 20  # sentences for each length, those nearest to it
 REPEATS = 3
-T_95 = {5: 2.776, 10: 2.262}  # Student's t for the interval of a mean of so many
 
 
 class Grade(NamedTuple):
@@ -176,38 +174,6 @@ def choose(
     return estimator.model_, clock.cpu
 
 
-# -- cross-validation -----------------------------------------------------------------------------
-
-
-def folds_table(given: argparse.Namespace) -> None:
-    """Singles and fixed mixes, each trained on all folds but one and graded on that one."""
-    bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
-    trees, n = list(bank.trees()), given.folds
-    scores: dict[str, list[float]] = {}
-    for fold in range(n):
-        gold = trees[fold::n]
-        rest = [tree for place, tree in enumerate(trees) if place % n != fold]
-        trained = train(Treebank.from_trees(rest, bank.inventory.transform), list(EIGHT), given)
-        panel = Panel(gold, trained[0].model, given.jobs)
-        for one in trained:
-            panel.add(one.model)
-        place = {one.name: k for k, one in enumerate(trained)}
-        mixes = {"mix: spectral + em + cluster": CLASSIC, "mix: spectral + em + crf": THREE,
-                 "mix: first eight": EIGHT}  # fmt: skip
-        for name, k in place.items():
-            scores.setdefault(name, []).append(panel.f1_of([k]))
-        for name, members in mixes.items():
-            scores.setdefault(name, []).append(panel.f1_of([place[m] for m in members]))
-        print(f"  fold {fold + 1} of {n}", flush=True)
-    print(f"\n{given.corpus} train, {len(trees):,} trees, {n} folds; F1, mean and 95 % interval:\n")
-    rows = [
-        (name, f"{mean(f1):.2f}", f"+- {T_95.get(n, 2.0) * stdev(f1) / np.sqrt(n):.2f}",
-         " ".join(f"{x:.2f}" for x in f1))
-        for name, f1 in scores.items()
-    ]  # fmt: skip
-    machine.print_table(("model", "F1", "interval", "folds"), rows)
-
-
 # -- speed ----------------------------------------------------------------------------------------
 
 
@@ -270,16 +236,13 @@ def main() -> None:
     options.add_argument("--corpus", choices=("ptb", "craft", "icepahc"), default="ptb")
     options.add_argument("--limit", type=int, help="first trees of train and dev only")
     options.add_argument("--minutes", type=float, help="begin no candidate after so many")
-    options.add_argument("--folds", type=int, help="cross-validate over the train part")
     options.add_argument("--scaling", action="store_true", help="parsing speed by length")
     options.add_argument("--jobs", type=int, default=1)
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     machine.print_facts("Ensembles", threads=given.jobs)
     print(json.dumps({k: v for k, v in vars(given).items() if v}), flush=True)
-    if given.folds:
-        folds_table(given)
-    elif given.scaling:
+    if given.scaling:
         scaling_table(given)
     else:
         plan_table(given)
