@@ -43,7 +43,10 @@ from sapwood.models.span_network import SpanNetwork
 AUTO = "auto"  # the budget that a treebank has when none is given
 MULTIPLE = 85  # of reading and the first grammar, for 100,000 words; more for larger treebanks
 LARGER = 0.25  # the power of the number of words by which the multiple grows
-LEAST_BUDGET, MOST_BUDGET = 60.0, 3600.0  # CPU seconds that it has in any case, and never more
+LEAST_BUDGET, MOST_BUDGET = (
+    150.0,
+    3600.0,
+)  # CPU seconds: two networks of some hundred trees; never more
 SECONDS_TO_READ = 2e-5  # a word
 CHOICE_SHARE = 0.1  # of such a budget, that choosing and scoring on dev trees may take
 SPARE = 0.02  # of a budget, for what nobody foresees
