@@ -41,8 +41,8 @@ from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.span_network import SpanNetwork
 
 AUTO = "auto"  # the budget that a treebank has when none is given
-MULTIPLE = 85  # of reading and the first grammar, for 100,000 words; more for larger treebanks
-LARGER = 0.25  # the power of the number of words by which the multiple grows
+MULTIPLE = 76  # of reading and the first grammar, for 100,000 words; more for larger treebanks
+LARGER = 0.32  # the power of the number of words by which the multiple grows
 LEAST_BUDGET, MOST_BUDGET = (
     150.0,
     3600.0,
