@@ -180,10 +180,15 @@ def apply_mutant(mutant: Mutant, folder: Path) -> None:
 
 
 def run_pytest(
-    folder: Path, tests: Iterable[str], timeout: float, *, jobs: int = 0
+    folder: Path,
+    tests: Iterable[str],
+    timeout: float,
+    *,
+    jobs: int = 0,
+    flags: Sequence[str] = (),
 ) -> tuple[int | None, str]:
     """Exit status and output of tests in a copy; the status is None when time ran out."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", str(jobs)]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", str(jobs), *flags]
     command += ["-p", "no:cacheprovider"]
     # the copy comes before an installed package, for what tests start as well
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "PYTEST_"))}
@@ -201,14 +206,14 @@ def run_pytest(
     return process.returncode, output
 
 
-def try_mutant(mutant: Mutant, base: Path, timeout: float) -> Result:
+def try_mutant(mutant: Mutant, base: Path, timeout: float, flags: Sequence[str] = ()) -> Result:
     """Run the tests of a mutant in a copy of `base`, which was compiled before."""
     started = perf_counter()
     with tempfile.TemporaryDirectory(dir=base.parent) as scratch:
         folder = Path(scratch) / "project"
         shutil.copytree(base, folder, copy_function=os.link)
         apply_mutant(mutant, folder)
-        code, output = run_pytest(folder, mutant.tests, mutant.seconds or timeout)
+        code, output = run_pytest(folder, mutant.tests, mutant.seconds or timeout, flags=flags)
     status = _status(code)
     by = _FAILURE.findall(output)
     if status == "broken":
@@ -226,11 +231,32 @@ def _status(code: int | None) -> str:
 # -- all of them ----------------------------------------------------------------------------------
 
 
-def try_all(mutants: Sequence[Mutant], base: Path, jobs: int, timeout: float) -> list[Result]:
-    """Results in the order of the list, each told as it comes."""
+def try_in_copies(
+    mutants: Sequence[Mutant], root: Path, jobs: int, timeout: float, flags: Sequence[str] = ()
+) -> list[Result] | None:
+    """Run the tests without any mistake, then each mutant; None when the tests fail by themselves.
+
+    `flags` are passed to pytest.
+    """
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
+        base = Path(scratch) / "base"
+        copy_project(root, base)
+        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        code, output = run_pytest(base, tests, timeout * 10, jobs=jobs, flags=flags)
+        if code != PASSED:
+            print(output, file=sys.stderr)
+            print("error: the tests fail, or hang, without any mistake", file=sys.stderr)
+            return None
+        return try_all(mutants, base, jobs, timeout, flags)
+
+
+def try_all(
+    mutants: Sequence[Mutant], base: Path, jobs: int, timeout: float, flags: Sequence[str] = ()
+) -> list[Result]:
+    """Results in the order of the list, each printed as it comes."""
 
     def task(mutant: Mutant) -> Result:
-        result = try_mutant(mutant, base, timeout)
+        result = try_mutant(mutant, base, timeout, flags)
         mark = "" if result.is_right else "  <--"
         line = f"{result.status:9}{result.seconds:6.1f} s  {result.id}  {result.killed_by}{mark}"
         print(line, file=sys.stderr, flush=True)
@@ -291,16 +317,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        base = Path(scratch) / "base"
-        copy_project(root, base)
-        tests = sorted({test for mutant in mutants for test in mutant.tests})
-        code, output = run_pytest(base, tests, options.timeout * 10, jobs=options.jobs)
-        if code != PASSED:
-            print(output, file=sys.stderr)
-            print("error: the tests fail, or hang, without any mistake", file=sys.stderr)
-            return 2
-        told = report(try_all(mutants, base, options.jobs, options.timeout))
+    results = try_in_copies(mutants, root, options.jobs, options.timeout)
+    if results is None:
+        return 2
+    told = report(results)
     if options.json:
         print(json.dumps(told, indent=2))
     else:
