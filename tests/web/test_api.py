@@ -7,12 +7,13 @@ import math
 from typing import Any
 
 import pytest
+from tests.conftest import Learn
 from tests.web.houses import Client
 
 import sapwood as sw
 from sapwood.report import to_json
 from sapwood.report.parses import parse_answer
-from sapwood.web.shelf import Shelf
+from sapwood.web.shelf import Shelf, bundled_models, served_files
 
 SENTENCE = "the woman saw a dog in the garden ."
 TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
@@ -223,6 +224,14 @@ def test_language_models(client: Client, shelf: Shelf) -> None:
     classes = ask(client, "lm/classes", top=3)
     assert len(classes["states"]) == classes["about"]["states"] == 4
     assert len(ask(client, "lm/sample", n=2)["sentences"]) == 2
+
+
+def test_a_hand_written_grammar_is_listed_as_hand_written(learn: Learn) -> None:
+    rows = {served.name: served.as_dict() for served in bundled_models()}
+    assert [name for name, row in rows.items() if row["is_hand_written"]] == ["bundled"]
+    assert rows["bundled"]["about"].startswith("The hand-written grammar")
+    files = {"bundled": sw.bundled_grammar(), "mine": learn("spectral")}
+    assert [one.is_hand_written for one in served_files([*files], files.get, None)] == [True, False]
 
 
 def test_models_pages_and_schema(client: Client) -> None:

@@ -59,6 +59,8 @@ class Served:
         The trees that its states are shown in, if any.
     file
         Where it can be downloaded from.
+    is_hand_written
+        Whether a person wrote the model, so that nothing in it was learnt.
     """
 
     def __init__(
@@ -70,8 +72,10 @@ class Served:
         about: str = "",
         trees: Callable[[], Sequence[Tree]] | None = None,
         file: Path | None = None,
+        is_hand_written: bool = False,
     ) -> None:
         self.name, self.about, self.file = name, about, file
+        self.is_hand_written = is_hand_written
         self._make, self._kind, self._trees = make, kind, trees
         self._lock = RLock()
         self._parsers: dict[tuple[int | None, str], Parser] = {}
@@ -113,6 +117,7 @@ class Served:
             "about": self.about,
             "has_trees": self.has_trees,
             "can_download": self.file is not None,
+            "is_hand_written": self.is_hand_written,
         }
 
     # -- for grammars -----------------------------------------------------------------------------
@@ -166,8 +171,8 @@ class Served:
 def bundled_models() -> Iterator[Served]:
     """The bundled grammar, and what is learnt of bundled trees when it is first used."""
     yield Served(
-        "bundled", _grammar, kind=TREES, trees=bundled_trees,
-        about="The grammar that the bundled trees were drawn from",
+        "bundled", _grammar, kind=TREES, trees=bundled_trees, is_hand_written=True,
+        about="The hand-written grammar that the bundled trees were drawn from",
     )  # fmt: skip
     yield Served(
         "bundled-spectral", _spectral, kind=TREES, trees=bundled_trees,
@@ -432,6 +437,7 @@ def served_files(
         served = Served(
             short, partial(_same, model), kind=kind_of(model), about=repr(model).strip("<>"),
             trees=None if kind_of(model) != TREES else bundled_trees if is_ours else trees,
+            is_hand_written=getattr(model, "record", {}).get("method") == "hand-written",
         )  # fmt: skip
         yield served
 
