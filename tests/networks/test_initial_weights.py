@@ -1,0 +1,71 @@
+"""Initial weights of networks: what each array starts with."""
+
+import numpy as np
+import pytest
+
+from sapwood.networks.arcs import ArcSizes, start_arcs
+from sapwood.networks.encoder import EncoderSizes, start_encoder, start_uniform
+from sapwood.networks.parameters import Parameters
+from sapwood.networks.spans import RARE, SpanSizes, start_spans
+
+SIZES = EncoderSizes(word=7, form=5, tag=3, state=8)
+LSTMS = [f"{layer}.{way}" for layer in ("first", "second") for way in ("forwards", "backwards")]
+
+
+@pytest.fixture(scope="module")
+def weights() -> Parameters:
+    shapes = SIZES.shapes(n_tags=6) | SpanSizes(9).shapes(16, 4)
+    P = Parameters(shapes | ArcSizes(5, 4).shapes(16, 3), np.float64)
+    rng = np.random.default_rng(0)
+    start_encoder(P, rng)
+    start_spans(P, rng)
+    start_arcs(P, rng)
+    return P
+
+
+@pytest.mark.parametrize("lstm", LSTMS)
+def test_forget_gates_start_open_and_no_other_gate_does(weights: Parameters, lstm: str) -> None:
+    inputs, forgets, outputs, offers = weights[f"{lstm}.b"].reshape(4, SIZES.state)
+    assert (forgets == 1).all()
+    assert not np.concatenate([inputs, outputs, offers]).any()
+
+
+@pytest.mark.parametrize("lstm", LSTMS)
+def test_each_gate_reads_the_state_before_by_an_orthogonal_matrix(
+    weights: Parameters, lstm: str
+) -> None:
+    for block in np.split(weights[f"{lstm}.U"], 4, axis=1):
+        np.testing.assert_allclose(block.T @ block, np.eye(SIZES.state), atol=1e-12)
+
+
+def test_layers_have_the_sizes_of_what_they_read(weights: Parameters) -> None:
+    assert weights["first.forwards.W"].shape == (7 + 5, 32)
+    assert weights["second.backwards.W"].shape == (2 * 8 + 3, 32)
+    assert weights["tag.W"].shape == (16, 6)
+    assert weights["tag.E"].shape == (6, 3)
+
+
+def test_matrices_fill_the_interval_of_glorot_and_bengio() -> None:
+    array = np.empty((300, 100))
+    start_uniform(array, np.random.default_rng(1))
+    most = (6 / 400) ** 0.5
+    assert array.max() == pytest.approx(most, rel=0.01)
+    assert array.min() == pytest.approx(-most, rel=0.01)
+    assert array.mean() == pytest.approx(0, abs=0.01 * most)
+
+
+def test_every_weight_matrix_starts_somewhere_and_tag_vectors_are_small(
+    weights: Parameters,
+) -> None:
+    zero = {name for name in weights if not weights[name].any()}
+    # the bilinear form of relations, and all biases but those of forget gates and of labels
+    assert zero == {name for name in weights if name.endswith((".b", ".c", ".offset"))} - {
+        *(f"{lstm}.b" for lstm in LSTMS), "label.b",
+    } | {name for name in ("relation.U",) if name in zero}  # fmt: skip
+    assert 0.02 < weights["tag.E"].std() < 0.2
+
+
+def test_spans_start_without_labels_and_with_unit_gains(weights: Parameters) -> None:
+    assert (weights["label.b"] == RARE).all()
+    assert RARE < -1
+    assert (weights["span.gain"] == 1).all()
