@@ -154,6 +154,18 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return run
 
 
+@pytest.fixture
+def limit_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """`limit_memory(n)`: Sapwood finds that n bytes are free, wherever it asks."""
+    import sapwood.memory
+
+    def limit(n: int) -> None:
+        for name in ("_machine_memory", "_container_memory", "_process_memory"):
+            monkeypatch.setattr(sapwood.memory, name, lambda: n)
+
+    return limit
+
+
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder with real corpora; the test is skipped where there is none."""

@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sapwood"
 
-_CORPUS = frozenset({"errors", "arguments", "outputs", "arrays", "corpus"})
+_CORPUS = frozenset({"errors", "arguments", "memory", "outputs", "arrays", "corpus"})
 _MODELS = _CORPUS | {"kernels", "execute", "models", "features", "networks"}
 _BELOW_ESTIMATORS = _MODELS | {
     "reference", "inference", "moments", "decompose", "evaluate", "identify",
@@ -21,9 +21,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "arrays": frozenset(),
     "arguments": frozenset({"errors"}),
+    "memory": frozenset({"errors"}),
     "outputs": frozenset({"errors"}),
     "resume": frozenset({"errors", "outputs"}),
-    "corpus": frozenset({"errors", "arguments", "outputs", "arrays"}),
+    "corpus": frozenset({"errors", "arguments", "memory", "outputs", "arrays"}),
     "kernels": frozenset({"arrays"}),
     "reference": frozenset({"arrays"}),
     "execute": frozenset({"errors", "arguments", "outputs"}),

@@ -66,17 +66,20 @@ def test_yields_that_were_not_seen_are_free() -> None:
     assert matrix[basis.row[("a",), ()], column["b",]] == 0.5  # the only tree of a b
 
 
-def test_a_basis_larger_than_memory_is_refused_with_one_that_fits() -> None:
-    basis = Basis.smallest(tuple("abcdefgh"))
-    refuse_oversize(basis, 10_000_000)
-    with pytest.raises(SapwoodError, match=r"17 x 8 makes a matrix of 17 x 72") as caught:
-        refuse_oversize(basis, 10_000)
+def test_a_basis_larger_than_memory_is_refused_with_one_that_fits(limit_memory) -> None:
+    limit_memory(10_000_000)
+    refuse_oversize(17, 8)
+    limit_memory(10_000)
+    with pytest.raises(SapwoodError, match=r"17 contexts x 8 inside strings.* 0.0 GB") as caught:
+        refuse_oversize(17, 8)
     assert "4 x 4 would fit" in str(caught.value.hint)
 
 
-def test_a_list_larger_than_memory_is_refused_with_one_that_fits() -> None:
+def test_a_list_larger_than_memory_is_refused_with_one_that_fits(limit_memory) -> None:
     basis, observed = Basis.smallest(("a", "b")), {("a",): 0.5, ("a", "b"): 0.5}
-    refuse_long_list(basis, observed, 10_000)
-    with pytest.raises(SapwoodError, match=r"5 x 2 has 4 entries of strings") as caught:
-        refuse_long_list(basis, observed, 3_000)
-    assert "about 3 would fit" in str(caught.value.hint)
+    limit_memory(10_000)
+    refuse_long_list(basis, observed)
+    limit_memory(3_000)
+    with pytest.raises(SapwoodError, match=r"5 x 2 with 4 entries of strings") as caught:
+        refuse_long_list(basis, observed)
+    assert "about 3 entries would fit" in str(caught.value.hint)

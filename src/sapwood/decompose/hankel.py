@@ -201,19 +201,40 @@ def sampling_noise(means: FloatArray | sp.csr_array, n: float) -> float:
     return float(np.sqrt(max(rows.max(), columns.max()) / n))
 
 
+class StepEntries(NamedTuple):
+    """The entries of the blocks f(u sigma v) of all symbols, one number of each for an entry.
+
+    Attributes
+    ----------
+    row, column
+        Of u and of v.
+    symbol
+        The number of sigma.
+    value
+        What is added to the entry.
+    """
+
+    row: IntArray
+    column: IntArray
+    symbol: IntArray
+    value: FloatArray
+
+
 def automaton(
-    matrix: FloatArray, steps: list[FloatArray], n: int | None, noise: float = 0.0
+    matrix: sp.csr_array, steps: StepEntries, n_symbols: int, n: int | None, noise: float = 0.0
 ) -> tuple[Factors, FloatArray, FloatArray, FloatArray]:
     """A weighted automaton from the Hankel blocks of prefixes and suffixes.
 
         alpha' = h_S' V,  A_sigma = (H V)+ H_sigma V,  omega = (H V)+ h_P
+
+    Cost: O(entries * n^2) time after the SVD, O(n_symbols * n^2) memory.
 
     Parameters
     ----------
     matrix : [p, s]
         f(u v), the empty prefix and the empty suffix first.
     steps
-        f(u sigma v) for each symbol.
+        f(u sigma v).
 
     Returns
     -------
@@ -221,8 +242,19 @@ def automaton(
     """
     factors = factorise(matrix, n, noise)
     V, inverse = factors.right, factors.inverse
-    made = np.array([inverse @ step @ V for step in steps])
-    return factors, np.asarray(matrix[0] @ V), np.asarray(inverse @ matrix[:, 0]), made
+    size = factors.n
+    made = np.zeros((n_symbols, size * size))
+    order = np.argsort(steps.symbol, kind="stable")
+    at_once = max(1, AT_ONCE // (size * size))
+    for first in range(0, len(order), at_once):
+        part = order[first : first + at_once]
+        left = inverse[:, steps.row[part]].T * steps.value[part, None]
+        outer = (left[:, :, None] * V[steps.column[part]][:, None, :]).reshape(len(part), -1)
+        symbols, starts = np.unique(steps.symbol[part], return_index=True)
+        made[symbols] += np.add.reduceat(outer, starts, axis=0)
+    initial = matrix[[0]].toarray()[0] @ V
+    final = inverse @ matrix[:, [0]].toarray()[:, 0]
+    return factors, np.asarray(initial), np.asarray(final), made.reshape(n_symbols, size, size)
 
 
 def places_of(columns: IntArray, s: int) -> IntArray:

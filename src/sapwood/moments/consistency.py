@@ -39,7 +39,7 @@ import numpy as np
 
 from sapwood.arrays import FloatArray
 from sapwood.decompose.lowrank import Blocks, Problem
-from sapwood.errors import SapwoodError
+from sapwood.memory import available_memory, require_memory
 from sapwood.moments.hankel import Basis, Inside
 
 LONGEST = 14  # yields of more symbols are left free: their systems grow with the cube of it
@@ -276,40 +276,35 @@ def _reading(length: int, place: Place, deep: bool) -> FloatArray:
     return _sum(number, _splits((i, j)) if j - i > 1 else _above(length, (i, j)))
 
 
-def refuse_oversize(basis: Basis, memory: int) -> None:
-    """Refuse a dense problem that does not fit into memory, with the basis that would.
+def refuse_oversize(p: int, s: int) -> None:
+    """Refuse a dense problem of p contexts and s inside strings that does not fit into memory.
 
     Raises
     ------
     SapwoodError
-        With both numbers.
+        With what it needs, what there is, and the basis that would fit.
     """
-    p, s = basis.shape
-    needed = BYTES * p * (s + s * s)
-    if needed > memory:
-        fits = int((memory / BYTES) ** (1 / 3))
-        msg = (
-            f"a basis of {basis} makes a matrix of {p:,} x {s + s * s:,}, which takes "
-            f"{needed / 1e9:,.1f} GB; {memory / 1e9:,.1f} GB are there"
-        )
-        hint = f"about {fits:,} x {fits:,} would fit: lower --basis, or take --solver factored"
-        raise SapwoodError(msg, hint=hint)
+    fits = int((available_memory() / BYTES) ** (1 / 3))
+    require_memory(
+        BYTES * p * (s + s * s),
+        f"a basis of {p:,} contexts x {s:,} inside strings, with every symbol among both,",
+        f"about {fits:,} x {fits:,} would fit: lower --basis, replace rare symbols by one, or take "
+        "--solver factored, --method wfa or --method em",
+    )
 
 
-def refuse_long_list(basis: Basis, observed: Mapping[Inside, float], memory: int) -> None:
-    """Refuse a problem that lists more entries than fit into memory, with the share that would.
+def refuse_long_list(basis: Basis, observed: Mapping[Inside, float]) -> None:
+    """Refuse a problem that lists more entries than fit into memory.
 
     Raises
     ------
     SapwoodError
-        With both numbers.
+        With what it needs, what there is, and the number of entries that would fit.
     """
     n = sum(1 for _ in _entries_of(basis, observed))
-    if n * LISTED_BYTES > memory:
-        msg = (
-            f"a basis of {basis} has {n:,} entries of strings that were seen, which take "
-            f"{n * LISTED_BYTES / 1e9:,.1f} GB; {memory / 1e9:,.1f} GB are there"
-        )
-        fits = memory // LISTED_BYTES
-        hint = f"about {fits:,} would fit: lower --basis, or leave out the longest strings"
-        raise SapwoodError(msg, hint=hint)
+    fits = available_memory() // LISTED_BYTES
+    require_memory(
+        n * LISTED_BYTES,
+        f"a basis of {basis} with {n:,} entries of strings that were seen",
+        f"about {fits:,} entries would fit: lower --basis, or leave out the longest strings",
+    )

@@ -28,12 +28,14 @@ import scipy.sparse as sp
 from sapwood.arrays import IntArray
 from sapwood.corpus.bracketed import Bracketed
 from sapwood.execute import Engine
+from sapwood.memory import require_memory
 
 Inside = tuple[str, ...]
 Context = tuple[Inside, Inside]
 WHOLE: Context = ((), ())
 LONGEST = 30  # of strings whose every cut is counted: longer contexts hardly ever come twice
 SHARD_WORDS = 20_000
+CUT_BYTES = 450  # of memory for a cut that is counted, besides 8 for each symbol: as measured
 
 
 @dataclass
@@ -254,6 +256,22 @@ def _sparse(counts: Mapping[tuple[int, int], float], shape: tuple[int, int]) -> 
     return sp.csr_array(sp.coo_array((values, (at[:, 0], at[:, 1])), shape=shape))
 
 
+def cut_bytes(lengths: Iterable[int], n_cuts: Iterable[int]) -> int:
+    """Bytes that counting the cuts of strings takes at most: those of different strings differ.
+
+    Parameters
+    ----------
+    lengths
+        Symbols of each string.
+    n_cuts
+        Spans of each string that are counted.
+    """
+    return sum(
+        cuts * (CUT_BYTES + 8 * min(size, 2 * LONGEST))
+        for size, cuts in zip(lengths, n_cuts, strict=True)
+    )
+
+
 # -- through the engine ---------------------------------------------------------------------------
 
 
@@ -265,13 +283,37 @@ def shards_of(items: Sequence[Any], sizes: Iterable[int]) -> Iterator[list[Any]]
 
 
 def count_brackets(strings: Sequence[Bracketed], engine: Engine) -> CutCounts:
-    """Cuts of bracketed strings, shard by shard."""
+    """Cuts of bracketed strings, shard by shard.
+
+    Raises
+    ------
+    SapwoodError
+        For more cuts than fit into memory.
+    """
+    sizes = [len(x.words) for x in strings]
+    require_memory(
+        cut_bytes(sizes, (2 * n - 1 for n in sizes)),
+        f"counting the contexts of the brackets of {len(strings):,} strings",
+        "give fewer trees; --method wfa needs less memory and ignores the brackets",
+    )
     placed = engine.place(shards_of(strings, (len(x.words) for x in strings)))
     return engine.total(CutCounts.of_brackets, placed)
 
 
 def count_cuts(strings: Mapping[Inside, float], engine: Engine) -> CutCounts:
-    """All cuts of plain strings, shard by shard."""
+    """All cuts of plain strings, shard by shard.
+
+    Raises
+    ------
+    SapwoodError
+        For more cuts than fit into memory.
+    """
+    sizes = [len(x) for x in strings]
+    require_memory(
+        cut_bytes(sizes, (n * (n + 1) // 2 if n <= LONGEST else n + 1 for n in sizes)),
+        f"counting every cut of {len(strings):,} strings",
+        "give fewer or shorter strings; --method wfa and --method em need less memory",
+    )
     items = sorted(strings.items())
     placed = engine.place(map(dict, shards_of(items, (len(x) for x, _ in items))))
     return engine.total(CutCounts.of_strings, placed)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from math import log, nan
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
@@ -142,12 +143,14 @@ def _read_strings(file: str) -> Counter[tuple[str, ...]]:
 
     name = source_name(file)
     try:
-        lines = list(refuse_other_kinds(read_lines(file), file, name))
+        lines = refuse_other_kinds(read_lines(file), file, name)
+        # Equal symbols are one object, so that memory holds each of them once.
+        strings = (tuple(map(intern, words)) for _, words in with_lines(lines, name))
+        found = Counter(words for words in strings if words)
     except SapwoodError as error:
         if "trees" in str(error):
             error.hint = "add --supervised to learn from the brackets of trees"
         raise
-    found = Counter(tuple(words) for _, words in with_lines(lines, name) if words)
     if not found:
         msg = f"{name}: no strings"
         raise SapwoodError(msg, hint="give one string a line, its symbols apart by blanks")

@@ -18,7 +18,7 @@ from sapwood.estimators.strings.shared import (
     read_strings,
 )
 from sapwood.execute import Engine, Placed
-from sapwood.models.strings.weighted_grammar import WeightedGrammar
+from sapwood.models.strings.weighted_grammar import WeightedGrammar, refuse_long_strings
 from sapwood.moments.string_counts import (
     GrammarCounts,
     LongStrings,
@@ -84,6 +84,7 @@ class EMWCFG(OfStrings):
             mean = float(lengths.mean())
         else:
             counts = read_strings(strings)
+            refuse_long_strings(max(map(len, counts)), self.n_states, engine.jobs_here)
             n_given = float(counts.total())
             info.n_strings = n_given if n is None else n
             symbols = tuple(sorted({symbol for x in counts for symbol in x}))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 
-from sapwood.arrays import FloatArray
 from sapwood.decompose.hankel import automaton, conditioning, sampling_noise
 from sapwood.estimators.strings.shared import (
     OfStrings,
@@ -20,8 +18,10 @@ from sapwood.estimators.strings.shared import (
     risk,
     split_counts,
 )
+from sapwood.memory import require_memory
 from sapwood.models.strings.sequence_model import SequenceModel
-from sapwood.moments.hankel import Inside, commonest, frequencies
+from sapwood.moments.hankel import Inside, frequencies
+from sapwood.moments.prefixes import BYTES_A_CUT, PrefixBlocks
 
 
 class SpectralWFA(WithRank, OfStrings):
@@ -66,35 +66,23 @@ class SpectralWFA(WithRank, OfStrings):
     ) -> SequenceModel:
         observed = frequencies(counts)
         symbols = tuple(sorted({symbol for x in observed for symbol in x}))
-        matrix, steps = hankel_of_prefixes(observed, symbols, self.basis)
+        refuse_large_automaton(observed, len(symbols), n or 1)
+        blocks = PrefixBlocks.of(observed, symbols, self.basis)
+        matrix = blocks.matrix
         info.basis = matrix.shape
         noise = sampling_noise(matrix, info.n_strings or np.inf)
-        factors, initial, final, made = automaton(matrix, steps, n, noise)
+        factors, initial, final, made = automaton(matrix, blocks.steps, len(symbols), n, noise)
         info.singular_values = factors.values
         info.judge(conditioning(factors, noise))
         return SequenceModel(symbols, initial, final, made, info.record("wfa", factors.n))
 
 
-def hankel_of_prefixes(
-    observed: Mapping[Inside, float], symbols: tuple[str, ...], factor: float
-) -> tuple[FloatArray, list[FloatArray]]:
-    """f(u v), and f(u sigma v) for each symbol, over the commonest prefixes u and suffixes v."""
-    prefixes: Counter[Inside] = Counter()
-    suffixes: Counter[Inside] = Counter()
-    for x, p in observed.items():
-        for k in range(len(x) + 1):
-            prefixes[x[:k]] += p  # type: ignore[assignment]
-            suffixes[x[k:]] += p  # type: ignore[assignment]
-    rows = {u: i for i, u in enumerate(dict.fromkeys([(), *commonest(prefixes, factor)]))}
-    columns = {v: i for i, v in enumerate(dict.fromkeys([(), *commonest(suffixes, factor)]))}
-    number = {symbol: place for place, symbol in enumerate(symbols)}
-    matrix = np.zeros((len(rows), len(columns)))
-    steps = [np.zeros_like(matrix) for _ in symbols]
-    for x, p in observed.items():
-        for k in range(len(x) + 1):
-            u, v = rows.get(x[:k]), columns.get(x[k:])
-            if u is not None and v is not None:
-                matrix[u, v] += p
-            if u is not None and k < len(x) and (v := columns.get(x[k + 1 :])) is not None:
-                steps[number[x[k]]][u, v] += p
-    return matrix, steps
+def refuse_large_automaton(observed: Mapping[Inside, float], n_symbols: int, n: int) -> None:
+    """Refuse strings, or a number of states, that need more memory than there is."""
+    n_cuts = len(observed) + sum(map(len, observed))
+    size = f"{n:,} states" if n > 1 else "1 state"
+    require_memory(
+        BYTES_A_CUT * n_cuts + 24 * n_symbols * n * n,
+        f"an automaton of {n_symbols:,} symbols and {size} from {n_cuts:,} cuts of strings",
+        "give fewer strings, replace rare symbols by one, or ask for fewer --states",
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -112,17 +111,21 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         return self
 
     def _basis(self, counts: Mapping[Inside, float]) -> Basis:
-        cuts = count_cuts(counts, self._engine())
+        symbols = tuple(sorted({symbol for x in counts for symbol in x}))
+        least = Basis.smallest(symbols)
+        if self.solver != "factored":  # what the smallest basis needs, before anything is counted
+            refuse_oversize(*least.shape)
         if self.solver == "direct":
-            return Basis.smallest(cuts.symbols)
-        least, common = Basis.smallest(cuts.symbols), Basis.by_frequency(cuts, self.basis)
+            return least
+        cuts = count_cuts(counts, self._engine())
+        common = Basis.by_frequency(cuts, self.basis)
         found = Basis(
-            cuts.symbols, least.contexts + common.contexts, least.insides + common.insides
+            symbols, least.contexts + common.contexts, least.insides + common.insides
         ).close()
         if self.solver == "factored":
-            refuse_long_list(found, counts, _free_memory())
+            refuse_long_list(found, counts)
         else:
-            refuse_oversize(found, _free_memory())
+            refuse_oversize(*found.shape)
         return found
 
     def _solve(
@@ -196,10 +199,3 @@ class UnsupervisedWCFG(WithRank, OfStrings):
             np.ascontiguousarray(binary.reshape(n, n, n)),
         )
         return made, n
-
-
-def _free_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
-        return 8 << 30

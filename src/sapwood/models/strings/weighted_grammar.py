@@ -28,7 +28,8 @@ from sapwood.corpus.bracketed import LABEL, Bracketed, bracket, from_splits
 from sapwood.corpus.transform import Symbol
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
-from sapwood.errors import SapwoodError
+from sapwood.errors import SapwoodError, count
+from sapwood.memory import require_memory
 from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.latent_grammar import (
     CoarseWeights,
@@ -50,6 +51,7 @@ from sapwood.models.strings.string_model import (
 from sapwood.models.tree_model import SignedLog
 
 MAX_STEPS = 20_000  # of the sum over ever deeper trees
+CHART_BYTES = 32  # of memory for a state of a span, by its two ends: three charts and a scale
 AT_ONCE = 1 << 22  # operations of a chart, roughly, in one call of compiled code
 
 
@@ -243,6 +245,7 @@ class WeightedGrammar(StringModel, SavedModel):
         from sapwood.kernels.weighted_grammar import inside
 
         size = len(words)
+        refuse_long_strings(size, self.n_states)
         beta = np.zeros((size, size + 1, self.n_states))
         scale = np.zeros((size, size + 1), np.int64)
         inside(words, self.terminals, self.binary, beta, scale)
@@ -430,10 +433,20 @@ class WeightedGrammar(StringModel, SavedModel):
         )  # fmt: skip
 
 
+def refuse_long_strings(longest: int, n_states: int, jobs: int = 1) -> None:
+    """Refuse strings whose charts, of all spans and states, need more memory than there is."""
+    require_memory(
+        CHART_BYTES * jobs * n_states * longest**2,
+        f"the chart of a string of {longest:,} symbols with {count(n_states, 'state')}",
+        "leave out or cut the longest strings, or take a model of fewer states",
+    )
+
+
 def portions(lengths: IntArray, n_states: int) -> Iterable[tuple[int, int]]:
     """Ranges of strings whose charts together take about a tenth of a second."""
     if not len(lengths):
         return []
+    refuse_long_strings(int(lengths.max()), n_states)
     cost = np.cumsum(lengths.astype(float) ** 3 / 6 * n_states**2 + lengths**2 / 2 * n_states**3)
     cuts = np.flatnonzero(np.diff(cost // (10 * AT_ONCE))) + 1
     bounds = [0, *cuts.tolist(), len(lengths)]
