@@ -20,20 +20,37 @@ async function send(path, options, signal) {
       answer = await fetch(path, { ...options, signal, credentials: "same-origin" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Trouble(0, { error: "The server does not answer.", hint: "Is `sapwood serve` still running?" });
+      throw new Trouble(0, {
+        error: "The server does not answer.",
+        hint: "Is `sapwood serve` still running?",
+      });
     }
     if (answer.status === 503 && left > 1) {
       await wait(Math.min(Number(answer.headers.get("Retry-After")) || 1, 5));
       continue;
     }
     let told = {};
-    try { told = await answer.json(); } catch { /* no report */ }
+    try {
+      told = await answer.json();
+    } catch {
+      /* no report */
+    }
     if (!answer.ok) throw new Trouble(answer.status, told);
     return told;
   }
 }
 
-export const ask = (path, question, signal) => send(`/api/${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) }, signal);
+export const ask = (path, question, signal) =>
+  send(
+    `/api/${path}`,
+    { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) },
+    signal,
+  );
 export const get = (path, signal) => send(`/api/${path}`, { method: "GET" }, signal);
 export const remove = (path) => send(`/api/${path}`, { method: "DELETE" });
-export const upload = (path, bytes) => send(`/api/${path}`, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: bytes });
+export const upload = (path, bytes) =>
+  send(`/api/${path}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/octet-stream" },
+    body: bytes,
+  });

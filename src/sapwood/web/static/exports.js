@@ -8,7 +8,8 @@ const SCALE = 2; // pixels of a PNG for each of the drawing
 export async function pngOf(svg) {
   const light = unstyled(svg); // wherever it goes
   const root = new DOMParser().parseFromString(light, "image/svg+xml").documentElement;
-  const width = Number(root.getAttribute("width")), height = Number(root.getAttribute("height"));
+  const width = Number(root.getAttribute("width")),
+    height = Number(root.getAttribute("height"));
   const url = URL.createObjectURL(new Blob([light], { type: "image/svg+xml" }));
   try {
     const image = new Image();
@@ -19,7 +20,9 @@ export async function pngOf(svg) {
     canvas.height = height * SCALE;
     canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
     return await new Promise((done) => canvas.toBlob(done, "image/png"));
-  } finally { URL.revokeObjectURL(url); }
+  } finally {
+    URL.revokeObjectURL(url);
+  }
 }
 
 export function save(name, blob) {
@@ -32,7 +35,10 @@ export function save(name, blob) {
 }
 
 // takes: () => the report on show. brackets is what the first kind is called and how it is found.
-export function exportBar(takes, { first = "Brackets", firstOf = (report) => report.tree, suffix = "mrg" } = {}) {
+export function exportBar(
+  takes,
+  { first = "Brackets", firstOf = (report) => report.tree, suffix = "mrg" } = {},
+) {
   const kinds = [
     [first, suffix, "text/plain", firstOf],
     ["SVG", "svg", "image/svg+xml", (report) => report.svg],
@@ -53,15 +59,38 @@ export function exportBar(takes, { first = "Brackets", firstOf = (report) => rep
         says.textContent = `${name} copied`;
         announce(`${name} copied`);
         return;
-      } catch { /* not allowed here: a file instead */ }
+      } catch {
+        /* not allowed here: a file instead */
+      }
     }
     save(`tree.${ending}`, blob);
     says.textContent = `tree.${ending} saved`;
     announce(`tree.${ending} saved`);
   };
-  const mode = h("select", { "aria-label": "What to do with it" }, h("option", { value: "copy" }, "Copy as"), h("option", { value: "save" }, "Save as"));
-  return h("div", { class: "chips exports", role: "group", "aria-label": "Take the tree away" }, mode,
-    kinds.map((kind) => h("button", { type: "button", class: "chip", "data-export": kind[1], onclick: () => act(kind, mode.value === "copy") }, kind[0])), says);
+  const mode = h(
+    "select",
+    { "aria-label": "What to do with it" },
+    h("option", { value: "copy" }, "Copy as"),
+    h("option", { value: "save" }, "Save as"),
+  );
+  return h(
+    "div",
+    { class: "chips exports", role: "group", "aria-label": "Take the tree away" },
+    mode,
+    kinds.map((kind) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "chip",
+          "data-export": kind[1],
+          onclick: () => act(kind, mode.value === "copy"),
+        },
+        kind[0],
+      ),
+    ),
+    says,
+  );
 }
 
 function plain(report) {

@@ -3,15 +3,28 @@
 import { get } from "/static/api.js";
 import { failure, h, put } from "/static/dom.js";
 
-const TITLES = { parse: "Parse", states: "States", compare: "Compare", train: "Train", identify: "Identify", text: "Language model" };
+const TITLES = {
+  parse: "Parse",
+  states: "States",
+  compare: "Compare",
+  train: "Train",
+  identify: "Identify",
+  text: "Language model",
+};
 const main = document.getElementById("main");
-let leave = null, shown = 0;
+let leave = null,
+  shown = 0;
 
-const viewOf = () => { const name = location.pathname.slice(1); return name in TITLES ? name : "parse"; };
+const viewOf = () => {
+  const name = location.pathname.slice(1);
+  return name in TITLES ? name : "parse";
+};
 const stateOf = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
 export function addressOf(view, state) {
-  const filled = Object.entries(state).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const filled = Object.entries(state).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
   const hash = new URLSearchParams(filled.map(([key, value]) => [key, String(value)])).toString();
   return `/${view}${location.search}${hash ? `#${hash}` : ""}`;
 }
@@ -25,7 +38,8 @@ export function go(view, state = {}) {
 export const linkTo = (view, state, ...children) => h("a", { href: addressOf(view, state) }, ...children);
 
 async function show(isMove = false) {
-  const view = viewOf(), turn = ++shown;
+  const view = viewOf(),
+    turn = ++shown;
   document.title = `${TITLES[view]} · Sapwood`;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
@@ -56,7 +70,8 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
   const to = new URL(link.href);
-  if (to.origin !== location.origin || link.hasAttribute("download") || !(to.pathname.slice(1) in TITLES)) return;
+  if (to.origin !== location.origin || link.hasAttribute("download") || !(to.pathname.slice(1) in TITLES))
+    return;
   event.preventDefault();
   history.pushState(null, "", to.pathname + location.search + to.hash);
   show(true);

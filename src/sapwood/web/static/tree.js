@@ -23,15 +23,26 @@ export function treeFigure(report, { onpoint = () => {}, onchoose = () => {}, la
   for (const [index, node] of nodes.entries()) {
     const mine = texts.filter((text) => Number(text.dataset.node) === index);
     const head = mine[0];
-    const x = Number(head.getAttribute("x")), y = Number(head.getAttribute("y"));
+    const x = Number(head.getAttribute("x")),
+      y = Number(head.getAttribute("y"));
     const width = Math.max(22, 9.6 * [...head.textContent].length + 8);
-    const group = s("g", { class: "node", role: "button", tabindex: index === 0 ? "0" : "-1", "aria-label": spoken(node, report.words), "data-index": index });
-    group.append(s("rect", { class: "hit", x: x - width / 2, y: y - 16, width, height: node.is_tag ? 21 : 26, rx: 5 }));
+    const group = s("g", {
+      class: "node",
+      role: "button",
+      tabindex: index === 0 ? "0" : "-1",
+      "aria-label": spoken(node, report.words),
+      "data-index": index,
+    });
+    group.append(
+      s("rect", { class: "hit", x: x - width / 2, y: y - 16, width, height: node.is_tag ? 21 : 26, rx: 5 }),
+    );
     head.replaceWith(group);
     group.append(...mine);
     if (!node.is_tag && node.posterior !== null) {
-      group.append(s("rect", { class: "rail", x: x - 13, y: y + 4.5, width: 26, height: 3, rx: 1.5 }),
-        s("rect", { class: "gauge", x: x - 13, y: y + 4.5, width: 26 * node.posterior, height: 3, rx: 1.5 }));
+      group.append(
+        s("rect", { class: "rail", x: x - 13, y: y + 4.5, width: 26, height: 3, rx: 1.5 }),
+        s("rect", { class: "gauge", x: x - 13, y: y + 4.5, width: 26 * node.posterior, height: 3, rx: 1.5 }),
+      );
     }
     groups.push(group);
   }
@@ -43,14 +54,30 @@ export function treeFigure(report, { onpoint = () => {}, onchoose = () => {}, la
     groups[index].setAttribute("tabindex", "0");
     groups[index].focus();
   };
-  const indexOf = (event) => { const group = event.target.closest(".node"); return group ? Number(group.dataset.index) : null; };
-  svg.addEventListener("pointerover", (event) => { const index = indexOf(event); if (index !== null) onpoint(index); });
+  const indexOf = (event) => {
+    const group = event.target.closest(".node");
+    return group ? Number(group.dataset.index) : null;
+  };
+  svg.addEventListener("pointerover", (event) => {
+    const index = indexOf(event);
+    if (index !== null) onpoint(index);
+  });
   svg.addEventListener("pointerleave", () => onpoint(null));
-  svg.addEventListener("focusin", (event) => { const index = indexOf(event); if (index !== null) onpoint(index); });
-  svg.addEventListener("click", (event) => { const index = indexOf(event); if (index !== null) { focus(index); onchoose(index); } });
+  svg.addEventListener("focusin", (event) => {
+    const index = indexOf(event);
+    if (index !== null) onpoint(index);
+  });
+  svg.addEventListener("click", (event) => {
+    const index = indexOf(event);
+    if (index !== null) {
+      focus(index);
+      onchoose(index);
+    }
+  });
   const mirrored = svg.querySelector(".word") && rightToLeft(texts);
   svg.addEventListener("keydown", (event) => {
-    const left = mirrored ? "next" : "previous", right = mirrored ? "previous" : "next";
+    const left = mirrored ? "next" : "previous",
+      right = mirrored ? "previous" : "next";
     const step = { ArrowUp: "parent", ArrowDown: "child", ArrowLeft: left, ArrowRight: right }[event.key];
     if (step) {
       const to = kin[current][step];
@@ -63,9 +90,17 @@ export function treeFigure(report, { onpoint = () => {}, onchoose = () => {}, la
   });
   return {
     element: svg,
-    light(test) { groups.forEach((group, index) => group.classList.toggle("lit", test !== null && test(nodes[index], index))); },
-    choose(index) { groups.forEach((group, place) => group.classList.toggle("chosen", place === index)); },
-    mark(name, test) { groups.forEach((group, index) => group.classList.toggle(name, test(nodes[index], index))); },
+    light(test) {
+      groups.forEach((group, index) =>
+        group.classList.toggle("lit", test !== null && test(nodes[index], index)),
+      );
+    },
+    choose(index) {
+      groups.forEach((group, place) => group.classList.toggle("chosen", place === index));
+    },
+    mark(name, test) {
+      groups.forEach((group, index) => group.classList.toggle(name, test(nodes[index], index)));
+    },
     focus,
   };
 }
@@ -91,7 +126,10 @@ function relatives(nodes) {
       kin[index].parent = parent;
       if (kin[parent].child === null) kin[parent].child = index;
       const before = kin[parent].last;
-      if (before !== undefined) { kin[before].next = index; kin[index].previous = before; }
+      if (before !== undefined) {
+        kin[before].next = index;
+        kin[index].previous = before;
+      }
       kin[parent].last = index;
     }
     path.push(index);
@@ -105,10 +143,20 @@ export function outlineOf(report) {
   const lists = [top];
   for (const node of report.nodes) {
     const words = report.words.slice(node.start, node.end).join(" ");
-    const item = h("li", {}, h("span", { class: node.is_tag ? "tag" : "label" }, node.label), " ", node.is_tag ? words : h("small", {}, words),
-      node.posterior !== null && !node.is_tag ? h("small", {}, ` · ${percent(node.posterior)}`) : null);
+    const item = h(
+      "li",
+      {},
+      h("span", { class: node.is_tag ? "tag" : "label" }, node.label),
+      " ",
+      node.is_tag ? words : h("small", {}, words),
+      node.posterior !== null && !node.is_tag ? h("small", {}, ` · ${percent(node.posterior)}`) : null,
+    );
     lists[node.depth].append(item);
-    if (!node.is_tag) { const inner = h("ul", {}); item.append(inner); lists[node.depth + 1] = inner; }
+    if (!node.is_tag) {
+      const inner = h("ul", {});
+      item.append(inner);
+      lists[node.depth + 1] = inner;
+    }
   }
   return h("details", {}, h("summary", {}, "Outline: the tree as a list"), top);
 }
