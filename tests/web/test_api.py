@@ -269,3 +269,44 @@ def test_no_page_asks_for_anything_elsewhere() -> None:
         text = file.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert "http:" not in text, file.name
         assert "https:" not in text, file.name
+
+
+@pytest.mark.parametrize(
+    ("path", "question", "error"),
+    [
+        ("identify/table", {"words": 9, "states": 2, "length": 3},
+         '"words" is 9, expected a number of at most 6'),
+        ("identify/table", {"words": "x", "states": 2, "length": 3},
+         "\"words\" is 'x', expected a whole number"),
+        ("identify/table", {"words": 1.5, "states": 2, "length": 3},
+         '"words" is 1.5, expected a whole number'),
+        ("parse", {"sentence": None, "words": None}, 'give either "sentence" or "words"'),
+        ("parse", {"sentence": "x", "k": 0}, '"k" is 0, expected a number of at least 1'),
+        ("parse", {"sentence": "x", "kk": 1}, '"kk" is not a field of this question'),
+        ("parse", {"sentence": "x", "decoder": "?"},
+         "\"decoder\" is '?', expected one of 'f1', 'goodman', 'max-rule', 'viterbi'"),
+        ("tree", {}, '"tree" is missing'),
+        ("compare", {"models": ["a"], "sentence": "x"},
+         '"models" is a list of 1, expected a list of at least 2'),
+    ],
+)  # fmt: skip
+def test_what_the_validator_finds_is_said_in_words(
+    client: Client, path: str, question: dict[str, Any], error: str
+) -> None:
+    assert ask(client, path, 422, **question)["error"] == error
+
+
+def test_no_answer_repeats_the_text_of_a_library(client: Client) -> None:
+    spoilt: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, "", "x" * 300, [], {}, [None])
+    for path, fields in (("parse", ("sentence", "words", "k", "decoder", "model")),
+                         ("identify/table", ("words", "states", "length")),
+                         ("lm/next", ("context", "top"))):  # fmt: skip
+        for name in fields:
+            for value in spoilt:
+                answer = client.post(f"/api/{path}", json={name: value})
+                assert "Input should" not in answer.text, (path, name, value)
+                assert "something else" not in answer.text, (path, name, value, answer.text)
+    assert client.get("/api/parse").json()["error"] == "this address is not asked that way"
+    assert client.get("/api/none").json()["error"] == "there is nothing at this address"
+    broken = client.post("/api/parse", content=b"{", headers={"Content-Type": "application/json"})
+    assert "JSON" in broken.json()["error"]

@@ -23,6 +23,7 @@ from sapwood.errors import SapwoodError
 from sapwood.report import inspect_model, inspect_spectrum, to_json
 from sapwood.web import questions as ask
 from sapwood.web.guard import BYTES, GONE
+from sapwood.web.invalid import explain_invalid
 from sapwood.web.limits import Limits, Refusal, explain
 from sapwood.web.pool import Check, Pool
 from sapwood.web.shelf import ARCS, TEXT, TREES, Served, Shelf
@@ -44,6 +45,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     422: {"model": ask.ErrorAnswer, "description": "What was asked cannot be answered."},
     503: {"model": ask.ErrorAnswer, "description": "Too much to do; Retry-After says when."},
 }
+_STATUSES = {404: "there is nothing at this address", 405: "this address is not asked that way"}
 Work = Callable[[Any, Check], Any]  # takes what was asked, and a clock to look at
 
 
@@ -157,15 +159,14 @@ async def _no_memory(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")[:80]
-    message = str(first["msg"])[:300].removeprefix("Value error, ")
-    return Report({"error": f"{place}: {message}" if place else message, "hint": "see /docs"}, 422)
+    return Report(explain_invalid(error.errors()), 422)
 
 
 async def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return Report({"error": str(error.detail), "hint": "see /docs"}, error.status_code)
+    words = _STATUSES.get(error.status_code, str(error.detail))
+    hint = "/docs on this server lists what can be asked"
+    return Report({"error": words, "hint": hint}, error.status_code)
 
 
 # -- sentences and trees --------------------------------------------------------------------------
