@@ -310,3 +310,58 @@ def test_no_answer_repeats_the_text_of_a_library(client: Client) -> None:
     assert client.get("/api/none").json()["error"] == "there is nothing at this address"
     broken = client.post("/api/parse", content=b"{", headers={"Content-Type": "application/json"})
     assert "JSON" in broken.json()["error"]
+
+
+# -- what a page needs so that its words fit the model --------------------------------------------
+
+
+def test_text_is_tokenised_for_every_kind_of_model(client: Client) -> None:
+    words = ["The", "dog", "sleeps", "."]
+    tree = ask(client, "parse", sentence="The dog sleeps.")["tree"]
+    assert sw.Tree.parse(tree).words() == words
+    arcs = ask(client, "depend", sentence="The dog (he) sleeps.")
+    assert arcs["words"] == ["The", "dog", "(", "he", ")", "sleeps", "."]
+    text = ask(client, "lm/surprise", sentence="The dog sleeps.")["words"]
+    assert [row["word"] for row in text] == ["the", "dog", "sleeps", ".", "</s>"]
+    assert text[0]["known"]  # as "the"
+    assert ask(client, "lm/next", context="The dog's")["context"] == ["the", "dog", "'s"]
+
+
+def test_words_of_a_language_model_that_are_given_stay_as_they_are(client: Client) -> None:
+    text = ask(client, "lm/surprise", words=["The", "dog."])["words"]
+    assert [(row["word"], row["known"]) for row in text[:2]] == [("The", False), ("dog.", False)]
+
+
+def test_unknown_words_of_a_context_are_named(client: Client) -> None:
+    found = ask(client, "lm/next", context="the zebra saw the zebra")
+    assert found["unknown"] == ["zebra"]
+
+
+def test_a_tree_in_brackets_stands_for_its_words(client: Client) -> None:
+    for path in ("parse", "posteriors", "depend", "lm/surprise"):
+        plain = ask(client, path, sentence="they sleep .")
+        assert ask(client, path, sentence=TREE) == plain, path
+
+
+def test_traits_of_bundled_models_are_those_of_the_models_themselves() -> None:
+    from sapwood.web.model_facts import traits_of
+
+    for served in bundled_models():
+        if served.kind == "trees":  # the others take long to learn
+            assert served.traits == traits_of(served.model), served.name
+    rows = {served.name: served.as_dict() for served in bundled_models()}
+    assert [name for name, row in rows.items() if row["can_sample"]] == ["bundled", "bundled-mix"]
+    assert rows["bundled-mix"]["n_members"] == 3
+
+
+def test_examples_of_spectral_directions_lie_where_the_words_do(client: Client) -> None:
+    (card,) = ask(client, "states", model="spectral", label="NN")["symbols"]
+    (found,) = ask(client, "examples", model="spectral", label="NN")["symbols"]
+    assert [row["dimension"] for row in found["directions"]] == list(range(1, card["states"] + 1))
+    for words, row in zip(card["dimensions"][:2], found["directions"], strict=False):
+        for side, other in (("positive", "negative"), ("negative", "positive")):
+            heads = set(row[side]["head_words"])
+            assert heads & {one["word"] for one in words[side]["words"]}
+            assert not heads & {one["word"] for one in words[other]["words"][:5]}
+            for example in row[side]["examples"]:
+                assert example["end"] == example["start"] + 1

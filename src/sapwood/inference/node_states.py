@@ -20,10 +20,14 @@ Span = tuple[int, int]
 
 
 class NodeStates(NamedTuple):
-    """The symbol of a constituent of a tree, and the share of each of its states."""
+    """The symbol of a constituent of a tree, the share of each of its states, its inside vector.
+
+    Only the direction of the inside vector means anything: its largest part is 1 or -1.
+    """
 
     symbol: int
     shares: FloatArray
+    inside: FloatArray
 
 
 def at_rules(vectors: StateVectors) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
@@ -90,7 +94,9 @@ def _in_tree(
         if not shares.sum():
             return {}
         if not vectors.model.symbols[label[node]].is_intermediate:
-            found[start[node], end[node]] = NodeStates(label[node], shares / shares.sum())
+            found[start[node], end[node]] = NodeStates(
+                label[node], shares / shares.sum(), below[node]
+            )
         if rules[node] >= 0:
             b, c = left[node], right[node]
             scaled = above[node] / np.abs(above[node]).max()

@@ -21,6 +21,11 @@ def next_report(model: LanguageModel, context: Sequence[str], top: int) -> list[
     return [{"word": model.words[x], "p": float(np.exp(logs[x]))} for x in best]
 
 
+def unknown_words(model: LanguageModel, words: Sequence[str]) -> list[str]:
+    """The words that the model does not know, each once, in their order."""
+    return list(dict.fromkeys(word for word in words if model.numbers[word.encode()] == UNKNOWN))
+
+
 def latent_member(model: LanguageModel) -> BigramModel | None:
     """The latent bigram model in a model, if there is one."""
     if isinstance(model, BigramModel):

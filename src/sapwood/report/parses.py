@@ -154,6 +154,7 @@ def _shares(found: NodeStates | None, states: StateVectors | None) -> dict[str, 
         return None
     return {
         "symbol": states.names[found.symbol],
+        "are_directions": not states.model.is_probabilistic,
         "shares": [round(float(share), 6) for share in found.shares],
     }
 

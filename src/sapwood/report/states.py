@@ -216,15 +216,23 @@ class StateAtlas:
         dict
             `trees` that were looked at, `nodes` found, and `symbols`: for each symbol of the label
             rows of `state`, `count` (expected), `head_words` and `examples` (`words`, `start`,
-            `end`, `share`).
+            `end`, `share`). Of a spectral model, `directions` instead: rows of `dimension`, and
+            `positive` and `negative` with the head words and examples furthest to that side.
         """
         from sapwood.inference.node_states import states_in_trees
+        from sapwood.report.directions import DirectionExamples
 
         wanted = {self.view.names[a]: a for a in self.view.find(label)}
         numbers = set(wanted.values())
         labels = {part for a in numbers for part in self.model.symbols[a].chain}
         chosen = [tree for tree in trees if any(n.label in labels for n in tree.nodes())][:most]
         counts = {a: _Found(int(self.model.n_states[a])) for a in numbers}
+        is_spectral = not self.model.is_probabilistic
+        leanings = {
+            a: DirectionExamples(self.vectors.out[a])
+            for a in numbers
+            if is_spectral and self.model.n_states[a] > 1
+        }
         n_nodes = 0
         for first in range(0, len(chosen), AT_ONCE):
             check()
@@ -232,15 +240,21 @@ class StateAtlas:
             for tree, found in zip(part, states_in_trees(self.vectors, part), strict=True):
                 words = tree.words()
                 heads = _head_words(tree, self.model.transform.heads)
-                for span, (a, shares) in found.items():
-                    if a in numbers:
-                        n_nodes += 1
+                for span, (a, shares, inside) in found.items():
+                    if a not in numbers:
+                        continue
+                    n_nodes += 1
+                    if a in leanings:
+                        leanings[a].add(words, span, heads.get(span, ""), inside)
+                    else:
                         counts[a].add(words, span, heads.get(span, ""), shares.tolist())
         return {
             "trees": len(chosen),
             "nodes": n_nodes,
             "symbols": [
-                {"symbol": name, "rows": counts[a].rows(self.model.is_probabilistic)}
+                {"symbol": name, "directions": leanings[a].rows(), "rows": []}
+                if a in leanings
+                else {"symbol": name, "rows": counts[a].rows()}
                 for name, a in wanted.items()
             ],
         }
@@ -298,9 +312,7 @@ class _Found:
             if text not in kept and (len(kept) < 40 or share > 0.99):
                 kept[text] = (share, words, span)
 
-    def rows(self, is_probabilistic: bool) -> list[dict[str, Any]]:
-        if not is_probabilistic and len(self.total) > 1:
-            return []
+    def rows(self) -> list[dict[str, Any]]:
         return [
             {
                 "state": state,

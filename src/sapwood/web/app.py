@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from sapwood import __version__
 from sapwood.corpus.sentences import TREES as BRACKETED
-from sapwood.corpus.sentences import kind_of, split_words
+from sapwood.corpus.sentences import kind_of
 from sapwood.errors import SapwoodError
 from sapwood.report import inspect_model, inspect_spectrum, to_json
 from sapwood.web import questions as ask
@@ -180,8 +180,10 @@ def _words(house: House, served: Served, asked: ask.OfSentence) -> list[str]:
         text = (asked.sentence or "").strip()
         # what is longer in letters is longer in words too, and need not be tokenised to be refused
         house.limits.check_words(text.split()[: house.limits.words + 1])
-        is_grammar = served.kind == TREES
-        words = served.parser()._tokenizer(text) if is_grammar else split_words(text)
+        if kind_of([text]) == BRACKETED:  # the words of a tree, whatever they are asked for
+            words = _one_tree(house, text).words()
+        else:
+            words = served.tokenise(text)
     house.limits.check_words(words)
     return list(words)
 
@@ -468,13 +470,15 @@ def _others(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/lm/next", "text")
     def next_words(asked: ask.NextQuestion, _: Check) -> Any:
         """The likeliest next words."""
-        from sapwood.report.lm import next_report
+        from sapwood.report.lm import next_report, unknown_words
 
         served = shelf.get(asked.model, TEXT)
-        context = split_words(asked.context)
-        if context:
-            limits.check_words(context)
-        return {"context": context, "next": next_report(served.model, context, asked.top)}
+        context = _words(house, served, ask.of_text(asked.context)) if asked.context.strip() else []
+        return {
+            "context": context,
+            "unknown": unknown_words(served.model, context),
+            "next": next_report(served.model, context, asked.top),
+        }
 
     @house.question(app, "/api/lm/classes", "text")
     def classes(asked: ask.ClassesQuestion, _: Check) -> Any:

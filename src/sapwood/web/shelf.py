@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.web.limits import Refusal
+from sapwood.web.model_facts import arc_tokenizer, text_tokenizer, traits_of
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -59,8 +60,8 @@ class Served:
         The trees that its states are shown in, if any.
     file
         Where it can be downloaded from.
-    is_hand_written
-        Whether a person wrote the model, so that nothing in it was learnt.
+    traits
+        As `traits_of` gives them, where they are known before the model is made.
     """
 
     def __init__(
@@ -72,11 +73,11 @@ class Served:
         about: str = "",
         trees: Callable[[], Sequence[Tree]] | None = None,
         file: Path | None = None,
-        is_hand_written: bool = False,
+        traits: dict[str, Any] | None = None,
     ) -> None:
         self.name, self.about, self.file = name, about, file
-        self.is_hand_written = is_hand_written
         self._make, self._kind, self._trees = make, kind, trees
+        self._traits = traits
         self._lock = RLock()
         self._parsers: dict[tuple[int | None, str], Parser] = {}
         self._atlases: dict[int | None, StateAtlas] = {}
@@ -118,7 +119,29 @@ class Served:
             "has_trees": self.has_trees,
             "can_download": self.file is not None,
             "is_hand_written": self.is_hand_written,
-        }
+        } | self.traits
+
+    @property
+    def is_hand_written(self) -> bool:
+        """Whether a person wrote the model, so that nothing in it was learnt."""
+        return bool(self.traits["method"] == "hand-written")
+
+    @property
+    def traits(self) -> dict[str, Any]:
+        """Method, number of members, and whether trees can be drawn from the model."""
+        if self._traits is None:
+            self._traits = traits_of(self.model)
+        return self._traits
+
+    def tokenise(self, text: str) -> list[str]:
+        """The words of a sentence as people write it, in the spelling that the model knows."""
+        return self._tokenizer(text)
+
+    @cached_property
+    def _tokenizer(self) -> Callable[[str], list[str]]:
+        if self.kind == TREES:
+            return self.parser()._tokenizer
+        return text_tokenizer(self.model) if self.kind == TEXT else arc_tokenizer()
 
     # -- for grammars -----------------------------------------------------------------------------
 
@@ -171,24 +194,29 @@ class Served:
 def bundled_models() -> Iterator[Served]:
     """The bundled grammar, and what is learnt of bundled trees when it is first used."""
     yield Served(
-        "bundled", _grammar, kind=TREES, trees=bundled_trees, is_hand_written=True,
+        "bundled", _grammar, kind=TREES, trees=bundled_trees,
+        traits={"method": "hand-written", "n_members": 0, "can_sample": True},
         about="The hand-written grammar that the bundled trees were drawn from",
     )  # fmt: skip
     yield Served(
         "bundled-spectral", _spectral, kind=TREES, trees=bundled_trees,
-        about="Eight states a label, by singular values of the bundled trees",
+        traits={"method": "spectral", "n_members": 0, "can_sample": False},
+        about="Learnt from the bundled trees by the spectral method, eight states a label",
     )  # fmt: skip
     yield Served(
         "bundled-mix", _mix, kind=TREES, trees=bundled_trees,
-        about="An ensemble of three grammars of the bundled trees",
+        traits={"method": "mix", "n_members": 3, "can_sample": True},
+        about="A mix of three grammars learnt from the bundled trees: pcfg, spectral, cluster",
     )  # fmt: skip
     yield Served(
         "bundled-arcs", _arcs, kind=ARCS,
-        about="A dependency parser of the bundled trees, by their heads",
+        traits={"method": "first", "n_members": 0, "can_sample": False},
+        about="A dependency parser learnt from the heads of the bundled trees",
     )  # fmt: skip
     yield Served(
         "bundled-text", _text, kind=TEXT,
-        about="A language model of the bundled sentences, with eight states",
+        traits={"method": "em", "n_members": 0, "can_sample": False},
+        about="A language model learnt from the bundled sentences by EM, eight states",
     )  # fmt: skip
 
 
@@ -437,7 +465,6 @@ def served_files(
         served = Served(
             short, partial(_same, model), kind=kind_of(model), about=repr(model).strip("<>"),
             trees=None if kind_of(model) != TREES else bundled_trees if is_ours else trees,
-            is_hand_written=getattr(model, "record", {}).get("method") == "hand-written",
         )  # fmt: skip
         yield served
 

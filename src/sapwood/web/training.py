@@ -169,7 +169,7 @@ class Trainings:
         self.shelf.add(
             Served(
                 run.name, partial(load, run.out), kind=TREES, file=run.out,
-                trees=partial(_trees_of, file),
+                trees=partial(_trees_of, file), traits=told["report"].get("traits"),
                 about=f"{told['method']}, trained here on {count(trees, 'tree')}",
             )
         )  # fmt: skip

@@ -86,6 +86,7 @@ def train(order: Order, tell: Tell) -> None:
     from sapwood.estimators.registry import METHODS, Settings
     from sapwood.report import score_on, training_report
     from sapwood.report.training import sign
+    from sapwood.web.model_facts import traits_of
 
     began, began_cpu = perf_counter(), process_time()
     tell("phase", name="reading")
@@ -109,6 +110,7 @@ def train(order: Order, tell: Tell) -> None:
     )
     tell("phase", name="saving")
     model: Any = learner.model_
+    report["traits"] = traits_of(model)
     name = Path(order.trees or "bundled").name
     sign(model, seed=order.seed, treebanks=[name]).save(order.out)
     if dev:

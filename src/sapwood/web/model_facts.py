@@ -1,0 +1,64 @@
+"""What the page tells of a model before it is asked, and how text becomes the model's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sapwood.models.lm.language_model import LanguageModel
+
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
+# A dependency parser keeps no list of words, so its marks are those of Universal Dependencies.
+_UNIVERSAL = ("the", "of", '"', "[", "]", "{", "}", "–", "—", "…")  # noqa: RUF001
+
+
+def traits_of(model: Any) -> dict[str, Any]:
+    """What the page needs to know of a model to name and describe it rightly.
+
+    Returns
+    -------
+    dict
+        `method`, None where the model does not record it; `n_members` of an ensemble, 0 for a
+        single model; `can_sample`, whether trees can be drawn at random from it.
+    """
+    from sapwood.models.ensemble import Ensemble, Model, members_of
+    from sapwood.models.latent_grammar import LatentGrammar
+
+    members = members_of(model) if isinstance(model, Model) else ()
+    is_mix = isinstance(model, Ensemble)
+    return {
+        "method": getattr(model, "record", {}).get("method") or ("mix" if is_mix else None),
+        "n_members": len(members) if is_mix else 0,
+        "can_sample": any(
+            isinstance(one, LatentGrammar) and one.is_probabilistic for one in members
+        ),
+    }
+
+
+def text_tokenizer(model: LanguageModel) -> Callable[[str], list[str]]:
+    """Splits text into the words of a language model, as the parser of a grammar does.
+
+    What the model knows stays whole, and a capital at the start of the text says little: the first
+    word is looked up in lower case where the model knows it only so.
+    """
+    from sapwood.corpus.tokenize import PennTokenizer
+
+    penn, known = PennTokenizer(model.words), frozenset(model.words)
+    spelling = _BRACKETS if "(" in known else {}
+
+    def tokenise(text: str) -> list[str]:
+        words = [spelling.get(word, word) for word in penn(text)]
+        if words and words[0][:1].isupper() and words[0] not in known:
+            words[0] = words[0].lower() if words[0].lower() in known else words[0]
+        return words
+
+    return tokenise
+
+
+def arc_tokenizer() -> Callable[[str], list[str]]:
+    """Splits text for a dependency parser, with marks as Universal Dependencies write them."""
+    from sapwood.corpus.tokenize import PennTokenizer
+
+    penn = PennTokenizer(_UNIVERSAL)
+    return lambda text: [_BRACKETS.get(word, word) for word in penn(text)]
