@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -98,3 +99,15 @@ def count(n: int, noun: str) -> str:
     ('3,396 trees', '1 tree')
     """
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def join_words(items: Iterable[str]) -> str:
+    """Several items in a sentence.
+
+    Examples
+    --------
+    >>> join_words(["em"]), join_words(["em", "pivot", "crf"])
+    ('em', 'em, pivot and crf')
+    """
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last

@@ -171,13 +171,26 @@ def test_sample_misuse(misused, fails, empty: Path) -> None:
     fails("sample", empty)
 
 
-def test_sample_of_an_ensemble(cli, fails, ensemble: Path, model: Path, tmp_path: Path) -> None:
-    assert "(spectral) holds weights of either sign" in fails("sample", ensemble).err
+def test_sample_of_an_ensemble(cli, model: Path, tmp_path: Path) -> None:
     path = tmp_path / "two.sapwood"
     two = sw.Ensemble.of([sw.load(model), sw.bundled_grammar()])
     two.save(path)
     lines = cli("sample", path, "-n", 20, "--seed", 5).out.splitlines()
     assert [sw.Tree.parse(line) for line in lines] == two.sample(20, seed=5)
+
+
+def test_sample_of_a_mix_leaves_out_members_without_probabilities(
+    cli, fails, learn: Learn, ensemble: Path, tmp_path: Path
+) -> None:
+    drawn = cli("sample", ensemble, "-n", 3)
+    assert len(drawn.out.splitlines()) == 3
+    assert "drawn from pcfg (67%) and cluster (33%)" in drawn.err
+    assert "left out: spectral" in drawn.err
+    alone = tmp_path / "spectral.sapwood"
+    learn("spectral").save(alone)
+    refused = fails("sample", alone).err
+    assert f"{alone}: trees are drawn by their probabilities, and spectral has none" in refused
+    assert "hint: use a model of --method pcfg, em, pivot or cluster" in refused
 
 
 # -- inspect --------------------------------------------------------------------------------------
@@ -461,7 +474,7 @@ def with_network(learn: Learn, bank: Treebank, tmp_path_factory: pytest.TempPath
     return path
 
 
-def test_a_mix_with_a_network_is_one_model(cli, fails, with_network: Path) -> None:
+def test_a_mix_with_a_network_is_one_model(cli, with_network: Path) -> None:
     """Probabilities of sentences are those of all members; what cannot be is refused."""
     model, words = sw.load(with_network), "the dog sleeps ."
     scored = float(cli("score", with_network, stdin=words).out)
@@ -472,8 +485,10 @@ def test_a_mix_with_a_network_is_one_model(cli, fails, with_network: Path) -> No
     assert [tree["rank"] for tree in best] == [1, 2]
     assert best[0]["tree"] == parsed["tree"]
     assert best[1]["tree"] != parsed["tree"]
-    result = fails("sample", with_network, "-n", 2)
-    assert "a member (encoder) knows trees only given their sentences" in result.err
+    drawn = cli("sample", with_network, "-n", 2)
+    assert len([sw.Tree.parse(line) for line in drawn.out.splitlines()]) == 2
+    assert "drawn from cluster (100%)" in drawn.err
+    assert "left out: encoder" in drawn.err
     shown = cli("inspect", with_network).out
     assert "cluster" in shown
     assert "encoder" in shown

@@ -17,10 +17,10 @@ from tests.models.test_files import arrays, assert_refused, assert_same, resigne
 from tests.toys import Toy, exact_log, random_bases, random_toy, tree_of
 
 import sapwood as sw
-from sapwood.errors import SapwoodError
+from sapwood.errors import SapwoodError, SapwoodWarning
 from sapwood.inference.scores import log_mean
 from sapwood.models import kinds
-from sapwood.models.ensemble import Ensemble, as_written, shares_chart
+from sapwood.models.ensemble import Ensemble, as_written, generative_part, shares_chart
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
 
@@ -210,9 +210,22 @@ def test_samples_come_from_members_by_weight(bank: sw.Treebank) -> None:
     assert all(known.issuperset(tree.words()) for tree in only.sample(50))
 
 
-def test_spectral_members_have_no_samples(family: list[LatentGrammar]) -> None:
-    with pytest.raises(SapwoodError, match=r"a member \(spectral\) holds weights of either sign"):
-        Ensemble.of(family).sample(1)
+def test_members_without_probabilities_are_left_out_of_samples(
+    bank: sw.Treebank, family: list[LatentGrammar], learn: Learn
+) -> None:
+    """A mix draws from its generative members, by their weights among themselves."""
+    plain, other = sw.PCFG().fit(bank).model_, sw.bundled_grammar()
+    mixed = Ensemble.of([family[0], plain, other, learn("crf")], [5, 1, 3, 1])
+    with pytest.warns(SapwoodWarning, match=r"pcfg \(25%\).*left out: spectral and crf"):
+        drawn = mixed.sample(40, seed=3)
+    assert drawn == Ensemble.of([plain, other], [1, 3]).sample(40, seed=3)
+    unweighted = Ensemble.of([family[0], plain], [1, 0])
+    assert generative_part(unweighted).weights.tolist() == [1.0]
+
+
+def test_a_mix_without_any_probabilities_has_no_samples(family: list[LatentGrammar]) -> None:
+    with pytest.raises(SapwoodError, match="by their probabilities, and spectral has none"):
+        Ensemble.of(family[:1] * 2).sample(1)
 
 
 # -- files ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tests.web.houses import Client
 import sapwood as sw
 from sapwood.report import to_json
 from sapwood.report.parses import parse_answer
-from sapwood.web.shelf import Shelf, bundled_models, served_files
+from sapwood.web.shelf import TREES, Served, Shelf, bundled_models, served_files
 
 SENTENCE = "the woman saw a dog in the garden ."
 TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
@@ -111,6 +111,26 @@ def test_sample(client: Client) -> None:
     drawn = ask(client, "sample", n=3, seed=7)["trees"]
     assert drawn == [str(tree) for tree in sw.bundled_grammar().sample(3, seed=7)]
     assert "error" in ask(client, "sample", 422, model="spectral", n=1)
+
+
+def test_sample_of_a_mix_names_the_members_that_it_draws_from(client: Client) -> None:
+    drawn = ask(client, "sample", model="mix", n=2, seed=7)
+    assert drawn["model"] == "mix"
+    assert "drawn from pcfg (100%)" in drawn["note"]
+    assert "left out: spectral" in drawn["note"]
+    refused = ask(client, "sample", 422, model="arcs", n=1)
+    assert "arcs is a model of dependencies" in refused["error"]
+
+
+def test_a_network_alone_is_refused_and_is_no_fault_of_the_server(
+    client: Client, shelf: Shelf, bank: sw.Treebank
+) -> None:
+    network = sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank[:40]).model_
+    shelf.add(Served("network", lambda: network, kind=TREES))
+    refused = ask(client, "sample", 422, model="network", n=1)
+    assert "encoder has none" in refused["error"]
+    assert "--method pcfg, em" in refused["hint"]
+    del shelf.models["network"]
 
 
 def test_inspect_and_labels(client: Client) -> None:

@@ -8,6 +8,7 @@ groups only brackets are compared, which are the treebank's own labels over word
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from sapwood.arguments import as_count, describe
 from sapwood.arrays import FloatArray
 from sapwood.corpus.transform import Symbol, Transform
-from sapwood.errors import SapwoodError, SapwoodTypeError
+from sapwood.errors import SapwoodError, SapwoodTypeError, SapwoodWarning, join_words
 from sapwood.models.kinds import FileContents, SavedModel, read_model
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar, read_flag
 from sapwood.models.packing import pack_weights, unpack_weights
@@ -142,15 +143,15 @@ class Ensemble(TreeModel, SavedModel):
         return tuple(likes)
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
-        """Draw trees, each from a member picked by its weight."""
-        for member in self.members:
-            what = "knows trees only given their sentences"
-            if isinstance(member, LatentGrammar):
-                what = "" if member.is_probabilistic else "holds weights of either sign"
-            if what:
-                msg = f"a member ({member.record.get('method', 'unnamed')}) {what}"
-                hint = "sample from an ensemble of em, cluster or pivot models"
-                raise SapwoodError(msg, hint=hint)
+        """Draw trees, each from a member with probabilities that is picked by its weight.
+
+        Members without probabilities of trees (spectral, crf, encoder) are left out, with a
+        warning that names them; `generative_part` gives the others.
+        """
+        part = generative_part(self)
+        if part is not self:
+            warnings.warn(describe_draw(self, part), SapwoodWarning, stacklevel=2)
+            return part.sample(n, seed=seed)
         rng = np.random.default_rng(seed)
         picked = rng.choice(
             len(self.members), size=as_count(n, "the number of trees"), p=self.weights
@@ -277,6 +278,47 @@ def has_probabilities(model: Model) -> bool:
     A `FeatureGrammar` and a `SpanNetwork` have those of their plain grammars.
     """
     return all(grammar.is_probabilistic for grammar in grammars_of(model))
+
+
+def generative_part(model: Model) -> LatentGrammar | Ensemble:
+    """The members of a model that define a probability of every tree, with their weights.
+
+    Trees can be drawn from these alone. A model all of whose members are such is returned itself.
+    Where the ensemble gives none of them any weight, they are equal in weight.
+    """
+    members = members_of(model)
+    usable = [isinstance(one, LatentGrammar) and one.is_probabilistic for one in members]
+    if not any(usable):
+        names = dict.fromkeys(method_of(member) for member in members)
+        have = "has" if len(names) == 1 else "have"
+        msg = f"trees are drawn by their probabilities, and {join_words(names)} {have} none"
+        raise SapwoodError(msg, hint="use a model of --method pcfg, em, pivot or cluster")
+    if not isinstance(model, Ensemble):
+        assert isinstance(model, LatentGrammar)
+        return model
+    if all(usable):
+        return model
+    kept = [place for place, is_usable in enumerate(usable) if is_usable]
+    weights = model.weights[kept].tolist()
+    return Ensemble.of([members[k] for k in kept], weights if sum(weights) > 0 else None)
+
+
+def describe_draw(model: Ensemble, part: LatentGrammar | Ensemble) -> str:
+    """Which members trees are drawn from, and which cannot give any, for messages."""
+    kept = members_of(part)
+    weights = part.weights.tolist() if isinstance(part, Ensemble) else [1.0]
+    shares = (f"{method_of(m)} ({w:.0%})" for m, w in zip(kept, weights, strict=True))
+    without = [one for one in model.members if all(one is not other for other in kept)]
+    others = join_words(dict.fromkeys(method_of(member) for member in without))
+    return (
+        f"trees are drawn from {join_words(shares)}, the members with probabilities of trees; "
+        f"left out: {others}"
+    )
+
+
+def method_of(member: Member) -> str:
+    """The name of the method that a member was learnt by."""
+    return str(member.record.get("method", "an unnamed model"))
 
 
 def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:

@@ -277,15 +277,16 @@ def _given_trees(app: FastAPI, house: House) -> None:
 
     @house.question(app, "/api/sample", "trees")
     def sample(asked: ask.SampleQuestion, _: Check) -> Any:
-        """Trees drawn from a grammar of probabilities."""
-        from sapwood.models.latent_grammar import FeatureGrammar
+        """Trees drawn from the members of a model that have probabilities; `note` names them."""
+        from sapwood.models.ensemble import Ensemble, describe_draw, generative_part
 
         limits.check_sentences(asked.n)
         served = shelf.get(asked.model, TREES)
-        if isinstance(served.model, FeatureGrammar):
-            msg = f"{served.name} knows trees only given their sentences"
-            raise SapwoodError(msg, hint="ask a model of method pcfg, em, pivot or cluster")
-        return {"trees": [str(one) for one in served.model.sample(asked.n, seed=asked.seed)]}
+        part, note = generative_part(served.model), None
+        if isinstance(served.model, Ensemble) and part is not served.model:
+            note = describe_draw(served.model, part)
+        drawn = [str(one) for one in part.sample(asked.n, seed=asked.seed)]
+        return {"trees": drawn, "model": served.name, "note": note}
 
 
 def _score(house: House, served: Served, asked: ask.ScoreQuestion, check: Check) -> Any:

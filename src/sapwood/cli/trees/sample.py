@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from sapwood.cli import options as opt
+from sapwood.cli.console import echo
 from sapwood.cli.inputs import as_grammar, load_any
 from sapwood.errors import SapwoodError
 
@@ -27,22 +28,24 @@ def sample(
 ) -> None:
     """Draw trees from a model, one a line.
 
-    The same seed and N draw the same trees; an ensemble draws each from a member picked by its
-    weight. Unknown words are not drawn. Not for spectral models, which hold weights and no
-    probabilities, nor for crf and encoder, which know trees only given their sentences, nor
-    for ensembles with one.
+    The same seed and N draw the same trees. An ensemble draws each tree from a member picked by its
+    weight, among the members that have probabilities (pcfg, em, pivot, cluster); a line on stderr
+    says which. Unknown words are not drawn. Not for a spectral model alone, which holds weights and
+    no probabilities, nor for crf or encoder alone, which know trees only given their sentences.
     """
-    from sapwood.models.latent_grammar import FeatureGrammar
-    from sapwood.models.span_network import SpanNetwork
+    from sapwood.models.ensemble import Ensemble, describe_draw, generative_part
     from sapwood.models.strings.string_model import StringModel
 
     loaded = load_any(model)
     if not isinstance(loaded, StringModel):
-        loaded = as_grammar(loaded, model)
-
-    if isinstance(loaded, FeatureGrammar | SpanNetwork):
-        msg = f"{model}: knows trees only given their sentences, so none can be drawn from it"
-        raise SapwoodError(msg, hint="train with --method pcfg, em, pivot or cluster to sample")
+        whole = as_grammar(loaded, model)
+        try:
+            loaded = generative_part(whole)
+        except SapwoodError as error:
+            msg = f"{model}: {error}"
+            raise SapwoodError(msg, hint=error.hint) from error
+        if isinstance(whole, Ensemble) and loaded is not whole:
+            echo(f"{model}: {describe_draw(whole, loaded)}")
     import numpy as np
 
     rng = np.random.default_rng(seed)
