@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sapwood as sw
-from sapwood.errors import SapwoodError
+from sapwood.errors import SapwoodError, SapwoodWarning
 from sapwood.moments.hankel import commonest
 from sapwood.moments.prefixes import PrefixBlocks
 
@@ -51,12 +51,24 @@ def test_blocks_are_those_of_dictionaries(observed, factor: float) -> None:
 
 
 def test_an_automaton_of_many_symbols_needs_memory_for_the_entries_alone() -> None:
-    """4,000 different strings: the dense blocks of all symbols would take 47 GB."""
+    """The dense blocks of all symbols would take 200 GB."""
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 24, 4000)
+    strings = [[f"w{x}" for x in rng.zipf(1.3, size) % 2000] for size in sizes]
+    with pytest.warns(SapwoodWarning, match="ill-conditioned"):
+        learner = sw.SpectralWFA(4).fit(strings)
+    n_symbols = len(learner.model_.symbols)
+    rows, columns = learner.info_.basis
+    assert 8 * rows * columns * n_symbols > 200e9
+    assert learner.model_.steps.shape == (n_symbols, 4, 4)
+
+
+def test_prefixes_and_suffixes_that_never_meet_are_told_of() -> None:
+    """All strings are long, so that a common prefix and a common suffix never make one of them."""
     rng = np.random.default_rng(1)
     strings = [[f"w{x}" for x in rng.zipf(1.3, 12) % 2000] for _ in range(4000)]
-    learner = sw.SpectralWFA(4).fit(strings)
-    assert learner.info_.basis[0] > 1000
-    assert learner.model_.steps.shape == (len(learner.model_.symbols), 4, 4)
+    with pytest.raises(SapwoodError, match="has rank 0"):
+        sw.SpectralWFA(4).fit(strings)
 
 
 def test_strings_larger_than_memory_are_refused(limit_memory) -> None:

@@ -85,6 +85,8 @@ def factorise(matrix: Any, n: int | None, noise: float = 0.0) -> Factors:
     if matrix.shape[0] * matrix.shape[1] <= DENSE or (n or size) >= size - 1:
         dense = matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
         U, D, Vt = np.linalg.svd(dense, full_matrices=False)
+    elif not abs(matrix).max() > 0:  # ARPACK has no answer for a matrix of zeros
+        U, D, Vt = np.zeros((matrix.shape[0], 1)), np.zeros(1), np.zeros((1, matrix.shape[1]))
     else:
         from scipy.sparse.linalg import svds
 
