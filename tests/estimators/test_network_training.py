@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sapwood.estimators import network_training
+from sapwood.estimators.encoder import seconds_a_pass
 from sapwood.estimators.network_training import (
     NetworkLesson,
     NetworkPlan,
@@ -149,6 +150,17 @@ def test_rare_words_are_taken_for_unknown_ones_more_often(monkeypatch: pytest.Mo
     known = made.words.word[made.words.word > UNKNOWN]
     expected = made.unknown_share[known].sum() + (made.words.word == UNKNOWN).sum()
     assert (words == UNKNOWN).sum() / 400 == pytest.approx(expected, rel=0.1)
+
+
+def test_vectors_of_forms_are_no_more_than_words_within_bounds() -> None:
+    assert len(lesson([["a"] * 10]).form_vectors) == 2**8
+    assert len(lesson([["a"] * 1500]).form_vectors) == 2**10
+    assert len(lesson([["a"] * 300_000]).form_vectors) == 2**16
+
+
+def test_seconds_of_a_pass_of_spans_grow_with_words_and_steps() -> None:
+    assert seconds_a_pass(40_000) == pytest.approx(40_000 * 1.75e-4 + 0.005 * 100)
+    assert seconds_a_pass(1_000) == pytest.approx(1_000 * 1.75e-4 + 0.005 * 20)
 
 
 def test_the_slope_of_the_log_probability_is_probability_less_one_at_the_right_answer() -> None:

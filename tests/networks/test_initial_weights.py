@@ -1,5 +1,7 @@
 """Initial weights of networks: what each array starts with."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,21 @@ def test_spans_start_without_labels_and_with_unit_gains(weights: Parameters) -> 
     assert (weights["label.b"] == RARE).all()
     assert RARE < -1
     assert (weights["span.gain"] == 1).all()
+
+
+def test_default_sizes_are_those_of_the_documentation() -> None:
+    import sapwood as sw
+    from sapwood.estimators.network_training import NetworkPlan
+
+    page = (Path(__file__).parents[2] / "docs/concepts/encoder.md").read_text(encoding="utf-8")
+    page = " ".join(page.split())
+    sizes, spans, arcs, plan = EncoderSizes(), SpanSizes(), ArcSizes(), NetworkPlan()
+    learner = sw.SpanEncoder()
+    for text in (
+        f"word vector ({sizes.word}) + sum of", f"affixes and shapes ({sizes.form})",
+        f"LSTM in both directions ({sizes.state} each)", f"for arcs ({arcs.arc})",
+        f"({arcs.relation})", f"a hidden layer ({spans.hidden})", f"a rate of {plan.rate} that",
+        f"batches of {plan.words} words",
+    ):  # fmt: skip
+        assert text in page
+    assert (learner.width, learner.hidden, learner.rate) == (sizes.state, spans.hidden, plan.rate)
