@@ -14,16 +14,26 @@ import sapwood as sw
 from sapwood.cli.plots import plot_f1, plot_reliability, plot_spectrum
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images" / "gallery"
-SENTENCE = "the old man with a hat ate the soup with a spoon ."
+SENTENCE = "the young man with a hat ate the soup with a spoon ."
+SURE = 0.75  # a state is shown where its posterior probability is at least this
+NAMED = (("PP", 0), ("NN", 3), ("PP", 7), ("NN", 2))  # states in the caption of the README
 DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def states(folder: Path) -> None:
-    """A parse with the likeliest hidden state of each node, by the bundled grammar."""
+    """A parse with the hidden states of its nodes, by a grammar that learnt them from trees.
+
+    The trees are 10,000 samples of the hand-written grammar, stripped of its hidden states. The
+    same grammar is learnt on the command line by
+
+        sapwood sample bundled -n 10000 > trees.mrg
+        sapwood train trees.mrg -o states.sapwood --method cluster --states 16
+    """
     from sapwood.inference.node_states import states_in_trees
     from sapwood.inference.state_vectors import StateVectors
 
-    grammar = sw.bundled_grammar()
+    bank = sw.Treebank.from_trees(sw.bundled_grammar().sample(10_000, seed=0))
+    grammar = sw.ClusterLPCFG(16).fit(bank).model_
     tree = sw.Parser(grammar).parse(SENTENCE.split()).tree
     found = next(states_in_trees(StateVectors(grammar), [tree]))
     spans = iter(tree.spans())
@@ -31,11 +41,28 @@ def states(folder: Path) -> None:
     def with_state(node: sw.Tree) -> sw.Tree:
         label, start, end = next(spans)
         at = found.get((start, end))
-        if node is not tree and at is not None and len(at.shares) > 1:
+        if node is not tree and at is not None and at.shares.max() >= SURE:
             label += str(int(at.shares.argmax())).translate(DIGITS)
         return sw.Tree(label, node.word if node.is_preterminal else [*map(with_state, node)])
 
     (folder / "states.svg").write_text(with_state(tree).svg(), encoding="utf-8")
+    print_states(grammar)
+
+
+def print_states(grammar: sw.LatentGrammar) -> None:
+    """What the states that the caption in the README names stand for."""
+    from sapwood.report.states import StateAtlas
+
+    atlas = StateAtlas(grammar, top=4)
+    for symbol, state in NAMED:
+        card = atlas.card(symbol, state)
+        words = ", ".join(
+            f"{row['word']} {row['probability']:.2f}" for row in card.get("words", [])
+        )
+        places = ", ".join(
+            f"{row['context']} {row['probability']:.2f}" for row in card["contexts"][:2]
+        )
+        print(f"{symbol} {state}: {words or 'phrases'}; stands in {places}")
 
 
 def arcs(folder: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sapwood.inference.arcs.reranking import RerankingParser
     from sapwood.inference.parser import Parser
     from sapwood.models.ensemble import Model
+    from sapwood.models.latent_grammar import LatentGrammar
     from sapwood.models.lm.language_model import LanguageModel
     from sapwood.report.states import StateAtlas
 
@@ -192,11 +193,15 @@ class Served:
 
 
 def bundled_models() -> Iterator[Served]:
-    """The bundled grammar, and what is learnt of bundled trees when it is first used."""
+    """The hand-written grammar, and models of the bundled trees, learnt when first used."""
     yield Served(
         "bundled", _grammar, kind=TREES, trees=bundled_trees,
         traits={"method": "hand-written", "n_members": 0, "can_sample": True},
         about="The hand-written grammar that the bundled trees were drawn from",
+    )  # fmt: skip
+    yield Served(
+        "bundled-cluster", _cluster, kind=TREES, trees=bundled_trees,
+        about="Eight states a label, learnt as clusters of the nodes of the bundled trees",
     )  # fmt: skip
     yield Served(
         "bundled-spectral", _spectral, kind=TREES, trees=bundled_trees,
@@ -255,21 +260,24 @@ def _grammar() -> Model:
     return bundled_grammar()
 
 
-def _spectral() -> Model:
+def _spectral() -> LatentGrammar:
     from sapwood.estimators.spectral import SpectralLPCFG
 
     return SpectralLPCFG(8).fit(_bundled_bank().bank).model_
 
 
-def _mix() -> Model:
+def _cluster() -> LatentGrammar:
     from sapwood.estimators.cluster import ClusterLPCFG
+
+    return ClusterLPCFG(8).fit(_bundled_bank().bank).model_
+
+
+def _mix() -> Model:
     from sapwood.estimators.pcfg import PCFG
-    from sapwood.estimators.spectral import SpectralLPCFG
     from sapwood.models.ensemble import Ensemble
 
-    bank = _bundled_bank().bank
-    learners = (PCFG(), SpectralLPCFG(8), ClusterLPCFG(8))
-    return Ensemble.of([learner.fit(bank).model_ for learner in learners], [1, 2, 2])
+    plain = PCFG().fit(_bundled_bank().bank).model_
+    return Ensemble.of([plain, _spectral(), _cluster()], [1, 2, 2])
 
 
 def _arcs() -> Any:
