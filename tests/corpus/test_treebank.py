@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sapwood.corpus.statistics import TreeCounts
 from sapwood.corpus.transform import Transform
 from sapwood.corpus.tree import Tree, clean_all
-from sapwood.corpus.treebank import Treebank, read_treebank
+from sapwood.corpus.treebank import Treebank, bundled_treebank, read_treebank
 from sapwood.errors import CorpusError
 
 TEXT = """
@@ -198,3 +199,12 @@ def test_a_real_treebank(corpora: Path) -> None:
     bank = read_treebank(corpora / "ptb_nltk_sample" / "train.mrg.xz")
     assert bank.n_trees > 3000
     check_rows(bank)
+
+
+def test_repr_counts_labels_as_statistics_do() -> None:
+    """Not the symbols that chains and binary phrases became; of a slice, its own."""
+    bank = bundled_treebank("dev")
+    for part in (bank, bank[:3]):
+        counts = TreeCounts.of(part)
+        expected = f"; {len(counts.labels)} phrase labels, {len(counts.tags)} tags>"
+        assert repr(part).endswith(expected)

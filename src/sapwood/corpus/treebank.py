@@ -36,7 +36,7 @@ from sapwood.arrays import ranges, starts_of
 from sapwood.corpus.files import Source
 from sapwood.corpus.formats import read_trees
 from sapwood.corpus.transform import COLUMNS, Inventory, Transform, pack, restore
-from sapwood.corpus.tree import Tree, as_tree, clean_all
+from sapwood.corpus.tree import ROOT, Tree, as_tree, clean_all
 from sapwood.errors import CorpusError, count
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Treebank:
     >>> print(bank[0])
     (TOP (S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now)))))
     >>> bank
-    <Treebank: 1 tree, 3 words; 2 phrase labels, 3 tags>
+    <Treebank: 1 tree, 3 words; 4 phrase labels, 3 tags>
     """
 
     inventory: Inventory
@@ -128,8 +128,18 @@ class Treebank:
 
     def __repr__(self) -> str:
         sizes = f"{count(self.n_trees, 'tree')}, {count(self.n_tokens, 'word')}"
-        labels = count(len(self.inventory.phrases), "phrase label")
-        return f"<Treebank: {sizes}; {labels}, {count(len(self.inventory.tags), 'tag')}>"
+        labels, tags = self._labels()
+        return (
+            f"<Treebank: {sizes}; {count(len(labels), 'phrase label')}, {count(len(tags), 'tag')}>"
+        )
+
+    def _labels(self) -> tuple[set[str], set[str]]:
+        """Labels of phrases and of tags that occur in the trees, not the symbols made of them."""
+        n_phrases, symbols = len(self.inventory.phrases), self.inventory.symbols
+        numbers = np.unique(self.label).tolist()
+        tags = {symbols[a].chain[-1] for a in numbers if a >= n_phrases}
+        chains = [symbols[a].chain[: -1 if a >= n_phrases else None] for a in numbers]
+        return {label for chain in chains for label in chain} - {ROOT}, tags
 
     def __iter__(self) -> Iterator[Tree]:
         return self.trees()
