@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from math import exp, inf, log
 from typing import Any
@@ -13,12 +14,15 @@ import pytest
 from tests.conftest import Learn
 from tests.models.test_ensemble import toys
 from tests.toys import Toy, random_bases, random_toy
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.execute import Processes, processes
 from sapwood.inference.charts import FLOOR, Mixer, Pruning, decoded
 from sapwood.inference.parser import FAST, Parse, Parser
+from sapwood.inference.spans import NetworkReader
+from sapwood.inference.word_places import blas_of_one_thread
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.reference import enumerate as listing
@@ -192,6 +196,47 @@ def test_a_network_counts_as_its_plain_grammar(
         assert [t.log_prob for t in trees] == [ensemble.log_prob(t.tree) for t in trees]
         scores = [t.score for t in trees]
         assert scores[1:] == sorted(scores[1:], reverse=True)
+
+
+def blas_threads() -> set[int]:
+    """Threads that matrix products use now, in each library."""
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return {library.num_threads for library in libraries}
+
+
+def test_a_network_reads_one_sentence_with_one_blas_thread(
+    bank: Treebank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `parse_many` does: with more, idle threads take six times the processor time."""
+    network = sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank[:40]).model_
+    parser, seen = Parser(network), []
+    read = NetworkReader.read
+
+    def watched(self: NetworkReader, words: list[str]) -> Any:
+        seen.append(blas_threads())
+        return read(self, words)
+
+    monkeypatch.setattr(NetworkReader, "read", watched)
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        one = parser.parse(["the", "dog", "sleeps", "."])
+        assert blas_threads() == before
+        (many,) = parser.parse_many([["the", "dog", "sleeps", "."]])
+    assert seen == [{1}, {1}]
+    assert one.marginals == many.marginals
+
+
+def test_the_blas_limit_of_overlapping_users_ends_with_the_last() -> None:
+    """Each restoring what it found would leave the limit of the first behind for good."""
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        first, second = ExitStack(), ExitStack()
+        first.enter_context(blas_of_one_thread())
+        second.enter_context(blas_of_one_thread())
+        first.close()
+        assert blas_threads() == {1}
+        second.close()
+        assert blas_threads() == before
 
 
 # -- the product ------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from sapwood.inference.decoders import (
 )
 from sapwood.inference.free_trees import free_tree
 from sapwood.inference.scores import derivation_log_probs, signed_log_probs
-from sapwood.inference.word_places import one_blas_thread
+from sapwood.inference.word_places import blas_of_one_thread, one_blas_thread
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.tree_model import SignedLog
@@ -318,10 +318,11 @@ class Parser:
             result = self._one_word(words)
         elif too_long:
             result = self._flat(words)
-        elif n <= SHORT:
-            result = undisturbed(self._by_chart, words)
+        elif self._mixer.readers:
+            with blas_of_one_thread():
+                result = self._by_chart_of_length(words)
         else:
-            result = self._by_chart(words)
+            result = self._by_chart_of_length(words)
         forest = result._beliefs.forest if result._beliefs else None
         negative = forest.n_negative if forest else 0
         self.stats.add(result.kind, too_long=too_long, negative_items=negative)
@@ -388,6 +389,12 @@ class Parser:
         words, groups = forests[0].words, self._mixer.groups
         found = [group.over(left, 0.0) for group, left in zip(groups, forests, strict=True)]
         return self._decode(words, self._mixer.join(words, found)) or self.parse(words)
+
+    def _by_chart_of_length(self, words: list[str]) -> Parse:
+        """Parse by charts; while a short sentence is parsed, signals wait for its end."""
+        if len(words) <= SHORT:
+            return undisturbed(self._by_chart, words)
+        return self._by_chart(words)
 
     def _by_chart(self, words: list[str]) -> Parse:
         # Once more without the middle pruning where that has left no whole tree.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from importlib import import_module
-from typing import NamedTuple, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,9 @@ from sapwood.models.arcs.tables import place_among
 from sapwood.models.networks import N_SPECIAL
 from sapwood.networks.encoder import Lookup
 from sapwood.networks.parameters import Real
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Places = npt.NDArray[np.int64]
 T = TypeVar("T")
@@ -107,13 +112,49 @@ def one_blas_thread(results: Iterable[T]) -> Iterator[T]:
         yield from results
 
 
-def blas_of_one_thread() -> AbstractContextManager[object]:
-    """Within it matrix products take one thread each, those of kernels too."""
-    from threadpoolctl import threadpool_limits
+class _BlasLimit:
+    """Limits matrix products to one thread while any of several threads is inside.
 
-    import_module("scipy.linalg.cython_blas")  # the kernels': limits are for what is loaded
-    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
-    return limits
+    Setting the limit on the way in and the old number on the way out is wrong for overlapping
+    users: the second would restore the limit of the first. The first in sets it, the last out
+    restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = Lock(), 0
+        self._restore: Callable[[], None] | None = None
+
+    @cached_property
+    def _libraries(self) -> ThreadpoolController:
+        """The libraries of NumPy and of the kernels; finding them takes milliseconds."""
+        from threadpoolctl import ThreadpoolController
+
+        import_module("scipy.linalg.cython_blas")  # what kernels call; only loaded ones are found
+        return ThreadpoolController().select(user_api="blas")
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._restore = self._libraries.limit(limits=1).restore_original_limits
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._restore is not None:
+                self._restore()
+
+
+_LIMIT = _BlasLimit()
+
+
+def blas_of_one_thread() -> AbstractContextManager[None]:
+    """A context in which matrix products use one thread each, those of kernels too.
+
+    The products of a sentence are small: with more threads, most of the processor time goes into
+    waiting for each other. Any number of threads may be inside at once.
+    """
+    return _LIMIT
 
 
 def look_up(table: Real, places: Places) -> tuple[Lookup, Places]:

@@ -28,7 +28,7 @@ from sapwood.inference.arcs.steps import (
     tag_posteriors,
 )  # fmt: skip
 from sapwood.inference.arcs.words import WordRows, one_sentence
-from sapwood.inference.word_places import one_blas_thread
+from sapwood.inference.word_places import blas_of_one_thread, one_blas_thread
 from sapwood.models.arcs.arc_model import ArcModel
 
 Sentence = Sequence[str] | Arcs
@@ -163,7 +163,10 @@ class ArcParser:
         """Parse one sentence: words, or arcs whose words are parsed."""
         given = self._as_arcs(sentence)
         of_words = self._word_rows.of_forms(given.words)
-        read = None if self._encoder is None else self._encoder.read(given.words)
+        read = None
+        if self._encoder is not None:
+            with blas_of_one_thread():
+                read = self._encoder.read(given.words)
         given = self._put_tags(given, of_words, read)
         rows = one_sentence(of_words)
         scored = self._score(rows, read)
