@@ -8,6 +8,7 @@ from tests.toys import strings_grammar
 
 from sapwood.decompose import lowrank
 from sapwood.decompose.lowrank import Blocks, Problem
+from sapwood.errors import SapwoodError
 from sapwood.evaluate.strings import strings_up_to
 from sapwood.moments.consistency import problem_of
 from sapwood.moments.hankel import Basis
@@ -23,29 +24,46 @@ def small_problem(slack: float = 0.0, noise: float = 0.0) -> Problem:
 
 
 def conic_optimum(problem: Problem) -> float:
-    """Problem (29) as a semidefinite program: nuclear norm = least mean trace of two blocks."""
+    """Problem (29) as a semidefinite program: nuclear norm = least mean trace of two blocks.
+
+    With slack, what is observed is a further variable u, and (mu, u - z) lies in a quadratic cone.
+    """
     clarabel = pytest.importorskip("clarabel")
     sp = pytest.importorskip("scipy.sparse")
     p, q = problem.shape
     size = p + q
     corner = [(i, j) for j in range(size) for i in range(j + 1)]  # upper triangle by columns
     at = {place: number for number, place in enumerate(corner)}
-    n = len(corner)
-    cost = np.array([0.5 if i == j else 0.0 for i, j in corner])
-    # equalities: the part of vec(H) orthogonal to all free directions is given
-    goal = problem.project(np.zeros(p * q))
-    rows = [problem.normal_part(unit) for unit in np.eye(p * q)]
-    normal = np.array(rows)
-    equal = np.zeros((p * q, n))
+    m, n = p * q, len(corner)
+    units, observed = [], []
+    for group in problem.groups:
+        for places, z in zip(group.places, group.observed, strict=True):
+            if group.unit.any():
+                units.append(np.zeros(m))
+                units[-1][places] = group.unit
+                observed.append(z)
+    k = len(observed)
+    cost = np.array([0.5 if i == j else 0.0 for i, j in corner] + [0.0] * k)
+    # equalities: the part of vec(H) orthogonal to all free directions is u times the units
+    normal = np.array([problem.normal_part(unit) for unit in np.eye(m)])
+    equal = np.zeros((m, n + k))
     for e, (i, j) in enumerate(zip(problem.rows, problem.columns, strict=True)):
         equal[:, at[i, p + j]] += normal[:, e]
+    equal[:, n:] = -np.array(units).T
     scale = np.array([1.0 if i == j else np.sqrt(2.0) for i, j in corner])
-    matrix = sp.csc_matrix(np.vstack([equal, -np.diag(scale)]))
-    b = np.concatenate([goal, np.zeros(n)])
-    cones = [clarabel.ZeroConeT(p * q), clarabel.PSDTriangleConeT(size)]
+    trace = np.hstack([-np.diag(scale), np.zeros((n, k))])
+    near = np.vstack([np.zeros(n + k), np.hstack([np.zeros((k, n)), -np.eye(k)])])
+    matrix = sp.csc_matrix(np.vstack([equal, trace, near]))
+    b = np.concatenate([np.zeros(m + n), [problem.slack], -np.array(observed)])
+    cones = [
+        clarabel.ZeroConeT(m),
+        clarabel.PSDTriangleConeT(size),
+        clarabel.SecondOrderConeT(k + 1),
+    ]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    solver = clarabel.DefaultSolver(sp.csc_matrix((n, n)), cost, matrix, b, cones, settings)
+    square = sp.csc_matrix((n + k, n + k))
+    solver = clarabel.DefaultSolver(square, cost, matrix, b, cones, settings)
     return float(solver.solve().obj_val)
 
 
@@ -74,9 +92,9 @@ def test_slack_is_used_up_and_no_more() -> None:
     assert np.linalg.norm(point - near) < np.linalg.norm(point - exact)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.05])
-def test_admm_finds_the_optimum_of_a_conic_solver(noise: float) -> None:
-    problem = small_problem(noise=noise)
+@pytest.mark.parametrize(("noise", "slack"), [(0.0, 0.0), (0.05, 0.0), (0.05, 0.01)])
+def test_admm_finds_the_optimum_of_a_conic_solver(noise: float, slack: float) -> None:
+    problem = small_problem(noise=noise, slack=slack)
     found = lowrank.admm(problem, tolerance=1e-8)
     assert found.gap < 1e-7
     assert found.feasibility < 1e-7
@@ -139,8 +157,37 @@ def test_entries_in_no_block_are_free() -> None:
     assert (problem.n_constraints, problem.n_observed) == (1, 0)
 
 
-def test_shrinking_takes_off_the_threshold_and_keeps_to_the_cap() -> None:
+def test_shrinking_takes_the_threshold_off_every_singular_value() -> None:
     rng = np.random.default_rng(2)
     left, right = (np.linalg.qr(rng.normal(size=(size, 3)))[0] for size in (4, 30))
     found = lowrank.shrink((left * [3.0, 0.7, 0.1]) @ right.T, 0.2)
-    np.testing.assert_allclose(found, (left * [1.0, 0.5, 0.0]) @ right.T, atol=1e-12)
+    np.testing.assert_allclose(found, (left * [2.8, 0.5, 0.0]) @ right.T, atol=1e-12)
+
+
+def test_a_negative_duality_gap_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Problem, "support", lambda self, dual: 1e6)
+    with pytest.raises(SapwoodError, match="never negative"):
+        lowrank.admm(small_problem(noise=0.05))
+
+
+def test_the_bound_with_slack_is_reached() -> None:
+    """One entry, observed as 1 with a slack of 0.25: the least norm is 0.75."""
+    one = Blocks(np.array([[0]]), np.zeros((1, 0)), np.ones(1), np.ones(1))
+    place = np.zeros(1, np.int64)
+    found = lowrank.admm(Problem((1, 1), place, place, [one], slack=0.25))
+    assert found.nuclear == pytest.approx(0.75, abs=1e-6)
+    assert 0 <= found.gap + 1e-9 < 1e-6
+
+
+def test_fista_extrapolates_by_the_sequence_of_beck_and_teboulle() -> None:
+    """Five steps by hand: (t - 1) / t' for t = 1, (1 + sqrt(1 + 4 t^2)) / 2, and so on."""
+    problem = small_problem(noise=0.05)
+    momenta = (0.0, 0.2817535277, 0.4340425634, 0.5310634964, 0.5987786337)
+    point = previous = problem.matrix(problem.project(np.zeros(len(problem.rows))))
+    for momentum in momenta:
+        feasible = problem.matrix(problem.project(point.ravel()))
+        left, values, right = np.linalg.svd(feasible, full_matrices=False)
+        here = sum((values[k] - values[1]) * np.outer(left[:, k], right[k]) for k in range(1))
+        point, previous = here + momentum * (here - previous), here
+    expected = problem.matrix(problem.project(here.ravel()))
+    np.testing.assert_allclose(lowrank.fista(problem, 1, steps=5).matrix, expected, atol=1e-9)

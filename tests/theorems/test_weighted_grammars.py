@@ -1,4 +1,4 @@
-"""Lemma 1 of WCFG: exact Hankel blocks give the exact function; and what follows from it."""
+"""Lemmas 1 to 4 of WCFG: Hankel blocks that satisfy the constraints give the function exactly."""
 
 from __future__ import annotations
 
@@ -92,6 +92,141 @@ def test_a_change_of_basis_changes_no_value() -> None:
     wrong = WeightedGrammar(("a", "b"), grammar.initial @ matrix, turned.terminals, turned.binary)
     with pytest.raises(AssertionError):  # the inverse on the wrong side is another function
         np.testing.assert_allclose(wrong.values(every), grammar.values(every), rtol=1e-9)
+
+
+def lemma_grammar(
+    which: int, whole: np.ndarray, pairs: np.ndarray, basis: Basis
+) -> WeightedGrammar:
+    """G of Lemma 3, or G' of Lemma 4, of section A.3; its states are contexts, or insides."""
+    inverse = np.linalg.pinv(whole, rcond=1e-10)
+    s = len(basis.insides)
+    symbols = whole[:, basis.symbol_columns].T
+    if which == 3:
+        cube = pairs.reshape(-1, s, s)
+        binary = np.einsum("oyz,yb,zc->obc", cube, inverse, inverse)
+        return WeightedGrammar(basis.symbols, whole[0] @ inverse, symbols.copy(), binary)
+    binary = (inverse @ pairs).reshape(s, s, s)
+    return WeightedGrammar(basis.symbols, whole[0].copy(), symbols @ inverse.T, binary)
+
+
+def lemma_case() -> tuple[Basis, np.ndarray, np.ndarray]:
+    """A signed function of rank 3, on a basis with more rows and columns than that."""
+    grammar = strings_grammar(3, 2, seed=6)
+    signed = grammar.change_basis(np.random.default_rng(5).normal(size=(3, 3)))
+    signed = WeightedGrammar(
+        signed.symbols, signed.initial * [1, -1, 1], signed.terminals, signed.binary
+    )
+    basis = full_basis(("a", "b"), 2)
+    return basis, *blocks(signed, basis)
+
+
+def values_of(grammar: WeightedGrammar, basis: Basis) -> np.ndarray:
+    """g(o, i) for all contexts and insides, by equations (8) to (12)."""
+    return blocks(grammar, basis)[0]
+
+
+@pytest.mark.parametrize("which", [3, 4])
+def test_lemma_2_constraints_and_equal_ranks_give_a_grammar(which: int) -> None:
+    """Lemma 2: if H satisfies (25) to (27) and rank(H) = rank(H_eps), some WCFG generates H_eps.
+
+    Both grammars of the proof do; neither does where a constraint or the ranks do not hold.
+    """
+    basis, whole, pairs = lemma_case()
+    assert np.linalg.matrix_rank(whole, tol=1e-9) == 3
+    assert np.linalg.matrix_rank(np.hstack([whole, pairs]), tol=1e-9) == 3
+    found = values_of(lemma_grammar(which, whole, pairs, basis), basis)
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-9)
+    bent = 1.1 * pairs  # (26) no longer holds
+    wrong = values_of(lemma_grammar(which, whole, bent, basis), basis)
+    assert np.abs(wrong - whole).max() > 1e-3
+    # p(aa) = 1 in the basis of section 5.1: constraints hold, and rank(H) = 2 > rank(H_eps) = 1
+    small = full_basis(("a",), 1)
+    whole, pairs = np.array([[0.0], [1.0], [1.0]]), np.array([[1.0], [0.0], [0.0]])
+    problem = problem_of(small, {("a", "a"): 1.0, ("a",): 0.0}, only_observed=False)
+    entries = np.hstack([whole, pairs]).ravel()
+    np.testing.assert_allclose(problem.project(entries), entries, rtol=0, atol=EXACT)
+    wrong = values_of(lemma_grammar(which, whole, pairs, small), small)
+    assert np.abs(wrong - whole).max() > 0.1
+
+
+def test_lemma_3_inside_vectors_are_columns() -> None:
+    """beta_G(x) = h_(x) and beta_G(x1, x2) = h_(x1, x2) for the G of section A.3.
+
+    The proof says H_eps+ h_(x) = e_(x), which needs linearly independent columns; without, it is
+    the projection of e_(x) on the rows of H_eps, and the lemma holds all the same.
+    """
+    basis, whole, pairs = lemma_case()
+    grammar = lemma_grammar(3, whole, pairs, basis)
+    arrays, s = (grammar.terminals, grammar.binary), len(basis.insides)
+    vectors = [inside_vector([grammar.number[x] for x in y], *arrays) for y in basis.insides]
+    np.testing.assert_allclose(np.array(vectors).T, whole, rtol=0, atol=1e-9)
+    composed = np.einsum("obc,yb,zc->oyz", grammar.binary, vectors, vectors).reshape(-1, s * s)
+    np.testing.assert_allclose(composed, pairs, rtol=0, atol=1e-9)
+    swapped = np.einsum("obc,yc,zb->oyz", grammar.binary, vectors, vectors).reshape(-1, s * s)
+    assert np.abs(swapped - pairs).max() > 1e-3  # the order of the two parts matters
+    units = np.linalg.pinv(whole, rcond=1e-10) @ whole
+    assert np.abs(units - np.eye(s)).max() > 0.1
+
+
+def test_lemma_4_outside_vectors_are_rows() -> None:
+    """alpha_G'(<x; z>) = h'_<x; z>, and so for <x, x'; z> and <x; z', z>, for G' of section A.3."""
+    basis, whole, pairs = lemma_case()
+    grammar = lemma_grammar(4, whole, pairs, basis)
+    number, s = grammar.number, len(basis.insides)
+    arrays = (grammar.terminals, grammar.binary)
+    vectors = [
+        outside_vector([number[s] for s in x], [number[s] for s in z], grammar.initial, *arrays)
+        for x, z in basis.contexts
+    ]
+    np.testing.assert_allclose(np.array(vectors), whole, rtol=0, atol=1e-9)
+    cube = pairs.reshape(-1, s, s)  # by (25), rows of composed contexts are columns of pairs
+    for x, beside, z, is_right in composed_contexts(basis):
+        side = inside_vector([number[s] for s in beside], *arrays)
+        above = vectors[basis.row[x, z]]
+        vector = np.einsum("a,abc,b->c" if is_right else "a,abc,c->b", above, grammar.binary, side)
+        pair = cube[basis.row[x, z]]
+        at = basis.column[beside]
+        expected, mirrored = (pair[at], pair[:, at]) if is_right else (pair[:, at], pair[at])
+        np.testing.assert_allclose(vector, expected, rtol=0, atol=1e-9)
+        if (x, beside, z) == ((), ("a",), ()):
+            assert np.abs(vector - mirrored).max() > 1e-3  # the other side is another row
+
+
+def test_the_norm_of_a_hankel_matrix_may_exceed_one() -> None:
+    """Section 4.2 says that ||H||_2 <= 1 for any distribution: p(aa) = 1 gives sqrt(2)."""
+    grammar = WeightedGrammar(
+        ("a",), np.array([1.0, 0.0]), np.array([[0.0, 1.0]]), np.zeros((2, 2, 2))
+    )
+    grammar.binary[0, 1, 1] = 1.0  # S -> A A, A -> a
+    matrix = np.hstack(blocks(grammar, full_basis(("a",), 1)))
+    assert grammar.value(["a", "a"]) == 1.0
+    assert np.linalg.norm(matrix, 2) == pytest.approx(np.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    "counts", [{"a": 10, "aa": 90}, {"a": 20, "aa": 80, "aaa": 20}, {"aa": 100}], ids=str
+)
+def test_data_whose_hankel_matrix_exceeds_norm_one_are_learnt(counts: dict[str, int]) -> None:
+    """The cap ||H||_2 <= 1 contradicts these strings; without it their probabilities come back."""
+    strings = {tuple(x): n for x, n in counts.items()}
+    learner = sw.UnsupervisedWCFG(2, basis=1.0).fit(strings)
+    frequencies = np.array(list(counts.values())) / sum(counts.values())
+    found = learner.model_.values(list(strings))
+    np.testing.assert_allclose(found, frequencies, rtol=0, atol=1e-5)  # the gap closes to 1e-7
+    assert learner.info_.singular_values[0] > 1
+    assert 0 <= learner.info_.solver["gap"] + 1e-9 < 1e-6
+    assert learner.info_.solver["feasibility"] < 1e-6
+
+
+def test_a_basis_that_is_not_complete_is_a_warning() -> None:
+    """One state is all that the default basis of so few strings has; Lemma 2 does not apply."""
+    with pytest.warns(sw.errors.SapwoodWarning, match=r"holds 68% of.* 3 x 1.* larger basis"):
+        sw.UnsupervisedWCFG().fit({("a", "a"): 90, ("a",): 10})
+
+
+def test_a_solver_that_does_not_converge_is_a_warning() -> None:
+    with pytest.warns(sw.errors.SapwoodWarning, match="did not converge in 1 steps"):
+        sw.UnsupervisedWCFG(2, basis=1.0, max_steps=1).fit({("a", "a"): 90, ("a",): 10})
 
 
 def test_a_closed_basis_keeps_to_section_4_1() -> None:

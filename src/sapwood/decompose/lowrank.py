@@ -7,11 +7,12 @@ Notation (WCFG, section 4.2)
     h         the entries of a block:  h = z c + Q t,  z the observed number, t anything
     c         what one unit of the observation adds, orthogonal to Q;  Q  orthonormal columns [m, r]
 
-    minimise  ||H||_*   subject to  K vec(H) = 0,  ||O vec(H) - z||_2 <= mu,  ||H||_2 <= 1    (29)
+    minimise  ||H||_*   subject to  K vec(H) = 0,  ||O vec(H) - z||_2 <= mu
 
-The constraints (25) to (27) and the observations of one yield say that h lies in an affine space,
-whose projection is exact: h -> z c + Q Q' h. Blocks of one shape share Q and c. The nuclear norm
-and the spectral cap together are one SVD: sigma -> min(max(sigma - tau, 0), 1).
+This is problem (29) without its constraint ||H||_2 <= 1, which the Hankel matrix of a distribution
+need not satisfy: p(aa) = 1 gives the norm sqrt(2). The constraints (25) to (27) and the
+observations of one yield say that h lies in an affine space, whose projection is exact:
+h -> z c + Q Q' h. Blocks of one shape share Q and c.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from sapwood.arrays import FloatArray, IntArray
+from sapwood.errors import SapwoodError
 
 DIRECT_SIZE = 1 << 24  # entries of a linear system that is solved densely
 SHOWN = 1 << 22  # entries of a product of factors that is made at all
 STILL = 1e-4  # relative fall over some steps below which factors are left as they are
 PATIENCE = 25  # steps between two looks at the gap, which takes an SVD
+ROUNDING = 1e-9  # relative; a duality gap below its negative is an error, not rounding
 
 
 class Blocks(NamedTuple):
@@ -89,7 +92,7 @@ class Problem:
         return sp.csr_array(sp.coo_array((entries, (self.rows, self.columns)), shape=self.shape))
 
     def project(self, entries: FloatArray) -> FloatArray:
-        """The nearest entries that keep to all constraints but the cap."""
+        """The nearest entries that satisfy all constraints."""
         out = entries.copy()
         targets = self._targets(entries)
         for group, target in zip(self.groups, targets, strict=True):
@@ -157,7 +160,7 @@ class Solution:
     Attributes
     ----------
     matrix : [p, q]
-        Feasible up to the cap; for `factored`, the product of the factors.
+        Feasible; for `factored`, the product of the factors.
     steps
         Iterations.
     feasibility
@@ -167,8 +170,6 @@ class Solution:
         solver gives none.
     nuclear
         The norm itself.
-    cap_excess
-        By how much the largest singular value of the feasible matrix exceeds 1.
     factors
         P and S, where the solver has them.
     """
@@ -178,26 +179,24 @@ class Solution:
     feasibility: float
     gap: float = np.inf
     nuclear: float = np.nan
-    cap_excess: float = 0.0
     factors: tuple[FloatArray, FloatArray] | None = None
     trace: list[tuple[int, float, float]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers, for reports."""
-        names = ("steps", "feasibility", "gap", "nuclear", "cap_excess")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("steps", "feasibility", "gap", "nuclear")}
 
 
-def shrink(matrix: FloatArray, tau: float, cap: float = 1.0) -> FloatArray:
-    """The proximal step of tau times the nuclear norm under a spectral cap, by one SVD.
+def shrink(matrix: FloatArray, tau: float) -> FloatArray:
+    """The proximal step of tau times the nuclear norm: sigma -> max(sigma - tau, 0), by one SVD.
 
     Examples
     --------
     >>> shrink(np.diag([3.0, 0.7, 0.1]), 0.2).round(3).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]
+    [[2.8, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]
     """
     U, D, Vt = _svd(matrix)
-    return np.asarray((U * np.clip(D - tau, 0.0, cap)) @ Vt)
+    return np.asarray((U * np.maximum(D - tau, 0.0)) @ Vt)
 
 
 def _svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -215,12 +214,18 @@ def _svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 def admm(
     problem: Problem, *, tolerance: float = 1e-7, max_steps: int = 5000, rho: float | None = None
 ) -> Solution:
-    """Problem (29) by the alternating direction method of multipliers.
+    """Problem (29), without its cap, by the alternating direction method of multipliers.
 
         X = shrink(Z - U, 1 / rho),  Z = project(X + U),  U = U + X - Z
 
     Stops when X is as good as feasible and the gap to the dual bound is closed: Y = -rho U is
-    orthogonal to all free directions, so that  <Y, Z> - sum of max(sigma(Y) - 1, 0)  is a bound.
+    orthogonal to all free directions; divided by max(1, ||Y||_2) it is feasible for the dual
+    problem, so that its least product with a feasible matrix is a lower bound of the norm.
+
+    Raises
+    ------
+    SapwoodError
+        Where a gap is negative: then the bound or the matrix is wrong.
     """
     Z = problem.project(np.zeros(len(problem.rows)))
     weight = rho or 10.0 / (float(np.linalg.norm(Z, 2)) or 1.0)
@@ -233,11 +238,9 @@ def admm(
         primal, dual = np.linalg.norm(X - Z), np.linalg.norm(Z - old)
         if step % PATIENCE == 0 or step == max_steps:
             feasibility = float(primal / max(float(np.linalg.norm(Z)), 1e-300))
-            gap, nuclear, excess = _gap(problem, Z, -weight * U)
+            gap, nuclear = _gap(problem, Z, -weight * U)
             found.trace.append((step, feasibility, gap))
-            found = Solution(
-                problem.matrix(Z), step, feasibility, gap, nuclear, excess, trace=found.trace
-            )
+            found = Solution(problem.matrix(Z), step, feasibility, gap, nuclear, trace=found.trace)
             if feasibility < tolerance and gap < tolerance:
                 break
             # residuals of one size make the fastest progress (Boyd et al. 2011, section 3.4.1)
@@ -246,14 +249,17 @@ def admm(
     return found
 
 
-def _gap(problem: Problem, Z: FloatArray, Y: FloatArray) -> tuple[float, float, float]:
-    """Relative gap, nuclear norm and excess over the cap of a feasible point."""
-    sigma = np.linalg.svd(problem.matrix(Z), compute_uv=False)
+def _gap(problem: Problem, Z: FloatArray, Y: FloatArray) -> tuple[float, float]:
+    """Relative duality gap and nuclear norm of a feasible point Z."""
+    nuclear = float(np.linalg.svd(problem.matrix(Z), compute_uv=False).sum())
     Y = problem.normal_part(Y)
-    bound = problem.support(Y)
-    bound -= float(np.maximum(np.linalg.svd(problem.matrix(Y), compute_uv=False) - 1.0, 0.0).sum())
-    nuclear = float(sigma.sum())
-    return (nuclear - bound) / max(abs(nuclear), 1e-300), nuclear, max(float(sigma[0]) - 1, 0.0)
+    # H = 0 has the norm 0, which is a bound too
+    bound = max(problem.support(Y) / max(1.0, float(np.linalg.norm(problem.matrix(Y), 2))), 0.0)
+    gap = (nuclear - bound) / max(nuclear, 1e-300)
+    if not gap >= -ROUNDING:
+        msg = f"the solver found the duality gap {gap:.3g}; a duality gap is never negative"
+        raise SapwoodError(msg, hint="this is a fault of Sapwood: please report it with the data")
+    return gap, nuclear
 
 
 def fista(problem: Problem, n: int, *, steps: int = 50) -> Solution:
@@ -267,7 +273,7 @@ def fista(problem: Problem, n: int, *, steps: int = 50) -> Solution:
     for _ in range(steps):
         U, D, Vt = _svd(problem.matrix(problem.project(point)))
         tau = D[n] if n < len(D) else 0.0
-        H = ((U * np.clip(D - tau, 0.0, 1.0)) @ Vt).ravel()
+        H = ((U * np.maximum(D - tau, 0.0)) @ Vt).ravel()
         ahead = (1 + np.sqrt(1 + 4 * t * t)) / 2
         point = H + (t - 1) / ahead * (H - previous)
         previous, t = H, ahead

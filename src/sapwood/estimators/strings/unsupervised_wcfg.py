@@ -10,8 +10,16 @@ import numpy as np
 
 from sapwood.arrays import FloatArray
 from sapwood.decompose import lowrank
-from sapwood.decompose.hankel import Operators, conditioning, factorise, operators, sampling_noise
+from sapwood.decompose.hankel import (
+    Factors,
+    Operators,
+    conditioning,
+    factorise,
+    operators,
+    sampling_noise,
+)
 from sapwood.decompose.lowrank import Problem, Solution
+from sapwood.errors import count
 from sapwood.estimators.base import FLAG, at_least, maybe, one_of, parameter, whole
 from sapwood.estimators.strings.fit_values import fit_values
 from sapwood.estimators.strings.shared import (
@@ -31,6 +39,8 @@ from sapwood.moments.hankel import Basis, Inside, count_cuts, frequencies
 SOLVERS = ("admm", "fista", "direct", "factored")
 REFINEMENTS = ("none", "values")
 MAX_STEPS, PRINTED_STEPS = 2000, 50
+UNCONVERGED = 0.01  # feasibility or relative duality gap above which the end is no optimum
+COMPLETE = 0.9  # of the squares of the Hankel matrix: states that account for less are too few
 
 
 class UnsupervisedWCFG(WithRank, OfStrings):
@@ -153,8 +163,29 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         factors = factorise(matrix[:, :s], n, noise)
         info.singular_values = factors.values
         info.judge(conditioning(factors, noise))
+        self._judge_completion(found, factors, info)
         columns = matrix[:, basis.symbol_columns]
         return operators(factors, matrix[0, :s], columns, matrix[:, s:]), factors.n
+
+    def _judge_completion(self, found: Solution, factors: Factors, info: StringInfo) -> None:
+        """Warn where the solver did not converge, or where Lemma 2 does not apply.
+
+        Lemma 2 needs rank(H) = rank(H_epsilon): all columns lie in the space of the columns kept.
+        """
+        if self.solver == "admm" and max(found.feasibility, found.gap) > UNCONVERGED:
+            info.warn(
+                f"ADMM did not converge in {found.steps:,} steps: it is feasible to "
+                f"{found.feasibility:.1g} and the duality gap is {found.gap:.1g}: raise max_steps"
+            )
+        squares = float(np.sum(found.matrix**2))
+        kept = float(np.sum((factors.left.T @ found.matrix) ** 2)) / squares
+        if kept < COMPLETE:
+            info.warn(
+                f"a grammar of {count(factors.n, 'state')} holds {kept:.0%} of the Hankel matrix "
+                f"of a basis of {len(factors.left)} x {len(factors.right)}, which is not complete: "
+                "strings do not get their observed probabilities; take a larger basis, or more "
+                "states"
+            )
 
     def _complete(
         self, problem: Problem, known: FloatArray, n: int | None, noise: float
