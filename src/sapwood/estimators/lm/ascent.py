@@ -128,7 +128,9 @@ class Held:
         return cls(before, after, np.asarray(found.data[kept], float), u)
 
     def value(self, start: Start) -> float:
-        """Mean log-probability, smoothed a little."""
+        """Mean log-probability, smoothed a little; 0 where no pair of known words is held out."""
+        if not len(self.counts):
+            return 0.0
         p = pair_mix(start.r, start.s, self.before, self.after)
         mixed = (1 - STOP_WEIGHT) * p + STOP_WEIGHT * self.u[self.after]
         return float(self.counts @ np.log(self.known + self.left * mixed) / self.counts.sum())

@@ -111,9 +111,7 @@ class LatentEstimator(LanguageEstimator):
         """Pairs to learn from, distribution of words, what decides when to stop, held-out pairs."""
         n = len(counts.words)
         c = follow_counts(counts.rows, counts.counts, n)
-        if not c.nnz:
-            msg = "no word follows another in the counts"
-            raise SapwoodError(msg, hint="count more text")
+        require_pairs(c)
         u = word_distribution(c)
         if held_out is not None:
             if held_out.words != counts.words:
@@ -173,6 +171,13 @@ class EMBigram(LatentEstimator):
     def iterations_(self) -> int:
         """EM iterations of all blocks."""
         return sum(len(climbed.log_likelihoods) for climbed in self.climbs_)
+
+
+def require_pairs(c: sparse.csr_array) -> None:
+    """Refuse text in which no word follows another: hidden states stand between two words."""
+    if not c.nnz:
+        msg = "no word follows another in the counts"
+        raise SapwoodError(msg, hint="count more text")
 
 
 def climb_blocks(ascent: Ascent, e_step: EStep, sizes: list[int], seed: int) -> list[Climb]:

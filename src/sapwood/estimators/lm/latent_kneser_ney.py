@@ -36,6 +36,7 @@ from sapwood.estimators.lm.latent import (
     follow_counts,
     hold_out,
     join_blocks,
+    require_pairs,
     smoothing_weights,
 )
 from sapwood.models.lm.latent_models import LatentNgramModel, pair_mix
@@ -88,6 +89,7 @@ class LatentKneserNey(LatentEstimator):
         plain = KneserNey(2)
         pairs = plain.model_of(counts)
         d = taken_off(counts, plain.discounts_[1])
+        require_pairs(d)
         held = _held(pairs, held_out)
         ascent = Ascent(self.iterations, self.prior, held.u, held)
         sizes = block_sizes(self.n_states, self.n_blocks)

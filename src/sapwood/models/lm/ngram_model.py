@@ -71,8 +71,12 @@ class NgramModel(LanguageModel):
         places = find_ngrams(self.keys, len(self.words), rows)
         contexts = find_ngrams(self.keys, len(self.words), rows[:, 1:])
         for k in range(1, len(places)):
-            backoff = np.where(contexts[k - 1] >= 0, self.b[k - 1][contexts[k - 1]], 0.0)
-            result = np.where(places[k] >= 0, self.p[k][places[k]], result + backoff)
+            # text may have no n-grams of an order at all, so that only what is found is looked up
+            known, seen = contexts[k - 1] >= 0, places[k] >= 0
+            backoff = np.zeros(len(rows))
+            backoff[known] = self.b[k - 1][contexts[k - 1][known]]
+            result = result + backoff
+            result[seen] = self.p[k][places[k][seen]]
         return result
 
     def rows(self, k: int) -> Rows:
