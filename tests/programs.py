@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def run_program(module: str, *options: str, code: str = "") -> subprocess.CompletedProcess[str]:
-    """Run `python -m module --json`, after some code has changed what it works on."""
-    program = f"{code}\nfrom {module}.__main__ import main\nraise SystemExit(main())"
+    """Run the `main` of a module with --json, after some code has changed what it works on."""
+    program = f"{code}\nfrom {module} import main\nraise SystemExit(main())"
     return subprocess.run(
         [sys.executable, "-c", program, "--json", *options],
         cwd=ROOT,

@@ -23,6 +23,7 @@ from sapwood.outputs import (
     find_place,
     give_name,
     has_model,
+    hold_output,
     new_file,
     open_output,
     write_bytes,
@@ -452,3 +453,45 @@ def test_no_other_module_writes_files() -> None:
 )
 def test_a_mutant_is_noticed(text: str) -> None:
     assert list(writing_calls(text))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such lock")
+def test_an_output_is_held_by_one_command_at_a_time(tmp_path: Path) -> None:
+    out = tmp_path / ("x" * 250)
+    for name in (out, tmp_path / "counts"):
+        with hold_output(name):
+            with (
+                pytest.raises(SapwoodError, match="another command is writing it"),
+                hold_output(name),
+            ):
+                pass
+            with hold_output(tmp_path / "another"):
+                pass
+        assert not list(tmp_path.iterdir())
+        with hold_output(name):
+            pass
+
+
+def test_a_lock_that_a_killed_command_left_holds_nobody_up(tmp_path: Path) -> None:
+    (tmp_path / ".counts.lock").touch()
+    with hold_output(tmp_path / "counts"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_that_vanishes_while_it_is_taken_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder removes the file between our opening and our locking it."""
+    import sapwood.outputs
+
+    real, removed = sapwood.outputs.lock, []
+
+    def lock(handle: int) -> bool:
+        if not removed:
+            removed.append((tmp_path / ".counts.lock").unlink())
+        return real(handle)
+
+    monkeypatch.setattr(sapwood.outputs, "lock", lock)
+    with hold_output(tmp_path / "counts"):
+        assert (tmp_path / ".counts.lock").exists()

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
 from time import time
@@ -31,6 +32,7 @@ ATTRIBUTE = "user.sapwood"
 # What follows the first eight bytes, the length of the header, in a file of tensors of ours.
 MODEL_START = b'{"__metadata__":{"sapwood":'
 HINT = "does the folder exist, may you write there, and is there space?"
+MAX_NAME = 200  # bytes of a name of a file; systems allow 255
 OLD = 60.0  # seconds after which a temporary file that nobody holds is that of a dead process
 _PART = re.compile(r"\.\d+-[0-9a-f]{8}\.part")
 _unfinished: set[Path] = set()  # temporary files that have not got their names yet
@@ -327,7 +329,9 @@ def explain(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         # Failures to write have no name; those to open and to rename have that of the file.
-        if error.filename is not None and not str(error.filename).endswith((".part", path.name)):
+        if error.filename is not None and not str(error.filename).endswith(
+            (".part", ".lock", path.name)
+        ):
             raise
         raise _failure(path, error) from error
 
@@ -349,11 +353,50 @@ def lock(handle: int) -> bool:
         import fcntl
 
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:
-        return True
-    except OSError:
+    except BlockingIOError:
         return False
+    except (ImportError, OSError):  # a system, or a file system, without locks
+        return True
     return True
+
+
+@contextmanager
+def hold_output(path: str | Path) -> Iterator[None]:
+    """Keep other commands away from an output that is written in several steps.
+
+    The lock is an empty file beside the output, which goes when the block ends; one that a killed
+    command left holds nobody up.
+
+    Raises
+    ------
+    SapwoodError
+        When another command, still alive, has the output.
+    """
+    target = find_place(path).path
+    guard = target.with_name(f".{target.name}.lock")
+    if len(os.fsencode(guard.name)) > MAX_NAME:
+        guard = target.with_name(f".{sha256(os.fsencode(target.name)).hexdigest()}.lock")
+    with explain(Path(path)):
+        handle = _open_guard(guard, path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            guard.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _open_guard(guard: Path, path: str | Path) -> int:
+    while True:
+        handle = os.open(guard, os.O_RDWR | os.O_CREAT, 0o666)  # less the umask
+        if not lock(handle):
+            os.close(handle)
+            msg = f"{path}: another command is writing it"
+            raise SapwoodError(msg, hint="wait until it has ended, or choose another name")
+        with suppress(FileNotFoundError):  # its last holder has just removed it
+            if os.path.samestat(os.fstat(handle), guard.stat()):
+                return handle
+        os.close(handle)
 
 
 def _sweep(target: Path) -> None:

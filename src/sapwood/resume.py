@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import IO, Any, TypeVar
 
 from sapwood.errors import SapwoodError, count
-from sapwood.outputs import explain, find_place, give_name, lock, open_output
+from sapwood.outputs import explain, find_place, give_name, hold_output, open_output
 
 PIECE = 1 << 20  # characters or bytes read at once
 T = TypeVar("T")
@@ -68,12 +68,9 @@ def open_part(
         Whether files may be replaced that Sapwood did not write.
     """
     part, note = part_and_note(path)
-    with explain(part):
+    with hold_output(path), explain(part):
         _check_origin(part, note, origin, force=force)
         with part.open("a", encoding="utf-8", newline="\n") as file:
-            if not lock(file.fileno()):
-                msg = f"{part}: another run is writing it"
-                raise SapwoodError(msg, hint="wait for it, or choose another -o")
             n_done, size = complete_records(part, is_block=is_block)
             file.truncate(size)
             opened = Part(file, n_done)

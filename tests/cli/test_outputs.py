@@ -372,3 +372,23 @@ def test_a_full_disk_is_one_line_and_the_old_file_stays(
     assert left <= {"new-resume.png.part", "new-resume.png.part.json", "new-checkpoint"}
     if "new-checkpoint" in left:
         em_checkpoint._read(place / "new-checkpoint")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such lock")
+def test_commands_that_write_in_steps_refuse_an_output_that_another_has(
+    fails, dev: Path, tmp_path: Path
+) -> None:
+    from sapwood.outputs import hold_output
+
+    text, out = tmp_path / "text.txt", tmp_path / "out"
+    text.write_text("the dog sleeps\n")
+    line = "error: {}: another command is writing it"
+    with hold_output(out):
+        assert line.format(out) in fails("lm", "count", text, "-o", out).err
+        given = ("train", dev, "-o", tmp_path / "m", "--method", "em", "--states", "2")
+        assert line.format(out) in fails(*given, "--checkpoint", out).err
+        assert line.format(out) in fails("parse", "bundled", text, "-o", out, "--resume").err
+    with hold_output(tmp_path / "my-train.mrg"):
+        given = ("split", dev, "-o", f"{tmp_path}/my-")
+        assert line.format(tmp_path / "my-train.mrg") in fails(*given).err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]

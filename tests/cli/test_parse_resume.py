@@ -244,7 +244,7 @@ def test_two_runs_do_not_write_the_same_part(tmp_path: Path) -> None:
     with open_part(out, {"a": 1}, is_block=False, tell=print) as first:
         first.write("one\n")
         with (
-            pytest.raises(SapwoodError, match="another run is writing it"),
+            pytest.raises(SapwoodError, match="another command is writing it"),
             open_part(out, {"a": 1}, is_block=False, tell=print),
         ):
             pass

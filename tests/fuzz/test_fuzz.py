@@ -46,7 +46,7 @@ def test_a_reader_takes_or_refuses_what_is_spoilt(name: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_ten_thousand_inputs() -> None:
-    done = run_program("tests.fuzz", "--inputs", "10000", "--seed", "1")
+    done = run_program("tests.fuzz.__main__", "--inputs", "10000", "--seed", "1")
     report = json.loads(done.stdout)
     assert not [found["what"] for row in report for found in row["findings"]]
     assert {row["reader"] for row in report} == set(READERS)
@@ -102,7 +102,7 @@ def test_the_hunt_finds_and_keeps_every_kind_of_fault(
     letter: str, what: str, tmp_path: Path
 ) -> None:
     options = ("--inputs", "8", "--findings", str(tmp_path))
-    done = run_program("tests.fuzz", *options, code=PLANTED.replace("{letter}", letter))
+    done = run_program("tests.fuzz.__main__", *options, code=PLANTED.replace("{letter}", letter))
     assert done.returncode == 1, done.stderr
     (row,) = json.loads(done.stdout)
     (found,) = row["findings"]

@@ -65,18 +65,29 @@ def warm(job: Job, folder: Path) -> None:
 
 def run(job: Job, folder: Path, moment: Moment | None = None) -> Run:
     """Run a job in a child of its own, and kill it at the moment given."""
-    log = folder.parent / f"{folder.name}.log"
+    return wait(*start(job, folder, folder.parent / f"{folder.name}.log", moment))
+
+
+def start(
+    job: Job, folder: Path, log: Path, moment: Moment | None = None
+) -> tuple[int, Path, float, Moment]:
+    """Start a job in a child of its own; what `wait` needs."""
     shutil.rmtree(log, ignore_errors=True)
     log.mkdir()
     for name in ("out", "err", "steps"):  # here: the child may die at once
         (log / name).touch()
-    started = monotonic()
+    started, moment = monotonic(), moment or Moment()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        _in_child(job, folder, log, moment or Moment())
-    status = _wait(child, moment.seconds if moment else None)
+        _in_child(job, folder, log, moment)
+    return child, log, started, moment
+
+
+def wait(child: int, log: Path, started: float, moment: Moment) -> Run:
+    """Wait for a child, and kill it at its moment: how it ended."""
+    status = _wait(child, moment.seconds)
     seconds = monotonic() - started
     out, err = ((log / name).read_text(errors="replace") for name in ("out", "err"))
     lines = (log / "steps").read_text().splitlines()

@@ -128,6 +128,18 @@ def test_runs_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
     assert as_dict(other) == count_grams([["other", "words"], *TEXT[1:]], 3, is_stream=False)
 
 
+def test_runs_of_a_text_that_changed_but_kept_its_size_and_words_are_not_used(
+    tmp_path: Path,
+) -> None:
+    path, folder = tmp_path / "text.txt", tmp_path / "work"
+    folder.mkdir()
+    for text in ("a b\nb a\n", "a a\nb b\n"):
+        path.write_text(text)
+        found = count_runs(path, folder, CountSettings(2), Threads(1)).whole()
+        expected = [line.split() for line in text.splitlines()]
+        assert as_dict(found) == count_grams(expected, 2, is_stream=False)
+
+
 def test_files_do_not_depend_on_memory_and_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

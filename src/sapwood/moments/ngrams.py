@@ -278,9 +278,14 @@ def row_type(width: int) -> np.dtype[Any]:
 
 
 def write_run(numbered: tuple[int, TextShard], job: Job) -> Run:
-    """Count a shard into a sorted run on disk; one that is there is taken as it is."""
+    """Count a shard into a sorted run on disk; one of the same text that is there is taken.
+
+    The name of a run has the checksum of its text: the text may have changed since it was counted,
+    even where its size and its words are the same.
+    """
     number, shard = numbered
-    path = job.folder / f"run-{number:06d}"
+    checksum = sha256(shard.read()).hexdigest()[:16]
+    path = job.folder / f"run-{number:06d}-{checksum}"
     width = -(-job.order // (64 // job.bits))
     if not path.exists():
         found = read_ids(shard, job.ids, is_stream=job.is_stream)

@@ -12,7 +12,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.inputs import Reading, claim_stdin, input_files
 from sapwood.cli.tables import show, table_lines
-from sapwood.outputs import check_output, open_output
+from sapwood.outputs import check_output, hold_output, open_output
 from sapwood.report import split_report
 
 if TYPE_CHECKING:
@@ -72,21 +72,22 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
     for path in paths.values():
         others = [other for other in paths.values() if other != path]
         check_output(path, inputs=input_files(*treebanks), others=others, force=force)
-    trees, files = _read(treebanks, reading)
-    reading.tell()
-    sizes = (part_size(size, len(trees)) for size in (dev, test))
-    parts = split_trees(files, *sizes, by=by, seed=seed)
-    written = {
-        name: [tree for tree, part in zip(trees, parts, strict=True) if part == number]
-        for number, name in enumerate(PARTS)
-    }
-    written = {name: some for name, some in written.items() if some}
-    with ExitStack() as stack:  # all appear, or none
-        targets = {
-            name: stack.enter_context(open_output(paths[name], force=force)) for name in written
+    with hold_output(paths["train"]):  # the parts of two runs must not be mixed
+        trees, files = _read(treebanks, reading)
+        reading.tell()
+        sizes = (part_size(size, len(trees)) for size in (dev, test))
+        parts = split_trees(files, *sizes, by=by, seed=seed)
+        written = {
+            name: [tree for tree, part in zip(trees, parts, strict=True) if part == number]
+            for number, name in enumerate(PARTS)
         }
-        for name, some in written.items():
-            targets[name].writelines(f"{tree}\n" for tree in some)
+        written = {name: some for name, some in written.items() if some}
+        with ExitStack() as stack:  # all appear, or none
+            targets = {
+                name: stack.enter_context(open_output(paths[name], force=force)) for name in written
+            }
+            for name, some in written.items():
+                targets[name].writelines(f"{tree}\n" for tree in some)
     rows = [
         {"part": row["part"], "file": str(paths[row["part"]])} | row
         for row in split_report(written)

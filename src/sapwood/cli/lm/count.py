@@ -13,7 +13,7 @@ from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
 from sapwood.errors import CorpusError, SapwoodError
-from sapwood.outputs import check_output
+from sapwood.outputs import check_output, hold_output
 from sapwood.report import to_json
 from sapwood.report.training import Meter
 
@@ -53,13 +53,14 @@ def count(  # noqa: PLR0913 - every option of the command is an argument
 
     settings = CountSettings(order, stream, lm_opt.bytes_of(memory))
     folder = out.with_name(f"{out.name}.part")
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        msg = f"cannot make the folder {folder}: {error.strerror}"
-        raise SapwoodError(msg, hint="remove what is there, or choose another output") from error
     phases = Phases(2)
-    with open_engine(engine, scheduler, jobs) as where:
+    with hold_output(out), open_engine(engine, scheduler, jobs) as where:
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            msg = f"cannot make the folder {folder}: {error.strerror}"
+            hint = "remove what is there, or choose another output"
+            raise SapwoodError(msg, hint=hint) from error
         with phases.phase("counting") as notes:
             try:
                 runs = count_runs(list(texts), folder, settings, where)
@@ -70,7 +71,7 @@ def count(  # noqa: PLR0913 - every option of the command is an argument
         with phases.phase("merging") as notes:
             n_rows = save_counts(runs, out)
             notes.append(f"{n_rows:,} {order}-grams")
-    rmtree(folder, ignore_errors=True)
+        rmtree(folder, ignore_errors=True)
     if as_json:
         report = {"order": order, "ngrams": n_rows, "words": len(runs.words) - 4, "stream": stream}
         print(to_json(report | meter.as_dict(), indent=2))

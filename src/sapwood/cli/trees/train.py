@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -35,7 +36,7 @@ from sapwood.cli.methods import (
 from sapwood.cli.tables import fact_lines
 from sapwood.errors import count
 from sapwood.estimators.base import WithEM, WithStates
-from sapwood.outputs import check_output
+from sapwood.outputs import check_output, hold_output
 from sapwood.report import budget_report, score_on, to_json, training_report
 from sapwood.report.training import Meter, sign
 
@@ -225,6 +226,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     asked = {"binarise": binarise, "horizontal": horizontal, "vertical": vertical}
     ways: dict[str, Any] = {name: way for name, way in asked.items() if way is not None}
     with (
+        hold_output(checkpoint) if checkpoint else nullcontext(),
         open_folder(on_disk) as folder,
         open_engine(engine, scheduler, jobs, spill=folder) as where,
     ):
