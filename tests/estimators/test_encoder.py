@@ -1,6 +1,7 @@
 """`SpanEncoder`: what right trees are, the loss and its gradient, and what comes of learning."""
 
 import json
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -269,3 +270,13 @@ def test_a_network_of_an_earlier_version_is_refused(model: SpanNetwork) -> None:
     older = {name: array for name, array in arrays.items() if name != "network.span.gain"}
     with pytest.raises(ModelFormatError, match=r"has no network\.span\.gain, which this version"):
         SpanNetwork.from_file(FileContents(older, header))
+
+
+def test_the_memory_of_a_sentence_is_bounded_by_its_estimate(model: SpanNetwork) -> None:
+    reader, words = SpanReader(model), ["the", "dog", "barks", "."] * 25
+    reader.read(words)  # what is remembered of words does not count
+    tracemalloc.start()
+    reader.read(words)
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    assert 0.3 * reader.megabytes(100) < peak < reader.megabytes(100)
