@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +180,7 @@ def test_a_wrong_sentence_is_explained(model: sw.LatentGrammar, words: Any, foun
         assert caught.value.hint
 
 
-@pytest.mark.parametrize("wrong", ["m.sapwood", None, sw.PCFG()])
+@pytest.mark.parametrize("wrong", ["m.sapwood", None])
 def test_a_parser_needs_a_model(wrong: Any) -> None:
     with pytest.raises(sw.SapwoodError, match="a parser needs a model") as caught:
         sw.Parser(wrong)
@@ -258,3 +259,31 @@ def test_dev_trees_and_gold_trees_may_be_paths(bank: sw.Treebank, tmp_path: Path
     assert sw.evaluate.bracketing(path, str(path)).f1 == 100.0
     fitted = sw.EMLPCFG(n_states=2, iterations=1).fit(bank[20:60], dev=path)
     assert fitted.info_.dev_f1
+
+
+HINTS = {
+    "brackets for files": (lambda: sw.PCFG().fit(["(S (X a))"]), "sapwood.Tree.parse(s)"),
+    "a file for a model": (lambda: sw.Parser("m.sapwood"), "sapwood.load('m.sapwood')"),
+    "an estimator for a model": (lambda: sw.Parser(sw.PCFG()), "estimator.model_"),
+    "a string for words": (lambda: sw.Parser(GRAMMAR()).parse("the dog"), "Parser.parse_text"),
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_the_traceback_says_what_to_do(name: str) -> None:
+    call, hint = HINTS[name]
+    with pytest.raises(sw.SapwoodError) as caught:
+        call()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert hint in shown.splitlines()[-1]
+
+
+def test_a_hint_that_changes_is_shown_once_also_behind_a_pickle() -> None:
+    error = sw.SapwoodError("wrong", hint="first")
+    error.add_note("a note")
+    error.hint = "second"
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert one.__notes__ == ["a note", "hint: second"]
+        assert one.hint == "second"
+    error.hint = None
+    assert error.__notes__ == ["a note"]

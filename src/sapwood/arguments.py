@@ -76,7 +76,8 @@ def as_sentence(words: object) -> list[str]:
     """
     if isinstance(words, str):
         msg = "a sentence is a list of words, not a string"
-        raise SapwoodTypeError(msg, hint="use sentence.split()")
+        hint = "use sentence.split(), or Parser.parse_text for text that is not tokenised"
+        raise SapwoodTypeError(msg, hint=hint)
     if isinstance(words, bytes) or not isinstance(words, Iterable):
         msg = f"a sentence is a list of words, not {describe(words)}"
         raise SapwoodTypeError(msg, hint="give a list of strings")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+_HINT = "hint: "
+
 
 class SapwoodError(Exception):
     """Any failure that Sapwood can explain.
@@ -21,6 +23,17 @@ class SapwoodError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    @property
+    def hint(self) -> str | None:
+        """What to do about the error; also a note, so that tracebacks show it."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str | None) -> None:
+        others = [note for note in getattr(self, "__notes__", []) if not note.startswith(_HINT)]
+        self._hint = hint
+        self.__notes__ = [*others, *([f"{_HINT}{hint}"] if hint else [])]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Keyword-only arguments do not survive the default pickling, and workers must hand errors

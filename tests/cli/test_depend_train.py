@@ -139,3 +139,16 @@ def test_an_output_among_the_inputs_is_refused(fails: Run, parser: Path, train: 
     before = train.read_bytes()
     fails("depend", "parse", parser, train, "-o", train, "--force")
     assert train.read_bytes() == before
+
+
+def test_plain_text_and_trees_are_told_from_conllu(fails: Run, parser: Path) -> None:
+    ten_words = "the old dog sees a cat in the big garden"
+    assert "`sapwood depend parse --text`" in fails("depend", "parse", parser, stdin=ten_words).err
+    spaced = "1 dogs dog NOUN NNS _ 2 nsubj _ _"
+    assert "put tabs, not blanks" in fails("depend", "parse", parser, stdin=spaced).err
+    rows = "1\tdogs\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    assert "leave out --text" in fails("depend", "parse", parser, "--text", stdin=rows).err
+    trees = "(S (NP (NNS dogs)) (VP (VBP bark)))"
+    refused = fails("depend", "parse", parser, "--text", stdin=trees)
+    assert "found bracketed trees" in refused.err
+    assert "`sapwood depend convert`" in refused.err

@@ -98,7 +98,7 @@ def test_what_is_no_treebank_is_named(fails, tmp_path: Path) -> None:
     result = fails("train", path, "-o", tmp_path / "m")
     assert f"error: {path}:1:1: expected '(' to start a tree" in result.err
     assert "this looks like CoNLL-U" in result.err
-    assert "phrase-structure" in result.err
+    assert "hint: `sapwood depend train`" in result.err
 
 
 def test_compare_takes_them(cli, tmp_path: Path) -> None:

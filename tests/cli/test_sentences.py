@@ -29,7 +29,7 @@ def test_trees_are_refused_with_the_option_that_takes_them(fails, model: Path, t
     path.write_text(TREES)
     result = fails("parse", model, path)
     assert f"error: {path}:1: expected one sentence a line, found bracketed trees" in result.err
-    assert "hint: --trees parses the words" in result.err
+    assert "hint: --trees takes the words" in result.err
     assert result.out == ""
 
 
@@ -45,6 +45,31 @@ def test_conllu_is_refused_with_the_command_that_reads_it(fails, model: Path, co
     result = fails(command, model, stdin=CONLLU)
     assert "found CoNLL-U" in result.err
     assert "`sapwood words -`" in result.err
+
+
+def test_a_missing_file_is_called_missing(fails, model: Path, tmp_path: Path) -> None:
+    for command in ("parse", "score"):
+        missing = fails(command, model, tmp_path / "none.txt").err
+        assert "none.txt: no such file\n" in missing
+        assert "complete" not in missing
+    assert "a folder, expected a file" in fails("parse", model, tmp_path).err
+
+
+PARAGRAPHS = "The dog sleeps. It is late.\nThe dog barks.\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [(["--raw"], PARAGRAPHS), ([], PARAGRAPHS.replace(".", " ."))],
+    ids=["raw", "tokenised"],
+)
+def test_lines_of_several_sentences_are_doubted(cli, model: Path, options, text: str) -> None:
+    result = cli("parse", model, *options, stdin=text)
+    assert len(result.out.splitlines()) == 2
+    assert "1 of the first 2 lines seem to hold several (line 1 is the first)" in result.err
+    assert "hint: write one sentence on each line" in result.err
+    single = cli("parse", model, *options, stdin=text.splitlines()[1])
+    assert "warning" not in single.err
 
 
 @pytest.mark.parametrize("command", ["parse", "score"])

@@ -235,6 +235,9 @@ class Reading:
             echo(f"{count(len(self.left_out), 'file')} skipped: {names}")
 
 
+_HINTS = {"trees": "--trees takes the words of the trees; --sentences takes the lines as they are"}
+
+
 @dataclass(frozen=True)
 class Text:
     """How sentences are read; the same for all commands that take some."""
@@ -266,6 +269,7 @@ class Text:
         """The words of each line; `file` is where they come from."""
         from sapwood.corpus.files import source_name
         from sapwood.corpus.sentences import (
+            doubt_sentences,
             doubt_tokenising,
             refuse_other_kinds,
             split_words,
@@ -277,15 +281,15 @@ class Text:
         # the members of an ensemble share a vocabulary
         known = grammars_of(model)[0].lexicon.words
         if self.trees is None:
-            lines = refuse_other_kinds(lines, file, source_name(file))
-        if self.tokenizer:
-            return tokenise_lines(lines, load_tokenizer(self.tokenizer), source_name(file))
-        if self.raw:
-            return tokenise_lines(lines, PennTokenizer(known), source_name(file))
+            lines = refuse_other_kinds(lines, file, source_name(file), _HINTS)
+        tell = lambda *doubt: warn([doubt])  # noqa: E731
+        if self.tokenizer or self.raw:
+            tokenise = load_tokenizer(self.tokenizer) if self.tokenizer else PennTokenizer(known)
+            return doubt_sentences(tokenise_lines(lines, tokenise, source_name(file)), tell)
         sentences = map(split_words, lines)
         if self.trees is False:
             return sentences
-        return doubt_tokenising(sentences, known, lambda *doubt: warn([doubt]))
+        return doubt_tokenising(doubt_sentences(sentences, tell), known, tell)
 
 
 def load_tokenizer(name: str) -> Tokenizer:

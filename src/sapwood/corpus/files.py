@@ -83,6 +83,10 @@ def _expand_one(
             raise CorpusError(msg, file=str(source), hint="check the folder and the ending")
         parts = (_expand_one(name, suffixes, is_wanted, left_out) for name in found)
         return [file for part in parts for file in part]
+    if str(source).lstrip().startswith("("):
+        msg = "expected the path of a file or folder, found brackets"
+        hint = "read brackets first: [sapwood.Tree.parse(s) for s in strings]"
+        raise CorpusError(msg, file=str(source)[:80], hint=hint)
     msg = "no such file or folder"
     raise CorpusError(msg, file=str(source), hint="check the path; quote globs, `-` means stdin")
 
@@ -270,7 +274,14 @@ def _can_decode(data: bytes, encoding: str) -> bool:
 
 def _read_failure(name: str, error: Exception) -> CorpusError:
     msg = f"cannot read: {getattr(error, 'strerror', None) or error}"
-    return CorpusError(msg, file=name, hint="is the file complete, readable, and what it claims?")
+    hint = "is the file complete, readable, and what it claims?"
+    if isinstance(error, FileNotFoundError):
+        msg, hint = "no such file", "check the path; `-` means stdin"
+    elif isinstance(error, IsADirectoryError):
+        msg, hint = "a folder, expected a file", "name a file in it"
+    elif isinstance(error, PermissionError):
+        hint = "check the permissions of the file and of its folder"
+    return CorpusError(msg, file=name, hint=hint)
 
 
 def peek_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:

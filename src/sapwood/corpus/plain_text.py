@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.corpus.files import COMPRESSED, MAX_CHARACTERS, Source, expand, likely_encodings
+from sapwood.corpus.sentences import N_CHARACTERS, N_LINES, refuse_other_kinds
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.outputs import append_bytes
 
@@ -105,6 +107,7 @@ def cut_text(
             target = folder / f"text-{number:05d}"
             _unpack(path, name, target)
             path = target
+        _refuse_treebank(path, str(source), name)
         shards += _cut_file(path, name)
     if n_lead:
         lead: tuple[bytes, ...] = ()
@@ -140,6 +143,14 @@ def _open_bytes(path: Path, name: str) -> IO[bytes] | Any:
             raise SapwoodError(msg, hint="pip install zstandard, or unpack it: zstd -d") from error
     modules = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
     return import_module(modules[path.suffix.lower()]).open(path)
+
+
+def _refuse_treebank(path: Path, source: str, name: str) -> None:
+    """Refuse trees, CoNLL-U and JSON, whose brackets and columns would be learnt as words."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        lines = iter(lambda: file.readline(N_CHARACTERS), "")
+        for _ in refuse_other_kinds(islice(lines, N_LINES), source, name):
+            pass
 
 
 def _cut_file(path: Path, name: str) -> Iterator[TextShard]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 
 from sapwood.corpus.files import MAX_CHARACTERS, Source, open_lines
 from sapwood.corpus.formats import is_export, is_tigerxml, read_lines, treebank_files
-from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
+from sapwood.corpus.tokenize import ABBREVIATIONS, PennTokenizer, Tokenizer
 from sapwood.corpus.tree import Tree, clean
-from sapwood.errors import CorpusError
+from sapwood.errors import CorpusError, count
 
 SENTENCES, TREES, CONLLU, JSON = "sentences", "trees", "conllu", "json"
 
@@ -33,16 +33,14 @@ _BRACKETS = re.compile(r"(\s|\(\s*+[^\s()]*+|\))*+", re.ASCII)
 N_LOOKED_AT = 20  # lines with words; what a text holds shows in its first ones
 _WORD = re.compile(r"[^ \t\r\n\f\v]+")  # only ASCII blanks separate, as in the treebank readers
 _OTHER_KINDS = {
-    "trees": (
-        "bracketed trees",
-        "--trees parses the words of the trees; --sentences takes the lines as they are",
-    ),
+    "trees": ("bracketed trees", "`sapwood words {}` writes the words of the trees as sentences"),
     "conllu": ("CoNLL-U", "`sapwood words {}` writes its words as sentences"),
     "json": (
         "JSON",
         "give the sentences themselves; `sapwood evaluate` reads the output of `parse --json`",
     ),
 }
+_ENDED = re.compile(r"[.!?。！？]|.*[a-z]{2}[.!?]")  # noqa: RUF001 - marks of wide scripts
 _UNCOUNTED = re.compile(r"\d+[-.]\d+")  # a token of several words, an empty node
 
 
@@ -150,8 +148,18 @@ def tokenise_lines(
         yield list(words)
 
 
-def refuse_other_kinds(lines: Iterable[str], source: str, name: str) -> Iterator[str]:
-    """Pass sentences on as they come; raise an error at trees, CoNLL-U and JSON."""
+def refuse_other_kinds(
+    lines: Iterable[str], source: str, name: str, hints: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Pass sentences on as they come; raise an error at trees, CoNLL-U and JSON.
+
+    Parameters
+    ----------
+    source, name
+        The argument that the user gave, and what messages call it.
+    hints
+        What to do about each kind, where a command knows better than `sapwood words`.
+    """
     held: list[str] = []  # lines that do not tell what they are
     n_seen = 0
     for number, line in enumerate(lines, 1):
@@ -165,7 +173,8 @@ def refuse_other_kinds(lines: Iterable[str], source: str, name: str) -> Iterator
         if kind not in {None, SENTENCES}:
             found, hint = _OTHER_KINDS[str(kind)]
             msg = f"expected one sentence a line, found {found}"
-            raise CorpusError(msg, file=name, line=number, hint=hint.format(source))
+            hint = (hints or {}).get(str(kind), hint.format(source))
+            raise CorpusError(msg, file=name, line=number, hint=hint)
         n_seen += kind is not None
         yield from held
         held.clear()
@@ -195,6 +204,50 @@ def doubt_tokenising(
             n_seen += 1
             n_untokenised += bool(here)
             found += here
+            if n_seen == N_LOOKED_AT:
+                judge()
+        yield words
+    if n_seen < N_LOOKED_AT:
+        judge()
+
+
+def has_several_sentences(words: Sequence[str]) -> bool:
+    """Whether a mark that ends a sentence stands inside, before a word with a capital letter.
+
+    Examples
+    --------
+    >>> has_several_sentences("The dog barks . It is late .".split())
+    True
+    >>> has_several_sentences("The dog barks. It is late.".split())
+    True
+    >>> has_several_sentences("Mr. Lee of the U.S. Army met J. P. Morgan .".split())
+    False
+    """
+    return any(
+        _ENDED.fullmatch(one) and one not in ABBREVIATIONS and (two[:1].isupper() or one > "~")
+        for one, two in pairwise(words)
+    )
+
+
+def doubt_sentences(
+    sentences: Iterable[list[str]], tell: Callable[[str, str], None]
+) -> Iterator[list[str]]:
+    """Pass sentences on; tell, once, when some of the first lines seem to hold several."""
+    n_seen = n_several = first = 0
+
+    def judge() -> None:
+        if 5 * n_several >= n_seen > 0 < n_several:
+            tell(
+                f"a line is taken for one sentence, but {n_several} of the first "
+                f"{count(n_seen, 'line')} seem to hold several (line {first} is the first)",
+                "write one sentence on each line; Sapwood does not split text into sentences",
+            )
+
+    for number, words in enumerate(sentences, 1):
+        if words and n_seen < N_LOOKED_AT:
+            n_seen += 1
+            if has_several_sentences(words):
+                n_several, first = n_several + 1, first or number
             if n_seen == N_LOOKED_AT:
                 judge()
         yield words

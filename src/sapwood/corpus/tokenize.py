@@ -48,7 +48,7 @@ _PERIODS = (
     "Ind. Kan. Ky. La. Mass. Md. Mich. Minn. Miss. Mo. Mont. Neb. Nev. Okla. Ore. Pa. Tenn. Tex. "
     "Va. Vt. Wash. Wis. Wyo."
 )
-_ABBREVIATIONS = frozenset(_PERIODS.split())
+ABBREVIATIONS = frozenset(_PERIODS.split())
 _INITIAL = re.compile(r"[^\W\d_]\.")
 _ACRONYM = re.compile(r"(?:[\w-]+-)?(?:[^\W\d_]{1,2}\.){2,}")  # U.S., p.m., Ph.D., non-U.S.
 
@@ -176,7 +176,7 @@ class PennTokenizer:
         if not word.endswith("."):
             yield from self._parts(word)
             return
-        is_listed = self._is_english and word in _ABBREVIATIONS
+        is_listed = self._is_english and word in ABBREVIATIONS
         is_short = _INITIAL.fullmatch(word) or _ACRONYM.fullmatch(word)
         has_own = word in self.vocabulary or is_short or is_listed
         # Nothing but closing quotes and brackets behind it: the period ends the sentence.

@@ -18,7 +18,7 @@ Everything is made of the N_d, which add; text is read twice and never held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
@@ -29,7 +29,7 @@ from scipy import sparse
 from sapwood.arguments import as_items, as_sentence
 from sapwood.arrays import FloatArray
 from sapwood.corpus.plain_text import TextShard, cut_text
-from sapwood.corpus.sentences import refuse_other_kinds, split_words
+from sapwood.corpus.sentences import split_words
 from sapwood.corpus.vocabulary import STYLES
 from sapwood.decompose.cca import cca
 from sapwood.decompose.svd import block_svd
@@ -226,9 +226,8 @@ class _Source:
             yield shard
 
     def _lines(self) -> Iterator[list[str]]:
-        for name, shards in groupby(self.files, lambda shard: shard.name):
-            lines = chain.from_iterable(shard.read().decode().split("\n") for shard in shards)
-            for line in refuse_other_kinds(lines, name, name):
+        for shard in self.files:
+            for line in shard.read().decode().split("\n"):
                 if words := split_words(line):
                     yield words
 

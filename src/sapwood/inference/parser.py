@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -360,7 +361,10 @@ class Parser:
         Threads wait for each other wherever a kernel does not run, which in short sentences is most
         of the time; `sapwood.execute.Processes` do not.
         """
-        items, engine = as_items(sentences, "sentences"), as_engine(jobs)
+        items, engine = (
+            as_items(sentences, "a list of sentences, each a list of words"),
+            as_engine(jobs),
+        )
         if type(engine) is Threads:
             found = engine.stream(self.parse, items)
         else:
@@ -450,6 +454,10 @@ def _check_model(model: object) -> None:
     if not isinstance(model, Model):
         msg = f"a parser needs a model, not {describe(model)}"
         hint = "give estimator.fit(treebank).model_, or sapwood.load(path)"
+        if isinstance(model, (str, Path)):
+            hint = f"load it first: sapwood.Parser(sapwood.load({str(model)!r}))"
+        elif hasattr(model, "fit"):
+            hint = "fit the estimator and give its model: sapwood.Parser(estimator.model_)"
         raise SapwoodTypeError(msg, hint=hint)
 
 

@@ -198,3 +198,19 @@ def test_held_out_text_that_is_trained_on_is_told(cli, folder: Path, tmp_path: P
     told = cli(*args, "--states", 2, "--held-out", folder / "train.txt")
     assert "seems to be part of it" in told.err
     assert "part of it" not in cli(*args, "--states", 2, "--held-out", folder / "held.txt").err
+
+
+def test_trees_are_no_text_to_learn_from(fails, models, tmp_path: Path) -> None:
+    trees = tmp_path / "trees.mrg"
+    trees.write_text("(S (NP (DT the) (NN dog)) (VP (VBZ barks)))\n" * 3)
+    for command in (
+        ("lm", "train", trees, "-o", tmp_path / "x.lm", "--method", "kn"),
+        ("lm", "count", trees, "-o", tmp_path / "x.parquet"),
+        ("lm", "evaluate", models["kn"], trees),
+        ("lm", "score", models["kn"], trees),
+        ("embed", trees, "-o", tmp_path / "x.sapwood"),
+    ):
+        refused = fails(*command).err
+        assert "trees.mrg:1: expected one sentence a line, found bracketed trees" in refused
+        assert f"hint: `sapwood words {trees}`" in refused
+    assert [path.name for path in tmp_path.iterdir()] == [trees.name]

@@ -32,6 +32,12 @@ Examples:
 """
 
 
+_HINTS = {
+    "conllu": "leave out --text to parse CoNLL-U",
+    "trees": "`sapwood depend convert` makes CoNLL-U of trees, which is parsed without --text",
+}
+
+
 def parse(  # noqa: PLR0913 - every option of the command is an argument
     model: str = typer.Argument(
         ..., metavar="MODEL", help="A file written by `sapwood depend train`."
@@ -121,12 +127,14 @@ def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
 
 def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs, None, None]:
     from sapwood.corpus.arcs.bank import UNPARSED, Arcs
+    from sapwood.corpus.files import source_name
+    from sapwood.corpus.sentences import refuse_other_kinds
 
     if not text:
         yield from reading.arcs([file], has_heads=False)
         return
     with closing(read_lines(file, reading.encoding)) as lines:
-        for line in lines:
+        for line in refuse_other_kinds(lines, file, source_name(file), _HINTS):
             if words := tuple(line.split()):
                 yield Arcs(words, (UNPARSED,) * len(words))
 

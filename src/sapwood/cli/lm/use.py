@@ -59,15 +59,16 @@ def score(
     """
     import numpy as np
 
+    from sapwood.corpus.files import source_name
     from sapwood.corpus.plain_text import END
-    from sapwood.corpus.sentences import split_words
+    from sapwood.corpus.sentences import refuse_other_kinds, split_words
 
     if by_word and best:
         msg = "not together with --by-word"
         raise typer.BadParameter(msg, param_hint="--best")
     loaded = lm_opt.load_language_model(model)
     rival: tuple[float, str] | None = None
-    for line in read_lines(file):
+    for line in refuse_other_kinds(read_lines(file), file, source_name(file)):
         words = split_words(line)
         if not words:
             if rival:

@@ -181,7 +181,7 @@ def _wrong_columns(line: str, cells: list[str], number: int) -> CorpusError:
         hint = "name a CoNLL-U file; .gz, .xz and .bz2 may stay compressed"
     elif line.lstrip().startswith("("):
         hint = "these look like phrase-structure trees: `sapwood depend convert` makes arcs of them"
-    elif len(line.split()) == N_COLUMNS:
+    elif len(line.split()) == N_COLUMNS and line.split(maxsplit=1)[0].isdigit():
         hint = "put tabs, not blanks, between the columns"
     elif len(cells) == 1:
         hint = "this looks like plain sentences: `sapwood depend parse --text` takes them"

@@ -187,7 +187,8 @@ class Kind(NamedTuple):
 
 
 _DEPENDENCIES = Kind(
-    "CoNLL-U", "dependencies are no phrase-structure trees; `sapwood words` takes its sentences"
+    "CoNLL-U",
+    "`sapwood depend train` and the other commands of `sapwood depend` take dependency trees",
 )
 _TABLE = Kind("a table of words", "bring the trees in brackets, or in the export format")
 _JSON = Kind("JSON", "write the trees in brackets, one a line")

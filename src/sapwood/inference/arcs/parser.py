@@ -150,8 +150,11 @@ class ArcParser:
 
     def __init__(self, model: ArcModel, *, use_tags: bool = False) -> None:
         if not isinstance(cast("object", model), ArcModel):
-            msg = f"expected an ArcModel, not {describe(model)}"
-            raise SapwoodTypeError(msg, hint="trees of phrases are parsed by sapwood.Parser")
+            msg = f"expected a dependency parser's model, not {describe(model)}"
+            hint = (
+                "give the model_ of a fitted ArcCRF, or sapwood.load(path); sapwood.Parser is for "
+            )
+            raise SapwoodTypeError(msg, hint=f"{hint}models of phrase-structure trees")
         self.model, self.use_tags = model, use_tags
         self._word_rows = WordRows(model.familiar, model.tags, model.clusters)
         self._encoder = None if model.encoder is None else ArcEncoder(model.encoder.network)
