@@ -38,6 +38,17 @@ def per_word(model: sw.DependencyModel, held: sw.ArcBank) -> tuple[float, float]
     return float(logs[kept].sum() / np.diff(held.offsets)[kept].sum()), float((~kept).mean())
 
 
+def total_weights(model: sw.DependencyModel, held: sw.ArcBank) -> np.ndarray:
+    """Of each tree, the sum of the weights of everything that its words could show."""
+    arcs = model.arcs
+    totals = np.add.reduceat(arcs.symbols, arcs.column_start[:-1], axis=0)  # a symbol for all
+    columns = np.arange(len(totals) + 1)
+    tables = replace(arcs, symbols=totals, column_start=columns)
+    shown = np.tile(columns[:-1].astype(np.int32), (held.n_tokens, 1))
+    logs, signs = tables.signed_log_weights(SeenTrees(held.offsets, held.head, shown))
+    return signs * np.exp(logs)
+
+
 def likelihoods(bank: sw.ArcBank, states: list[int]) -> None:
     """Spectral against EM, by what is seen and the number of states."""
     cut = len(bank) * 9 // 10
@@ -56,8 +67,11 @@ def likelihoods(bank: sw.ArcBank, states: list[int]) -> None:
                 with machine.Clock() as clock:
                     learner.fit(train)
                 nats, lost = per_word(learner.model_, held)
-                rows.append([seen, k, name, f"{nats:.3f}", f"{lost:.1%}", f"{clock.cpu:.1f}"])
-    header = ["seen", "states", "learner", "held-out nats a word", "not positive", "CPU s"]
+                off = np.abs(total_weights(learner.model_, held) - 1).max()
+                rows.append([seen, k, name, f"{nats:.3f}", f"{lost:.1%}", f"{off:.0e}",
+                             f"{clock.cpu:.1f}"])  # fmt: skip
+    header = ["seen", "states", "learner", "held-out nats a word", "not positive",
+              "farthest sum from 1", "CPU s"]  # fmt: skip
     machine.print_table(header, rows)
 
 

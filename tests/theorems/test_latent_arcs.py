@@ -10,6 +10,7 @@ Notation
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import NamedTuple
@@ -18,15 +19,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.decompose.arcs import Operators, diagonal_form, regular_inverse
 from sapwood.estimators.arcs.spectral import (
     Projection,
     Solved,
+    emission_range,
     project_symbols,
     range_symbols,
+    shrink_symbols,
     solve_arcs,
     solve_chain,
 )
+from sapwood.models.arcs.dependency import Seen
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees, pack_trees
 from sapwood.moments.arcs import ArcCounts, ChainSums, TripleSums
 from sapwood.reference import latent_arcs as listing
@@ -166,14 +171,14 @@ def projections(model: LatentArcs, seed: int) -> dict[str, Projection]:
 def any_projection(rng: np.random.Generator) -> Projection:
     """A constant, and vectors from nowhere."""
     U = np.hstack([np.ones((N, 1)), rng.standard_normal((N, K - 1))])  # noqa: N806
-    return Projection(U, np.ones(K), np.ones(N))
+    return Projection(U, np.ones(K))
 
 
 # -- trees ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("symbols_from", ["arcs", "triples"])
+@pytest.mark.parametrize("symbols_from", ["arcs", "triples", "range"])
 def test_exact_moments_give_exact_weights_of_all_shapes(seed: int, symbols_from: str) -> None:
     """With U any projection that keeps the states apart, even one drawn from nowhere."""
     model = random_model(seed)
@@ -228,6 +233,44 @@ def test_weights_of_all_symbols_sum_to_one(seed: int) -> None:
     assert weights(as_tables(solved), trees).sum() == pytest.approx(1.0, abs=EXACT)
 
 
+def total_weight(tables: LatentArcs, shape: Shape, sizes: tuple[int, int]) -> float:
+    """Sum of the weights of all words that a tree can show, each a symbol of two columns."""
+    symbols = list(product(range(sizes[0]), range(sizes[0], sum(sizes))))
+    rows = list(product(symbols, repeat=len(shape)))
+    return float(weights(tables, pack_trees([shape] * len(rows), rows)).sum())
+
+
+@pytest.mark.parametrize("symbols_from", ["arcs", "triples", "range"])
+@pytest.mark.parametrize("shrinkage", [0.0, 3.0, 300.0])
+def test_shrunk_weights_of_all_symbols_sum_to_one(symbols_from: str, shrinkage: float) -> None:
+    """However few trees there are, however rare the symbols and however much these are shrunk."""
+    rng, sizes = np.random.default_rng(5), (3, 4)
+    seen = Seen(("A", "B", "C"), Vocabulary(("a", "b", "c"), ("<unk>",), "generic"))
+    starts = seen.column_start
+    # symbols of very different frequency, the last one never seen
+    p = [np.array([0.8, 0.15, 0.05]), np.array([0.7, 0.2, 0.1, 0.0])]
+    heads = [shape for shape in POOLED for _ in range(8)]
+    rows = [np.stack([start + rng.choice(len(each), len(shape), p=each)
+                      for start, each in zip(starts, p, strict=False)], axis=1)
+            for shape in heads]  # fmt: skip
+    trees = pack_trees(heads, rows)
+    counts = ArcCounts.of(trees, sum(sizes))
+    found = project_symbols(counts, 2, "cca", n_columns=2)
+    sums = TripleSums.of(trees, found.U, sum(sizes))
+    solved = solve_arcs(counts, sums, found, 0.3, symbols_from)
+    shrunk = shrink_symbols(solved, counts.symbols, seen, shrinkage)
+    for shape in ([0], [2, 0], [2, 0, 2], [0, 1, 2]):
+        assert total_weight(shrunk, shape, sizes) == pytest.approx(1.0, abs=EXACT)
+    # shrinking each vector by itself, and leaving the sum as it comes out, is not enough
+    end = np.eye(2)[0]
+    n = counts.symbols[:, None]
+    share = np.maximum(n, 0.5) / np.repeat([n[:3].sum(), n[3:].sum() + 0.5], sizes)[:, None]
+    trust = n / (n + shrinkage) if shrinkage else np.ones_like(n)
+    wrong = replace(shrunk, symbols=trust * solved.symbols + (1 - trust) * share * end)
+    apart = abs(total_weight(wrong, [2, 0, 2], sizes) - 1)
+    assert apart > 1e-3 if shrinkage else apart < EXACT or symbols_from == "range"
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_states_come_back_from_any_basis(seed: int) -> None:
     """The basis is undone up to the order of states."""
@@ -262,7 +305,7 @@ def printed_tables(model: LatentArcs, shapes: list[Shape], U: Array, *, mu: bool
     mean = counts.symbols @ U / counts.symbols.sum()
     root = mean if mu else counts.roots @ U / counts.n_trees
     end = (mean if mu else sums.right) @ inverse["head_right"]
-    symbols = range_symbols(Projection(U, np.ones(K), np.ones(N)))
+    symbols = range_symbols(U, U)
     return LatentArcs(root, steps, symbols, np.array([0, N]), end, np.ascontiguousarray(D))
 
 
@@ -299,18 +342,30 @@ def test_the_head_is_what_is_contracted(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_symbols_from_the_range_need_the_range_of_the_emissions(seed: int) -> None:
-    """D((U'DU)^-1 U'D delta_x) is exact where D U has the range of the emissions, as of CCA."""
+    """w_x = (B'U)^-1 B' delta_x is exact for every U if B spans the range of the emissions O.
+
+    The paper prints B = U. That is exact for left singular vectors of counts, and for no U that has
+    a constant column; CCA's U needs B = D U, with D the shares of the symbols.
+    """
     model = random_model(seed)
     counts = exact_counts(model, POOLED)
-    for name, found in projections(model, seed).items():
+    spanning = {
+        "emissions": model.symbols, "estimated": emission_range(counts, K), "SVD": plain_svd(model),
+    }  # fmt: skip
+    for found in projections(model, seed).values():
         sums = exact_sums(model, POOLED, found.U)
-        solved = solve_arcs(counts, sums, found, 0.0, "range")
-        worst = error(as_tables(solved), model)
-        assert worst < EXACT if name == "cca" else worst > WRONG
-    # the weight D belongs to U: CCA's without its D is not exact
-    cca = projections(model, seed)["cca"]._replace(weight=np.ones(N))
-    solved = solve_arcs(counts, exact_sums(model, POOLED, cca.U), cca, 0.0, "range")
-    assert error(as_tables(solved), model) > WRONG
+        solved = solve_arcs(counts, sums, found, 0.0, "arcs")
+
+        def wrong_by(B: Array, solved: Solved = solved, U: Array = found.U) -> float:  # noqa: N803
+            return error(as_tables(solved._replace(symbols=range_symbols(U, B))), model)
+
+        assert max(wrong_by(B) for B in spanning.values()) < EXACT
+        assert wrong_by(found.U) > WRONG  # as printed
+        # CCA's directions without D, and what square roots of counts span
+        share = counts.symbols[:, None] / counts.symbols.sum()
+        assert wrong_by(spanning["estimated"] / share) > WRONG
+        rooted = np.sqrt(np.hstack([counts.left.toarray(), counts.right.toarray()]))
+        assert wrong_by(np.linalg.svd(rooted)[0][:, :K]) > WRONG
 
 
 # -- samples --------------------------------------------------------------------------------------

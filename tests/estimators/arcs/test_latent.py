@@ -74,7 +74,10 @@ def test_shapes_count_where_valences_are_seen() -> None:
 def test_likelihoods_are_those_of_the_model() -> None:
     bank = drawn(300)
     learner = sw.EMDependency(2, iterations=5).fit(bank)
-    assert learner.model_.log_probs(bank).sum() == pytest.approx(learner.log_likelihoods_[-1])
+    # EM's own tables have nothing for unknown tags, which get half a word of 1,100
+    room = -bank.n_tokens * np.log1p(0.5 / bank.n_tokens)
+    found = learner.model_.log_probs(bank).sum()
+    assert found == pytest.approx(learner.log_likelihoods_[-1] + room)
     assert learner.model_.is_probabilistic
 
 
@@ -111,7 +114,8 @@ def test_both_learners_come_near_the_model_that_made_the_trees() -> None:
 def test_one_state_is_how_often_symbols_occur() -> None:
     """With nothing to tell states apart, whatever the ridge, words are independent."""
     bank = drawn(300)
-    share = np.bincount(bank.upos, minlength=len(bank.upos_names)) / bank.n_tokens
+    # with half a word for unknown tags
+    share = np.bincount(bank.upos, minlength=len(bank.upos_names)) / (bank.n_tokens + 0.5)
     model = sw.SpectralDependency(1, shrinkage=0).fit(bank).model_
     sums = np.add.reduceat(np.log(share)[bank.upos], bank.offsets[:-1])
     np.testing.assert_allclose(model.log_probs(bank), sums, atol=1e-9)
@@ -134,6 +138,35 @@ def test_what_is_seen(kind: str, learner: Any) -> None:
     logs = model.log_probs(other)  # a word and a tag that nobody has seen
     assert np.isfinite(logs).all()
     assert model.features(other).shape == (1, 3)
+
+
+@pytest.mark.parametrize("kind", ["tags", "both"])
+@pytest.mark.parametrize("learner", [sw.SpectralDependency, sw.EMDependency])
+def test_unknown_tags_have_the_probability_of_half_a_word(kind: str, learner: Any) -> None:
+    """They were ignored, which is a probability of 1: new tags were better than any known ones."""
+    bank = drawn(600)
+    model = learner(2, seen=kind, min_count=1).fit(bank).model_
+    tag, other = Arcs(["_"], [0], upos=["NOUN"]), Arcs(["_"], [0], upos=["X"])
+    unknown = 0.5 / (bank.n_tokens + 0.5)
+    near = 1e-9 if kind == "tags" else 1e-3  # unknown words, of which there are none, have theirs
+    assert np.exp(model.log_probs([other])[0]) == pytest.approx(unknown, rel=near)
+    assert model.log_probs([other])[0] < model.log_probs([tag])[0]
+    # what a word can show sums to 1, and an unknown tag tells nothing of the words around it
+    single = [Arcs(["_"], [0], upos=[name]) for name in (*TAGS, "X")]
+    assert np.exp(model.log_probs(single)).sum() == pytest.approx(1.0, abs=near)
+    pair = [Arcs(["_"] * 2, [2, 0], upos=["X", name]) for name in TAGS]
+    np.testing.assert_allclose(
+        model.log_probs(pair), np.log(unknown) + model.log_probs(single[:-1]), atol=near
+    )
+    assert model.seen.count_unknown_tags(ArcBank.of([*single, *pair])) == 1 + len(TAGS)
+
+
+def test_models_without_a_symbol_for_unknown_tags_refuse_them() -> None:
+    model = true_model()
+    assert np.isfinite(model.log_probs([Arcs(["_"], [0], upos=["NOUN"])])).all()
+    with pytest.raises(SapwoodError, match="never seen the tag 'X'") as caught:
+        model.log_probs([Arcs(["_"], [0], upos=["X"])])
+    assert caught.value.hint
 
 
 def test_weights_of_zero_have_features() -> None:

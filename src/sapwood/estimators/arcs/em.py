@@ -56,15 +56,17 @@ class EMDependency(ByEM, OfArcs):
             start = random_start(counts, seen, self.n_states, 2, self.seed)
         else:
             kept = OfArcs.parameters().keys() & self.get_params().keys()
-            spectral = SpectralDependency(**{name: getattr(self, name) for name in kept}).fit(bank)
-            start = make_probabilities(spectral.model_.arcs, counts.symbols, self.seed)
+            spectral = SpectralDependency(**{name: getattr(self, name) for name in kept})
+            arcs, _ = spectral.learn_tables(bank, seen)
+            start = make_probabilities(arcs, counts.symbols, self.seed)
         valence = seen.valence_rows
         start = tie_valences(start, valence)
         run = climb(start, engine, placed, self, n_words=bank.n_tokens, valence=valence)
         sizes = {"trees": len(bank), "words": bank.n_tokens}
         self.log_likelihoods_, self.bounds_ = run.log_likelihoods, run.bounds
         self.iterations_ = run.iterations
-        self.model_ = DependencyModel(seen, run.model, sizes | run.record(self))
+        complete = self._complete(seen, run.model, bank.n_tokens)
+        self.model_ = DependencyModel(*complete, sizes | run.record(self))
         return self
 
 

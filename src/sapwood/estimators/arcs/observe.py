@@ -23,10 +23,12 @@ from sapwood.estimators.base import (
     whole,
 )
 from sapwood.models.arcs.dependency import TAG_COLUMNS, Seen
+from sapwood.models.arcs.latent import LatentArcs
 
 MAX_STATES = 256
 PROJECTIONS = ("cca", "svd")
 SEEN = ("tags", "words", "both")
+HALF = 0.5  # count of what was never seen
 
 
 class OfWords(Estimator):
@@ -78,6 +80,15 @@ class OfArcs(OfWords):
                   for pair, times in zip(pairs.tolist(), n, strict=True)}  # fmt: skip
         known = choose_vocabulary(counts, self.min_count, self.style)
         return bank, Seen(tags, known, self.tag_column, self.valence)
+
+    def _complete(self, seen: Seen, arcs: LatentArcs, n_words: int) -> tuple[Seen, LatentArcs]:
+        """What is seen, and its tables, with a symbol for unknown tags: as rare as half a word.
+
+        Words need none: classes of unknown words are among their symbols.
+        """
+        if not seen.tags:
+            return seen, arcs
+        return seen.with_unknown_tag(), arcs.with_unknown(HALF / (n_words + HALF))
 
 
 class OfChains(OfWords):

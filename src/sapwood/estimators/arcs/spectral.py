@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
 from sapwood.arrays import FloatArray
-from sapwood.corpus.arcs.bank import ArcBankLike
+from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike
 from sapwood.decompose.arcs import (
     Operators,
     chain_operators,
     diagonal_form,
     moment_inverse,
     path_operators,
+    regular_inverse,
     sibling_operators,
     symbol_vectors,
 )
@@ -59,8 +60,8 @@ class SpectralDependency(BySpectrum, OfArcs):
         "arcs",
         one_of(SYMBOLS_FROM),
         "Where vectors of symbols come from: all `arcs`; `triples`, the word operators of words "
-        "that have children on both sides; or the `range` of the projection, as printed in the "
-        "paper, which is exact only where that is the range of the emissions.",
+        "that have children on both sides; or the `range` of the emissions, which CCA of the arcs "
+        "gives: the paper's formula, made exact for any projection.",
     )
 
     embeddings: Eigenwords | None = parameter(
@@ -74,6 +75,12 @@ class SpectralDependency(BySpectrum, OfArcs):
         """Learn from an `ArcBank`, a list of `Arcs`, or a path."""
         self._check_parameters()
         bank, seen = self._see(trees)
+        arcs, record = self.learn_tables(bank, seen)
+        self.model_ = DependencyModel(*self._complete(seen, arcs, bank.n_tokens), record)
+        return self
+
+    def learn_tables(self, bank: ArcBank, seen: Seen) -> tuple[LatentArcs, dict[str, Any]]:
+        """The tables of the symbols that occur, and the training record."""
         engine, n = self._engine(), seen.n_symbols
         placed = engine.place(seen.of(bank).shards(SHARD_WORDS))
         counts = engine.total(ArcCounts.of, placed, n)
@@ -90,8 +97,7 @@ class SpectralDependency(BySpectrum, OfArcs):
             "correlations": found.correlations.tolist(),
         }  # fmt: skip
         self.projection_, self.correlations_ = found.U, found.correlations
-        self.model_ = DependencyModel(seen, arcs, record)
-        return self
+        return arcs, record
 
     def _project(self, counts: ArcCounts, seen: Seen) -> Projection:
         if self.embeddings is None:
@@ -155,13 +161,10 @@ class Projection(NamedTuple):
         The first column is constant: the vector of a word begins with 1.
     correlations : [k]
         Singular values, falling.
-    weight : [n]
-        D with which U is orthogonal: U' D U is diagonal.
     """
 
     U: FloatArray
     correlations: FloatArray
-    weight: FloatArray
 
 
 class Solved(NamedTuple):
@@ -188,9 +191,7 @@ def project_symbols(
         Counts are taken to this power before they are decomposed: below 1, common pairs and
         cliques of rare symbols outweigh others less.
     """
-    pairs = sparse.hstack([counts.left, counts.right, counts.left.T, counts.right.T], format="csr")
-    pairs = pairs / max(float(pairs.sum()), 1.0)
-    weight, other = (np.asarray(pairs.sum(axis=axis)).ravel() for axis in (1, 0))
+    pairs, weight, other = neighbour_shares(counts)
     pairs.data **= power
     if how == "cca":
         found = cca(pairs, weight**power, other**power, k)
@@ -201,9 +202,21 @@ def project_symbols(
         msg = f"{k} states, but the arcs of {len(weight)} symbols have rank {kept}"
         raise SapwoodError(msg, hint=f"ask for at most {kept} states, or see more of the words")
     constant = np.full((len(weight), 1), 1.0 / n_columns)
-    return Projection(
-        np.hstack([constant, _others(found.left, weight)]), found.correlations, weight
-    )
+    return Projection(np.hstack([constant, _others(found.left, weight)]), found.correlations)
+
+
+def neighbour_shares(counts: ArcCounts) -> tuple[sparse.csr_array, FloatArray, FloatArray]:
+    """How often each symbol has each neighbour, in all four roles; the sums of rows and columns.
+
+    Returns
+    -------
+    [n, 4 n], [n], [4 n]
+        Shares of all pairs, which sum to 1.
+    """
+    pairs = sparse.hstack([counts.left, counts.right, counts.left.T, counts.right.T], format="csr")
+    pairs = pairs / max(float(pairs.sum()), 1.0)
+    rows, columns = (np.asarray(pairs.sum(axis=axis)).ravel() for axis in (1, 0))
+    return pairs, rows, columns
 
 
 def given_projection(
@@ -220,9 +233,7 @@ def given_projection(
     weight = np.maximum(count, 0.5) / np.maximum(count, 0.5).sum()
     others = _others(vectors.astype(float), weight)
     constant = np.ones((len(rows), 1))
-    return Projection(
-        np.hstack([constant, others]), np.asarray(embeddings.strengths[:k], float), weight
-    )
+    return Projection(np.hstack([constant, others]), np.asarray(embeddings.strengths[:k], float))
 
 
 def _others(U: FloatArray, weight: FloatArray) -> FloatArray:
@@ -263,19 +274,31 @@ def solve_arcs(
         inverse = moment_inverse(moments.head_right, ridge)
         symbols = np.einsum("a,xab,bc->xc", row, sums.by_symbol / sums.n, inverse, optimize=True)
     elif symbols_from == "range":
-        symbols = range_symbols(found)
+        symbols = range_symbols(found.U, emission_range(counts, found.U.shape[1]))
     else:
         symbols = _arc_symbols(counts, found.U, ridge)
     return Solved(_mean_root(counts, found.U), np.asarray(symbols), operators)
 
 
-def range_symbols(found: Projection) -> FloatArray:
-    """Vectors of symbols as printed: y = (U' D U)^-1 U' D delta_x, all x at once, [n, k].
+def emission_range(counts: ArcCounts, k: int) -> FloatArray:
+    """A basis B of the range of the emissions, [n, k], by CCA of symbols and their neighbours.
 
-    D(y_x) is the operator of x only where the range of the emissions is that of D U.
+    The rows of `neighbour_shares` are the emissions times what follows from the states, so that
+    for exact counts its left singular vectors span the range of the emissions. CCA scales the rows
+    by D^-1/2, with D the shares of the symbols, before it takes them: B = D C, C its directions.
     """
-    weighted = found.U * found.weight[:, None]
-    return np.asarray(np.linalg.solve(found.U.T @ weighted, weighted.T).T)
+    pairs, share, other = neighbour_shares(counts)
+    return share[:, None] * cca(pairs, share, other, k).left
+
+
+def range_symbols(U: FloatArray, B: FloatArray) -> FloatArray:
+    """Vectors of symbols, w_x = (B'U)^-1 B' delta_x, all x at once, [n, k].
+
+    Exact for every U when the columns of B span the range of the emissions: with O = B M,
+    G = U'O = U'B M, and w_x = G^-T O' delta_x. The paper prints the case B = U, which needs a U
+    with the range of the emissions; a U of CCA with B = D U is another.
+    """
+    return np.asarray(B @ regular_inverse(B.T @ U, 0.0).T)
 
 
 def solve_chain(counts: ArcCounts, sums: ChainSums, found: Projection, ridge: float) -> Solved:
@@ -301,21 +324,27 @@ def _mean_root(counts: ArcCounts, U: FloatArray) -> FloatArray:
 
 
 def shrink_symbols(solved: Solved, count: FloatArray, seen: Seen, shrinkage: float) -> LatentArcs:
-    """Tables with the vectors of rare symbols pulled to what tells nothing of the state.
+    """Tables in which the vectors of rare symbols are pulled towards telling nothing of the state.
 
-    w_x <- lam w_x + (1 - lam) p(x) e,    lam = n / (n + C)
+        w_x <- lam_x w_x + (1 - lam_x) p(x) e + lam_x p(x) / P * gap,    lam_x = n / (n + C)
+        P = sum of lam_x p(x),   gap = e - sum of lam_x w_x + (1 - lam_x) p(x) e
+
+    What is taken from the vectors of rare symbols goes to those of common ones, in proportion to
+    their trusted share, so that the vectors of a column still sum to e: the weights of everything
+    that the words of a tree can show sum to 1.
     """
-    starts = seen.column_start
-    share = np.empty_like(count)
-    for first, last in pairwise(starts.tolist()):
-        # a class of unknown words that was never needed is as rare as half a word
-        some = np.maximum(count[first:last], 0.5)
-        share[first:last] = some / some.sum()
-    lam = (count / (count + shrinkage) if shrinkage else np.ones_like(count))[:, None]
     end = np.eye(len(solved.root))[0]  # the vector that begins with 1 and has nothing else
-    symbols = lam * solved.symbols + (1 - lam) * share[:, None] * end
+    symbols = np.empty_like(solved.symbols)
+    for first, last in pairwise(seen.column_start.tolist()):
+        n = count[first:last, None]
+        # a class of unknown words that was never needed is as rare as half a word
+        share = np.maximum(n, 0.5) / np.maximum(n, 0.5).sum()
+        trust = n / (n + shrinkage) if shrinkage else np.ones_like(n)
+        pulled = trust * solved.symbols[first:last] + (1 - trust) * share * end
+        trusted = trust * share / (trust * share).sum()
+        symbols[first:last] = pulled + trusted * (end - pulled.sum(axis=0))
     root, steps = (np.ascontiguousarray(x) for x in (solved.root, solved.operators.steps))
-    return LatentArcs(root, steps, symbols, starts, end, solved.operators.product)
+    return LatentArcs(root, steps, symbols, seen.column_start, end, solved.operators.product)
 
 
 def make_probabilities(arcs: LatentArcs, count: FloatArray, seed: int) -> LatentArcs:

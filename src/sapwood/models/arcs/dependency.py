@@ -11,17 +11,18 @@ which every word is the only child of the one before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from sapwood.arguments import as_count, as_items, as_sentence, describe
 from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.arcs.bank import NOTHING, ArcBank, ArcBankLike, as_arc_bank
-from sapwood.corpus.vocabulary import Vocabulary
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees
 from sapwood.models.kinds import FileContents, SavedModel
@@ -39,7 +40,8 @@ class Seen:
     Attributes
     ----------
     tags
-        Names of tags; none where only words are seen.
+        Names of tags; none where only words are seen. `<unk>`, the last one, stands for all tags
+        that the training trees do not have.
     vocabulary
         Words and classes of unknown ones; None where only tags are seen. Tags come first.
     column
@@ -97,13 +99,17 @@ class Seen:
         return self.vocabulary or Vocabulary((), (), "generic")
 
     def of(self, bank: ArcBank) -> SeenTrees:
-        """What is seen in a bank of trees; nothing (-1) of a tag that is not known."""
+        """The symbols that the words of a bank show.
+
+        Raises
+        ------
+        SapwoodError
+            When a word has an unknown tag and the model no symbol for such tags: models that were
+            learnt by Sapwood before it had one.
+        """
         columns = []
         if self.tags:
-            names = getattr(bank, f"{self.column}_names")
-            number = {tag: place for place, tag in enumerate(self.tags)}
-            table = np.array([number.get(name, -1) for name in names], np.int32)
-            columns.append(table[getattr(bank, self.column)])
+            columns.append(self._tag_rows(bank))
         if self.vocabulary is not None:
             columns.append(len(self.tags) + self._word_rows(bank))
         if self.valence_rows is not None:
@@ -111,6 +117,29 @@ class Seen:
             columns += [np.where(n < 0, -1, rows.start + np.minimum(n, MOST_CHILDREN))
                         for n, rows in zip(counts, self.valence_rows, strict=True)]  # fmt: skip
         return SeenTrees(bank.offsets, bank.head, np.stack(columns, axis=1).astype(np.int32))
+
+    def with_unknown_tag(self) -> Seen:
+        """The same with a symbol for all unknown tags, behind the known ones."""
+        return replace(self, tags=(*self.tags, UNKNOWN)) if self.tags else self
+
+    def count_unknown_tags(self, bank: ArcBank) -> int:
+        """How many words of a bank have a tag that the model does not know."""
+        return int((~self._is_known(bank)[getattr(bank, self.column)]).sum()) if self.tags else 0
+
+    def _is_known(self, bank: ArcBank) -> npt.NDArray[np.bool_]:
+        names = getattr(bank, f"{self.column}_names")
+        return np.array([name in self.tags and name != UNKNOWN for name in names], bool)
+
+    def _tag_rows(self, bank: ArcBank) -> IntArray:
+        names, tags = getattr(bank, f"{self.column}_names"), getattr(bank, self.column)
+        number = {tag: place for place, tag in enumerate(self.tags)}
+        if UNKNOWN not in number:
+            unknown = tags[~self._is_known(bank)[tags]]
+            if len(unknown):
+                msg = f"the model has never seen the tag {names[unknown[0]]!r} ({self.column}), "
+                msg += "and has no probability of unknown tags"
+                raise SapwoodError(msg, hint="train it again with this version, or leave that out")
+        return np.array([number.get(name, len(self.tags) - 1) for name in names], np.int64)[tags]
 
     def _word_rows(self, bank: ArcBank) -> IntArray:
         is_first = np.zeros(bank.n_tokens, np.int64)
@@ -275,8 +304,9 @@ class DependencyModel(_LatentModel, SavedModel):
             Their arcs are kept.
         """
         bank = as_arc_bank(trees)
-        drawn = self.arcs.sample(self.seen.of(bank), np.random.default_rng(seed)).seen
         nothing = np.zeros(bank.n_tokens, np.int32)
+        shapes = SeenTrees(bank.offsets, bank.head, nothing[:, None])
+        drawn = self.arcs.sample(shapes, np.random.default_rng(seed)).seen
         columns: dict[str, Any] = dict.fromkeys(("word", "upos", "xpos"), nothing)
         names: dict[str, Any] = dict.fromkeys(("words", "upos_names", "xpos_names"), (NOTHING,))
         if self.seen.tags:

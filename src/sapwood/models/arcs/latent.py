@@ -17,7 +17,7 @@ and every probability is the same. Estimated from data it is close to one, and m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -196,6 +196,20 @@ class LatentArcs:
         return LatentArcs(
             G @ self.root, G @ self.steps @ inverse, self.symbols @ inverse, self.column_start,
             inverse.sum(axis=0), product,
+        )  # fmt: skip
+
+    def with_unknown(self, mass: float) -> LatentArcs:
+        """The same with one more symbol at the end of the first column, for all unknown ones.
+
+        It has the given probability whatever the state, and the others are scaled to make room, so
+        that sums stay as they are.
+        """
+        last = self.column_start[1]
+        one = np.ones(self.n_states) if self.end is None else self.end
+        known, others = (1 - mass) * self.symbols[:last], self.symbols[last:]
+        starts = self.column_start + (np.arange(len(self.column_start)) > 0)
+        return replace(
+            self, symbols=np.vstack([known, mass * one, others]), column_start=starts
         )  # fmt: skip
 
     def sample(self, trees: SeenTrees, rng: np.random.Generator) -> SeenTrees:
