@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.arc_toys import bank
 from tests.conftest import Run
@@ -50,6 +51,54 @@ def test_a_parser_is_learnt_and_graded(
     assert result.err.splitlines()[0].startswith("1/4 reading  120 sentences")
 
 
+@pytest.mark.parametrize("method", ["spectral", "em"])
+def test_latent_models_are_learnt_and_score_trees(
+    cli: Run, fails: Run, train: Path, method: str, tmp_path: Path
+) -> None:
+    """The paper's own model: what `train` writes, `score` takes."""
+    out, dev = tmp_path / "latent.sapwood", tmp_path / "dev.conllu"
+    sw.write_arcs(bank(30, 1), dev)
+    settings = ("--states", 2, "--seen", "tags", "--tags", "xpos", "--jobs", 1)
+    result = cli("depend", "train", train, "-o", out, "--method", method, "--dev", dev, "--json",
+                 *settings)  # fmt: skip
+    report = json.loads(result.out)
+    assert (report["method"], report["states"], report["dev"]["trees"]) == (method, 2, 30)
+    model = sw.load(out)
+    assert isinstance(model, sw.DependencyModel)
+    assert model.seen.column == "xpos"
+    assert model.record["treebanks"] == [str(train)]
+    scored = json.loads(cli("depend", "score", out, dev, "--json").out)
+    logs, signs = model.signed_log_probs(sw.read_arcs(dev))
+    assert scored["log_probs"] == pytest.approx(logs.tolist())
+    kept = logs[signs > 0].sum() / np.diff(sw.read_arcs(dev).offsets)[signs > 0].sum()
+    assert report["dev"]["log_prob_per_word"] == pytest.approx(kept)
+    assert "Log-probability a word" in cli(
+        "depend", "train", train, "-o", out, "--force", "--method", method, "--dev", dev, *settings
+    ).out  # fmt: skip
+    assert "expected a dependency parser" in fails("depend", "parse", out, dev).err
+
+
+def test_score_takes_the_latent_model_of_a_parser(
+    cli: Run, fails: Run, train: Path, parser: Path, tmp_path: Path
+) -> None:
+    out, dev = tmp_path / "latent.sapwood", tmp_path / "dev.conllu"
+    cli("depend", "train", train, "-o", out, "--method", "latent", "--states", 2, "--iterations", 3,
+        *QUICK)  # fmt: skip
+    model = sw.load(out)
+    assert model.latent is not None
+    assert model.latent.model.record["iterations"] <= 3
+    trees = bank(5, 1)
+    sw.write_arcs([*trees, sw.Arcs(["new"], [0], upos=["X"], xpos=["NEW"])], dev)
+    result = cli("depend", "score", out, dev)
+    logs = [float(line) for line in result.out.splitlines()]
+    assert logs[:-1] == pytest.approx(model.latent.model.log_probs(trees).tolist(), abs=1e-5)
+    assert logs[-1] == pytest.approx(np.log(0.5 / (bank().n_tokens + 0.5)), abs=1e-5)
+    assert "1 word with a tag that the model has never seen" in result.err
+    told = fails("depend", "score", parser, dev).err
+    assert "no hidden states" in told
+    assert "--method spectral" in told
+
+
 def test_scores_are_shown_without_json(cli: Run, train: Path, tmp_path: Path) -> None:
     out = tmp_path / "parser.sapwood"
     lines = cli("depend", "train", train, "-o", out, "--method", "first", "--dev", train,
@@ -63,6 +112,10 @@ def test_options_of_other_methods_are_refused(misused: Run, train: Path, tmp_pat
     out = ("-o", tmp_path / "x.sapwood")
     told = misused("depend", "train", train, *out, "--method", "first", "--budget", "1m").err
     assert "it applies to best" in told
+    told = misused("depend", "train", train, *out, "--method", "em", "--embed", "u.sapwood").err
+    assert "does not apply to --method em" in told
+    told = misused("depend", "train", train, *out, "--method", "first", "--children").err
+    assert "it applies to latent, spectral, em" in told.replace("\n", " ")
     assert "methods: best, second, first" in misused(
         "depend", "train", train, *out, "--method", "magic"
     ).err.replace("\n", " ")

@@ -1,13 +1,14 @@
-"""What is said of a sentence by a dependency parser."""
+"""What a dependency parser says of a sentence, and a latent model of trees."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sapwood.corpus.arcs.bank import Arcs
+    from sapwood.corpus.arcs.bank import ArcBank, Arcs
     from sapwood.inference.arcs.parser import ArcParse
     from sapwood.inference.arcs.reranking import RerankedParse
+    from sapwood.models.arcs.dependency import DependencyModel
 
 N_RIVALS = 3  # other heads of a word that are listed
 LEAST = 1e-3
@@ -67,4 +68,42 @@ def draw_arcs(arcs: Arcs) -> dict[str, Any]:
         "latex": arcs.to_latex(),
         "nodes": [dict(zip(names, row, strict=True)) for row in columns],
         "k_best": [],
+    }
+
+
+def tree_scores(model: DependencyModel, bank: ArcBank) -> dict[str, Any]:
+    """Log-probabilities of trees under a latent model, and their sums.
+
+    Returns
+    -------
+    dict
+        `log_probs` and `signs` of all trees; how many are `negative` or `impossible` (a weight of
+        0); `log_prob` and `log_prob_per_word` over the trees of positive weight; `unknown_tags`,
+        the number of words with a tag that the model has never seen.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> bank = sw.ArcBank.of([sw.Arcs(["dogs", "bark"], [2, 0], upos=["NOUN", "VERB"])])
+    >>> scores = tree_scores(sw.EMDependency(1).fit(bank).model_, bank)
+    >>> round(scores["log_prob_per_word"], 3)  # two tags, and half a word for unknown ones
+    -0.916
+    """
+    import numpy as np
+
+    logs, signs = model.signed_log_probs(bank)
+    kept = signs > 0
+    n_words = int(np.diff(bank.offsets)[kept].sum())
+    total = float(logs[kept].sum())
+    return {
+        "is_probabilistic": model.is_probabilistic,
+        "trees": len(logs),
+        "words": bank.n_tokens,
+        "impossible": int((signs == 0).sum()),
+        "negative": int((signs < 0).sum()),
+        "unknown_tags": model.seen.count_unknown_tags(bank),
+        "log_prob": total,
+        "log_prob_per_word": total / n_words if n_words else None,
+        "log_probs": logs.tolist(),
+        "signs": [int(sign) for sign in signs.tolist()],
     }

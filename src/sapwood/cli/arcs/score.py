@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -10,18 +10,26 @@ from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, SkipBad
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import as_kind, load_any
-from sapwood.errors import count
+from sapwood.errors import SapwoodError, count
 from sapwood.report import to_json
+
+if TYPE_CHECKING:
+    from sapwood.models.arcs.dependency import DependencyModel
 
 EPILOG = """\b
 Examples:
+  sapwood depend train train.conllu -o latent.sapwood --method spectral
   sapwood depend score latent.sapwood dev.conllu > log-probs.txt
   sapwood depend score latent.sapwood dev.conllu --json
 """
 
 
 def score(
-    model: str = typer.Argument(..., metavar="MODEL", help="A latent model of dependency trees."),
+    model: str = typer.Argument(
+        ...,
+        metavar="MODEL",
+        help="A file written by `sapwood depend train --method spectral`, em or latent.",
+    ),
     file: str = typer.Argument("-", metavar="[FILE]", help="CoNLL-U; - for stdin."),
     *,
     encoding: Encoding = "utf-8",
@@ -31,42 +39,44 @@ def score(
     """Print the natural logarithm of the probability of what each tree shows, given its arcs.
 
     One a line. A spectral model has weights instead of probabilities, and some are negative: each
-    line is then the logarithm of the absolute weight, TAB, and its sign (+, - or 0).
+    line is then the logarithm of the absolute weight, TAB, and its sign (+, - or 0). Tags that the
+    model has never seen have the probability of half a training word.
     """
-    from sapwood.models.arcs.dependency import DependencyModel
+    from sapwood.report.arcs import tree_scores
 
-    hint = "parsers score their trees by `depend parse --n-best`"
-    found: DependencyModel = as_kind(
-        load_any(model), DependencyModel, model, "a latent model of arcs", hint, "arcs"
-    )
+    found = _load_latent(model)
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     bank = reading.arcs([file])
-    logs, signs = found.signed_log_probs(bank)
-    report = _report(logs, signs, bank.n_tokens, is_probabilistic=found.is_probabilistic)
+    report = tree_scores(found, bank)
     if as_json:
         print(to_json(report, indent=2))
     else:
         marks = {1: "\t+", -1: "\t-", 0: "\t0"}
-        for log, sign in zip(logs.tolist(), signs.tolist(), strict=True):
-            print(f"{log:.6f}{'' if found.is_probabilistic else marks[int(sign)]}")
+        for log, sign in zip(report["log_probs"], report["signs"], strict=True):
+            print(f"{log:.6f}{'' if found.is_probabilistic else marks[sign]}")
     reading.tell()
-    name = "log-probability" if found.is_probabilistic else "log |weight|"
+    name = "log-probability" if found.is_probabilistic else "log-weight of the positive trees"
     parts = [count(len(bank), "tree"), count(bank.n_tokens, "word")]
     echo("  ".join([*parts, f"{name} {report['log_prob']:,.2f}"]))
+    if report["unknown_tags"]:
+        echo(f"{count(report['unknown_tags'], 'word')} with a tag that the model has never seen")
     if not found.is_probabilistic:
         echo(f"this model holds weights, not probabilities: {report['negative']:,} are negative")
 
 
-def _report(logs: Any, signs: Any, n_words: int, *, is_probabilistic: bool) -> dict[str, Any]:
-    import numpy as np
+def _load_latent(name: str) -> DependencyModel:
+    """The latent model of a file, or the one inside a parser."""
+    from sapwood.models.arcs.arc_model import ArcModel
+    from sapwood.models.arcs.dependency import DependencyModel
 
-    return {
-        "is_probabilistic": is_probabilistic,
-        "trees": len(logs),
-        "words": n_words,
-        "impossible": int((signs == 0).sum()),
-        "negative": int((signs < 0).sum()),
-        "log_prob": float(logs[np.isfinite(logs)].sum()),
-        "log_probs": logs.tolist(),
-        "signs": [int(sign) for sign in signs.tolist()],
-    }
+    hint = "train one: `sapwood depend train --method spectral`, em or latent; "
+    hint += "parsers score their trees by `depend parse --n-best`"
+    found: DependencyModel | ArcModel = as_kind(
+        load_any(name), DependencyModel | ArcModel, name, "a latent model of arcs", hint, "arcs"
+    )
+    if isinstance(found, DependencyModel):
+        return found
+    if found.latent is None:
+        msg = f"{name}: this parser has no hidden states, expected a latent model of arcs"
+        raise SapwoodError(msg, hint=hint)
+    return found.latent.model

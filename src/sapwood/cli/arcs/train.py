@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     "--budget": ("budget",), "--passes": ("passes",), "--states": ("n_states",),
-    "--seen": ("seen",),
+    "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
+    "--iterations": ("iterations",), "--embed": ("embeddings",),
 }  # fmt: skip
 BUDGET = "20m"
 EPILOG = """\b
@@ -42,6 +43,7 @@ Examples:
   sapwood depend train train.conllu -o parser.sapwood --method second
   sapwood depend train 'ud/*-train.conllu' -o parser.sapwood --budget 5m
   sapwood depend train train.conllu -o parser.sapwood --embed words.sapwood
+  sapwood depend train train.conllu -o states.sapwood --method spectral --seen words
 """
 
 
@@ -77,26 +79,46 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         min=1,
         max=256,
         metavar="K",
-        help="Hidden states of a word. Only for latent and rerank.",
-        show_default="16, or 8 for rerank",
+        help="Hidden states of a word. Only for latent, rerank, spectral and em.",
+        show_default="16 for latent, else 8",
     ),
     seen: Literal["tags", "words", "both"] | None = typer.Option(
         None,
-        help="What hidden states show of a word. Only for latent.",
+        help="What hidden states show of a word. Only for latent, spectral and em.",
         show_default="tags",
+    ),
+    tags: Literal["upos", "xpos"] | None = typer.Option(
+        None,
+        help="Which tags hidden states show: universal ones, or those of the language. Only for "
+        "latent, spectral and em.",
+        show_default="upos; for latent xpos where there are any",
+    ),
+    children: bool | None = typer.Option(
+        None,
+        "--children",
+        help="Hidden states show the numbers of a word's left and right children too, so that "
+        "trees are scored by their shapes. Only for latent, spectral and em.",
+    ),
+    iterations: int | None = typer.Option(
+        None,
+        min=1,
+        metavar="N",
+        help="The most iterations of EM. Only for latent and em.",
+        show_default="60 for latent, 100 for em",
     ),
     embed: str | None = typer.Option(
         None,
         metavar="U",
         help="Vectors of words, as `sapwood embed` writes them: words that stand in the same "
-        "places share features. Not for vectors of the treebank's own text alone, which gain "
-        "nothing.",
+        "places share features. Not for em, and not for vectors of the treebank's own text alone, "
+        "which gain nothing.",
     ),
     dev: str | None = typer.Option(
         None,
         metavar="FILE",
-        help="Parse these sentences with the new model and print its scores. Not for sentences "
-        "that are also in the training data.",
+        help="Parse these sentences with the new model and print its scores; for spectral and em, "
+        "which parse nothing, the log-probability of their trees. Not for sentences that are also "
+        "in the training data.",
     ),
     encoding: Encoding = "utf-8",
     skip_bad: SkipBad = False,
@@ -111,9 +133,16 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     Only forms, tags, heads and relations are read. Trees that are not projective are lifted: the
     parser gives projective trees. Tags that it learns from are those that a tagger gives to
     sentences it has not seen.
+
+    The methods spectral and em learn no parser but a model of trees with hidden states alone:
+    `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
     """
     chosen = METHODS[method]
-    given = {"--budget": budget, "--passes": passes, "--states": states, "--seen": seen}
+    given = {
+        "--budget": budget, "--passes": passes, "--states": states, "--seen": seen,
+        "--tags": tags, "--children": children or None, "--iterations": iterations,
+        "--embed": embed,
+    }  # fmt: skip
     refuse_what_does_not_apply(METHODS, OPTIONS, method, given)
     sources = [*files, *([dev] if dev else [])]
     claim_stdin(*sources)
@@ -123,11 +152,15 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     meter = Meter()
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     phases = Phases(4 if dev else 3)
-    values: dict[str, Any] = {"seed": seed, "on_pass": _pass_line()}
+    show = _pass_line()
+    values: dict[str, Any] = {
+        "seed": seed, "on_pass": show,
+        "on_iteration": lambda done, _, log_likelihood: show("EM", done, log_likelihood),
+    }  # fmt: skip
     values |= {
         OPTIONS[name][0]: value
         for name, value in given.items()
-        if value is not None and name != "--budget"
+        if value is not None and name not in {"--budget", "--embed"}
     }
     if embed is not None:
         values["embeddings"] = _load_eigenwords(embed)
@@ -140,16 +173,19 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         values |= {"engine": where, "spent": meter.seconds, "budget": seconds_of(budget or BUDGET)}
         with phases.phase("training") as notes:
             learner = chosen.make(**chosen.pick(values)).fit(bank)
-            notes += [method, count(_parser_in(learner.model_).n_members, "member")]
-        steps = (f"{name} {seconds:.1f} s" for name, seconds in learner.info_.seconds.items())
-        echo("    " + "  ".join(steps))
+            notes += [method, _size(learner.model_)]
+        steps = {} if is_latent(learner.model_) else learner.info_.seconds
+        if steps:
+            echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
         model = sign(learner.model_, treebanks=files, seed=seed)
         with phases.phase("writing") as notes:
             model.save(out, force=force)
             notes.append(str(out))
-        report = meter.as_dict() | _report(learner, bank, method, seed)
+        report = meter.as_dict() | _report(learner.model_, bank, method, seed)
+        report["phases"] = dict(steps)
         if gold is not None:
-            with phases.phase("parsing dev") as notes:
+            name = "scoring dev" if is_latent(model) else "parsing dev"
+            with phases.phase(name) as notes:
                 report["dev"] = _scores(model, gold, where)
                 notes.append(count(len(gold), "sentence"))
     if as_json:
@@ -166,18 +202,33 @@ def _load_eigenwords(name: str) -> Eigenwords:
     return model
 
 
-def _report(learner: Any, bank: ArcBank, method: str, seed: int) -> dict[str, Any]:
-    model = _parser_in(learner.model_)
-    return {
-        "method": method,
-        "members": model.n_members,
-        "iterations": int(model.record.get("iterations", 0)),
-        "sentences": len(bank),
-        "tokens": bank.n_tokens,
-        "tags": len(model.tags),
-        "relations": len(model.relations),
-        "seed": seed,
-        "phases": dict(learner.info_.seconds),
+def is_latent(model: Any) -> bool:
+    """Whether a model has hidden states and nothing else: it scores trees and parses nothing."""
+    from sapwood.models.arcs.dependency import DependencyModel
+
+    return isinstance(model, DependencyModel)
+
+
+def _size(model: Any) -> str:
+    if is_latent(model):
+        return count(model.arcs.n_states, "state")
+    return count(_parser_in(model).n_members, "member")
+
+
+def _report(model: Any, bank: ArcBank, method: str, seed: int) -> dict[str, Any]:
+    shared = {"method": method, "sentences": len(bank), "tokens": bank.n_tokens, "seed": seed}
+    if is_latent(model):
+        return shared | {
+            "states": model.arcs.n_states,
+            "symbols": len(model.arcs.symbols),
+            "iterations": int(model.record.get("iterations", 0)),
+        }
+    parser = _parser_in(model)
+    return shared | {
+        "members": parser.n_members,
+        "iterations": int(parser.record.get("iterations", 0)),
+        "tags": len(parser.tags),
+        "relations": len(parser.relations),
     }
 
 
@@ -187,7 +238,13 @@ def _parser_in(model: ArcModel | ArcRerankModel) -> Any:
 
 
 def _scores(model: Any, gold: ArcBank, engine: Engine) -> dict[str, Any]:
-    """Scores of the parses of gold sentences, and the speed."""
+    """Scores of parses of gold sentences, and the speed; of a latent model, log-probabilities."""
+    if is_latent(model):
+        from sapwood.report.arcs import tree_scores
+
+        scores = tree_scores(model, gold)
+        kept = ("trees", "words", "negative", "impossible", "unknown_tags", "log_prob_per_word")
+        return {name: scores[name] for name in kept}
     from sapwood.corpus.arcs.bank import ArcBank
     from sapwood.evaluate.attachment import attachment
     from sapwood.inference.arcs.reranking import arc_parser
@@ -206,11 +263,19 @@ def _scores(model: Any, gold: ArcBank, engine: Engine) -> dict[str, Any]:
 
 def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
     """Scores on dev sentences, one a line."""
+    if "log_prob_per_word" in dev:
+        rows = {"Log-probability a word": f"{dev['log_prob_per_word']:.4f}"}
+        rows |= {"Trees": f"{dev['trees']:,}", "Weight not positive": f"{_lost(dev):,}"}
+        return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 23)
     names = {"UAS": "uas", "LAS": "las", "Complete trees": "complete", "Universal tags": "upos"}
     rows = {title: f"{dev[name]:.2f}" for title, name in names.items()}
     rows |= {"Sentences": f"{dev['sentences']:,}"}
     rows |= {"Sentences/CPU s": f"{dev['sentences_per_cpu_second'] or 0:,}"}
     return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 18)
+
+
+def _lost(dev: dict[str, Any]) -> int:
+    return int(dev["negative"] + dev["impossible"])
 
 
 def _pass_line() -> Callable[[str, int, float], None]:

@@ -1,4 +1,4 @@
-"""The methods of learning dependency parsers by name."""
+"""The methods of learning dependency parsers, and latent models of trees, by name."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ ARC_METHODS: Mapping[str, Method] = {
     "rerank": Method(
         "second, and a choice among its best trees by tags and latent models",
         ("arcs.reranker", "ArcReranker"),
+        task=TASK,
+    ),
+    "spectral": Method(
+        "no parser: hidden states of words from moments, for `depend score`",
+        ("arcs.spectral", "SpectralDependency"),
+        task=TASK,
+    ),
+    "em": Method(
+        "no parser: hidden states of words by EM, for `depend score`",
+        ("arcs.em", "EMDependency"),
         task=TASK,
     ),
 }

@@ -139,7 +139,8 @@ class Seen:
                 msg = f"the model has never seen the tag {names[unknown[0]]!r} ({self.column}), "
                 msg += "and has no probability of unknown tags"
                 raise SapwoodError(msg, hint="train it again with this version, or leave that out")
-        return np.array([number.get(name, len(self.tags) - 1) for name in names], np.int64)[tags]
+        rows = np.array([number.get(name, len(self.tags) - 1) for name in names], np.int64)
+        return np.asarray(rows[tags])
 
     def _word_rows(self, bank: ArcBank) -> IntArray:
         is_first = np.zeros(bank.n_tokens, np.int64)
