@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sapwood"
 
-_CORPUS = frozenset({"errors", "arguments", "memory", "outputs", "arrays", "corpus"})
+_CORPUS = frozenset({"errors", "arguments", "memory", "outputs", "arrays", "progress", "corpus"})
 _MODELS = _CORPUS | {"kernels", "execute", "models", "features", "networks"}
 _BELOW_ESTIMATORS = _MODELS | {
     "reference", "inference", "moments", "decompose", "evaluate", "identify",
@@ -20,21 +20,22 @@ _BELOW_ESTIMATORS = _MODELS | {
 ALLOWED: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "arrays": frozenset(),
+    "progress": frozenset(),
     "arguments": frozenset({"errors"}),
     "memory": frozenset({"errors"}),
     "outputs": frozenset({"errors"}),
     "resume": frozenset({"errors", "outputs"}),
-    "corpus": frozenset({"errors", "arguments", "memory", "outputs", "arrays"}),
+    "corpus": frozenset({"errors", "arguments", "memory", "outputs", "arrays", "progress"}),
     "kernels": frozenset({"arrays"}),
     "reference": frozenset({"arrays"}),
-    "execute": frozenset({"errors", "arguments", "outputs"}),
+    "execute": frozenset({"errors", "arguments", "outputs", "progress"}),
     "networks": frozenset({"arrays", "kernels"}),
     "models": _CORPUS | {"kernels", "networks"},
     "features": _CORPUS | {"kernels"},
     "inference": _MODELS,
     "moments": _MODELS | {"inference", "decompose"},
     "evaluate": _CORPUS | {"models", "inference"},
-    "decompose": frozenset({"errors", "arrays"}),
+    "decompose": frozenset({"errors", "arrays", "progress"}),
     "identify": _MODELS | {"inference", "moments", "evaluate", "decompose"},
     "estimators": _BELOW_ESTIMATORS,
     "report": _BELOW_ESTIMATORS | {"estimators"},

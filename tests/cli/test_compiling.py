@@ -118,5 +118,5 @@ def test_a_terminal_is_clean_after_compiling(tmp_path: Path) -> None:
     shown = os.read(master, 1 << 16).decode()
     os.close(slave)
     os.close(master)
-    assert "\rcompiling once for this machine: kernel 1, powers.double ...\r\x1b[K" in shown
+    assert "\r\x1b[Kcompiling once for this machine: kernel 1, powers.double ...\r\x1b[K" in shown
     assert shown.splitlines()[-1].split("\x1b[K")[-1].startswith("compiled 1 kernel in ")

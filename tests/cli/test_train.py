@@ -14,12 +14,12 @@ import pytest
 
 import sapwood as sw
 from sapwood.cli.methods import METHODS, OPTIONS
-from sapwood.cli.trees import train
 from sapwood.cli.trees.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.corpus import treebank
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
 from sapwood.corpus.vocabulary import STYLES
-from sapwood.estimators import choice
+from sapwood.estimators import choice, em_checkpoint
+from sapwood.estimators.em_steps import Progress
 from sapwood.estimators.ensemble import PLAN, Candidate
 from sapwood.estimators.pcfg import LexiconSettings
 
@@ -404,18 +404,20 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint(
     told: list[int] = []
     command = ("train", dev, "-o", out, *EM, "--iterations", 8, "--checkpoint", checkpoint)
 
-    def line(stop: int) -> Callable[[], Callable[[int, int, float], None]]:
-        def show(iteration: int, states: int, log_likelihood: float) -> None:
-            told.append(iteration)
-            if iteration == stop:
+    def saving(stop: int) -> Callable[..., None]:
+        def save(path: Path, now: Progress, settings: dict[str, Any]) -> None:
+            told.append(now.info.iterations)
+            if now.info.iterations == stop:
                 raise KeyboardInterrupt
+            whole(path, now, settings)
 
-        return lambda: show
+        return save
 
-    monkeypatch.setattr(train, "iteration_line", line(5))
+    whole = em_checkpoint.save
+    monkeypatch.setattr(em_checkpoint, "save", saving(5))
     result = cli(*command)
     assert (result.status, out.exists(), checkpoint.exists()) == (130, False, True)
-    monkeypatch.setattr(train, "iteration_line", line(0))
+    monkeypatch.setattr(em_checkpoint, "save", saving(0))
     assert json.loads(cli(*command).out)["iterations"] == 8
     assert told == [1, 2, 3, 4, 5, 5, 6, 7, 8]
     assert is_same(out, sw.EMLPCFG(2, iterations=8).fit(sw.read_treebank(dev)).model_)

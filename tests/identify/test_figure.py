@@ -9,6 +9,7 @@ import pytest
 from sapwood.errors import SapwoodError
 from sapwood.identify.families import NAMED
 from sapwood.identify.figure import Cell, Size, as_row, figure, paper_answer
+from sapwood.progress import listening
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "identifiability.md"
 
@@ -42,10 +43,13 @@ def test_differences_from_the_paper() -> None:
 
 
 def test_small_figure() -> None:
-    done: list[int] = []
-    cells = figure(3, 2, 3, progress=done.append)
+    shares: list[float | None] = []
+    with listening(lambda event: None if event.is_over else shares.append(event.share)):
+        cells = figure(3, 2, 3)
     assert len(cells) == 42
-    assert done == list(range(1, len(done) + 1))
+    told = [share for share in shares if share is not None]
+    assert told == sorted(told)
+    assert told[-1] == 1.0
     found = {(each.family, each.moments): each for each in cells}
     assert found["dep-ie", "123"].deficits[Size(2, None, 2)] is None
     assert found["dep-i", "pairs"].answer == "yes iff L >= 3"

@@ -11,10 +11,9 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import inf
-from threading import Lock
 from time import perf_counter, sleep
 from types import FrameType
 from typing import IO, Any
@@ -22,9 +21,11 @@ from typing import IO, Any
 import typer
 from typer.core import TyperGroup
 
+from sapwood.cli.display import abandon, display, is_terminal
 from sapwood.errors import SapwoodError, count
 from sapwood.kernels import compile_watchers
 from sapwood.outputs import remove_unfinished
+from sapwood.progress import step
 
 FAILED = 1
 INTERRUPTED = 130
@@ -32,10 +33,7 @@ INTERRUPTED = 130
 
 def echo(text: str) -> None:
     """Write one line for people, on stderr; where nobody can read it, the work goes on."""
-    try:
-        print(text, file=sys.stderr, flush=True)
-    except OSError:
-        _abandon(sys.stderr)
+    display.line(text)
 
 
 def warn(doubts: Iterable[tuple[str, str]]) -> None:
@@ -67,7 +65,8 @@ class Boundary(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command; usage errors are left to Typer."""
         try:
-            result = super().invoke(ctx)
+            with display.listening():
+                result = super().invoke(ctx)
             sys.stdout.flush()  # here, where a failure can still be handled
         except BrokenPipeError:
             abandon_stdout()
@@ -116,16 +115,7 @@ def error_lines(error: Exception) -> list[str]:
 
 def abandon_stdout() -> None:
     """Point stdout to nowhere, so that flushing it at exit cannot fail again."""
-    _abandon(sys.stdout)
-
-
-def _abandon(stream: IO[str]) -> None:
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError):  # not a real file: nothing will be flushed
-        pass
+    abandon(sys.stdout)
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -146,43 +136,10 @@ class Phases:
         title = f"{self.n_done + 1}/{self.total} {name}"
         notes: list[str] = []
         started = perf_counter()
-        with transient(f"{title} ..."):
+        with step(title):
             yield notes
         self.n_done += 1
         echo("  ".join([title, *notes, f"{perf_counter() - started:.1f} s"]))
-
-
-@contextmanager
-def transient(text: str) -> Iterator[None]:
-    """Show a text on a terminal while something runs; elsewhere show nothing."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    print(text, end="\r", file=sys.stderr, flush=True)
-    try:
-        yield
-    finally:
-        wipe()
-
-
-def wipe() -> None:
-    """Clear the line of a terminal that `transient` or a progress line has written."""
-    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def progress_line(label: str, *, is_shown: bool) -> Callable[[int], None]:
-    """A function that shows how many are done, at most ten times a second."""
-    started = last = perf_counter()
-
-    def show(n: int) -> None:
-        nonlocal last
-        now = perf_counter()
-        if is_shown and now - last > 0.1:
-            last = now
-            rate = n / (now - started)
-            print(f"\r\x1b[K{n:,} {label}  {rate:,.0f}/s", end="", file=sys.stderr, flush=True)
-
-    return show
 
 
 _interrupted = threading.Event()
@@ -245,26 +202,28 @@ class CompileNotice:
         self.done: set[str] = set()
         self.seconds = 0.0
         self._began: dict[str, float] = {}
-        self._lock = Lock()  # kernels are compiled in any thread
 
     def watch(self, name: str, is_start: bool) -> None:
         """Hear that a kernel is about to be compiled, or is ready."""
-        with self._lock:
+        with display.lock:  # kernels are compiled in any thread
             if is_start:
                 self._began[name] = perf_counter()
                 self._show(name)
             else:
                 self.done.add(name)
-                self.seconds += perf_counter() - self._began.pop(name, perf_counter())
-                if sys.stderr.isatty():
-                    wipe()
+                seconds = perf_counter() - self._began.pop(name, perf_counter())
+                self.seconds += seconds
+                display.pause += seconds  # no step is slower for it
+                if not self._began:
+                    display.overlay = ""
+                    display.wipe()
 
     def _show(self, name: str) -> None:
         done = self.done - {name}  # some are compiled for two types of numbers
         place = f"{len(done) + 1}" + (f" of {self.total}" if self.total else "")
-        if sys.stderr.isatty():
-            text = f"\rcompiling once for this machine: kernel {place}, {name} ..."
-            print(text, end="", file=sys.stderr, flush=True)
+        if is_terminal(sys.stderr):
+            display.overlay = f"compiling once for this machine: kernel {place}, {name} ..."
+            display.refresh(at_once=True)
         elif not self.done and len(self._began) == 1:
             echo("compiling kernels, once for this machine ...")
 

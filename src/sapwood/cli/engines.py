@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sapwood.cli.console import echo, transient, wipe
+from sapwood.cli.console import echo
 from sapwood.errors import count
+from sapwood.progress import note, step
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -62,8 +62,8 @@ def open_engine(
 ) -> Iterator[Engine]:
     """What `--engine`, `--scheduler` and `--jobs` ask for; closed at the end.
 
-    What shards become is kept in `spill`, where it is given. Shards that are done are shown on a
-    terminal. At the end, stderr tells what a cluster was sent.
+    What shards become is kept in `spill`, where it is given. Shards that are done are told to
+    whoever listens to progress. At the end, stderr tells what a cluster was sent.
     """
     if name in ("threads", "processes") and scheduler:
         msg = "a scheduler is for --engine dask"
@@ -71,15 +71,13 @@ def open_engine(
     from sapwood.execute import Cluster, Processes, Threads
 
     if name == "dask" or scheduler:
-        with transient("starting workers ..." if scheduler is None else f"{scheduler} ..."):
+        with step("starting workers" if scheduler is None else f"connecting to {scheduler}"):
             engine: Engine = Cluster(scheduler, jobs, spill=spill)
     else:
         engine = (Processes if name == "processes" else Threads)(jobs, spill=spill)
     with engine:
-        engine.report = _shard_line()
+        engine.report = partial(note, unit="shard")
         yield engine
-        if engine.report is not None:
-            wipe()
         if isinstance(engine, Cluster):
             sent = engine.traffic
             parts = {
@@ -103,19 +101,3 @@ def open_folder(parent: Path | None) -> Iterator[Path | None]:
         yield folder
     finally:
         rmtree(folder, ignore_errors=True)
-
-
-def _shard_line() -> Callable[[int, int], None] | None:
-    """A function that shows how many shards are done, on a terminal, ten times a second."""
-    if not sys.stderr.isatty():
-        return None
-    last = perf_counter()
-
-    def show(n_done: int, n: int) -> None:
-        nonlocal last
-        if perf_counter() - last > 0.1:
-            last = perf_counter()
-            wipe()
-            print(f"{n_done:,} of {count(n, 'shard')}", end="", file=sys.stderr, flush=True)
-
-    return show

@@ -99,6 +99,22 @@ def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, Non
             yield line
 
 
+def count_lines(source: str, *, blank: bool = False) -> int | None:
+    """How many lines, or blank lines, a plain file has; None for other sources.
+
+    Examples
+    --------
+    >>> count_lines("-")
+    """
+    from sapwood.corpus.files import COMPRESSED
+
+    path = Path(source).expanduser()
+    if source == STDIN or path.suffix.lower() in COMPRESSED or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return sum(not line.strip() if blank else 1 for line in file)
+
+
 def input_files(
     *sources: str, find: Callable[[str], Iterable[Source]] | None = None
 ) -> Iterator[Input]:

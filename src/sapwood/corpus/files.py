@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 import glob
 import io
+import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +19,7 @@ from typing import IO, Any, NamedTuple
 
 from sapwood.arguments import as_items, as_path
 from sapwood.errors import CorpusError, SapwoodError
+from sapwood.progress import note
 
 Source = str | Path | IO[str]
 _MODULES = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}  # imported when a file needs them
@@ -24,6 +27,7 @@ COMPRESSED = tuple(_MODULES)
 # Of one line, or of one tree. The longest real sentences have some thousands: more is a file
 # without line ends, a damaged one, or one that expands without end, and must not fill the memory.
 MAX_CHARACTERS = 10_000_000
+LINES_NOTED = 1000  # after so many lines, progress is told
 XML_START = 200  # bytes in which an XML file names its encoding
 _XML_ENCODING = re.compile(rb"""<\?xml[^>]*\bencoding=["']([A-Za-z][\w.-]*)["']""")
 _OTHER_SCRIPTS = ("gb18030", "big5", "euc_jp", "shift_jis", "euc_kr", "koi8-r", "windows-1251")
@@ -186,14 +190,31 @@ def lines_of(file: IO[str], name: str) -> Iterator[str]:
     >>> list(lines_of(io.StringIO("(S (X a))\n(S"), "trees.mrg"))
     ['(S (X a))\n', '(S']
     """
-    number = 0
+    number, where = 0, _position(file)
     while line := file.readline(MAX_CHARACTERS + 1):
         number += 1
+        if number % LINES_NOTED == 0 and where is not None:
+            note(*where(), unit="")
         if len(line) > MAX_CHARACTERS:
             msg = f"a line of more than {MAX_CHARACTERS:,} characters, the most that is read"
             hint = "one tree or sentence a line is expected: is the file what it claims?"
             raise CorpusError(msg, file=name, line=number, hint=hint)
         yield line
+
+
+def _position(file: IO[str]) -> Callable[[], tuple[int, int]] | None:
+    """A function that gives the bytes read so far and the size of a file; None for other sources.
+
+    A compressed file is measured as it lies on the disk.
+    """
+    try:
+        number = file.fileno()
+        facts = os.fstat(number)
+    except (OSError, ValueError):  # no file of the system
+        return None
+    if not stat.S_ISREG(facts.st_mode):
+        return None
+    return lambda: (os.lseek(number, 0, os.SEEK_CUR), facts.st_size)
 
 
 def source_name(source: Source) -> str:

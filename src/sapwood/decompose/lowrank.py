@@ -27,6 +27,7 @@ import scipy.sparse as sp
 
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.errors import SapwoodError
+from sapwood.progress import counted, note
 
 DIRECT_SIZE = 1 << 24  # entries of a linear system that is solved densely
 SHOWN = 1 << 22  # entries of a product of factors that is made at all
@@ -231,7 +232,7 @@ def admm(
     weight = rho or 10.0 / (float(np.linalg.norm(Z, 2)) or 1.0)
     U = np.zeros_like(Z)
     found = Solution(Z, 0, np.inf)
-    for step in range(1, max_steps + 1):
+    for step in counted(range(1, max_steps + 1), "nuclear norm, at most", unit="step"):
         X = shrink(problem.matrix(Z - U), 1 / weight).ravel()
         old, Z = Z, problem.project(X + U)
         U = U + X - Z
@@ -270,7 +271,7 @@ def fista(problem: Problem, n: int, *, steps: int = 50) -> Solution:
     """
     H = previous = problem.project(np.zeros(len(problem.rows)))
     point, t = H, 1.0
-    for _ in range(steps):
+    for _ in counted(range(steps), "nuclear norm", unit="step"):
         U, D, Vt = _svd(problem.matrix(problem.project(point)))
         tau = D[n] if n < len(D) else 0.0
         H = ((U * np.maximum(D - tau, 0.0)) @ Vt).ravel()
@@ -358,6 +359,7 @@ def factored(
 
     def watch(*, intermediate_result: OptimizeResult) -> None:
         track.append(float(intermediate_result.fun))
+        note(len(track), max_steps, "step")
         if len(track) > 4 * PATIENCE and track[-1] > (1 - STILL) * track[-1 - 4 * PATIENCE]:
             raise StopIteration
 

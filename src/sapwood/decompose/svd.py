@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import FloatArray
+from sapwood.progress import counted
 
 Product = Callable[[FloatArray], FloatArray]
 
@@ -59,7 +60,7 @@ def block_svd(  # noqa: PLR0913 - an operator is two products and two partitions
     Cost: (2 n_power + 2) products with m + oversample columns, and their QR decompositions.
     """
     X = rng.standard_normal((int(right_start[-1]), m + oversample))
-    for _ in range(n_power):
+    for _ in counted(range(n_power), "singular vectors", unit="power iteration"):
         Q = _orthonormal(times(X), left_start)
         X = _orthonormal(transposed_times(Q), right_start)
     Q = _orthonormal(times(X), left_start)

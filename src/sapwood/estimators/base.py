@@ -11,7 +11,7 @@ read them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, replace
 from inspect import Parameter as Argument
 from inspect import Signature, cleandoc, get_annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, dataclass_t
 
 from sapwood.errors import NotFittedError, SapwoodError
 from sapwood.execute import Engine, Threads
+from sapwood.progress import counted
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -346,8 +347,9 @@ class TreebankEstimator(Estimator):
         from sapwood.inference.parser import Parser
 
         words = (item.words() if isinstance(item, Tree) else item for item in sentences)
-        parser = Parser(self.model_)
-        return [parse.tree for parse in parser.parse_many(words, jobs=self._engine())]
+        found = Parser(self.model_).parse_many(words, jobs=self._engine())
+        total = len(sentences) if isinstance(sentences, Sized) else None
+        return [parse.tree for parse in counted(found, "parsing", total=total, unit="sentence")]
 
     def score(self, trees: TreebankLike, y: None = None) -> float:
         """Labelled F1 in percent of the parses of these trees' sentences against the trees.

@@ -33,6 +33,7 @@ from sapwood.estimators.registry import METHODS
 from sapwood.evaluate import bracketing
 from sapwood.execute import Engine, Threads
 from sapwood.execute.engine import load_shard
+from sapwood.progress import Advance, step
 
 LEAST_TREES = 1000  # below, the held ones are too few to tell settings apart
 MOST_TREES, MOST_WORDS = 2500, 40_000  # of the sample, so that choosing takes seconds
@@ -189,11 +190,21 @@ class _Court:
     def choose(self, questions: Mapping[str, Sequence[Any]]) -> Choice:
         """Answer one question after the other."""
         own = {name: getattr(self.transform, name) for name in questions}
+        others_of = {name: [w for w in ways if w != own[name]] for name, ways in questions.items()}
+        n_settings = 1 + sum(map(len, others_of.values()))
+        with step("choosing settings on held trees", total=n_settings, unit="setting") as advance:
+            return self._choose(own, others_of, advance)
+
+    def _choose(
+        self, own: dict[str, Any], others_of: Mapping[str, Sequence[Any]], advance: Advance
+    ) -> Choice:
         best = self.hear(own)
         grades = [best.grade]
-        for name, ways in questions.items():
-            others = [way for way in ways if way != own[name]]
-            trials = [self.hear(best.settings | {name: way}) for way in others]
+        for name, others in others_of.items():
+            trials: list[_Trial] = []
+            for way in others:
+                advance(len(grades) + len(trials))
+                trials.append(self.hear(best.settings | {name: way}))
             grades += [trial.grade for trial in trials]
             leader = max(trials, key=lambda trial: trial.grade.f1)
             gain = leader.grade.f1 - best.grade.f1

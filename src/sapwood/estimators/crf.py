@@ -34,6 +34,7 @@ from sapwood.inference.charts import right_forest
 from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.latent_grammar import FeatureGrammar
+from sapwood.progress import counted, step
 
 if TYPE_CHECKING:
     from sapwood.kernels.forest import Forest
@@ -43,6 +44,7 @@ FIRST_SQUARE = 1e-2  # AdaGrad's sums start here, so that first steps are not th
 FAMILIAR = 2  # words seen so often are features themselves
 PRUNING = 1e-3
 FEW_TREES = 50  # whose charts are made in one go
+CHARTS_COST = 2  # passes that take about as long as making the charts
 
 
 class SpanCRF(OnPlainGrammar, TreebankEstimator):
@@ -73,11 +75,15 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         shards = data.engine.gather(data.shards)
         few = (part for shard in shards for part in shard.shards(-(-shard.n_trees // FEW_TREES)))
         made = data.engine.stream(_examples_of, few, model, ahead=2)
-        examples = list(chain.from_iterable(made))
-        clock.tick("charts")
         self.info_ = PassInfo()
-        weights = self._learnt(examples, len(model.feature_weights))
-        clock.tick("passes")
+        with step("", total=CHARTS_COST + self.passes) as advance:
+            advance(0, size=CHARTS_COST)
+            n_parts = -(-data.n_trees // FEW_TREES)
+            examples = list(chain.from_iterable(counted(made, "charts", total=n_parts)))
+            clock.tick("charts")
+            advance(CHARTS_COST, size=self.passes)
+            weights = self._learnt(examples, len(model.feature_weights))
+            clock.tick("passes")
         self.info_.seconds = clock.seconds
         record = {
             "method": "crf", "iterations": self.info_.iterations, "seed": self.seed,
@@ -91,9 +97,9 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         weights, squares = np.zeros(size), np.full(size, FIRST_SQUARE)
         total, n_averaged = np.zeros(size), 0
         rng = np.random.default_rng(self.seed)
-        for done in range(1, self.passes + 1):
+        for done in counted(range(1, self.passes + 1), "features of spans", unit="pass"):
             likelihood = 0.0
-            for place in rng.permutation(len(examples)).tolist():
+            for place in counted(rng.permutation(len(examples)).tolist()):
                 likelihood += undisturbed(_step, examples[place], weights, squares, self.rate)
             self.info_.log_likelihoods.append(likelihood)
             if self.on_iteration:

@@ -39,6 +39,7 @@ from sapwood.estimators.base import Estimator, between, one_of, parameter, posit
 from sapwood.execute import Engine, tree_sum
 from sapwood.models.eigenwords import Eigenwords
 from sapwood.moments.contexts import ContextCounts, WordCounts
+from sapwood.progress import step
 
 METHODS = ("cca", "two-step", "bigram")
 SHARD_LINES = 5_000  # shards depend on the text alone, so that jobs never change a vector
@@ -93,9 +94,11 @@ class WordEmbedding(Estimator):
         n_distances = {"cca": self.window, "two-step": 2 * self.window, "bigram": 1}[self.method]
         with TemporaryDirectory(prefix="sapwood-") as folder:
             source, engine = _Source(text, Path(folder)), self._engine()
-            words = _total(engine, WordCounts.of, source)
+            words = _total("counting words", engine, WordCounts.of, source)
             known = choose_vocabulary(words.counts, self.min_count, self.style)
-            counts = _total(engine, ContextCounts.of, source, known, n_distances)
+            counts = _total(
+                "counting neighbours", engine, ContextCounts.of, source, known, n_distances
+            )
         if not counts.pairs[0].nnz:
             msg = "no sentence has two words: nothing stands beside anything"
             raise SapwoodError(msg, hint="give tokenised text, one sentence a line")
@@ -219,23 +222,37 @@ class _Source:
             self.files = cut_text(items, folder)
         else:
             self.sentences = [as_sentence(words) for words in items]
+        self.n_bytes = sum(shard.stop - shard.start for shard in self.files)
+        self.n_read = 0  # of these bytes, since `shards` was called last
 
     def shards(self) -> Iterator[list[list[str]]]:
+        self.n_read = 0
         sentences = chain(self.sentences, self._lines())
         while shard := list(islice(sentences, SHARD_LINES)):
             yield shard
 
     def _lines(self) -> Iterator[list[str]]:
         for shard in self.files:
-            for line in shard.read().decode().split("\n"):
+            for line in self._read(shard):
                 if words := split_words(line):
                     yield words
 
+    def _read(self, shard: TextShard) -> list[str]:
+        self.n_read += shard.stop - shard.start
+        return shard.read().decode().split("\n")
 
-def _total(engine: Engine, task: Any, source: _Source, *common: Any) -> Any:
+
+def _total(what: str, engine: Engine, task: Any, source: _Source, *common: Any) -> Any:
     """Sum over the shards of a stream, of which a few are in memory at a time."""
+
+    def parts() -> Iterator[Any]:
+        with step(what, total=source.n_bytes or None) as advance:
+            for part in engine.stream(task, source.shards(), *common):
+                yield part
+                advance(source.n_read)
+
     try:
-        return tree_sum(engine.stream(task, source.shards(), *common))
+        return tree_sum(parts())
     except SapwoodError as error:
         if "no shards" not in str(error):
             raise

@@ -37,6 +37,7 @@ from sapwood.moments.latent_parameters import (
     sibling_pairs,
     split,
 )
+from sapwood.progress import step
 
 NODES_PER_STATE = 20  # a label gets no more states than its count divided by this
 CLASS_STRENGTH = 5.0  # u above: pseudo-tokens of the class behind the states of each word
@@ -274,18 +275,22 @@ def climb(
     if now is None:
         now = Progress(start, 0, 0, NOT_SPLIT, np.random.default_rng(settings.seed), EMInfo())
         now = _change_states(trees, now, schedule[0], settings) if schedule else now
-    while not _is_done(now, schedule, settings):
-        counts = trees.expect(now.parameters)  # E
-        _check_bound(now, counts.log_likelihood, settings)
-        now = judge.note(now, counts, is_last=now.stage + 1 == len(schedule))
-        if settings.on_iteration:
-            settings.on_iteration(now.info.iterations, now.info.states[-1], counts.log_likelihood)
-        parameters = maximise(  # M
-            now.parameters, counts, settings.rule_smoothing, settings.word_smoothing
-        )
-        now = replace(now, parameters=parameters, iteration=now.iteration + 1)
-        now = _next_stage(trees, now, schedule, settings)
-        saved.save(now)
+    ends = starts_of([stage.iterations for stage in schedule]).tolist()  # of stages, in iterations
+    with step("EM", total=ends[-1], unit="iteration") as advance:
+        while not _is_done(now, schedule, settings):
+            advance(ends[now.stage] + now.iteration)
+            counts = trees.expect(now.parameters)  # E
+            _check_bound(now, counts.log_likelihood, settings)
+            now = judge.note(now, counts, is_last=now.stage + 1 == len(schedule))
+            if settings.on_iteration:
+                n, states = now.info.iterations, now.info.states[-1]
+                settings.on_iteration(n, states, counts.log_likelihood)
+            parameters = maximise(  # M
+                now.parameters, counts, settings.rule_smoothing, settings.word_smoothing
+            )
+            now = replace(now, parameters=parameters, iteration=now.iteration + 1)
+            now = _next_stage(trees, now, schedule, settings)
+            saved.save(now)
     counts = trees.expect(now.parameters)
     now = judge.grade(now, counts) if schedule else now
     if now.best is not None and now.best is not now.parameters:

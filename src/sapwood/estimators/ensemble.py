@@ -39,6 +39,7 @@ from sapwood.execute import Threads
 from sapwood.models.ensemble import Ensemble, Member, as_written, grammar_of
 from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.span_network import SpanNetwork
+from sapwood.progress import Advance, step
 
 AUTO = "auto"  # the budget that a treebank has when none is given
 MULTIPLE = 76  # of reading and the first grammar, for 100,000 words; more for larger treebanks
@@ -375,22 +376,25 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         gold = cleaned(dev) if dev is not None else None
         self.info_, now = EnsembleInfo(), self._now
         if isinstance(self.budget, float | int):
-            with self._timed("warming up"):
+            with self._timed("warming up"), step("loading kernels"):
                 self._warm_up(bank, plan, gold)
         began, prepared = now(), _Prepared(bank)
         data = prepared.by(self._estimator(plan[0]), plan[0].way)
         spent = self.spent + now() - began
         clock = Clock(self.budget, data, plan[0], has_dev=gold is not None, spent=spent, now=now)
         mix = _Mix(gold, self._engine().jobs_here, clock)
-        for place, candidate in enumerate(plan):
-            n_networks = sum(later.method == "encoder" for later in plan[place + 1 :])
-            trial = self._tried(candidate, prepared, mix, n_networks)
-            prepared.keep({later.way for later in plan[place + 1 :]})
-            self.info_.trials.append(trial)
-            if self.on_trial:
-                self.on_trial(trial)
-        with self._timed("choosing"):
-            model = self._chosen(mix)
+        # in seconds as they are expected
+        with step("", total=min(clock.left, clock.seconds_of_all(plan))) as advance:
+            for place, candidate in enumerate(plan):
+                to_come = [later.method for later in plan[place + 1 :]].count("encoder")
+                trial = self._tried(candidate, prepared, mix, to_come, advance)
+                prepared.keep({later.way for later in plan[place + 1 :]})
+                self.info_.trials.append(trial)
+                if self.on_trial:
+                    self.on_trial(trial)
+            advance(advance.event.done, what="choosing members", size=0.0)
+            with self._timed("choosing"):
+                model = self._chosen(mix)
         with self._timed("grading"):
             self.info_.grades = mix.grade(model)
         self.info_.seconds = {k: round(v, 3) for k, v in self.info_.seconds.items()}
@@ -444,9 +448,14 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         mix.grade(Ensemble.of([mix.members[place] for place in mix.choose()[0]]))
 
     def _tried(
-        self, candidate: Candidate, prepared: _Prepared, mix: _Mix, n_networks: int
+        self,
+        candidate: Candidate,
+        prepared: _Prepared,
+        mix: _Mix,
+        n_networks: int,
+        advance: Advance,
     ) -> Trial:
-        """Train a candidate if there is time; so many networks are to come."""
+        """Train a candidate if there is time; so many networks are to come after it."""
         trial, clock, passes = Trial(str(candidate)), mix.clock, 1
         left = max(clock.left - mix.seconds_ahead(candidate), 0.0)
         if candidate.method == "encoder":
@@ -459,6 +468,8 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         if mix.members and expected > left:
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
+        done, size = advance.event.done, passes * clock.expected(candidate)
+        advance(done, what=self._in_words(candidate, n_networks), size=size)
         began = self._now()
         member: Member | None = None
         with self._timed("training"):
@@ -469,11 +480,19 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
                 trial.verdict = f"stopped: {expected:.0f} s were expected, more are not left"
         trial.seconds = self._now() - began
         clock.learn(candidate, trial.seconds, passes)
+        advance(done + size, size=0.0)
         if member is not None:
             with self._timed("grading"):
                 mix.add(member, trial)
             mix.ways.add(candidate.way)
         return trial
+
+    def _in_words(self, candidate: Candidate, n_networks: int) -> str:
+        """A candidate for whoever listens; so many networks are to come after it."""
+        if candidate.method != "encoder":
+            return str(candidate)
+        before = sum(trial.name.startswith("encoder") for trial in self.info_.trials)
+        return f"network {before + 1} of {before + 1 + n_networks}"
 
     def _trained(
         self,

@@ -35,6 +35,7 @@ from sapwood.networks.encoder import (
 )
 from sapwood.networks.lstm import Packing, pack
 from sapwood.networks.parameters import Adam, Parameters, Real, clip
+from sapwood.progress import counted
 
 FAMILIAR = 2  # words seen so often have vectors of their own
 MOST_FORM_BITS = 16  # of the number of vectors of forms, of which there are no more than of words
@@ -127,11 +128,12 @@ def train_network(
 ) -> None:
     """Change weights and tables until they fit."""
     adam, rng = Adam(weights.flat, tables), np.random.default_rng([plan.seed, 4])
-    n_steps = plan.passes * sum(1 for _ in _batches(lengths, plan.words, rng))
+    n_batches = sum(1 for _ in _batches(lengths, plan.words, rng))
+    n_steps = plan.passes * n_batches
     with blas_of_one_thread(), ThreadPoolExecutor(min(jobs, SHARES)) as pool:
-        for done in range(1, plan.passes + 1):
+        for done in counted(range(1, plan.passes + 1), "network", unit="pass"):
             loss = 0.0
-            for batch in _batches(lengths, plan.words, rng):
+            for batch in counted(_batches(lengths, plan.words, rng), total=n_batches):
                 shares = [batch[k::SHARES] for k in range(min(SHARES, len(batch)))]
                 n_words = int(lengths[batch].sum())
                 rngs = rng.spawn(len(shares))

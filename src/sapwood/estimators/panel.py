@@ -51,6 +51,7 @@ from sapwood.inference.word_places import one_blas_thread
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import grammar_of, shares_chart
 from sapwood.models.span_network import SpanNetwork
+from sapwood.progress import counted
 
 if TYPE_CHECKING:
     from sapwood.evaluate.scores import BracketingReport
@@ -81,7 +82,8 @@ def pruned_by(member: Member, trees: Sequence[Tree], jobs: int) -> list[ParseFor
             return None
         return next(pruned_forests(prepared, words, THRESHOLD, BEAM), None)
 
-    return list(ordered_map(chart, trees, jobs=jobs))
+    charts = ordered_map(chart, trees, jobs=jobs)
+    return list(counted(charts, "dev charts", total=len(trees), unit="sentence"))
 
 
 class DevSet:
@@ -113,7 +115,8 @@ class DevSet:
             return undisturbed(parser.parse_pruned, [chart]).tree
 
         pairs = zip(self.gold, self.charts, strict=True)
-        return list(ordered_map(tree, pairs, jobs=self.jobs))
+        trees = ordered_map(tree, pairs, jobs=self.jobs)
+        return list(counted(trees, "dev trees", total=len(self.gold), unit="sentence"))
 
     def f1(self, model: LatentGrammar) -> float:
         """EVALB's F1 of a model, in percent."""
@@ -145,7 +148,9 @@ def grade(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> Grades:
     """Parse the sentences of gold trees and compare."""
     parser = Parser(model)
     wall, cpu = perf_counter(), process_time()
-    predicted = [p.tree for p in parser.parse_many((tree.words() for tree in gold), jobs=jobs)]
+    found = parser.parse_many((tree.words() for tree in gold), jobs=jobs)
+    found = counted(found, "parsing dev trees", total=len(gold), unit="sentence")
+    predicted = [parse.tree for parse in found]
     wall, cpu = perf_counter() - wall, process_time() - cpu
     return Grades(bracketing(gold, predicted), parser.stats.fallbacks, wall, cpu)
 
@@ -265,7 +270,8 @@ class Panel:
             look = self._charter(member, place, table)
         began = process_time()
         found = ordered_map(look, range(len(self.sentences)), jobs=self.jobs)
-        for sentence, brackets in zip(self.sentences, one_blas_thread(found), strict=True):
+        found = counted(one_blas_thread(found), "dev trees", total=len(self.gold), unit="sentence")
+        for sentence, brackets in zip(self.sentences, found, strict=True):
             sentence.brackets.append(brackets)
         self._member_seconds.append((place, process_time() - began))
         self._is_network.append(place < 0)

@@ -43,6 +43,7 @@ from sapwood.identify.families import stationary
 from sapwood.identify.mixing import MixingMatrix, pair_mixing, triple_mixing
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts, UniformCounts
+from sapwood.progress import step
 
 AnyArray = npt.NDArray[Any]
 Tables = Mapping[str, AnyArray]
@@ -253,15 +254,17 @@ def em(
     path = _Path(sentences, n_jobs)
     first = path.expect(smooth(start, floor))
     least = tolerance * max(sentences.total, 1.0)
-    while path.n_steps < iterations:
-        second = path.expect(maximise(first.model, first.counts))
-        path.has_converged = second.gain_over(first) < least
-        if path.has_converged or path.n_steps >= iterations:
-            first = max(first, second, key=_Point.key)
-            break
-        third = maximise(second.model, second.counts)
-        jump = path.jump(first.model, second, third) if accelerate else None
-        first = jump or path.expect(third)
+    with step("EM, at most", total=iterations, unit="iteration") as advance:
+        while path.n_steps < iterations:
+            advance(path.n_steps)
+            second = path.expect(maximise(first.model, first.counts))
+            path.has_converged = second.gain_over(first) < least
+            if path.has_converged or path.n_steps >= iterations:
+                first = max(first, second, key=_Point.key)
+                break
+            third = maximise(second.model, second.counts)
+            jump = path.jump(first.model, second, third) if accelerate else None
+            first = jump or path.expect(third)
     kept = [point.counts.log_likelihood for point in path.points]
     return EMRun(first.model, kept, path.n_steps, path.has_converged, process_time() - begun)
 

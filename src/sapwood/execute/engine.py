@@ -18,6 +18,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import reduce
 from itertools import repeat
 from operator import add
@@ -86,9 +87,12 @@ def ordered_map(
     if n_jobs == 1:
         yield from map(task, items)
         return
-    pool = ThreadPoolExecutor(n_jobs)
+    pool, context = ThreadPoolExecutor(n_jobs), copy_context()  # whoever listens hears threads too
     stream: Stream[R] = Stream(
-        lambda item: pool.submit(task, item), Future.result, items, room=ahead * n_jobs
+        lambda item: pool.submit(context.copy().run, task, item),
+        Future.result,
+        items,
+        room=ahead * n_jobs,
     )
     try:
         yield from stream

@@ -9,13 +9,14 @@ A cell of the figure is one family and one kind of moments. It holds the deficit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sapwood.errors import SapwoodError
 from sapwood.identify.check import check, family_map
 from sapwood.identify.families import FAMILIES, NAMED, Observation, observations
+from sapwood.progress import counted
 
 # The least length from which on the paper says yes; None where it says no for every length. Borders
 # of the merged columns are lost in the text that we have; this is how the section around it reads.
@@ -121,7 +122,6 @@ def figure(
     max_length: int,
     *,
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
 ) -> list[Cell]:
     """All cells for words up to max_words, states up to words and max_states, L up to max_length.
 
@@ -136,21 +136,19 @@ def figure(
         states = min(max_words, max_states) if facts.has_states else None
         for moments in ("triples", "all"):
             family_map(family, words=max_words, states=states, length=max_length, moments=moments)
-    cells, n_done = [], 0
-    for family, facts in FAMILIES.items():
+    cells = []
+    for family, facts in counted(FAMILIES.items(), "ranks", unit="family"):
         deficits: dict[tuple[Size, frozenset[Observation]], int] = {}
-        for moments in NAMED:
+        most_states = max_states if facts.has_states else None
+        for moments in counted(NAMED, unit="set of moments"):
             cell: dict[Size, int | None] = {}
-            for size in sizes(max_words, max_states if facts.has_states else None, max_length):
+            for size in sizes(max_words, most_states, max_length):
                 seen = _seen(moments, size.length)
                 # Short sentences make several names the same: 12 is all there is of two words.
                 if seen and (size, seen) not in deficits:
                     found = check(family, **size._asdict(), moments=moments, n_points=0, seed=seed)
                     deficits[size, seen] = found.deficit
                 cell[size] = deficits[size, seen] if seen else None
-                n_done += 1
-                if progress:
-                    progress(n_done)
             cells.append(Cell(family, moments, cell))
     return cells
 

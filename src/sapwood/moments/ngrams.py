@@ -44,6 +44,7 @@ from sapwood.errors import CorpusError, SapwoodError
 from sapwood.execute import Engine, Threads, ordered_map, peak_memory
 from sapwood.moments.numbered_words import number_shard, read_ids
 from sapwood.outputs import write_bytes
+from sapwood.progress import counted, step
 
 MAX_ORDER = 5
 DEFAULT_MEMORY = 2 << 30
@@ -338,13 +339,15 @@ def count_runs(
     n_lead = settings.order - 1 if settings.is_stream else 0
     shards = cut_text(sources, folder, n_lead=n_lead)
     if words is None:
-        words = find_words(shards, engine)
+        with step("finding words"):
+            words = find_words(shards, engine)
     elif not shards:
         raise _no_text()
     _remove_other_runs(folder, shards, words, settings)
     job = Job(KnownWords(words), settings.order, bits_for(len(words)), settings.is_stream, folder)
     placed = engine.place(list(enumerate(shards)))
-    runs = list(engine.gather(engine.map(write_run, placed, job)))
+    with step("counting n-grams"):
+        runs = list(engine.gather(engine.map(write_run, placed, job)))
     return Runs(words, runs, job.bits, settings, engine.jobs_here)
 
 
@@ -412,8 +415,10 @@ class Runs(NamedTuple):
     def merged(self) -> Iterator[tuple[Rows, Counts]]:
         """Rows and counts in order, a range of keys at a time, as large as memory allows."""
         cuts = self._cuts()
-        yield from ordered_map(self._merge, zip(cuts, [*cuts[1:], None], strict=True),
-                               jobs=self.jobs, ahead=1)  # fmt: skip
+        parts = ordered_map(
+            self._merge, zip(cuts, [*cuts[1:], None], strict=True), jobs=self.jobs, ahead=1
+        )
+        yield from counted(parts, "merging", total=len(cuts), unit="range of keys")
 
     def _merge(self, range_: tuple[int, int | None]) -> tuple[Rows, Counts]:
         keys, counts = merge_runs(run.between(*range_) for run in self.runs)

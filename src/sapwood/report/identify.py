@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +41,11 @@ def identify_table(
     max_length: int,
     *,
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """All families and moments side by side, a row each; see `sapwood.identify.figure`."""
     from sapwood.identify.figure import as_row, figure
 
-    cells = figure(max_words, max_states, max_length, seed=seed, progress=progress)
+    cells = figure(max_words, max_states, max_length, seed=seed)
     return [as_row(cell) for cell in cells]
 
 

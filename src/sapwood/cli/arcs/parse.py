@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -12,11 +11,13 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Out, SkipBad
-from sapwood.cli.console import echo, progress_line, wipe
+from sapwood.cli.console import echo
+from sapwood.cli.display import data_on_stdout
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import as_kind, input_files, load_any, read_lines
+from sapwood.cli.inputs import as_kind, count_lines, input_files, load_any, read_lines
 from sapwood.errors import count
 from sapwood.outputs import check_output, is_stdout, open_output
+from sapwood.progress import step
 from sapwood.report.training import Meter
 
 if TYPE_CHECKING:
@@ -92,22 +93,20 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     parser = _parser(model, gold_tags=gold_tags)
     layout = _Layout(n_best, scores)
     meter, n_done = Meter(), 0
-    is_piped = out is not None or not sys.stdout.isatty()
-    show = progress_line("sentences", is_shown=sys.stderr.isatty() and is_piped)
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     with (
+        data_on_stdout(out, file),
         open_engine(engine, scheduler, jobs) as where,
         open_output(out, force=force) as target,
         closing(_sentences(file, reading, text=text)) as sentences,
+        step("parsing", total=count_lines(file, blank=not text), unit="sentence") as advance,
     ):
         numbered = enumerate(sentences, 1)
         for n_done, answer in enumerate(where.stream(_answer, numbered, parser, layout), 1):
             target.write(answer)
             if out is None:
                 target.flush()  # whoever reads a pipe may be waiting for this very sentence
-            show(n_done)
-    if sys.stderr.isatty() and is_piped:
-        wipe()
+            advance(n_done)
     reading.tell()
     rate = n_done / meter.seconds if meter.seconds else 0.0
     echo(f"{count(n_done, 'sentence')}  {meter.seconds:.1f} s  {rate:,.1f} sentences/s")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Files, SkipBad
-from sapwood.cli.console import Phases, echo, wipe
+from sapwood.cli.console import Phases, echo
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import as_kind, claim_stdin, input_files, load_any
 from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
@@ -21,6 +19,7 @@ from sapwood.cli.trees.train import check_time, seconds_of
 from sapwood.errors import count
 from sapwood.estimators.arcs.methods import ARC_METHODS as METHODS
 from sapwood.outputs import check_output
+from sapwood.progress import counted
 from sapwood.report import to_json
 from sapwood.report.training import Meter, sign
 
@@ -152,11 +151,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     meter = Meter()
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     phases = Phases(4 if dev else 3)
-    show = _pass_line()
-    values: dict[str, Any] = {
-        "seed": seed, "on_pass": show,
-        "on_iteration": lambda done, _, log_likelihood: show("EM", done, log_likelihood),
-    }  # fmt: skip
+    values: dict[str, Any] = {"seed": seed}
     values |= {
         OPTIONS[name][0]: value
         for name, value in given.items()
@@ -251,7 +246,8 @@ def _scores(model: Any, gold: ArcBank, engine: Engine) -> dict[str, Any]:
 
     parser, meter = arc_parser(model), Meter()
     words = (gold.sentence(k) for k in range(len(gold)))
-    found = ArcBank.of(parse.arcs for parse in parser.parse_many(words, jobs=engine))
+    parses: Any = counted(parser.parse_many(words, jobs=engine), total=len(gold), unit="sentence")
+    found = ArcBank.of(parse.arcs for parse in parses)
     took = meter.as_dict()
     cpu = took["cpu_seconds"]
     return dict(attachment(gold, found).as_dict()) | {
@@ -276,17 +272,3 @@ def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
 
 def _lost(dev: dict[str, Any]) -> int:
     return int(dev["negative"] + dev["impossible"])
-
-
-def _pass_line() -> Callable[[str, int, float], None]:
-    """A function that shows how far training is, on a terminal."""
-    started, is_shown = perf_counter(), sys.stderr.isatty()
-
-    def show(what: str, done: int, log_likelihood: float) -> None:
-        if is_shown:
-            wipe()
-            text = f"{what}  pass {done}  log-likelihood {log_likelihood:,.0f}  "
-            text += f"{perf_counter() - started:.0f} s"
-            print(text, end="", file=sys.stderr, flush=True)
-
-    return show

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import transient
 from sapwood.cli.inputs import Reading, claim_stdin
 from sapwood.cli.tables import fact_lines, more_line, name_some, show, table_lines
 from sapwood.errors import CorpusError, count
+from sapwood.progress import step
 from sapwood.report import treebank_report
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _count(treebanks: list[str], reading: Reading) -> TreeCounts:
     from sapwood.corpus.formats import read_trees
     from sapwood.corpus.statistics import TreeCounts
 
-    with transient("reading ..."):
+    with step("reading"):
         counts = TreeCounts.of(read_trees(treebanks, **reading.options()))
     if not counts.lengths:
         msg = f"{', '.join(treebanks)}: no tree with a word found"

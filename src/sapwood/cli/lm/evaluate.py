@@ -8,11 +8,11 @@ from typing import Any, Literal
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import transient
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.tables import fact_lines, show
 from sapwood.errors import SapwoodError
+from sapwood.progress import step
 
 EPILOG = """\b
 Examples:
@@ -45,10 +45,10 @@ def evaluate(
     from sapwood.evaluate.perplexity import perplexity
     from sapwood.moments.ngrams import CountSettings, count_text
 
-    with transient("reading ..."):
+    with step("reading"):
         settings = CountSettings(loaded.order, loaded.is_stream)
         found = count_text(list(texts), settings, words=loaded.words)
-    with transient("scoring ..."):
+    with step("scoring"):
         scored = perplexity(loaded, found.rows, found.counts, count_unknown=unknown == "count")
     report = {
         "perplexity": scored.perplexity, "tokens": scored.tokens, "unknown": scored.unknown,

@@ -11,10 +11,11 @@ from typing import Any, Literal
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import echo, transient
+from sapwood.cli.console import echo
 from sapwood.cli.inputs import read_lines
 from sapwood.cli.plots import MARKERS, canvas, check_plot, save
 from sapwood.cli.tables import show, table_lines
+from sapwood.progress import step
 
 EPILOG = """\b
 Examples:
@@ -63,7 +64,7 @@ def study(  # noqa: PLR0913 - every option of the command is an argument
     if plot:
         check_plot(plot, given, force=force)
     report: Any
-    with transient("running ..."):
+    with step(f"study {experiment}"):
         if experiment == "random":
             report = hankel_study.study_random(states, symbols, targets=targets, seed=seed)
         elif experiment == "dyck":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import echo, progress_line, transient, wipe
+from sapwood.cli.console import echo
 from sapwood.cli.inputs import load_model
 from sapwood.cli.strings.bounds import bounds_text
 from sapwood.cli.tables import show, table_lines
+from sapwood.progress import step
 from sapwood.report import identify_bounds, identify_family, identify_table, to_json
 
 TABLE, BOUNDS = "table", "bounds"
@@ -121,10 +121,7 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
         _refuse(bounds | {"--member": member}, "it is for `sapwood identify bounds`")
     if family == TABLE:
         largest = (max_words or MAX_WORDS, max_states or MAX_STATES, max_length or MAX_LENGTH)
-        progress = progress_line("sizes checked", is_shown=sys.stderr.isatty())
-        rows = identify_table(*largest, seed=seed, progress=progress)
-        if sys.stderr.isatty():
-            wipe()
+        rows = identify_table(*largest, seed=seed)
         show(rows, partial(_table_text, sizes=largest), as_json=as_json)
     elif family == BOUNDS:
         if model is None:
@@ -163,7 +160,7 @@ def _show_family(
         if question[name] is None:
             msg = "missing; say how many"
             raise typer.BadParameter(msg, param_hint=f"--{name}")
-    with transient("computing ranks ..."):
+    with step("computing ranks"):
         report = identify_family(family, **question)
     if as_json:
         print(to_json(report.to_dict(with_directions=with_directions), indent=2))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import echo, transient
+from sapwood.cli.console import echo
 from sapwood.cli.inputs import STDIN, read_lines
 from sapwood.cli.tables import more_line, show
 from sapwood.errors import NotIdentifiableError, SapwoodError, count
 from sapwood.estimators.base import REFINEMENTS
+from sapwood.progress import step
 from sapwood.report import unmix_report
 from sapwood.report.training import Meter
 
@@ -73,12 +74,12 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
     family = family.lower()  # papers write them in capitals
     try:
         estimator = _estimator(family, states, refine, max_length, seed)
-        with transient("reading ..."):
+        with step("reading"):
             sentences = [words for line in read_lines(file) if (words := split_words(line))]
         if not sentences:
             msg = f"{'stdin' if file == STDIN else file}: no sentences"
             raise SapwoodError(msg, hint="give one tokenised sentence a line")
-        with transient("unmixing ..."):
+        with step("unmixing"):
             estimator.fit(sentences)
     except NotIdentifiableError as error:
         for line in error.report.lines():  # why; the error's line and hint follow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -15,11 +14,13 @@ import typer
 
 from sapwood import __version__
 from sapwood.cli import options as opt
-from sapwood.cli.console import echo, progress_line, wipe
+from sapwood.cli.console import echo
+from sapwood.cli.display import data_on_stdout
 from sapwood.cli.engines import SchedulerOption, StreamEngineOption, open_engine
-from sapwood.cli.inputs import BUNDLED, STDIN, Text, input_files, load_model
+from sapwood.cli.inputs import BUNDLED, STDIN, Text, count_lines, input_files, load_model
 from sapwood.errors import count
 from sapwood.outputs import check_output, is_stdout, open_output
+from sapwood.progress import step
 from sapwood.report import parse_report, to_json
 from sapwood.report.training import Meter
 from sapwood.report.trees import constituents
@@ -169,20 +170,21 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         }
         origin |= asdict(layout) | asdict(settings) | asdict(text)
     n_lines = 0
-    is_piped = out is not None or not sys.stdout.isatty()
-    show = progress_line("lines", is_shown=sys.stderr.isatty() and is_piped)
     with (
+        data_on_stdout(out, file),
         open_engine(engine or ("dask" if scheduler else "processes"), scheduler, jobs) as where,
         _open(out, origin, layout, force) as (write, n_done),
     ):
         meter = Meter()
         sentences = skip_done(text.sentences(file, parser.model), n_done)
-        with closing(_answers(parser, layout, sentences, where)) as answers:
+        total = None if text.trees else count_lines(file)
+        with (
+            closing(_answers(parser, layout, sentences, where)) as answers,
+            step("parsing", total=total, unit="line") as advance,
+        ):
             for n_lines, answer in enumerate(answers, 1):
                 write(answer)
-                show(n_lines)
-    if sys.stderr.isatty() and is_piped:
-        wipe()
+                advance(n_done + n_lines)
     for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds):
         echo(line)
     from sapwood.models.ensemble import has_probabilities

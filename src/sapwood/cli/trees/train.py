@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import Phases, echo, warn, wipe
+from sapwood.cli.console import Phases, echo, warn
 from sapwood.cli.engines import (
     EngineOption,
     OnDiskOption,
@@ -249,7 +247,6 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
                 iterations=iterations,
                 patience=patience,
                 checkpoint=checkpoint,
-                on_iteration=iteration_line(),
                 budget=Settings.budget if budget is None else seconds_of(budget),
                 on_trial=show_trial,
             ),
@@ -275,20 +272,6 @@ def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
     return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 18)
 
 
-def iteration_line() -> Callable[[int, int, float], None]:
-    """A function that shows how far EM is, on a terminal."""
-    started, is_shown = perf_counter(), sys.stderr.isatty()
-
-    def show(iteration: int, states: int, log_likelihood: float) -> None:
-        if is_shown:
-            wipe()
-            text = f"EM iteration {iteration}  {count(states, 'state')}  "
-            text += f"log-likelihood {log_likelihood:,.0f}  {perf_counter() - started:.0f} s"
-            print(text, end="", file=sys.stderr, flush=True)
-
-    return show
-
-
 def show_trial(trial: Trial) -> None:
     """Tell what became of a candidate of `best`."""
     figures = [f"{trial.seconds:.1f} s"] if trial.seconds else []
@@ -296,8 +279,6 @@ def show_trial(trial: Trial) -> None:
     figures += [f"alone {trial.f1:.2f}"] if trial.f1 is not None else []
     figures += [f"equal mix {trial.mix_f1:.2f}"] if trial.mix_f1 is not None else []
     figures += [trial.verdict] if trial.verdict != "trained" else []
-    if sys.stderr.isatty():
-        wipe()
     echo("    " + "  ".join([f"{trial.name:<20}", *figures]))
 
 
@@ -388,8 +369,6 @@ class Run:
 def _tell_choice(settings: Settings) -> None:
     """Say how trees are made binary, where the treebank has decided it."""
     if settings.choice is not None and settings.choice.grades:
-        if sys.stderr.isatty():
-            wipe()
         echo(f"    {settings.choice}  {settings.choice.seconds:.1f} s")
 
 

@@ -60,6 +60,7 @@ from sapwood.models.arcs.arc_model import ArcMember, ArcModel, EncoderMember
 from sapwood.models.arcs.tables import FeatureTable, TagLexicon, WordClusters
 from sapwood.models.eigenwords import Eigenwords
 from sapwood.models.networks import Network
+from sapwood.progress import counted
 
 FAMILIAR = 2  # words seen so often are features themselves
 SETTLED = 10  # words seen so often have no tags but those seen with them
@@ -227,7 +228,7 @@ class Lesson:
         pruner = self._learn_pruner(seed)
         arcs = [
             undisturbed(likely_arcs, self.sentence(s), pruner, right=self.right(s))
-            for s in range(len(self.bank))
+            for s in counted(range(len(self.bank)), "likely arcs", unit="sentence")
         ]
         return replace(self, pruner=pruner, arcs=arcs)
 
@@ -256,7 +257,8 @@ class Lesson:
 
     def _learn_pruner(self, seed: int) -> FeatureTable:
         """Heads of words one by one."""
-        templates, table = arc_templates.PRUNER, Table.of_size(self._bits(PRUNER_ROOM))
+        templates = arc_templates.PRUNER
+        table = Table.of_size(self._bits(PRUNER_ROOM), name="likely arcs")
         frame = FeatureTable(templates, table.weights)
 
         def step(s: int, rate: float) -> float:
@@ -277,7 +279,8 @@ class Lesson:
         self, plan: MemberPlan, seed: int, on_pass: Callable[[int, float], None] | None = None
     ) -> ArcMember:
         """A scorer of trees."""
-        templates, table = self._templates(plan.templates), Table.of_size(self._bits(MEMBER_ROOM))
+        templates = self._templates(plan.templates)
+        table = Table.of_size(self._bits(MEMBER_ROOM), name="parser")
         frame = FeatureTable(templates, table.weights)
 
         def step(s: int, rate: float) -> float:
@@ -307,7 +310,7 @@ class Lesson:
         """The relations of the arcs of right trees."""
         names, relation = self._relations
         templates = self._templates(arc_templates.LABELS)
-        table = Table.of_size(self._bits(LABEL_ROOM), len(names))
+        table = Table.of_size(self._bits(LABEL_ROOM), len(names), name="relations")
         frame = FeatureTable(templates, table.weights, len(names))
 
         def step(s: int, rate: float) -> float:
@@ -420,7 +423,7 @@ class _TagCourse:
         self, sentences: npt.NDArray[np.int64], of_words: Words, seed: int
     ) -> tuple[TagLexicon, FeatureTable]:
         lexicon = self._lexicon(sentences)
-        table = Table.of_size(table_bits(self.bank.n_tokens, TAGGER_ROOM))
+        table = Table.of_size(table_bits(self.bank.n_tokens, TAGGER_ROOM), name="tagger")
         frame = FeatureTable(self.templates, table.weights)
         types = lexicon.types(of_words[:, COLUMN["L"]])
         rows, starts = sentence_rows(of_words, self.bank.offsets), self.bank.offsets
@@ -459,7 +462,7 @@ class _TagCourse:
             fold = np.arange(len(self.bank)) % folds
         found = engine.stream(partial(_tag_fold, self, of_words, fold, seed), range(folds), ahead=1)
         out = self.tag.copy()
-        for rows, tags in found:
+        for rows, tags in counted(found, "taggers of folds", total=folds, unit="fold"):
             out[rows] = tags
         return out
 

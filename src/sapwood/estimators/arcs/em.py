@@ -27,6 +27,7 @@ from sapwood.execute import Engine, Placed
 from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel, Seen, chains
 from sapwood.models.arcs.latent import LatentArcs
 from sapwood.moments.arcs import SHARD_WORDS, ArcCounts, StateCounts
+from sapwood.progress import counted
 
 Valence = tuple[slice, slice] | None
 SPREAD = np.log(3.0)  # of the noise in a random start, as Matsuzaki et al. (2005) have it
@@ -158,7 +159,7 @@ def climb(
     """
     run = Climb(start)
     smoothing, tell = settings.smoothing, settings.on_iteration
-    for iteration in range(settings.iterations + 1):
+    for iteration in counted(range(settings.iterations + 1), "EM", unit="iteration"):
         counts = expect(run.model, engine, placed)
         run.log_likelihoods.append(counts.log_likelihood)
         run.bounds.append(counts.log_likelihood + smoothing * log_prior(run.model))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.kernels.signals import undisturbed
+from sapwood.progress import counted
 
 FloatTable = npt.NDArray[np.float32]
 FIRST_SQUARE = 1e-2  # AdaGrad's sums start here, so that first steps are not the largest
@@ -23,16 +24,19 @@ class Table:
     ----------
     squares
         AdaGrad's sums.
+    name
+        What is learnt, for whoever listens to progress.
     """
 
     weights: FloatTable
     squares: FloatTable
+    name: str = "weights"
 
     @classmethod
-    def of_size(cls, bits: int, spare: int = 0) -> Table:
+    def of_size(cls, bits: int, spare: int = 0, *, name: str) -> Table:
         """Weights 0, a power of two of them and some to spare."""
         size = (1 << bits) + spare
-        return cls(np.zeros(size, np.float32), np.full(size, FIRST_SQUARE, np.float32))
+        return cls(np.zeros(size, np.float32), np.full(size, FIRST_SQUARE, np.float32), name)
 
 
 def learn(
@@ -54,10 +58,10 @@ def learn(
         Told the number of each pass and the log-likelihood during it.
     """
     total, n_averaged = np.zeros_like(table.weights), 0
-    for done in range(1, passes + 1):
+    for done in counted(range(1, passes + 1), table.name, unit="pass"):
         likelihood = 0.0
-        for some in np.array_split(rng.permutation(n), AVERAGED_PARTS):
-            for place in some.tolist():
+        for some in counted(np.array_split(rng.permutation(n), AVERAGED_PARTS)):
+            for place in counted(some.tolist()):
                 likelihood += undisturbed(step, place, rate)
             if 2 * done > passes:
                 total += table.weights

@@ -24,6 +24,7 @@ from sapwood.corpus.arcs.lists import CandidateLists
 from sapwood.features.arc_triples import tag_triples
 from sapwood.inference.arcs.reranking import dense_features
 from sapwood.models.arcs.reranker import LIST_FEATURES, LatentScorer
+from sapwood.progress import counted
 
 # columns of what the parser says, and their weights in standard deviations, that are tried
 HELD = tuple((column, weight) for column in range(2) for weight in (3.0, 10.0, 30.0, 100.0))
@@ -167,8 +168,8 @@ def learn_to_rank(lesson: RankLesson, *, passes: int, folds: int, seed: int) -> 
     held = np.zeros((len(HELD), passes), np.int64)
     if n >= folds:
         fold = every * folds // n  # neighbours together: texts are of one kind
-        for k in range(folds):
-            for row, settings in enumerate(HELD):
+        for k in counted(range(folds), "perceptron over lists", unit="fold"):
+            for row, settings in enumerate(counted(HELD)):
                 found = perceptron_passes(scaled, every[fold != k], settings, passes, seed)
                 held[row] += [scaled.n_right(weights, every[fold == k]) for weights in found]
     row, column = divmod(int(held.argmax()), passes)

@@ -26,6 +26,7 @@ from sapwood.inference.arcs.reranking import propose_trees
 from sapwood.models.arcs.arc_model import ArcModel
 from sapwood.models.arcs.reranker import LIST_FEATURES, ArcRerankModel, LatentScorer
 from sapwood.models.arcs.tables import FeatureTable
+from sapwood.progress import counted
 
 BITS = 18  # of hashed triples of tags
 BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
@@ -112,7 +113,8 @@ class ArcReranker(ArcEstimator):
         course, column = self.prepare(bank), self.tag_column(bank)
         labels = course.labels(self.seed)
         clock.tick("tags, arcs, relations")
-        made = [self.fold_lists(course, labels, fold) for fold in range(self.list_folds)]
+        folds = counted(range(self.list_folds), "lists of trees", unit="fold")
+        made = [self.fold_lists(course, labels, fold) for fold in folds]
         clock.tick("lists")
         (latent, *of_folds), reason = self._learn_latent(
             [bank, *(fold.others for fold in made)], column
@@ -188,7 +190,8 @@ class ArcReranker(ArcEstimator):
         shared: dict[str, Any] = {"n_jobs": self.n_jobs, "engine": self.engine, "seed": self.seed}
         learners = latent_learners(self.latent, self.n_states, column, shared)
         try:
-            return [tuple(learner.fit(b).model_ for learner in learners) for b in banks], ""
+            each = counted(banks, "latent models", unit="fold")
+            return [tuple(learner.fit(b).model_ for learner in learners) for b in each], ""
         except SapwoodError as error:
             if self.latent != "auto":
                 raise

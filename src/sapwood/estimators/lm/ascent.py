@@ -18,6 +18,7 @@ from sapwood.corpus.plain_text import UNKNOWN
 from sapwood.decompose.latent_bigrams import DevicePairs, maximise_states
 from sapwood.execute import Engine
 from sapwood.models.lm.latent_models import pair_mix
+from sapwood.progress import counted
 
 SHARD_ENTRIES = 400_000  # of contexts with their words: tenths of a second of work
 STOP_WEIGHT = 0.05  # of single words while held-out text decides when EM ends
@@ -185,7 +186,8 @@ class Ascent:
         u = source.put_one(self.u.astype(np.float32))
         best, values = start, []
         held_values = [] if self.held is None else [self.held.value(source.fetch(start))]
-        for _ in range(self.iterations):
+        # without a total: held-out text mostly ends it long before the last of them
+        for _ in counted(iter(range(self.iterations)), unit="iteration"):
             R, S, value = source.expect(start)
             fixed = None if self.is_r_free else start.r
             start = Start(*maximise_states(R, S * start.s, u, self.prior, r=fixed))

@@ -42,6 +42,7 @@ from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pair_mix
 from sapwood.moments.ngram_files import CountsLike, as_counts
 from sapwood.moments.ngrams import NgramCounts
+from sapwood.progress import counted
 
 # Of a text without held-out part, what is held out to choose when to stop: a share, and the most;
 # more says nothing new, and is looked at after every iteration.
@@ -186,7 +187,8 @@ def climb_blocks(ascent: Ascent, e_step: EStep, sizes: list[int], seed: int) -> 
         random_start(ascent.u, m, np.random.default_rng([seed, block]))
         for block, m in enumerate(sizes)
     )
-    return [ascent.climb(e_step, start) for start in starts]
+    blocks = counted(starts, "EM", total=len(sizes), unit="block of states")
+    return [ascent.climb(e_step, start) for start in blocks]
 
 
 def block_sizes(n_states: int, n_blocks: int | None = None) -> list[int]:

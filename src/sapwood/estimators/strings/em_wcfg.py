@@ -26,6 +26,7 @@ from sapwood.moments.string_counts import (
     string_shards,
     tree_shards,
 )
+from sapwood.progress import counted
 
 
 class EMWCFG(OfStrings):
@@ -94,7 +95,7 @@ class EMWCFG(OfStrings):
             mean = sum(len(x) * t for x, t in counts.items()) / n_given
         placed, best = engine.place(shards), -np.inf
         rng = np.random.default_rng(self.seed)
-        for _ in range(self.starts):
+        for _ in counted(range(self.starts), "EM", unit="start"):
             start = random_grammar(symbols, self.n_states, mean, rng)
             model, track = self._climb(start, placed, engine, info.n_strings)
             if track[-1] > best:
@@ -112,7 +113,7 @@ class EMWCFG(OfStrings):
         """EM from a start; the log-likelihood of each model on the way."""
         counts = engine.total(expect, placed, model)
         track = [counts.log_likelihood]
-        for _ in range(self.iterations):
+        for _ in counted(range(self.iterations), unit="iteration"):
             model = maximise(model, counts)
             counts = engine.total(expect, placed, model)
             track.append(counts.log_likelihood)

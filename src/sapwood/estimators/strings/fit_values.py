@@ -22,6 +22,7 @@ import numpy as np
 from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
 from sapwood.moments.hankel import Inside
+from sapwood.progress import counted
 
 ENOUGH = 1e-6  # relative fall of the sum below which steps end
 SEEN = 5  # times that a string is seen to be a cell of its own, as for any chi-square
@@ -106,7 +107,7 @@ def fit_values(
     if not np.isfinite(away).all():
         return grammar
     cost = away @ away
-    for _ in range(max_steps):
+    for _ in counted(range(max_steps), "fitting values", unit="step"):
         slopes = cells.slopes(grammar)
         gram = slopes.T @ slopes + np.diag(hold)
         right = slopes.T @ away + hold * (x - start)

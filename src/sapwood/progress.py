@@ -1,0 +1,163 @@
+"""Progress of long work: what is being done, how far it is, and who wants to know.
+
+Work that may take longer than a second is a *step*, and steps may lie inside each other:
+
+    with step("EM", total=40, unit="iteration") as advance:
+        for k in range(40):
+            ...
+            advance(k + 1)
+
+Whoever wants to know listens, and is called with an `Event` whenever something moves on:
+
+    with listening(show):
+        estimator.fit(bank)
+
+Without a listener, a step costs nothing worth measuring and changes nothing. An event has no
+times: whoever shows it decides how to estimate the time left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Event(NamedTuple):
+    """How far a step is.
+
+    Attributes
+    ----------
+    what
+        The step in words; empty for parts of the step around it.
+    done, total
+        Parts that are done, and all of them; None where their number is not known. Parts of
+        unequal length may be measured in any unit of work, such as expected seconds.
+    unit
+        The name of one part, such as `pass` or `sentence`; empty where a part has no name.
+    outer
+        The step that this one is a part of.
+    size
+        How much of `total` the part in work is, to which events inside this step belong.
+    is_over
+        Whether the step has ended, so that the one around it is in work again.
+    """
+
+    what: str
+    done: float = 0.0
+    total: float | None = None
+    unit: str = ""
+    outer: Event | None = None
+    size: float = 1.0
+    is_over: bool = False
+
+    @property
+    def path(self) -> tuple[Event, ...]:
+        """The event and those around it, outermost first."""
+        return (self,) if self.outer is None else (*self.outer.path, self)
+
+    @property
+    def share(self) -> float | None:
+        """Share that is done of the outermost step whose total is known; None without any.
+
+        Numbered parts of a step without a total say nothing of the step, which may go through them
+        more than once.
+
+        Examples
+        --------
+        >>> members = Event("members", done=10, total=40, size=20)
+        >>> Event("network", 3, 4, "pass", outer=members).share
+        0.625
+        """
+        known = [event for event in self.path if event.total]
+        if known and known[0].unit and not known[0].what:
+            return None
+        inside = 0.0
+        for event in reversed(known):
+            assert event.total
+            inside = min((event.done + event.size * inside) / event.total, 1.0)
+        return inside if known else None
+
+
+Listener = Callable[[Event], None]
+# who listens, and the innermost step that is running
+_state: ContextVar[tuple[Listener, Event | None] | None] = ContextVar("progress", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call a function with every `Event` of the steps inside, also of those in other threads.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> with listening(seen.append):
+    ...     for word in counted(["a", "b"], "reading", unit="word"):
+    ...         pass
+    >>> [(event.what, event.done, event.total) for event in seen if not event.is_over]
+    [('reading', 0, 2), ('reading', 1, 2), ('reading', 2, 2)]
+    """
+    before = _state.get()
+    _state.set((listener, None))
+    try:
+        yield
+    finally:
+        _state.set(before)
+
+
+class Advance:
+    """Tells how far one step is."""
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+
+    def __call__(self, done: float, *, what: str | None = None, size: float = 1.0) -> None:
+        """So many parts are done; the next one has a size, and may have other words."""
+        state = _state.get()
+        if state is None:
+            return
+        words = self.event.what if what is None else what
+        self.event = self.event._replace(done=done, what=words, size=size)
+        _state.set((state[0], self.event))
+        state[0](self.event)
+
+
+@contextmanager
+def step(
+    what: str, *, total: float | None = None, unit: str = "", size: float = 1.0
+) -> Iterator[Advance]:
+    """Announce work; call what it gives with the number of parts that are done."""
+    state = _state.get()
+    advance = Advance(Event(what, 0, total, unit, None if state is None else state[1], size))
+    advance(0, size=size)
+    try:
+        yield advance
+    finally:
+        if state is not None:
+            _state.set(state)
+            state[0](advance.event._replace(is_over=True))
+
+
+def counted(
+    items: Iterable[T], what: str = "", *, total: float | None = None, unit: str = ""
+) -> Iterator[T]:
+    """The same items, each a part of a step; their number is taken from the items if they have one.
+
+    Steps inside the loop over the items are parts of this one.
+    """
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with step(what, total=total, unit=unit) as advance:
+        for n_done, item in enumerate(items, 1):
+            yield item
+            advance(n_done)
+
+
+def note(done: float, total: float | None, unit: str) -> None:
+    """Tell how many parts of the step in work are done, where nothing else says it."""
+    state = _state.get()
+    if state is not None and state[1] is not None:
+        state[0](Event("", done, total, unit, state[1]))

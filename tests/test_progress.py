@@ -1,0 +1,118 @@
+"""Steps and their events: who hears what, from where."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+
+import sapwood as sw
+from sapwood.execute.engine import ordered_map
+from sapwood.progress import Event, counted, listening, note, step
+
+
+def shares_of(events: list[Event]) -> list[float]:
+    return [x.share for x in events if x.share is not None and not x.is_over]
+
+
+def test_steps_inside_each_other_add_up() -> None:
+    seen: list[Event] = []
+    with listening(seen.append), step("all", total=10) as advance:
+        advance(0, size=4)
+        for _ in counted(range(2), "first", unit="pass"):
+            pass
+        advance(4, size=6)
+        with step("second", total=3) as inner:
+            inner(2)
+    assert shares_of(seen)[:4] == [0.0, 0.0, 0.0, 0.2]
+    assert [event.share for event in seen if event.what == "second"] == [
+        pytest.approx(0.4), pytest.approx(0.8), pytest.approx(0.8)
+    ]  # fmt: skip
+    assert [event.is_over for event in seen if event.what == "all"][-1]
+
+
+def test_a_share_never_falls() -> None:
+    """Where several steps follow each other inside one, each has its own part of it."""
+    bank, seen = sw.bundled_treebank("dev")[:60], list[Event]()
+    plan = [sw.Candidate("spectral", 2), sw.Candidate("em", 2), sw.Candidate("crf")]
+    with listening(seen.append):
+        sw.EnsembleLPCFG(None, plan=plan).fit(bank)
+    shares = shares_of(seen)
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 20
+    said = {event.what for event in seen}
+    assert {"em 2", "crf", "charts", "features of spans", "EM", "choosing members"} <= said
+
+
+def test_a_network_is_told_by_its_passes() -> None:
+    bank, seen = sw.bundled_treebank("dev")[:40], list[Event]()
+    with listening(seen.append):
+        sw.SpanEncoder(passes=3, width=4, hidden=4).fit(bank)
+    passes = [event for event in seen if event.what == "network"]
+    assert {(event.total, event.unit) for event in passes} == {(3, "pass")}
+    assert sorted({event.done for event in passes}) == [0, 1, 2, 3]
+    shares = shares_of(seen)
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 10  # batches count too
+
+
+def test_nobody_listens() -> None:
+    with step("alone", total=2) as advance:
+        advance(1)
+        note(1, 2, "shard")
+    assert list(counted("ab", "letters")) == ["a", "b"]
+
+
+def test_a_note_needs_a_step_around_it() -> None:
+    """Whoever reads a file outside of any step has announced nothing, and shows nothing."""
+    seen: list[Event] = []
+    with listening(seen.append):
+        note(1, 2, "shard")
+    assert seen == []
+
+
+def test_parts_of_a_step_without_total_say_nothing_of_the_step() -> None:
+    seen: list[Event] = []
+    with listening(seen.append), step("moments"):
+        note(3, 4, "shard")
+        note(3, 4, "")
+    assert [event.share for event in seen if event.total] == [None, 0.75]
+
+
+def test_threads_of_the_engine_are_heard_and_others_are_not() -> None:
+    seen: list[Event] = []
+
+    def work(k: int) -> int:
+        with step(f"part {k}"):
+            return k
+
+    with listening(seen.append), step("all"):
+        assert list(ordered_map(work, range(4), jobs=2)) == [0, 1, 2, 3]
+        other = Thread(target=work, args=(9,))
+        other.start()
+        other.join()
+    said = {event.what: event.outer for event in seen}
+    assert set(said) == {"all", "part 0", "part 1", "part 2", "part 3"}
+    assert said["part 3"] is not None
+    assert said["part 3"].what == "all"
+
+
+def test_a_step_that_fails_is_over() -> None:
+    seen: list[Event] = []
+    with listening(seen.append), step("all"):
+        with pytest.raises(ValueError, match="no"), step("inner", total=2):
+            raise ValueError("no")  # noqa: EM101
+        note(1, 2, "shard")
+    assert [event.what for event in seen if event.is_over] == ["inner", "all"]
+
+
+def test_listeners_inside_each_other() -> None:
+    outer: list[Event] = []
+    inner: list[Event] = []
+    with listening(outer.append):
+        with listening(inner.append), step("mine"):
+            pass
+        with step("yours"):
+            pass
+    assert [event.what for event in inner] == ["mine", "mine"]
+    assert [event.what for event in outer] == ["yours", "yours"]
