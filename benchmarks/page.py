@@ -1,6 +1,6 @@
 """The page: how soon it is there, how fast a parse is drawn, and what it stands.
 
-python benchmarks/page.py                     start, drawing (needs Chromium), and a minute of load
+python benchmarks/page.py         start, drawing (needs Chromium), latency, and a minute of load
 python benchmarks/page.py --seconds 5 --parts load
 """
 
@@ -53,19 +53,18 @@ LOAD = (
 
 
 @contextmanager
-def server(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`sapwood serve`, as soon as it has printed its address."""
+def server(*options: str, log: Path | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`sapwood serve`, as soon as it has printed its address; its stderr goes to a log."""
     command = [sys.executable, "-m", "sapwood", "serve", *options]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert process.stdout is not None
-    try:
-        yield process, process.stdout.readline().strip().rstrip("/")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
-        process.stdout.close()
+    with Path(log or os.devnull).open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().strip().rstrip("/")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+            process.stdout.close()
 
 
 def memory_mb(process: int) -> float:
@@ -177,6 +176,21 @@ async def one_client(client: Any, address: str, end: float, seed: int, seen: lis
             await asyncio.sleep(min(float(answer.headers["Retry-After"]), 1.0) * rng.random())
 
 
+def measure_latency(repeats: int) -> list[list[object]]:
+    """Milliseconds of a short parse on a connection that stays open."""
+    import httpx
+
+    question = {"sentence": "the dog sleeps ."}
+    with server() as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+        times = []
+        for _ in range(20 + repeats):
+            began = perf_counter()
+            client.post("/api/parse", json=question).raise_for_status()
+            times.append(perf_counter() - began)
+    middle = statistics.median(times[20:])  # the first ones load models and kernels
+    return [["a short parse, connection kept open", f"{1000 * middle:.1f} ms"]]
+
+
 def measure_load(clients: int, seconds: float) -> list[list[object]]:
     """Many clients at once, each asking as soon as it has an answer."""
     import httpx
@@ -214,7 +228,7 @@ def measure_load(clients: int, seconds: float) -> list[list[object]]:
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--parts", nargs="+", default=["start", "drawing", "load"])
+    parser.add_argument("--parts", nargs="+", default=["start", "drawing", "latency", "load"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -230,6 +244,8 @@ def main() -> None:
                 if "drawing" in options.parts:
                     with server() as (_, address):
                         rows += measure_drawing(tab, address, options.repeats)
+    if "latency" in options.parts:
+        rows += measure_latency(40 * options.repeats)
     if "load" in options.parts:
         rows += measure_load(options.clients, options.seconds)
     machine.print_table(["what", "measured"], rows)

@@ -29,6 +29,7 @@ PLAN = (
     ("machine.py", (), ()),
     ("startup.py", (), ()),
     ("page.py", ("--seconds", "10"), ()),
+    ("page_hours.py", ("--hours", "0.02"), ()),
     ("reading.py", (), ()),
     ("coarse_chart.py", (), ()),
     ("pcfg_table.py", ("--corpus", "ptb"), ("--corpus", "both")),

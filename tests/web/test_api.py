@@ -258,6 +258,19 @@ def test_a_hand_written_grammar_is_listed_as_hand_written(learn: Learn) -> None:
     assert [one.is_hand_written for one in served_files([*files], files.get, None)] == [True, False]
 
 
+@pytest.mark.parametrize("symbol", ["<s>", "</s>", "<nothing>"])
+def test_reserved_symbols_of_language_models(client: Client, symbol: str) -> None:
+    told = f"word 2 of the sentence is {symbol!r}"
+    for path, question in (
+        ("lm/next", {"context": f"the {symbol}"}),
+        ("lm/surprise", {"sentence": f"the {symbol} dog"}),
+        ("lm/surprise", {"words": ["the", symbol]}),
+    ):
+        found = ask(client, path, 422, **question)
+        assert told in found["error"]
+        assert "leave it out" in found["hint"]
+
+
 def test_models_pages_and_schema(client: Client) -> None:
     models = client.get("/api/models").json()
     assert [row["name"] for row in models["models"]] == [
@@ -276,7 +289,8 @@ def test_models_pages_and_schema(client: Client) -> None:
         assert '<script type="module"' in page.text
     for name in ("style.css", "main.js", "tree.js", "icon.svg"):
         assert client.get(f"/static/{name}").status_code == 200
-    for path in ("/nothing", "/static/..%2fapp.py", "/static/app.py", "/static/.hidden", "/api/no"):
+    for path in ("/nothing", "/static/..%2fapp.py", "/static/app.py", "/static/.hidden", "/api/no",
+                 f"/static/{'x' * 300}.js"):  # fmt: skip
         assert client.get(path).status_code == 404
 
 

@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
@@ -47,6 +49,41 @@ def test_a_signal_in_a_training_leaves_nothing_behind(number: int, tmp_path: Pat
         assert gone(children)
         time.sleep(0.2)
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_under_load_leaves_nothing_behind(number: int, tmp_path: Path) -> None:
+    kind = {"Content-Type": "application/octet-stream"}
+    with running(folder=tmp_path) as server:
+        address = f"{server.address}api/treebanks"
+
+        def upload() -> None:
+            with suppress(httpx.HTTPError):
+                httpx.post(address, content=b"(" * 8_000_000, headers=kind, timeout=60)
+
+        clients = [Thread(target=upload) for _ in range(6)]
+        for client in clients:
+            client.start()
+        time.sleep(1.5)
+        children = server.children()
+        assert len(children) == 2
+        os.kill(server.process.pid, number)
+        server.process.wait(10)
+        for client in clients:
+            client.join()
+        assert gone(children)
+        assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_server_left_is_swept_by_the_next_one(tmp_path: Path) -> None:
+    with running(folder=tmp_path) as server:
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait(10)
+    (left,) = tmp_path.iterdir()
+    os.utime(left / "lock", (time.time() - 100,) * 2)
+    with running(folder=tmp_path):
+        assert left not in list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
 
 
 def test_clients_that_leave_or_dawdle_hold_nothing_up(tmp_path: Path) -> None:

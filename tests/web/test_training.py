@@ -13,6 +13,7 @@ import pytest
 from tests.web.houses import Client
 
 import sapwood as sw
+from sapwood.web.apart import check_upload
 from sapwood.web.app import House, make_app
 from sapwood.web.guard import Guard
 from sapwood.web.limits import Limits
@@ -120,6 +121,7 @@ def test_likelihood_and_dev_f1_come_live(tmp_path: Path, bank: sw.Treebank) -> N
     events = told(
         trees=str(trees), dev=None, every=10, method="em", states=2, budget=5.0, iterations=3,
         seed=0, out=str(tmp_path / "m.sapwood"), folder=str(tmp_path),
+        memory=1 << 32,
     )  # fmt: skip
     likelihoods = [event["log"] for event in events if event["event"] == "iteration"]
     assert len(likelihoods) == 3
@@ -146,7 +148,7 @@ def test_treebanks_are_checked() -> None:
 
 def test_old_uploads_and_models_go(house: House) -> None:
     for _ in range(N_KEPT + 3):
-        house.shelf.upload("x", b"(S (X a)) (S (X b))", lambda: None)
+        house.shelf.upload("x", b"(S (X a)) (S (X b))", lambda _, files: check_upload(**files))
     assert len(house.shelf.treebanks) == len(list(house.shelf.folder.iterdir())) == N_KEPT
     for number in range(N_KEPT + 2):
         file = house.shelf.folder / f"m{number}"

@@ -60,6 +60,13 @@ def serve(  # noqa: PLR0913 - every option of the command is an argument
     max_training: float = typer.Option(
         3600.0, min=1.0, metavar="S", help="Seconds that a training may take."
     ),
+    max_memory: float = typer.Option(
+        1024.0,
+        min=256.0,
+        metavar="MB",
+        help="Of the process that answers a heavy question, such as Identify or an upload; a "
+        "training may take four times as much.",
+    ),
     workers: int = typer.Option(2, min=1, metavar="N", help="Requests worked on at once."),
     queue: int = typer.Option(
         32, min=0, metavar="N", help="Requests that may wait; more are told to come back."
@@ -80,6 +87,7 @@ def serve(  # noqa: PLR0913 - every option of the command is an argument
     limits = Limits(
         body=int(max_body * MEGABYTE), words=max_words, sentences=max_sentences, k=max_k,
         seconds=max_seconds, workers=workers, queue=queue, training=max_training,
+        memory=int(max_memory * MEGABYTE),
     )  # fmt: skip
     _check_installed()
     place = Place(host, port)

@@ -27,6 +27,8 @@ from sapwood.outputs import append_bytes
 # The first words of every vocabulary; NOTHING stands where there is no word.
 NOTHING, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<nothing>", "<s>", "</s>", "<unk>")
+RESERVED = frozenset(SPECIAL[:UNKNOWN])  # no text may have these as words
+RESERVED_HINT = "leave it out: one sentence a line has its start and end by itself"
 Rows = npt.NDArray[np.uint32]  # [n, order]: n-grams, the last word first
 
 SHARD_BYTES = 4_000_000  # some 700,000 words: a second of work, and 100 MB while it is done

@@ -42,13 +42,12 @@ from sapwood.corpus.plain_text import (
 )
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.execute import Engine, Threads, ordered_map, peak_memory
-from sapwood.moments.numbered_words import number_shard, read_ids
+from sapwood.moments.numbered_words import number_shard, read_ids, refuse_reserved
 from sapwood.outputs import write_bytes
 from sapwood.progress import counted, step
 
 MAX_ORDER = 5
 DEFAULT_MEMORY = 2 << 30
-_MARKS = {name.encode() for name in SPECIAL[:3]}
 _BYTES_A_ROW = 120  # while rows are merged: as measured, with what allocators keep
 _BASE = 320 << 20  # bytes that Python, its libraries and the words take besides
 _BYTES_A_SHARD = 80 << 20  # while a shard is counted
@@ -204,12 +203,7 @@ def count_words(shard: TextShard) -> Counter[bytes]:
     data = shard.read()
     words, counts, _ = number_shard(data)
     found = Counter(dict(zip(words, counts.tolist(), strict=True)))
-    if marks := _MARKS & found.keys():
-        mark = min(marks)
-        msg = f"found {mark.decode()} as a word: it stands for the start or end of a sentence"
-        hint = "leave it out: one sentence a line has its start and end by itself"
-        line = shard.line_of(data.index(mark))
-        raise CorpusError(msg, file=shard.name, line=line, hint=hint)
+    refuse_reserved(shard, data, found)
     return found
 
 

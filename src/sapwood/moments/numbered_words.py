@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.corpus.plain_text import END, START, KnownWords, TextShard
+from sapwood.corpus.plain_text import (
+    END,
+    RESERVED,
+    RESERVED_HINT,
+    START,
+    KnownWords,
+    TextShard,
+)
+from sapwood.errors import CorpusError
 
+_RESERVED = frozenset(word.encode() for word in RESERVED)
 MOST_WORDS = 1 << 16  # different ones of a shard that are reckoned with at first
 
 
@@ -56,11 +67,36 @@ def number_shard(data: bytes) -> NumberedWords:
     return NumberedWords(words, counts[:n_words].copy(), tokens[:n_tokens])
 
 
+def refuse_reserved(shard: TextShard, data: bytes, words: Iterable[bytes]) -> None:
+    """Refuse a text that has a reserved symbol as a word.
+
+    Parameters
+    ----------
+    data
+        The text of the shard.
+    words
+        The different words of the text.
+
+    Raises
+    ------
+    CorpusError
+        With the line of the first reserved symbol.
+    """
+    if marks := _RESERVED.intersection(words):
+        mark = min(marks)
+        msg = f"found {mark.decode()} as a word: it stands for the start or end of a sentence"
+        found = re.search(rb"(?<!\S)" + re.escape(mark) + rb"(?!\S)", data)
+        line = None if found is None else shard.line_of(found.start())
+        raise CorpusError(msg, file=shard.name, line=line, hint=RESERVED_HINT)
+
+
 def read_ids(shard: TextShard, ids: KnownWords, *, is_stream: bool) -> npt.NDArray[np.uint32]:
     """A shard's words as numbers; sentences with their starts and ends."""
     from sapwood.kernels.text import LINE_END
 
-    words, _, tokens = number_shard(shard.read() + b"\n")  # the last line may have no end
+    data = shard.read() + b"\n"  # the last line may have no end
+    words, _, tokens = number_shard(data)
+    refuse_reserved(shard, data, words)
     own = np.fromiter(map(ids.__getitem__, words), np.uint32, len(words))
     if is_stream:
         lead = np.fromiter(map(ids.__getitem__, shard.lead), np.uint32, len(shard.lead))

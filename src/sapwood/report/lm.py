@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,8 +63,19 @@ def class_report(model: BigramModel, top: int, word: str | None = None) -> list[
     return states
 
 
-def surprise_report(model: LanguageModel, words: Sequence[str], top: int = 3) -> dict[str, Any]:
+def surprise_report(
+    model: LanguageModel,
+    words: Sequence[str],
+    top: int = 3,
+    *,
+    check: Callable[[], None] | None = None,
+) -> dict[str, Any]:
     """A sentence word by word: how surprising each is, and what would have been likelier.
+
+    Parameters
+    ----------
+    check
+        A function that is called before each word; it can raise an error to stop the work.
 
     Returns
     -------
@@ -79,6 +90,8 @@ def surprise_report(model: LanguageModel, words: Sequence[str], top: int = 3) ->
     latent = latent_member(model)
     out = []
     for place, name in enumerate(names):
+        if check is not None:
+            check()
         logs = model.next_log_probs(words[:place])
         best = np.argsort(-logs, kind="stable")[:top]
         out.append({

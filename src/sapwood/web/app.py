@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -22,7 +22,8 @@ from sapwood.corpus.sentences import kind_of
 from sapwood.errors import SapwoodError
 from sapwood.report import inspect_model, inspect_spectrum, to_json
 from sapwood.web import questions as ask
-from sapwood.web.guard import BYTES, GONE
+from sapwood.web.apart import Processes
+from sapwood.web.guard import BYTES, FAULT, GONE
 from sapwood.web.invalid import explain_invalid
 from sapwood.web.limits import Limits, Refusal, explain
 from sapwood.web.pool import Check, Pool
@@ -65,22 +66,35 @@ class House:
     def __init__(self, shelf: Shelf, limits: Limits) -> None:
         self.shelf, self.limits = shelf, limits
         self.pool = Pool(limits)
+        self.heavy = Pool(limits)  # a lane of its own, so that parses never wait for it
+        self.processes = Processes(shelf.folder, limits)
         self.trainings = Trainings(shelf, limits)
 
     def stop(self) -> None:
         """End everything that was started."""
-        self.trainings.stop()
         self.pool.stop()
+        self.heavy.stop()
+        self.processes.stop()
+        self.trainings.stop()
         # here and not where it was made: a signal may end the process right behind this
         shutil.rmtree(self.shelf.folder, ignore_errors=True)
 
-    async def answer(self, request: Request, work: Callable[[Check], Any]) -> Report:
-        """Work something out in the pool."""
+    async def answer(
+        self, request: Request, work: Callable[[Check], Any], *, is_heavy: bool
+    ) -> Report:
+        """Run the work in one of the two pools, and return its result as a report."""
         gone: asyncio.Event | None = request.scope.get(GONE)
-        return Report(await self.pool.run(work, gone))
+        return Report(await (self.heavy if is_heavy else self.pool).run(work, gone))
 
     def question(
-        self, app: FastAPI, path: str, tag: str, answer: type | None = None
+        self,
+        app: FastAPI,
+        path: str,
+        tag: str,
+        answer: type | None = None,
+        *,
+        kind: str | None = None,
+        is_heavy: bool = False,
     ) -> Callable[[Work], Work]:
         """Add a route: the question is the body, and the function is called in the pool.
 
@@ -88,11 +102,21 @@ class House:
         ----------
         answer
             What comes back, for the documentation of the API.
+        kind
+            The kind of model that is asked; where the model must be loaded first, the question is
+            a heavy one.
+        is_heavy
+            Whether the question may take seconds: many sentences, a whole treebank, a search.
         """
 
         def add(work: Work) -> Work:
             async def route(request: Request, asked: Any) -> Response:
-                return await self.answer(request, lambda check: work(asked, check))
+                is_slow = is_heavy or (
+                    kind is not None and not self.shelf.get(asked.model, kind).is_loaded
+                )
+                return await self.answer(
+                    request, lambda check: work(asked, check), is_heavy=is_slow
+                )
 
             route.__name__, route.__doc__ = work.__name__, work.__doc__
             asked = get_type_hints(work)["asked"]
@@ -126,6 +150,7 @@ def make_app(house: House) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(MemoryError, _no_memory)
+    app.add_exception_handler(Exception, _fault)
     for add in (
         _sentences,
         _given_trees,
@@ -155,6 +180,10 @@ async def _failed(_: Request, error: Exception) -> Response:
 
 async def _no_memory(_: Request, error: Exception) -> Response:
     return Report({"error": "that needs more memory than there is", "hint": "ask for less"}, 422)
+
+
+async def _fault(_: Request, error: Exception) -> Response:
+    return Report(FAULT.body(), FAULT.status)  # the guard logs the error, which is raised again
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
@@ -191,6 +220,7 @@ def _words(house: House, served: Served, asked: ask.OfSentence) -> list[str]:
 def _one_tree(house: House, text: str) -> Tree:
     from sapwood.corpus.tree import Tree
 
+    house.limits.check_brackets(text)
     tree = Tree.parse(text)
     house.limits.check_words(tree.words())
     return tree
@@ -199,7 +229,7 @@ def _one_tree(house: House, text: str) -> Tree:
 def _sentences(app: FastAPI, house: House) -> None:
     limits, shelf = house.limits, house.shelf
 
-    @house.question(app, "/api/parse", "trees", ask.ParseAnswer)
+    @house.question(app, "/api/parse", "trees", ask.ParseAnswer, kind=TREES)
     def parse(asked: ask.ParseQuestion, _: Check) -> Any:
         """The best tree of a sentence, its constituents with posteriors, and the k best trees."""
         from sapwood.report.parses import parse_answer
@@ -209,7 +239,7 @@ def _sentences(app: FastAPI, house: House) -> None:
         words = _words(house, served, asked)
         return parse_answer(served.parser(asked.decoder).parse(words), asked.k)
 
-    @house.question(app, "/api/k-best", "trees")
+    @house.question(app, "/api/k-best", "trees", kind=TREES)
     def k_best(asked: ask.ParseQuestion, _: Check) -> Any:
         """The k best trees of a sentence with their scores."""
         from sapwood.report.trees import parse_report
@@ -219,7 +249,7 @@ def _sentences(app: FastAPI, house: House) -> None:
         found = served.parser(asked.decoder).parse(_words(house, served, asked))
         return {"k_best": parse_report(found, asked.k)["k_best"]}
 
-    @house.question(app, "/api/posteriors", "trees")
+    @house.question(app, "/api/posteriors", "trees", kind=TREES)
     def posteriors(asked: ask.OfSentence, _: Check) -> Any:
         """The posteriors of all constituents and tags of a sentence that survived pruning."""
         from sapwood.report.parses import posterior_report
@@ -227,7 +257,7 @@ def _sentences(app: FastAPI, house: House) -> None:
         served = shelf.get(asked.model, TREES)
         return posterior_report(served.parser().parse(_words(house, served, asked)))
 
-    @house.question(app, "/api/draw", "trees")
+    @house.question(app, "/api/draw", "trees", kind=TREES)
     def draw(asked: ask.ParseQuestion, _: Check) -> Any:
         """All that the page shows of a sentence, or of a tree in brackets, as it is."""
         from sapwood.report.parses import draw_parse, draw_tree
@@ -245,7 +275,7 @@ def _sentences(app: FastAPI, house: House) -> None:
 def _given_trees(app: FastAPI, house: House) -> None:
     limits, shelf = house.limits, house.shelf
 
-    @house.question(app, "/api/tree", "trees")
+    @house.question(app, "/api/tree", "trees", kind=TREES)
     def tree(asked: ask.TreeQuestion, _: Check) -> Any:
         """A tree in brackets: drawn as it is, scored, with the posteriors of its parts."""
         from sapwood.report.parses import draw_tree
@@ -255,7 +285,7 @@ def _given_trees(app: FastAPI, house: House) -> None:
         found = served.parser(asked.decoder).parse(given.words())
         return draw_tree(served.model, given, found, served.atlas().vectors)
 
-    @house.question(app, "/api/members", "trees")
+    @house.question(app, "/api/members", "trees", is_heavy=True)
     def members(asked: ask.TreeQuestion, check: Check) -> Any:
         """Where the members of an ensemble disagree about a tree."""
         from sapwood.models.ensemble import Ensemble
@@ -269,13 +299,13 @@ def _given_trees(app: FastAPI, house: House) -> None:
             served.model, lambda member: served.parser(member=member), given, check
         )
 
-    @house.question(app, "/api/score", "trees")
+    @house.question(app, "/api/score", "trees", is_heavy=True)
     def score(asked: ask.ScoreQuestion, check: Check) -> Any:
         """Log-probabilities of trees or of sentences."""
         served = shelf.get(asked.model, TREES)
         return _score(house, served, asked, check)
 
-    @house.question(app, "/api/sample", "trees")
+    @house.question(app, "/api/sample", "trees", is_heavy=True)
     def sample(asked: ask.SampleQuestion, _: Check) -> Any:
         """Trees drawn from the members of a model that have probabilities; `note` names them."""
         from sapwood.models.ensemble import Ensemble, describe_draw, generative_part
@@ -333,7 +363,7 @@ def _gold(house: House, text: str) -> list[Tree]:
 def _states(app: FastAPI, house: House) -> None:
     shelf = house.shelf
 
-    @house.question(app, "/api/inspect", "states")
+    @house.question(app, "/api/inspect", "states", kind=TREES)
     def inspect(asked: ask.InspectQuestion, _: Check) -> Any:
         """What is in a grammar: sizes, symbols, members, the meaning of a label's states."""
         served = shelf.get(asked.model, TREES)
@@ -341,13 +371,13 @@ def _states(app: FastAPI, house: House) -> None:
             served.model, served.name, label=asked.label, member=asked.member, top=asked.top
         )
 
-    @house.question(app, "/api/spectrum", "states")
+    @house.question(app, "/api/spectrum", "states", kind=TREES)
     def spectrum(asked: ask.InspectQuestion, _: Check) -> Any:
         """The singular values behind a spectral grammar."""
         served = shelf.get(asked.model, TREES)
         return inspect_spectrum(served.model, served.name, label=asked.label, member=asked.member)
 
-    @house.question(app, "/api/labels", "states")
+    @house.question(app, "/api/labels", "states", kind=TREES)
     def labels(asked: ask.InspectQuestion, _: Check) -> Any:
         """The symbols of a grammar, commonest first, and the members that can be looked into."""
         from sapwood.report.inspect import telling_member
@@ -364,13 +394,13 @@ def _states(app: FastAPI, house: House) -> None:
             "has_trees": served.has_trees,
         }
 
-    @house.question(app, "/api/states", "states")
+    @house.question(app, "/api/states", "states", kind=TREES)
     def states(asked: ask.StatesQuestion, _: Check) -> Any:
         """The states of a label side by side: shares, rules or words, contexts, singular values."""
         served = shelf.get(asked.model, TREES)
         return {"symbols": served.atlas(asked.member).cards(asked.label)}
 
-    @house.question(app, "/api/state", "states")
+    @house.question(app, "/api/state", "states", kind=TREES)
     def state(asked: ask.StateQuestion, _: Check) -> Any:
         """One state in short; if asked for, the states of other labels that are most like it."""
         served = shelf.get(asked.model, TREES)
@@ -380,13 +410,13 @@ def _states(app: FastAPI, house: House) -> None:
             return card | {"nearest": atlas.nearest(asked.symbol, asked.state)}
         return card
 
-    @house.question(app, "/api/examples", "states")
+    @house.question(app, "/api/examples", "states", is_heavy=True)
     def examples(asked: ask.StatesQuestion, check: Check) -> Any:
         """Examples of a label's states in the training trees."""
         served = shelf.get(asked.model, TREES)
         return served.atlas(asked.member).examples(asked.label, served.trees, check=check)
 
-    @house.question(app, "/api/word", "states")
+    @house.question(app, "/api/word", "states", kind=TREES)
     def word(asked: ask.WordQuestion, _: Check) -> Any:
         """Which tags and states a word is in."""
         served = shelf.get(asked.model, TREES)
@@ -397,7 +427,7 @@ def _states(app: FastAPI, house: House) -> None:
 
 
 def _compare(app: FastAPI, house: House) -> None:
-    @house.question(app, "/api/compare", "compare")
+    @house.question(app, "/api/compare", "compare", is_heavy=True)
     def compare(asked: ask.CompareQuestion, check: Check) -> Any:
         """Two grammars on one sentence, or on the sentences of gold trees."""
         from sapwood.report.parses import compare_on_gold, compare_parses
@@ -424,31 +454,21 @@ def _compare(app: FastAPI, house: House) -> None:
 
 
 def _identify(app: FastAPI, house: House) -> None:
-    @house.question(app, "/api/identify", "identify")
-    def identify(asked: ask.IdentifyQuestion, _: Check) -> Any:
+    @house.question(app, "/api/identify", "identify", is_heavy=True)
+    def identify(asked: ask.IdentifyQuestion, check: Check) -> Any:
         """Whether a family can be learnt from moments, and if not, what cannot."""
-        from sapwood.report import identify_family
+        return house.processes.ask("identify", asked.model_dump(), check)
 
-        return identify_family(
-            asked.family,
-            words=asked.words,
-            states=asked.states,
-            length=asked.length,
-            moments=asked.moments,
-        ).to_dict()
-
-    @house.question(app, "/api/identify/table", "identify")
+    @house.question(app, "/api/identify/table", "identify", is_heavy=True)
     def table(asked: ask.TableQuestion, check: Check) -> Any:
         """All families and moments at one size."""
-        from sapwood.report.identify_size import identify_size
-
-        return {"rows": identify_size(asked.words, asked.states, asked.length, check=check)}
+        return house.processes.ask("identify/table", asked.model_dump(), check)
 
 
 def _others(app: FastAPI, house: House) -> None:
     limits, shelf = house.limits, house.shelf
 
-    @house.question(app, "/api/depend", "dependencies")
+    @house.question(app, "/api/depend", "dependencies", kind=ARCS)
     def depend(asked: ask.DependQuestion, _: Check) -> Any:
         """The dependency tree of a sentence, with posteriors, and the k best ones."""
         from sapwood.report.arcs import depend_answer
@@ -468,7 +488,7 @@ def _others(app: FastAPI, house: House) -> None:
         limits.check_words(found.words)
         return draw_arcs(found)
 
-    @house.question(app, "/api/lm/next", "text")
+    @house.question(app, "/api/lm/next", "text", kind=TEXT)
     def next_words(asked: ask.NextQuestion, _: Check) -> Any:
         """The likeliest next words."""
         from sapwood.report.lm import next_report, unknown_words
@@ -481,7 +501,7 @@ def _others(app: FastAPI, house: House) -> None:
             "next": next_report(served.model, context, asked.top),
         }
 
-    @house.question(app, "/api/lm/classes", "text")
+    @house.question(app, "/api/lm/classes", "text", kind=TEXT)
     def classes(asked: ask.ClassesQuestion, _: Check) -> Any:
         """The hidden states of a language model as classes of words."""
         from sapwood.report.lm import class_report, describe_language, latent_member
@@ -492,27 +512,24 @@ def _others(app: FastAPI, house: House) -> None:
         rows = [] if latent is None else class_report(latent, asked.top, asked.word)
         return {"about": about, "states": rows}
 
-    @house.question(app, "/api/lm/surprise", "text")
-    def surprise(asked: ask.SurpriseQuestion, _: Check) -> Any:
+    @house.question(app, "/api/lm/surprise", "text", kind=TEXT)
+    def surprise(asked: ask.SurpriseQuestion, check: Check) -> Any:
         """A sentence word by word: how surprising each one is."""
         from sapwood.report.lm import surprise_report
 
         served = shelf.get(asked.model, TEXT)
-        return surprise_report(served.model, _words(house, served, asked))
+        return surprise_report(served.model, _words(house, served, asked), check=check)
 
-    @house.question(app, "/api/lm/sample", "text")
+    @house.question(app, "/api/lm/sample", "text", is_heavy=True)
     def sample_text(asked: ask.SampleQuestion, check: Check) -> Any:
         """Sentences drawn from a language model."""
         import numpy as np
 
         limits.check_sentences(asked.n)
         served = shelf.get(asked.model, TEXT)
-        drawn = []
         rng = np.random.default_rng(asked.seed)
-        for words in served.model.sample(asked.n, rng, max_length=limits.words):
-            check()
-            drawn.append(" ".join(words))
-        return {"sentences": drawn}
+        drawn = served.model.sample(asked.n, rng, max_length=limits.words, check=check)
+        return {"sentences": [" ".join(words) for words in drawn]}
 
 
 # -- models, treebanks, training ------------------------------------------------------------------
@@ -542,7 +559,11 @@ def _trainings(app: FastAPI, house: House) -> None:
     async def upload(request: Request, title: str = "") -> Response:
         """Send a treebank: the text itself as the body; its errors come back with their places."""
         data = await request.body()
-        return await house.answer(request, lambda check: shelf.upload(title, data, check))
+        return await house.answer(
+            request,
+            lambda check: shelf.upload(title, data, partial(house.processes.ask, check=check)),
+            is_heavy=True,
+        )
 
     @app.get("/api/treebanks", tags=["training"])
     async def treebanks() -> Response:
@@ -570,18 +591,19 @@ def _trainings(app: FastAPI, house: House) -> None:
 
 
 @cache
-def static_file(name: str) -> tuple[bytes, str] | None:
-    """Contents and type of a file of the page; None where there is none."""
-    kind = TYPES.get(PurePosixPath(name).suffix)
-    if kind is None or "/" in name or name.startswith("."):
-        return None
-    file = resources.files("sapwood.web").joinpath("static", name)
-    return (file.read_bytes(), kind) if file.is_file() else None
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """Contents and type of every file of the page, by name."""
+    files = resources.files("sapwood.web").joinpath("static").iterdir()
+    return {
+        file.name: (file.read_bytes(), TYPES[suffix])
+        for file in files
+        if (suffix := PurePosixPath(file.name).suffix) in TYPES and not file.name.startswith(".")
+    }
 
 
 def _pages(app: FastAPI, house: House) -> None:
     def page(name: str) -> Response:
-        found = static_file(name)
+        found = static_files().get(name)
         if found is None:
             raise Refusal(404, "there is nothing here", "the page is at /")
         return Response(found[0], media_type=found[1])

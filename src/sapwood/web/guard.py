@@ -17,6 +17,9 @@ import asyncio
 import hmac
 import ipaddress
 import json
+import math
+import sys
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -32,6 +35,9 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "sapwood-token"
+N_BODIES = 8  # of the largest size that are held at once
+MOST_NAMES = 32  # of a JSON object
+MOST_MARKS = 200_000  # commas and brackets of JSON
 GONE = "sapwood.gone"
 JSON, BYTES = "application/json", "application/octet-stream"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -47,6 +53,11 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
+)
+FAULT = Refusal(
+    500,
+    "a fault of the server; it is logged where the server runs",
+    "report it, with what was asked",
 )
 
 
@@ -75,6 +86,7 @@ class Guard:
         self.application, self.limits, self.token = application, limits, token
         self.names = {name.lower() for name in (*LOOPBACK, *names)}
         self.takes_numbers = takes_numbers
+        self.held = 0  # bytes of all bodies that have arrived and are still in use
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
@@ -85,9 +97,12 @@ class Guard:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         cookie: list[tuple[bytes, bytes]] = []
+        is_started = False
 
         async def say(message: Message) -> None:
+            nonlocal is_started
             if message["type"] == "http.response.start":
+                is_started = True
                 known = {name for name, _ in message["headers"]}
                 more = [pair for pair in (*HEADERS, *cookie) if pair[0] not in known]
                 message["headers"] = [*message["headers"], *more]
@@ -117,7 +132,12 @@ class Guard:
 
         try:
             await self.application(scope, give, say)
+        except Exception:
+            log_fault(scope)
+            if not is_started:
+                await refuse(FAULT, say)
         finally:
+            self.held -= len(body)
             watch.cancel()
 
     # -- who asks ---------------------------------------------------------------------------------
@@ -165,12 +185,11 @@ class Guard:
         except TimeoutError:
             msg = f"the body did not arrive within {self.limits.seconds:g} s"
             raise Refusal(408, msg, "send it faster", {"Connection": "close"}) from None
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if body and kind not in {JSON, BYTES}:
-            msg = f"a body of type {kind[:80] or 'unknown'!r}; {JSON} was expected"
-            raise Refusal(415, msg, f"send the header Content-Type: {JSON}")
-        if kind == JSON:
-            _check_json(body)
+        try:
+            _check_body(body, headers.get("content-type", ""))
+        except Refusal:
+            self.held -= len(body)
+            raise
         return body
 
     def _check_length(self, headers: dict[str, str]) -> None:
@@ -186,23 +205,60 @@ class Guard:
     async def _whole(self, receive: Receive) -> bytes:
         parts: list[bytes] = []
         size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Refusal(400, "the client left before its request was whole")
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self.limits.body:
-                raise self._too_large()
-            if not message.get("more_body", False):
-                return b"".join(parts)
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refusal(400, "the client left before its request was whole")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                self.held += len(parts[-1])
+                if size > self.limits.body:
+                    raise self._too_large()
+                if self.held > N_BODIES * self.limits.body:
+                    raise self._too_many()
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+        except BaseException:
+            self.held -= size
+            raise
+
+    def _too_many(self) -> Refusal:
+        msg = f"all requests together hold more than {N_BODIES * self.limits.body / MEGABYTE:g} MB"
+        headers = {"Retry-After": "1", "Connection": "close"}
+        return Refusal(503, msg, "come back in 1 s", headers)
+
+
+def log_fault(scope: Scope) -> None:
+    """Print the error that is being handled, with its traceback, on stderr."""
+    print(f"error: {scope['method']} {scope['path'][:200]!r}", file=sys.stderr)
+    traceback.print_exc()
+
+
+def _check_body(body: bytes, content_type: str) -> None:
+    kind = content_type.partition(";")[0].strip().lower()
+    if body and kind not in {JSON, BYTES}:
+        msg = f"a body of type {kind[:80] or 'unknown'!r}; {JSON} was expected"
+        raise Refusal(415, msg, f"send the header Content-Type: {JSON}")
+    if kind == JSON:
+        _check_json(body)
 
 
 def _check_json(body: bytes) -> None:
-    """Refuse what is no JSON, nests too deep, or holds half a character."""
+    """Refuse what is no JSON, nests too deep, or holds half a character.
+
+    Questions are flat: a few names with texts, numbers or lists of texts. Anything else is refused
+    here, because validating each of a million names or items would take seconds.
+    """
+    n = sum(map(body.count, (b",", b"[", b"{")))
+    if n > MOST_MARKS:  # counted even inside texts: to read so many items takes seconds
+        msg = f"the body has {n:,} commas and brackets, at most {MOST_MARKS:,} are taken"
+        raise Refusal(422, msg, "send less in one request")
     try:
-        whole = json.loads(body)
-        json.dumps(whole, ensure_ascii=False, allow_nan=False).encode()
+        whole = json.loads(body, parse_constant=_no_number)
+        if isinstance(whole, dict) and len(whole) <= MOST_NAMES:
+            for name, value in whole.items():
+                _check_value(name, value)
     except (ValueError, RecursionError) as error:
         msg = "the body is no JSON" + (
             f": {error}"[:200] if isinstance(error, json.JSONDecodeError) else ""
@@ -211,6 +267,32 @@ def _check_json(body: bytes) -> None:
     if not isinstance(whole, dict):
         msg = f"the body is {type(whole).__name__}, an object was expected"
         raise Refusal(422, msg, 'send an object such as {"sentence": "the dog sleeps ."}')
+    if len(whole) > MOST_NAMES:
+        msg = f"the body has {len(whole):,} names, at most {MOST_NAMES} are taken"
+        raise Refusal(422, msg, "see /docs")
+
+
+def _no_number(text: str) -> None:
+    msg = f"{text} is no JSON"
+    raise ValueError(msg)
+
+
+def _check_value(name: str, value: object) -> None:
+    name.encode()  # an error for half a character
+    if isinstance(value, str):
+        value.encode()
+    elif isinstance(value, float) and not math.isfinite(value):
+        _no_number("an infinite number")
+    elif isinstance(value, dict):
+        raise Refusal(
+            422, f"{name[:80]}: an object, expected a text, a number or a list", "see /docs"
+        )
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            if not isinstance(item, str):
+                msg = f"{name[:80]}.{place}: expected a text, found {type(item).__name__}"
+                raise Refusal(422, msg, "see /docs")
+            item.encode()
 
 
 async def _watch(receive: Receive, gone: asyncio.Event) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 from sapwood.errors import CorpusError, SapwoodError, count
 
 MEGABYTE = 1 << 20
+BRACKETS_A_WORD = 20  # of a tree, on average: no treebank has half as many
+CHARACTERS_A_WORD = 500  # of a tree, on average, with brackets, labels and blanks
+LONGEST_WORD = 2_000  # characters
 
 
 class Refusal(Exception):  # noqa: N818 - nothing is wrong with us
@@ -64,6 +67,8 @@ class Limits:
         Requests that are worked on at once, and those that may wait.
     training
         Seconds that a training may take.
+    memory
+        Bytes of address space of the process that answers a heavy question.
     """
 
     body: int = 8 * MEGABYTE
@@ -74,6 +79,7 @@ class Limits:
     workers: int = 2
     queue: int = 32
     training: float = 3600.0
+    memory: int = 1024 * MEGABYTE
 
     def check_words(self, words: Sequence[str]) -> None:
         """Refuse a sentence that is too long, or none at all."""
@@ -82,6 +88,20 @@ class Limits:
         if len(words) > self.words:
             msg = f"a sentence of {len(words):,} words; at most {self.words:,} are taken"
             raise Refusal(422, msg, "cut it, or start the server with a larger --max-words")
+        longest = max(map(len, words))
+        if longest > LONGEST_WORD:
+            msg = f"a word of {longest:,} characters; at most {LONGEST_WORD:,} are taken"
+            raise Refusal(422, msg, "separate words by blanks")
+
+    def check_brackets(self, text: str) -> None:
+        """Refuse a tree that must be too large, before it is read."""
+        for n, most, what in (
+            (text.count("("), BRACKETS_A_WORD * self.words, "brackets"),
+            (len(text), CHARACTERS_A_WORD * self.words, "characters"),
+        ):
+            if n > most:
+                msg = f"a tree of {n:,} {what}; at most {most:,} are taken"
+                raise Refusal(422, msg, "cut it, or start the server with a larger --max-words")
 
     def check_sentences(self, n: int) -> None:
         """Refuse too many sentences."""

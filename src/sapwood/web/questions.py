@@ -63,7 +63,9 @@ class ScoreQuestion(OfModel):
     """Log-probabilities of trees or of sentences."""
 
     trees: Text | None = Field(None, description="In brackets, any number of them.")
-    sentences: list[Text] | None = Field(None, description="As people write them.")
+    sentences: list[Text] | None = Field(
+        None, description="As people write them.", max_length=100_000
+    )
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from shutil import rmtree
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,11 @@ class Served:
         """The model itself; one thread makes it, the others wait."""
         with self._lock:
             return self._model
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory."""
+        return "_model" in self.__dict__
 
     @property
     def kind(self) -> str:
@@ -365,16 +371,29 @@ class Shelf:
 
     # -- treebanks --------------------------------------------------------------------------------
 
-    def upload(self, title: str, data: bytes, check: Callable[[], None]) -> dict[str, Any]:
-        """Check a treebank that somebody sent, and keep its good trees."""
-        report, trees = check_treebank(data, check)
-        if len(trees) < LEAST_TREES:
-            return report | {"treebank": None}
-        from sapwood.corpus.formats import write_trees
+    def upload(
+        self, title: str, data: bytes, ask: Callable[[str, dict[str, str]], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Check a treebank that somebody sent, and keep its good trees.
 
+        Parameters
+        ----------
+        ask
+            Asks a process of its own, see `sapwood.web.apart`.
+        """
         name = self.fresh_name("treebank")
         file = self.folder / f"{name}.mrg"
-        write_trees(trees, file)
+        apart = self.folder / f"{name}-upload"  # the process may be killed while it writes here
+        apart.mkdir()
+        try:
+            sent, good = apart / "sent", apart / "good.mrg"
+            sent.write_bytes(data)
+            report = ask("upload", {"data": str(sent), "trees": str(good)})
+            if report["trees"] < LEAST_TREES:
+                return report | {"treebank": None}
+            good.replace(file)
+        finally:
+            rmtree(apart, ignore_errors=True)
         shown = title[:80] or name
         with self._lock:
             self.treebanks[name] = Upload(name, file, report | {"title": shown})
@@ -394,9 +413,7 @@ class Shelf:
 _NOUNS = {TREES: "trees", ARCS: "dependencies", TEXT: "text", OTHER: "another kind"}
 
 
-def check_treebank(
-    data: bytes, check: Callable[[], None] = lambda: None
-) -> tuple[dict[str, Any], list[Tree]]:
+def check_treebank(data: bytes) -> tuple[dict[str, Any], list[Tree]]:
     r"""Read a treebank as far as it goes.
 
     Returns
@@ -426,9 +443,7 @@ def check_treebank(
         raise CorpusError(msg, line=line, hint="save the file as UTF-8 text") from None
     skipped: list[CorpusError] = []
     trees: list[Tree] = []
-    for n_read, tree in enumerate(read_lines(io.StringIO(text), "treebank", skipped=skipped)):
-        if n_read % 100 == 0:
-            check()
+    for tree in read_lines(io.StringIO(text), "treebank", skipped=skipped):
         kept = clean(tree)
         if kept is not None:
             trees.append(kept)

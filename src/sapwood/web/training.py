@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BUNDLED, NONE, HOLD_OUT = "bundled", "none", "hold-out"
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 GRACE = 5.0  # seconds that a process has to be gone after it was killed
+TRAINING_SHARE = 4  # a training may take so many times the memory of a request
 
 
 class Run:
@@ -113,7 +114,7 @@ class Trainings:
             "trees": trees, "dev": file, "every": HELD_OUT if dev == HOLD_OUT else 0,
             "method": wish["method"], "states": wish["states"], "budget": wish["budget"],
             "iterations": wish["iterations"], "seed": wish["seed"], "out": str(out),
-            "folder": str(self.shelf.folder),
+            "folder": str(self.shelf.folder), "memory": TRAINING_SHARE * self.limits.memory,
         }  # fmt: skip
 
     def _launch(self, order: dict[str, Any]) -> subprocess.Popen[str]:

@@ -13,6 +13,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +40,8 @@ class Order(NamedTuple):
         The model file.
     folder
         The server's, which goes when the server is gone.
+    memory
+        Bytes of address space that the process may take.
     """
 
     trees: str | None
@@ -51,25 +54,41 @@ class Order(NamedTuple):
     seed: int
     out: str
     folder: str
+    memory: int
 
 
 def main() -> None:
     """Train as ordered, and tell how it goes."""
     order = Order(**json.loads(sys.stdin.readline()))
-    _thread.start_new_thread(_end_with_server, (order.folder,))
+    _thread.start_new_thread(end_with_server, (order.folder,))
+    limit_memory(order.memory)
     warnings.simplefilter("ignore")
     try:
         train(order, tell)
     except SapwoodError as error:
         tell("failed", error=str(error), hint=error.hint)
     except MemoryError:
-        tell("failed", error="out of memory", hint="fewer states, or a smaller treebank")
+        hint = "train with fewer states or a smaller treebank, or serve with a larger --max-memory"
+        tell("failed", error="the training needs more memory than it may take", hint=hint)
 
 
-def _end_with_server(folder: str) -> None:
+def end_with_server(folder: str) -> None:
+    """Wait until the server is gone, then remove its folder and end the process."""
     sys.stdin.read()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(ORPHANED)
+
+
+def limit_memory(size: int) -> None:
+    """Let this process take so many bytes of address space, where the system has such a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    least = size if most == resource.RLIM_INFINITY else min(size, most)
+    with suppress(ValueError, OSError):  # a system that has the limit, but does not keep it
+        resource.setrlimit(resource.RLIMIT_AS, (least, most))
 
 
 def tell(event: str, **facts: Any) -> None:

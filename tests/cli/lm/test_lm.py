@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.estimators.lm.test_kneser_ney import ARPA, some_text
 
@@ -128,6 +129,37 @@ def test_next_words_and_samples(cli, models) -> None:
     drawn = cli("lm", "sample", models["kn"], "-n", 4, "--seed", 3).out
     assert drawn == cli("lm", "sample", models["kn"], "-n", 4, "--seed", 3).out
     assert len(drawn.splitlines()) == 4
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("symbol", ["<s>", "</s>", "<nothing>"])
+def test_reserved_symbols_are_no_words(fails, models, method: str, symbol: str) -> None:
+    told = f"word 2 of the sentence is {symbol!r}"
+    found = fails("lm", "next", models[method], f"a {symbol}").err
+    assert told in found
+    assert "hint: leave it out" in found
+    for option in ([], ["--by-word"], ["--best"]):
+        found = fails("lm", "score", models[method], *option, stdin=f"a b\n\na {symbol} b\n").err
+        assert f"<stdin>:3: {told}" in found
+    assert not fails("lm", "next", models[method], symbol).out
+
+
+def test_a_reserved_symbol_in_a_file_is_refused(fails, models, tmp_path: Path) -> None:
+    text = write(tmp_path / "text.txt", [["a<s>b"], ["a", "<s>", "b"]])
+    assert f"{text}:2: word 2 of" in fails("lm", "score", models["kn"], text).err
+    assert f"{text}:2: found <s> as a word" in fails("lm", "evaluate", models["kn"], text).err
+
+
+def test_samples_can_be_stopped_at_every_word(models) -> None:
+    model, asked = sw.load(models["mix"]), []
+
+    def check() -> None:
+        asked.append(1)
+        if len(asked) == 5:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        list(model.sample(1000, np.random.default_rng(0), check=check))
 
 
 def test_states_are_shown_by_their_words(cli, fails, models) -> None:

@@ -11,7 +11,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.inputs import STDIN, read_lines
 from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.tables import show
-from sapwood.errors import SapwoodError
+from sapwood.errors import CorpusError, SapwoodError
 
 SCORE_EPILOG = """\b
 Examples:
@@ -68,7 +68,8 @@ def score(
         raise typer.BadParameter(msg, param_hint="--best")
     loaded = lm_opt.load_language_model(model)
     rival: tuple[float, str] | None = None
-    for line in refuse_other_kinds(read_lines(file), file, source_name(file)):
+    lines = refuse_other_kinds(read_lines(file), file, source_name(file))
+    for number, line in enumerate(lines, 1):
         words = split_words(line)
         if not words:
             if rival:
@@ -77,7 +78,11 @@ def score(
             if not best:
                 print()
             continue
-        rows = loaded.rows_of(words)
+        try:
+            rows = loaded.rows_of(words)
+        except SapwoodError as error:
+            name = source_name(file)
+            raise CorpusError(str(error), file=name, line=number, hint=error.hint) from error
         bits = loaded.log_probs(rows) / np.log(2.0)
         text, total = " ".join(words), float(bits.sum())
         if best:

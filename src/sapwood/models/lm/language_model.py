@@ -8,7 +8,7 @@ counts of them).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,8 @@ from sapwood.arrays import FloatArray
 from sapwood.corpus.plain_text import (
     END,
     NOTHING,
+    RESERVED,
+    RESERVED_HINT,
     SPECIAL,
     START,
     KnownWords,
@@ -75,7 +77,20 @@ class LanguageModel(SavedModel):
         return allowed
 
     def rows_of(self, words: Sequence[str]) -> Rows:
-        """A row for each word of a sentence, and for its end."""
+        """A row for each word of a sentence, and for its end.
+
+        Raises
+        ------
+        SapwoodError
+            If one of the words is a reserved symbol such as `<s>`.
+        """
+        if not RESERVED.isdisjoint(words):
+            place = next(i for i, word in enumerate(words) if word in RESERVED)
+            msg = (
+                f"word {place + 1} of the sentence is {words[place]!r}, a symbol that is reserved "
+                "for the start or end of a sentence"
+            )
+            raise SapwoodError(msg, hint=RESERVED_HINT)
         found = [self.numbers[word.encode()] for word in words]
         before = [NOTHING] * (self.order - 1) if self.is_stream else [START]
         after = [] if self.is_stream else [END]
@@ -96,12 +111,25 @@ class LanguageModel(SavedModel):
         return result
 
     def sample(
-        self, n: int, rng: np.random.Generator, *, max_length: int = 1000
+        self,
+        n: int,
+        rng: np.random.Generator,
+        *,
+        max_length: int = 1000,
+        check: Callable[[], None] | None = None,
     ) -> Iterator[list[str]]:
-        """Draw sentences; of a stream, pieces of `max_length` words."""
+        """Draw sentences; of a stream, pieces of `max_length` words.
+
+        Parameters
+        ----------
+        check
+            A function that is called before each word; it can raise an error to stop the sampling.
+        """
         for _ in range(n):
             words: list[str] = []
             while len(words) < max_length:
+                if check is not None:
+                    check()
                 p = np.exp(self.next_log_probs(words[-self.order :] if self.is_stream else words))
                 drawn = int(rng.choice(len(p), p=p / p.sum()))
                 if drawn == END:

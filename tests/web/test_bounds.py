@@ -1,0 +1,332 @@
+"""Every bound of the server: the value at the bound is accepted, one more is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.web.houses import Client, guarded
+
+from sapwood.cli.serve import serve
+from sapwood.web import guard, limits, pool, questions, shelf
+from sapwood.web.limits import MEGABYTE, Limits, Refusal
+from sapwood.web.pool import Pool
+from sapwood.web.shelf import Shelf, check_treebank
+
+JSON = {"Content-Type": "application/json"}
+
+
+def test_the_options_have_the_defaults_of_the_limits() -> None:
+    default = {
+        name: option.default.default for name, option in inspect.signature(serve).parameters.items()
+    }
+    assert Limits() == Limits(
+        body=int(default["max_body"] * MEGABYTE), words=default["max_words"],
+        sentences=default["max_sentences"], k=default["max_k"], seconds=default["max_seconds"],
+        workers=default["workers"], queue=default["queue"], training=default["max_training"],
+        memory=int(default["max_memory"] * MEGABYTE),
+    )  # fmt: skip
+    assert Limits() == Limits(
+        body=8_388_608, words=150, sentences=500, k=50, seconds=20.0, workers=2, queue=32,
+        training=3600.0, memory=1_073_741_824,
+    )  # fmt: skip
+
+
+def test_constants_that_bound_what_a_request_may_take() -> None:
+    assert (limits.BRACKETS_A_WORD, limits.CHARACTERS_A_WORD, limits.LONGEST_WORD) == (
+        20, 500, 2_000,
+    )  # fmt: skip
+    assert (guard.N_BODIES, guard.MOST_NAMES, guard.MOST_MARKS) == (8, 32, 200_000)
+    assert pool.MOST_SECONDS == 60
+    assert (shelf.N_KEPT, shelf.N_ERRORS, shelf.EXCERPT, shelf.LEAST_TREES) == (8, 20, 160, 2)
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+def refused(check: Any, value: Any) -> bool:
+    try:
+        check(value)
+    except Refusal as refusal:
+        return refusal.status == 422 and bool(refusal.hint)
+    return False
+
+
+def test_words_sentences_and_lists() -> None:
+    few = Limits(words=3, sentences=4, k=5)
+    assert not refused(few.check_words, ["a"])
+    assert refused(few.check_words, [])
+    assert not refused(few.check_words, ["a"] * 3)
+    assert refused(few.check_words, ["a"] * 4)
+    assert not refused(few.check_words, ["a", "x" * limits.LONGEST_WORD])
+    assert refused(few.check_words, ["a", "x" * (limits.LONGEST_WORD + 1)])
+    assert not refused(few.check_sentences, 4)
+    assert refused(few.check_sentences, 5)
+    assert not refused(few.check_k, 5)
+    assert refused(few.check_k, 6)
+
+
+def test_trees_are_measured_before_they_are_read() -> None:
+    few = Limits(words=3)
+    assert not refused(few.check_brackets, "(" * (3 * limits.BRACKETS_A_WORD))
+    assert refused(few.check_brackets, "(" * (3 * limits.BRACKETS_A_WORD + 1))
+    assert not refused(few.check_brackets, "x" * (3 * limits.CHARACTERS_A_WORD))
+    assert refused(few.check_brackets, "x" * (3 * limits.CHARACTERS_A_WORD + 1))
+
+
+# -- questions ------------------------------------------------------------------------------------
+
+TEXT, NAME = 1_000_000, 200
+SENTENCE: dict[str, Any] = {"sentence": "a"}
+IDENTIFY: dict[str, Any] = {"family": "dep-i", "words": 2, "length": 2}
+TABLE: dict[str, Any] = {"words": 2, "states": 2, "length": 2}
+BOUNDS: list[tuple[type[questions.Question], dict[str, Any], str, Any, Any]] = [
+    (questions.OfSentence, {}, "sentence", "x" * TEXT, "x" * (TEXT + 1)),
+    (questions.OfSentence, {}, "words", ["a"] * 100_000, ["a"] * 100_001),
+    (questions.ParseQuestion, SENTENCE, "model", "x" * NAME, "x" * (NAME + 1)),
+    (questions.ParseQuestion, SENTENCE, "k", 1, 0),
+    (questions.ParseQuestion, SENTENCE, "k", 100_000, 100_001),
+    (questions.ScoreQuestion, {}, "sentences", ["a"] * 100_000, ["a"] * 100_001),
+    (questions.SampleQuestion, {}, "seed", 0, -1),
+    (questions.SampleQuestion, {}, "seed", 2**32 - 1, 2**32),
+    (questions.InspectQuestion, {}, "top", 1, 0),
+    (questions.InspectQuestion, {}, "top", 100, 101),
+    (questions.InspectQuestion, {}, "member", 1, 0),
+    (questions.InspectQuestion, {}, "member", 10_000, 10_001),
+    (questions.StatesQuestion, {"label": "a"}, "member", 10_000, 10_001),
+    (questions.StateQuestion, {"symbol": "a"}, "state", 0, -1),
+    (questions.StateQuestion, {"symbol": "a"}, "state", 100_000, 100_001),
+    (questions.StateQuestion, {"symbol": "a"}, "member", 10_000, 10_001),
+    (questions.WordQuestion, {"word": "a"}, "member", 10_000, 10_001),
+    (questions.CompareQuestion, SENTENCE, "models", ["a", "b"], ["a"]),
+    (questions.CompareQuestion, SENTENCE, "models", ["a", "b"], ["a", "b", "c"]),
+    (questions.DifferenceQuestion, {}, "trees", ["a", "b"], ["a"]),
+    (questions.DifferenceQuestion, {}, "trees", ["a", "b"], ["a", "b", "c"]),
+    (questions.IdentifyQuestion, IDENTIFY, "words", 1, 0),
+    (questions.IdentifyQuestion, IDENTIFY, "words", 6, 7),
+    (questions.IdentifyQuestion, IDENTIFY, "length", 1, 0),
+    (questions.IdentifyQuestion, IDENTIFY, "length", 6, 7),
+    (questions.IdentifyQuestion, IDENTIFY, "states", 1, 0),
+    (questions.IdentifyQuestion, IDENTIFY, "states", 5, 6),
+    (questions.TableQuestion, TABLE, "words", 2, 1),
+    (questions.TableQuestion, TABLE, "words", 6, 7),
+    (questions.TableQuestion, TABLE, "states", 2, 1),
+    (questions.TableQuestion, TABLE, "states", 5, 6),
+    (questions.TableQuestion, TABLE, "length", 2, 1),
+    (questions.TableQuestion, TABLE, "length", 6, 7),
+    (questions.NextQuestion, {}, "top", 1, 0),
+    (questions.NextQuestion, {}, "top", 1000, 1001),
+    (questions.ClassesQuestion, {}, "top", 1, 0),
+    (questions.ClassesQuestion, {}, "top", 100, 101),
+    (questions.TrainQuestion, {}, "states", 1, 0),
+    (questions.TrainQuestion, {}, "states", 64, 65),
+    (questions.TrainQuestion, {}, "budget", 0.001, 0),
+    (questions.TrainQuestion, {}, "budget", 86_400, 86_401),
+    (questions.TrainQuestion, {}, "iterations", 1, 0),
+    (questions.TrainQuestion, {}, "iterations", 1000, 1001),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "others", "name", "good", "bad"), BOUNDS,
+    ids=[f"{kind.__name__}-{name}-{str(bad)[:8]}" for kind, _, name, _, bad in BOUNDS],
+)  # fmt: skip
+def test_questions(
+    kind: type[questions.Question], others: dict[str, Any], name: str, good: Any, bad: Any
+) -> None:
+    found = kind.model_validate_json(json.dumps(others | {name: good}))
+    assert getattr(found, name) == good
+    with pytest.raises(ValidationError):
+        kind.model_validate_json(json.dumps(others | {name: bad}))
+
+
+def test_every_bound_of_a_question_is_in_the_table() -> None:
+    told = {(kind, name) for kind, _, name, _, _ in BOUNDS}
+    for kind in vars(questions).values():
+        if not isinstance(kind, type) or not issubclass(kind, questions.Question):
+            continue
+        for name, facts in kind.model_json_schema().get("properties", {}).items():
+            kinds = [facts, *facts.get("anyOf", ())]
+            is_number = any(set(one) & {"minimum", "exclusiveMinimum", "maxItems"} for one in kinds)
+            inherited = any((parent, name) in told for parent in kind.__mro__)
+            shared = name in {"k", "words", "n", "seed"}
+            assert not is_number or inherited or shared, (kind.__name__, name)
+
+
+# -- bodies ---------------------------------------------------------------------------------------
+
+
+def padded(size: int) -> bytes:
+    body = b'{"sentence": "they sleep ."}'
+    return body + b" " * (size - len(body))
+
+
+@pytest.mark.parametrize(("size", "status"), [(1000, 200), (1001, 413)])
+def test_bodies_with_and_without_a_length(shelf: Shelf, size: int, status: int) -> None:
+    client = Client(guarded(shelf, Limits(body=1000)))
+    assert client.post("/api/parse", content=padded(size), headers=JSON).status_code == status
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield padded(size)[:900]
+        yield padded(size)[900:]
+
+    assert client.post("/api/parse", content=parts(), headers=JSON).status_code == status
+
+
+def test_names_and_items_of_a_body(client: Client) -> None:
+    def ask(body: bytes) -> tuple[int, str]:
+        answer = client.post("/api/parse", content=body, headers=JSON)
+        return answer.status_code, answer.json()["error"]
+
+    def names(n: int) -> bytes:
+        return json.dumps({f"k{k}": 1 for k in range(n)}).encode()
+
+    assert "names" not in ask(names(guard.MOST_NAMES))[1]
+    assert ask(names(guard.MOST_NAMES + 1)) == (422, "the body has 33 names, at most 32 are taken")
+    commas = guard.MOST_MARKS - 1  # besides one bracket
+    assert "commas" not in ask(b'{"x": "' + b"," * commas + b'"}')[1]
+    status, error = ask(b'{"x": "' + b"," * (commas + 1) + b'"}')
+    assert (status, "commas" in error) == (422, True)
+    assert ask(b'{"words": ["a", 1]}') == (422, "words.1: expected a text, found int")
+    assert ask(b'{"words": {"a": 1}}')[0] == 422
+    assert ask(b'{"words": ["\\ud800"]}')[0] == 400
+    assert ask(b'{"budget": 1e999}')[0] == 400
+    assert ask(b'{"budget": Infinity}')[0] == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{" + b",".join(b'"k%d":1' % k for k in range(600_000)) + b"}",
+     b'{"words":[' + b",".join([b"[]"] * 2_000_000) + b"]}"],
+    ids=["names", "items"],
+)  # fmt: skip
+def test_a_body_of_very_many_items_does_not_hold_up_the_loop(client: Client, body: bytes) -> None:
+    began = time.process_time()
+    assert client.post("/api/parse", content=body, headers=JSON).status_code == 422
+    assert time.process_time() - began < 0.5  # seconds; to read it all takes more than one
+
+
+def test_bodies_of_all_requests_together(shelf: Shelf) -> None:
+    size = 1000
+    application = guarded(shelf, Limits(body=size))
+    client = Client(application)
+
+    async def main() -> list[int]:
+        halves = asyncio.Event()
+
+        async def half() -> AsyncIterator[bytes]:
+            yield padded(size)[:900]
+            await halves.wait()
+            yield padded(size)[900:]
+
+        async def ask(content: Any) -> int:
+            answer = await client.asker.post("/api/parse", content=content, headers=JSON)
+            return answer.status_code
+
+        waiting = [asyncio.ensure_future(ask(half())) for _ in range(guard.N_BODIES)]
+        while application.held < guard.N_BODIES * 900:
+            await asyncio.sleep(0.001)
+        found = [await ask(padded(guard.N_BODIES * 100)), await ask(padded(801))]
+        halves.set()
+        return [*found, *await asyncio.gather(*waiting)]
+
+    assert asyncio.run(main()) == [200, 503, *[200] * guard.N_BODIES]
+    assert application.held == 0
+    for wrong in (b"{", b"x" * 1001):  # refused ones are not held either
+        client.post("/api/parse", content=wrong, headers=JSON)
+    assert application.held == 0
+
+
+# -- the pool -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("workers", "queue"), [(1, 0), (2, 1)])
+def test_places_of_the_pool(workers: int, queue: int) -> None:
+    async def main() -> None:
+        own, stop = Pool(Limits(workers=workers, queue=queue, seconds=5)), threading.Event()
+        tasks = [asyncio.ensure_future(own.run(lambda _: stop.wait(5)))
+                 for _ in range(workers + queue)]  # fmt: skip
+        await asyncio.sleep(0.05)
+        assert own.n_busy == workers + queue
+        with pytest.raises(Refusal) as refusal:
+            await own.run(lambda _: None)
+        assert refusal.value.status == 503
+        stop.set()
+        assert all(await asyncio.gather(*tasks))
+        own.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("mean", "wait"), [(0.05, "1"), (1.0, "1"), (1.1, "2"), (60.0, "60"), (61.0, "60")]
+)
+def test_when_to_come_back(mean: float, wait: str) -> None:
+    own = Pool(Limits(workers=1, queue=0))
+    own.mean, own.n_busy = mean, 1
+    with pytest.raises(Refusal) as refusal:
+        asyncio.run(own.run(lambda _: None))
+    assert refusal.value.headers == {"Retry-After": wait}
+    own.stop()
+
+
+def test_work_that_ends_in_time_is_answered() -> None:
+    async def main() -> Any:
+        own = Pool(Limits(seconds=0.5))
+        try:
+            return await own.run(lambda check: [time.sleep(0.2), check(), 7][-1])
+        finally:
+            own.stop()
+
+    assert asyncio.run(main()) == 7
+
+
+def test_work_is_given_up_when_the_server_stops() -> None:
+    async def main() -> None:
+        own = Pool(Limits(seconds=30))
+        ended = threading.Event()
+
+        def work(check: Any) -> None:
+            try:
+                while True:
+                    check()
+                    time.sleep(0.01)
+            finally:
+                ended.set()
+
+        task = asyncio.ensure_future(own.run(work))
+        await asyncio.sleep(0.05)
+        own.stop()
+        with pytest.raises(Refusal):
+            await task
+        assert ended.wait(5)
+
+    asyncio.run(main())
+
+
+# -- treebanks ------------------------------------------------------------------------------------
+
+
+def test_errors_of_a_treebank_that_are_shown() -> None:
+    bad = b"(S (X a)) )\n" * (shelf.N_ERRORS + 1)
+    report, _ = check_treebank(bad)
+    assert report["n_errors"] == shelf.N_ERRORS + 1
+    assert len(report["errors"]) == shelf.N_ERRORS
+
+
+@pytest.mark.parametrize(("n", "name"), [(1, None), (2, "treebank-1")])
+def test_trees_of_a_treebank_that_is_kept(tmp_path: Path, n: int, name: str | None) -> None:
+    from sapwood.web.apart import check_upload
+
+    own = Shelf(tmp_path)
+    found = own.upload("", b"(S (X a))\n" * n, lambda _, files: check_upload(**files))
+    assert found["treebank"] == name
+    assert len(list(tmp_path.iterdir())) == (name is not None)
