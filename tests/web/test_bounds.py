@@ -195,7 +195,7 @@ def test_names_and_items_of_a_body(client: Client) -> None:
     assert "commas" not in ask(b'{"x": "' + b"," * commas + b'"}')[1]
     status, error = ask(b'{"x": "' + b"," * (commas + 1) + b'"}')
     assert (status, "commas" in error) == (422, True)
-    assert ask(b'{"words": ["a", 1]}') == (422, "words.1: expected a text, found int")
+    assert ask(b'{"words": ["a", 1]}') == (422, 'item 2 of "words" is 1, expected a text')
     assert ask(b'{"words": {"a": 1}}')[0] == 422
     assert ask(b'{"words": ["\\ud800"]}')[0] == 400
     assert ask(b'{"budget": 1e999}')[0] == 400

@@ -133,10 +133,11 @@ def test_the_process_of_a_client_that_left_is_gone(
 
 
 def test_the_memory_of_a_heavy_question_is_bounded(house: House, own: Client) -> None:
-    house.processes.limits = Limits(memory=80 * MEGABYTE)
+    house.processes.limits = Limits(memory=160 * MEGABYTE)
+    house.heavy.limits = Limits(seconds=30)
     answer = own.post("/api/treebanks", content=b"(" * 8_000_000, headers=BYTES)
     assert answer.status_code == 422
-    assert "the 80 MB of memory that a request may take" in answer.json()["error"]
+    assert "the 160 MB of memory that a request may take" in answer.json()["error"]
     assert "--max-memory" in answer.json()["hint"]
 
 

@@ -195,7 +195,7 @@ def main() -> None:
     except SapwoodError as error:
         tell("failed", **explain(error))
     except MemoryError:
-        tell("memory")
+        sys.stdout.write('{"event": "memory"}\n')  # without an import that needs memory itself
     sys.stdout.close()
     os._exit(0)  # at once, without waiting for the thread that reads stdin
 

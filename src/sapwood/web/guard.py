@@ -36,6 +36,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "sapwood-token"
 N_BODIES = 8  # of the largest size that are held at once
+FIELDS = "/docs on this server lists the fields of every question"
 MOST_NAMES = 32  # of a JSON object
 MOST_MARKS = 200_000  # commas and brackets of JSON
 GONE = "sapwood.gone"
@@ -269,7 +270,7 @@ def _check_json(body: bytes) -> None:
         raise Refusal(422, msg, 'send an object such as {"sentence": "the dog sleeps ."}')
     if len(whole) > MOST_NAMES:
         msg = f"the body has {len(whole):,} names, at most {MOST_NAMES} are taken"
-        raise Refusal(422, msg, "see /docs")
+        raise Refusal(422, msg, FIELDS)
 
 
 def _no_number(text: str) -> None:
@@ -284,14 +285,13 @@ def _check_value(name: str, value: object) -> None:
     elif isinstance(value, float) and not math.isfinite(value):
         _no_number("an infinite number")
     elif isinstance(value, dict):
-        raise Refusal(
-            422, f"{name[:80]}: an object, expected a text, a number or a list", "see /docs"
-        )
+        msg = f'"{name[:80]}" is an object, expected a text, a number or a list of texts'
+        raise Refusal(422, msg, FIELDS)
     elif isinstance(value, list):
-        for place, item in enumerate(value):
+        for place, item in enumerate(value, 1):
             if not isinstance(item, str):
-                msg = f"{name[:80]}.{place}: expected a text, found {type(item).__name__}"
-                raise Refusal(422, msg, "see /docs")
+                msg = f'item {place} of "{name[:80]}" is {str(item)[:60]}, expected a text'
+                raise Refusal(422, msg, FIELDS)
             item.encode()
 
 
