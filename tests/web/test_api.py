@@ -388,7 +388,8 @@ def test_traits_of_bundled_models_are_those_of_the_models_themselves() -> None:
         if served.kind == "trees":  # the others take long to learn
             assert served.traits == traits_of(served.model), served.name
     rows = {served.name: served.as_dict() for served in bundled_models()}
-    assert [name for name, row in rows.items() if row["can_sample"]] == ["bundled", "bundled-mix"]
+    can = [name for name, row in rows.items() if row["can_sample"]]
+    assert can == ["bundled", "bundled-cluster", "bundled-mix"]
     assert rows["bundled-mix"]["n_members"] == 3
 
 
