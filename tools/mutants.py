@@ -42,7 +42,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src/sapwood")
 LISTS = Path("tests/mutants")
-COPIED = ("src", "tests", "pyproject.toml")
+COPIED = (
+    "src", "tests", "pyproject.toml", "docs", "benchmarks", "examples", "tools", "README.md",
+    "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "mkdocs.yml",
+)  # fmt: skip
 PASSED, FAILED = 0, 1  # exit statuses of pytest; all others mean that no test was heard
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
@@ -165,7 +168,7 @@ def copy_project(root: Path, folder: Path) -> None:
     for name in COPIED:
         if (root / name).is_dir():
             shutil.copytree(root / name, folder / name)
-        else:
+        elif (root / name).is_file():
             shutil.copy2(root / name, folder / name)
 
 

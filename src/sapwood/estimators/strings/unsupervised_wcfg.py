@@ -121,13 +121,14 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         return self
 
     def _basis(self, counts: Mapping[Inside, float]) -> Basis:
+        engine = self._engine()  # refuses a wrong number of jobs, also where nothing is counted
         symbols = tuple(sorted({symbol for x in counts for symbol in x}))
         least = Basis.smallest(symbols)
         if self.solver != "factored":  # what the smallest basis needs, before anything is counted
             refuse_oversize(*least.shape)
         if self.solver == "direct":
             return least
-        cuts = count_cuts(counts, self._engine())
+        cuts = count_cuts(counts, engine)
         common = Basis.by_frequency(cuts, self.basis)
         found = Basis(
             symbols, least.contexts + common.contexts, least.insides + common.insides
