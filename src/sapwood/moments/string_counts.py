@@ -146,18 +146,19 @@ def _slopes_of_all(grammar: WeightedGrammar) -> tuple[list[FloatArray], float]:
 
 @dataclass(frozen=True, eq=False)
 class TreeShard:
-    """Bracketed strings as flat arrays of nodes, children before parents."""
+    """Bracketed strings as flat arrays of nodes, children before parents; how often each counts."""
 
     word: IntArray
     left: IntArray
     right: IntArray
     starts: IntArray
+    weight: FloatArray
 
     @classmethod
-    def of(cls, strings: Sequence[Bracketed], number: Mapping[str, int]) -> TreeShard:
+    def of(cls, strings: Sequence[tuple[Bracketed, float]], number: Mapping[str, int]) -> TreeShard:
         """Nodes of the brackets, with the numbers of symbols at leaves."""
         word, left, right = [], [], []
-        for words, splits in strings:
+        for (words, splits), _ in strings:
             n = len(words)
             at = {(i, i + 1): i for i in range(n)}
             word += [number[symbol] for symbol in words] + [-1] * (n - 1)
@@ -167,8 +168,9 @@ class TreeShard:
                 left.append(at[i, k])
                 right.append(at[k, j])
                 at[i, j] = place
-        starts = starts_of([2 * len(x.words) - 1 for x in strings])
-        return cls(np.array(word), np.array(left), np.array(right), starts)
+        starts = starts_of([2 * len(x.words) - 1 for x, _ in strings])
+        weight = np.array([times for _, times in strings], float)
+        return cls(np.array(word), np.array(left), np.array(right), starts, weight)
 
     def expect(self, grammar: WeightedGrammar) -> GrammarCounts:
         """Expected counts of the states at the nodes of the brackets."""
@@ -176,9 +178,9 @@ class TreeShard:
 
         weights = (grammar.initial, grammar.terminals, grammar.binary)
         sums = [np.zeros_like(x) for x in weights]
-        one, logs = np.ones(len(self.starts) - 1), np.zeros(len(self.starts) - 1)
-        tree_counts(self.word, self.left, self.right, self.starts, one, *weights, *sums, logs)
-        return _counts(sums, logs, one)
+        nodes, logs = (self.word, self.left, self.right), np.zeros(len(self.weight))
+        tree_counts(*nodes, self.starts, self.weight, *weights, *sums, logs)
+        return _counts(sums, logs, self.weight)
 
 
 def _counts(arrays: list[FloatArray], logs: FloatArray, weight: FloatArray) -> GrammarCounts:
@@ -200,8 +202,8 @@ def string_shards(strings: Mapping[Inside, float], number: Mapping[str, int]) ->
     return [StringShard.of(part, number) for part in shards_of(items, cost)]
 
 
-def tree_shards(strings: Sequence[Bracketed], number: Mapping[str, int]) -> list[TreeShard]:
+def tree_shards(strings: Mapping[Bracketed, float], number: Mapping[str, int]) -> list[TreeShard]:
     """Bracketed strings in shards of about one size."""
-    return [
-        TreeShard.of(part, number) for part in shards_of(strings, (len(x.words) for x in strings))
-    ]
+    items = list(strings.items())
+    sizes = (len(x.words) for x, _ in items)
+    return [TreeShard.of(part, number) for part in shards_of(items, sizes)]

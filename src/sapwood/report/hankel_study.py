@@ -39,7 +39,8 @@ UNSUPERVISED = {
     "admm + values up to 3": Reading({"solver": "admm", "refine": "values"}, 3),
     "admm + values": Reading({"solver": "admm", "refine": "values"}),
 }
-RANDOM_METHODS = ("supervised", *UNSUPERVISED, "em")
+QUICK_METHODS = ("supervised", *UNSUPERVISED, "em")
+RANDOM_METHODS = (*QUICK_METHODS, "em, to the maximum", "em, supervised")
 
 
 def study_random(  # noqa: PLR0913 - an experiment has as many settings
@@ -48,7 +49,7 @@ def study_random(  # noqa: PLR0913 - an experiment has as many settings
     *,
     targets: int = 50,
     sizes: Sequence[float] = SIZES,
-    methods: Sequence[str] = RANDOM_METHODS,
+    methods: Sequence[str] = QUICK_METHODS,
     em_iterations: int = 200,
     seed: int = 0,
     seconds: float = inf,
@@ -180,8 +181,15 @@ class _Trial:
             counts = HankelCounts.of_brackets(self.trees, self.basis, sample["trees"])
             counts = HankelCounts(counts.whole, counts.pairs, sample["n"])
             return SpectralWCFG(n).fit_counts(self.basis, counts)
-        if method == "em":
-            learner = EMWCFG(n, iterations=self.em_iterations, starts=1)
+        if method.startswith("em"):
+            is_cut = method == "em"
+            learner = EMWCFG(
+                n, iterations=self.em_iterations, starts=1, quasi_newton=not is_cut,
+                tolerance=1e-7 if is_cut else 1e-9,
+            )  # fmt: skip
+            if method == "em, supervised":
+                weights = sample["trees"].tolist()
+                strings = {x: t for x, t in zip(self.trees, weights, strict=True) if t}
             return learner.fit(strings, n=sample["n"])
         settings, longest = UNSUPERVISED[method]
         read = {x: t for x, t in strings.items() if len(x) <= longest}

@@ -12,8 +12,9 @@ learnt by EM from what was taken off, which is what they have to give back. Afte
     sum over x of (sum over y of d[x, y]) sum over h of r[x, h] s[y, h] = sum over x of d[x, y],
 
 so that pairs have the frequencies of words of the text, as Kneser-Ney means them to: sum over x of
-A(x) p(y | x) = sum over x of a(x y), for a weight of 0. One state is Kneser-Ney itself but for the
-uniform distribution; a state for each word before is no smoothing at all.
+A(x) p(y | x) = sum over x of a(x y), for a weight of 0. With one discount for all counts, one state
+is Kneser-Ney itself but for the uniform distribution; with three, it weighs pairs by their
+discounts. A state for each word before is no smoothing at all.
 """
 
 from __future__ import annotations

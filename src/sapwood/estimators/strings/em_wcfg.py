@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
 
+from sapwood.arrays import FloatArray
 from sapwood.corpus.bracketed import Bracketed
 from sapwood.corpus.tree import is_tree
-from sapwood.estimators.base import at_least, parameter, positional, whole
+from sapwood.estimators.base import FLAG, at_least, parameter, positional, whole
 from sapwood.estimators.strings.shared import (
     MAX_STATES,
     OfStrings,
@@ -27,6 +30,10 @@ from sapwood.moments.string_counts import (
     tree_shards,
 )
 from sapwood.progress import counted
+
+ROUNDS = 4  # of quasi-Newton steps, with EM in between; each begins with new curvature
+STEPS = 250  # quasi-Newton steps of a round
+BETWEEN = 5  # EM iterations between two rounds
 
 
 class EMWCFG(OfStrings):
@@ -59,45 +66,61 @@ class EMWCFG(OfStrings):
     tolerance: float = parameter(
         1e-7, at_least(0), "Iterations end when the log-likelihood of a string gains less."
     )
+    quasi_newton: bool = parameter(
+        default=False,
+        domain=FLAG,
+        words="Whether up to 1,000 quasi-Newton steps follow, to the maximum of the likelihood, "
+        "which EM alone reaches after many thousand iterations.",
+    )
     seed: int = parameter(0, whole(0), "Of the random starts.")
 
     def fit(self, strings: Any, n: float | None = None) -> Self:
-        """Learn from strings, from a mapping of strings to counts, or from trees.
+        """Learn from strings or from trees, or from a mapping of either to counts.
 
         Parameters
         ----------
         n
             How many strings there were, where those given are all up to the length of the longest
-            of them: of the others, it is known that they are longer. Not for trees.
+            of them: of the others, it is known that they are longer.
         """
         self._check_parameters()
         engine, info = self._engine(), StringInfo()
         shards: Any
         if not isinstance(strings, (str, bytes, Mapping)) and hasattr(strings, "__iter__"):
             strings = list(strings)
-        if isinstance(strings, list) and strings and _is_bracketed(strings[0]):
-            trees, info.n_wide = read_brackets(strings)
-            words = [x.words for x in trees]
-            info.n_strings = float(len(trees))
-            symbols = tuple(sorted({symbol for x in words for symbol in x}))
-            shards = tree_shards(trees, {x: i for i, x in enumerate(symbols)})
-            lengths = np.array([len(x) for x in words])
-            mean = float(lengths.mean())
+        is_tree_bank = isinstance(strings, (list, Mapping)) and _is_bracketed(
+            next(iter(strings), 0)
+        )
+        counts: Mapping[Any, float]
+        lengths: dict[Any, int]
+        if is_tree_bank:
+            counts, info.n_wide = _read_trees(strings)
+            lengths = {x: len(x.words) for x in counts}
+            symbols = tuple(sorted({symbol for x in counts for symbol in x.words}))
+            shards = tree_shards(counts, {x: i for i, x in enumerate(symbols)})
         else:
             counts = read_strings(strings)
-            refuse_long_strings(max(map(len, counts)), self.n_states, engine.jobs_here)
-            n_given = float(counts.total())
-            info.n_strings = n_given if n is None else n
+            lengths = {x: len(x) for x in counts}
+            refuse_long_strings(max(lengths.values()), self.n_states, engine.jobs_here)
             symbols = tuple(sorted({symbol for x in counts for symbol in x}))
             shards = string_shards(counts, {x: i for i, x in enumerate(symbols)})
-            if info.n_strings > n_given:
-                shards.append(LongStrings(info.n_strings - n_given, max(map(len, counts))))
-            mean = sum(len(x) * t for x, t in counts.items()) / n_given
+        n_given = float(sum(counts.values()))
+        info.n_strings = n_given if n is None else n
+        if info.n_strings > n_given:
+            shards.append(LongStrings(info.n_strings - n_given, max(lengths.values())))
+        mean = sum(lengths[x] * t for x, t in counts.items()) / n_given
         placed, best = engine.place(shards), -np.inf
         rng = np.random.default_rng(self.seed)
         for _ in counted(range(self.starts), "EM", unit="start"):
             start = random_grammar(symbols, self.n_states, mean, rng)
             model, track = self._climb(start, placed, engine, info.n_strings)
+            if self.quasi_newton:
+                model, more = climb_to_maximum(
+                    model,
+                    lambda g: engine.total(expect, placed, g),
+                    self.tolerance * info.n_strings,
+                )
+                track += more
             if track[-1] > best:
                 best, self.log_likelihoods_, found = track[-1], track, model
         info.iterations, info.log_likelihood = len(self.log_likelihoods_) - 1, best
@@ -120,6 +143,80 @@ class EMWCFG(OfStrings):
             if track[-1] - track[-2] < self.tolerance * n:
                 break
         return model, track
+
+
+def climb_to_maximum(
+    model: WeightedGrammar, expect: Callable[[WeightedGrammar], GrammarCounts], least: float
+) -> tuple[WeightedGrammar, list[float]]:
+    """The maximum of the likelihood near a grammar, by L-BFGS and EM in turn.
+
+    With probabilities p = softmax(z) for each state, and expected counts c, the derivatives of the
+    log-likelihood are  c - p sum(c):  an E-step gives them (Lange 1995). A maximum is where EM
+    stays, so that rounds of both end when one gains less than `least`.
+
+    Returns
+    -------
+    tuple
+        The grammar, and the log-likelihood after each round, which never falls.
+    """
+    from scipy.optimize import minimize
+
+    n, d = model.n_states, len(model.symbols)
+    before = expect(model)
+    scale = max(abs(before.log_likelihood), 1e-300)
+
+    def grammar(z: FloatArray) -> WeightedGrammar:
+        initial, rules = z[:n], z[n:].reshape(n, d + n * n)  # those of a state side by side
+        initial = np.exp(initial - initial.max())
+        rules = np.exp(rules - rules.max(axis=1, keepdims=True))
+        rules /= rules.sum(axis=1, keepdims=True)
+        terminals = np.ascontiguousarray(rules[:, :d].T)
+        binary = np.ascontiguousarray(rules[:, d:]).reshape(n, n, n)
+        made = (initial / initial.sum(), terminals, binary)
+        return WeightedGrammar(model.symbols, *made, model.record)
+
+    def loss(z: FloatArray) -> tuple[float, FloatArray]:
+        here = grammar(z)
+        counts = expect(here)
+        total = counts.terminals.sum(axis=0) + counts.binary.sum(axis=(1, 2))
+        slopes = (
+            counts.initial - counts.initial.sum() * here.initial,
+            counts.terminals - total * here.terminals,
+            counts.binary - total[:, None, None] * here.binary,
+        )
+        return -counts.log_likelihood / scale, -_flat(*slopes) / scale
+
+    track: list[float] = []
+    for _ in range(ROUNDS):
+        logs = np.log(np.maximum(_flat(model.initial, model.terminals, model.binary), 1e-300))
+        options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "maxcor": 30, "ftol": 0, "gtol": 1e-14}
+        done = minimize(loss, logs, jac=True, method="L-BFGS-B", options=options)
+        found = grammar(done.x)
+        for _ in range(BETWEEN):
+            found = maximise(found, expect(found))
+        counts = expect(found)
+        gain = counts.log_likelihood - before.log_likelihood
+        if gain > 0:
+            model, before = found, counts
+        track.append(before.log_likelihood)
+        if gain <= least:
+            break
+    return model, track
+
+
+def _flat(initial: FloatArray, terminals: FloatArray, binary: FloatArray) -> FloatArray:
+    """All numbers of a grammar; those of a state side by side."""
+    return np.append(initial, np.hstack([terminals.T, binary.reshape(len(binary), -1)]))
+
+
+def _read_trees(trees: Any) -> tuple[Counter[Bracketed], int]:
+    """Bracketed strings with how often each counts, and how many nodes were wider than two."""
+    times = trees.values() if isinstance(trees, Mapping) else repeat(1)
+    found, n_wide = read_brackets(list(trees))
+    counts: Counter[Bracketed] = Counter()
+    for tree, count in zip(found, times, strict=False):
+        counts[tree] += count
+    return counts, n_wide
 
 
 def _is_bracketed(item: object) -> bool:
