@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from sapwood.cli.console import Phases, error_lines, show_warning
+import sapwood as sw
+from sapwood.cli.console import Phases, clean_controls, echo, error_lines, show_warning
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.report import to_json
 from sapwood.report.training import Meter
@@ -62,3 +63,16 @@ def test_json_has_no_infinities() -> None:
 def test_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     show_warning(UserWarning("two\nlines"), UserWarning, "file.py", 3)
     assert capsys.readouterr().err == "warning: two lines\n"
+
+
+def test_messages_hold_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    echo("a\x1b[31mb\x9b2Jc\rd\te")
+    assert capsys.readouterr().err == "a\\x1b[31mb\\x9b2Jc\\rd\te\n"
+
+
+def test_drawings_keep_their_own_colours_only() -> None:
+    drawn = sw.Tree.parse("(S (X a))").draw(colour=True)
+    assert "\x1b[" in drawn
+    assert clean_controls(drawn, colours=True) == drawn
+    assert "\x1b" not in clean_controls(drawn)
+    assert clean_controls("\x1b[8mhidden", colours=True) == "\\x1b[8mhidden"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import sapwood as sw
 from sapwood.execute.processes import CAN_FORK
 
 SENTENCE = "the dog sleeps .\n"
@@ -150,3 +154,46 @@ def test_debug_has_one(start) -> None:
     assert process.returncode == 1
     assert "Traceback" in err
     assert "ModelFormatError" in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are any bytes on Linux only")
+def test_names_that_are_not_utf_8(start, dev: Path, tmp_path: Path) -> None:
+    """Commands read and write such files, record them in models, and show them escaped."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
+    folder.mkdir()
+    trees, model = folder / "t.mrg.gz", folder / "m.sapwood"
+    trees.write_bytes(dev.read_bytes())
+    results = {}
+    for name, args in {
+        "train": ("train", trees, "-o", model, "--method", "pcfg"),
+        "inspect": ("inspect", model, "--json"),
+        "missing": ("parse", model, folder / "none.txt"),
+    }.items():
+        with start(*args) as process:
+            out, err = process.communicate(timeout=WAIT)
+            results[name] = (process.returncode, out, err)
+    assert results["train"][0] == 0, results["train"]
+    assert "bad\\udcff/m.sapwood" in results["train"][2]
+    assert json.loads(results["inspect"][1])["record"]["treebanks"] == [str(trees)]
+    assert results["missing"][0] == 1
+    assert "bad\\udcff/none.txt: no such file\n" in results["missing"][2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a pseudo-terminal")
+def test_a_terminal_does_not_obey_what_stands_in_a_file(
+    environment: dict[str, str], plain: sw.LatentGrammar, tmp_path: Path
+) -> None:
+    """The record of a model holds an escape sequence; a pipe gets it as JSON writes it."""
+    path = tmp_path / "m.sapwood"
+    replace(plain, record={"method": "pcfg", "treebanks": ["\x1b]0;title\x07.mrg"]}).save(path)
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "sapwood", "inspect", str(path)]
+    subprocess.run(command, stdout=theirs, env=environment, timeout=WAIT, check=True)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a pseudo-terminal
+        while found := os.read(ours, 1 << 16):
+            shown += found
+    os.close(ours)
+    assert b"\\x1b]0;title\\x07.mrg" in shown
+    assert b"\x1b" not in shown

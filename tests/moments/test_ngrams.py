@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 from pathlib import Path
 
 import numpy as np
@@ -240,6 +241,13 @@ def test_files_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.array_equal(again.word_counts, counts.word_counts)
     assert not again.is_stream
     assert as_dict(as_counts(path, 2)) == as_dict(counts.shorten(2))
+
+
+def test_files_whose_names_are_not_utf_8(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    counts, path = count_sentences(TEXT, 2), Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    save_counts(counts, path)
+    assert as_dict(load_counts(path)) == as_dict(counts)
 
 
 def test_other_programs_read_the_words(tmp_path: Path) -> None:

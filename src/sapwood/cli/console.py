@@ -6,7 +6,9 @@ Data goes to stdout, everything else to stderr. Nothing heavy is imported here.
 from __future__ import annotations
 
 import _thread
+import io
 import os
+import re
 import select
 import signal
 import sys
@@ -31,9 +33,55 @@ FAILED = 1
 INTERRUPTED = 130
 
 
+# Controls of terminals but for tabs and line ends, and the colours that drawings have.
+_CONTROL = re.compile(r"\x1b\[(?:0|1;36|2|32|36)m|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def clean_controls(text: str, *, colours: bool = False) -> str:
+    r"""Text whose control characters are written as escapes, so that a terminal does not obey them.
+
+    Names of files, words, labels and records of models come from files and may hold any character.
+
+    Parameters
+    ----------
+    colours
+        Whether the colours of Sapwood's own drawings stay.
+
+    Examples
+    --------
+    >>> clean_controls("a\x1b]0;title\x07\tb\n")
+    'a\\x1b]0;title\\x07\tb\n'
+    """
+
+    def escape(found: re.Match[str]) -> str:
+        is_colour = len(found[0]) > 1
+        return found[0] if colours and is_colour else repr(found[0])[1:-1]
+
+    return _CONTROL.sub(escape, text)
+
+
+class TerminalText(io.TextIOWrapper):
+    """Standard output of a terminal, without control characters that come from files."""
+
+    def write(self, text: str) -> int:
+        """Write text, cleaned."""
+        return super().write(clean_controls(text, colours=True))
+
+
+def set_up_output() -> None:
+    """Make stdout and stderr UTF-8, whatever the locale; names that are not UTF-8 are escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.isatty():
+        sys.stdout = TerminalText(
+            sys.stdout.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True
+        )
+
+
 def echo(text: str) -> None:
     """Write one line for people, on stderr; where nobody can read it, the work goes on."""
-    display.line(text)
+    display.line(clean_controls(text))
 
 
 def warn(doubts: Iterable[tuple[str, str]]) -> None:

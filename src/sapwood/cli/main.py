@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import sys
@@ -25,6 +24,7 @@ from sapwood.cli.console import (
     fail,
     handle_interrupts,
     notice,
+    set_up_output,
     show_warning,
     was_interrupted,
 )
@@ -135,9 +135,7 @@ def _end_of_command() -> int:
         sys.stderr = nowhere.open("w")
     handle_interrupts()
     announce_compiling()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # trees are UTF-8 whatever the terminal's locale
+    set_up_output()
     try:
         app(prog_name="sapwood")
     except SystemExit as end:

@@ -163,7 +163,9 @@ def write_atomically(
     from safetensors.numpy import save as serialise
 
     whole = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    data = serialise(whole, metadata={"sapwood": json.dumps(header, ensure_ascii=False)})
+    # JSON writes characters that UTF-8 does not have (in names of files, by Python) as escapes
+    text = json.dumps(header, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    data = serialise(whole, metadata={"sapwood": text})
     write_bytes(path, data, force=force, is_model=True)
 
 

@@ -57,7 +57,8 @@ def save_counts(counts: NgramCounts | Runs, path: Path) -> int:
     with (
         explain(path),
         new_file(find_place(path)) as part,
-        pq.ParquetWriter(part, schema, compression="zstd") as writer,
+        part.open("wb") as raw,  # by Python, which takes names that are not UTF-8
+        pq.ParquetWriter(raw, schema, compression="zstd") as writer,
     ):
         for rows, seen in _portions(parts, order):
             columns = [_text_column(pa, words, rows[:, j]) for j in reversed(range(order))]
@@ -105,15 +106,8 @@ def load_counts(path: Path) -> NgramCounts:
     """
     pa, pq = _pyarrow()
     try:
-        file = pq.ParquetFile(path)
-        said = json.loads((file.schema_arrow.metadata or {}).get(_KEY, b"null"))
-        if not isinstance(said, dict):
-            msg = f"{path}: no counts of Sapwood"
-            raise ModelFormatError(msg, hint="name a file that `sapwood lm count` wrote")
-        if said.get("format") != FORMAT:
-            msg = f"{path}: counts of format {said.get('format')!r}; this version reads {FORMAT}"
-            raise ModelFormatError(msg, hint="count the text again")
-        return _table(file, int(said["order"]), bool(said["is_stream"]))
+        with path.open("rb") as raw:
+            return _read_counts(pq.ParquetFile(raw), path)
     except (
         OSError,
         ValueError,
@@ -124,6 +118,17 @@ def load_counts(path: Path) -> NgramCounts:
     ) as error:
         msg = f"{path}: not a complete file of counts ({' '.join(str(error).split())[:80]})"
         raise ModelFormatError(msg, hint="name a file that `sapwood lm count` wrote") from error
+
+
+def _read_counts(file: Any, path: Path) -> NgramCounts:
+    said = json.loads((file.schema_arrow.metadata or {}).get(_KEY, b"null"))
+    if not isinstance(said, dict):
+        msg = f"{path}: no counts of Sapwood"
+        raise ModelFormatError(msg, hint="name a file that `sapwood lm count` wrote")
+    if said.get("format") != FORMAT:
+        msg = f"{path}: counts of format {said.get('format')!r}; this version reads {FORMAT}"
+        raise ModelFormatError(msg, hint="count the text again")
+    return _table(file, int(said["order"]), bool(said["is_stream"]))
 
 
 def _table(file: Any, order: int, is_stream: bool) -> NgramCounts:
