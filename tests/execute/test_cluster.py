@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
 import cloudpickle
@@ -347,7 +348,7 @@ def test_progress_is_reported(both, n) -> None:
 
 @pytest.mark.parametrize("method", ["map", "total"])
 def test_errors_come_back_as_they_are(both, method) -> None:
-    with pytest.raises(CorpusError, match=r"^a\.mrg:3:7: expected a bracket$") as caught:
+    with pytest.raises(CorpusError, match=r"^a\.mrg:3:7: expected a bracket") as caught:
         getattr(both, method)(complain, both.place([1, 2, 3]))
     assert caught.value.hint == "look there"
     assert both.total(len, both.place(["ab"])) == 2  # and the cluster goes on
@@ -399,6 +400,109 @@ def test_workers_of_another_version(both, monkeypatch) -> None:
     with pytest.raises(SapwoodError, match=r"expected Sapwood 9\.9") as caught:
         Cluster(both._local.scheduler_address)
     assert "sapwood==9.9" in (caught.value.hint or "")
+
+
+WORKER = """
+import asyncio, sys
+import sapwood
+sapwood.__version__ = "0.0.1"
+from distributed import Worker
+
+async def main():
+    async with Worker(sys.argv[1], nthreads=1, dashboard=False) as worker:
+        await worker.finished()
+
+asyncio.run(main())
+"""
+
+
+def test_a_worker_of_another_version_that_joins_late() -> None:
+    from distributed import LocalCluster
+
+    local = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    with local, Cluster(local.scheduler_address) as engine:
+        assert engine.total(len, engine.place(["ab", "c"])) == 3
+        late = Popen([sys.executable, "-c", WORKER, local.scheduler_address], stderr=DEVNULL)
+        try:
+            engine._client.wait_for_workers(2, timeout=WAIT)
+            for work in (
+                lambda: engine.total(len, engine.place(["ab"] * 40)),
+                lambda: list(engine.stream(time.sleep, [0.02] * 60)),
+            ):
+                with pytest.raises(SapwoodError, match=r"a worker has Sapwood 0\.0\.1") as caught:
+                    work()
+                assert "on every worker" in (caught.value.hint or "")
+        finally:
+            late.kill()
+            late.wait()
+
+
+class Answers:
+    """A client whose workers answer one after the other."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+
+    def wait_for_workers(self, n: int, timeout: float) -> None:
+        pass
+
+    def run(self, *_: object, **__: object) -> dict[str, object]:
+        return {"tcp://w": self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]}
+
+
+def test_a_worker_that_cannot_be_reached_is_asked_again(monkeypatch) -> None:
+    from sapwood import __version__
+    from sapwood.execute.cluster import _check_workers
+
+    monkeypatch.setattr("sapwood.execute.cluster.PATIENCE", 0.2)
+    _check_workers(Answers(OSError("busy"), OSError("busy"), __version__))
+    with pytest.raises(SapwoodError, match=r"has '0\.0\.1'"):
+        _check_workers(Answers(OSError("busy"), "0.0.1"))
+    with pytest.raises(SapwoodError, match=r"tcp://w does not answer \(busy\)"):
+        _check_workers(Answers(OSError("busy")))
+
+
+def test_a_scheduler_that_is_lost_is_one_line(both, monkeypatch) -> None:
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+
+    for error in (CommClosedError("ConnectionPool closing."), ClosedClientError("closed")):
+
+        def fail(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(both._client, "nthreads", fail)
+            with pytest.raises(SapwoodError, match="the scheduler has ended"):
+                both.place(["ab"])
+        with monkeypatch.context() as patch:
+            patch.setattr(both._client, "submit", fail)
+            with pytest.raises(SapwoodError, match="the scheduler has ended"):
+                list(both.stream(len, ["ab"]))
+
+
+@pytest.mark.parametrize("words", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_an_address_where_something_else_answers(monkeypatch, words: bytes) -> None:
+    monkeypatch.setattr("sapwood.execute.cluster.PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection = other.accept()[0]
+                except OSError:
+                    return
+                connection.sendall(words)
+                kept.append(connection)  # and never says anything more
+
+        kept: list[socket.socket] = []
+        threading.Thread(target=answer, daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(SapwoodError, match="no scheduler answers at tcp://127"):
+            Cluster(f"tcp://127.0.0.1:{other.getsockname()[1]}")
+        assert time.monotonic() - began < WAIT
+    for connection in kept:
+        connection.close()
 
 
 def test_a_scheduler_without_workers(monkeypatch) -> None:

@@ -35,6 +35,18 @@ def test_parse_has_the_fixed_form(client: Client) -> None:
     assert set(found["constituents"][0]) == {"label", "start", "end", "probability"}
 
 
+def test_a_parse_asks_for_no_chart_that_its_answer_drops(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> float:
+        msg = "the answer does not have it"
+        raise AssertionError(msg)
+
+    monkeypatch.setattr("sapwood.inference.parser.Parse.sentence_log_prob", property(fail))
+    for path in ("parse", "k-best"):
+        ask(client, path, sentence=SENTENCE, model="mix", k=2)
+
+
 def test_words_are_taken_as_they_are(client: Client) -> None:
     words = SENTENCE.split()
     by_words = ask(client, "parse", words=words, model="bundled", decoder="viterbi")

@@ -64,9 +64,10 @@ def test_a_signal_under_load_leaves_nothing_behind(number: int, tmp_path: Path) 
         clients = [Thread(target=upload) for _ in range(6)]
         for client in clients:
             client.start()
-        time.sleep(1.5)
-        children = server.children()
-        assert len(children) == 2
+        end = time.monotonic() + 20
+        while len(children := server.children()) < 2:  # both are at work
+            assert time.monotonic() < end
+            time.sleep(0.05)
         os.kill(server.process.pid, number)
         server.process.wait(10)
         for client in clients:

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from shutil import rmtree
+from time import monotonic, sleep
 from traceback import format_exc
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -118,7 +119,8 @@ class Cluster(Engine):
         self._await(placed)
         # Only now: Dask finds no other home for them while all workers are lost.
         homes = dict.fromkeys(block.key for block in blocks)
-        self._client.sync(self._client.scheduler.set_restrictions, worker=homes)
+        with _losses():
+            self._client.sync(self._client.scheduler.set_restrictions, worker=homes)
         return placed
 
     def map(self, task: Callable[..., Any], placed: Placed, *common: Any) -> Placed:
@@ -193,8 +195,9 @@ class Cluster(Engine):
 
     def _threads(self) -> list[str]:
         """The address of a worker for each thread there is, at least one."""
-        _await_worker(self._client, RETURN)
-        return [worker for worker, n in self._client.nthreads().items() for _ in range(n)]
+        with _losses():
+            _await_worker(self._client, RETURN)
+            return [worker for worker, n in self._client.nthreads().items() for _ in range(n)]
 
     def _share(self, *items: Any) -> list[Any]:
         """What all tasks need, in the form that they take: small things packed, big ones kept.
@@ -222,11 +225,11 @@ class Cluster(Engine):
 
     def _submit(self, function: Callable[..., Any], *args: Any, home: str | None = None) -> Any:
         where = {} if home is None else {"workers": [home], "allow_other_workers": True}
-        with _quiet():
-            return self._client.submit(function, *args, pure=False, **where)
+        with _quiet(), _losses():
+            return self._client.submit(with_version(function), *args, pure=False, **where)
 
     def _compute(self, tasks: Iterable[Any]) -> list[Any]:
-        with _quiet():
+        with _quiet(), _losses():
             futures: list[Any] = self._client.compute(list(tasks))
         return futures
 
@@ -251,18 +254,16 @@ class Cluster(Engine):
         return pickle.loads(packed)
 
     def _result(self, future: Any) -> Any:
-        from distributed import CancelledError, KilledWorker
+        from distributed import KilledWorker
 
         try:
-            return future.result()
+            with _losses():
+                return future.result()
         except KilledWorker as error:
             n = error.allowed_failures + 1
             msg = f"a task was given up: {n} workers ended while it ran"
             hint = "look for memory: give workers more of it, or start fewer on a machine"
             raise SapwoodError(msg, hint=hint) from error
-        except CancelledError as error:
-            msg = "the scheduler has ended, or forgotten what it was given"
-            raise SapwoodError(msg, hint="see whether it runs, and start again") from error
 
 
 class _Blocks(Placed):
@@ -413,16 +414,21 @@ def _reach(address: str) -> Any:
 
     from distributed import Client
 
+    # Another kind of server may never answer: Dask's own limit does not cover the first message.
+    knock = asyncio.wait_for(_knock(address), 2 * PATIENCE)
     try:
         with ThreadPoolExecutor(1) as apart:  # in this thread, a loop may be running
-            apart.submit(asyncio.run, _knock(address)).result()
+            apart.submit(asyncio.run, knock).result()
     except Exception as error:  # also whatever is made of the words of another kind of server
         msg = f"no scheduler answers at {address}"
         hint = "start one with `dask scheduler`, and give the address that it prints"
         raise SapwoodError(msg, hint=hint) from error
+    for name in ("distributed.client", "distributed.utils", "distributed.comm"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what they log is raised as an error
     client = Client(address, timeout=PATIENCE, set_as_default=False)
     try:
-        _check_workers(client)
+        with _losses():
+            _check_workers(client)
     except BaseException:
         client.close(timeout=PATIENCE)
         raise
@@ -439,12 +445,63 @@ async def _knock(address: str) -> None:
 
 
 def _check_workers(client: Any) -> None:
-    _await_worker(client, PATIENCE)
-    found = client.run(_version, on_error="return")
-    for worker, version in found.items():
-        if version != __version__ and not isinstance(version, OSError):  # such a worker is gone
-            msg = f"worker {worker} has {version!r}, expected Sapwood {__version__}"
-            raise SapwoodError(msg, hint=f"pip install sapwood=={__version__} on every worker")
+    """Refuse a cluster with a worker of another version; later ones are found by `with_version`.
+
+    A worker that cannot be reached is asked again: it is gone by then, or busy.
+    """
+    end = monotonic() + PATIENCE
+    while True:
+        _await_worker(client, PATIENCE)
+        found = client.run(_version, on_error="return")
+        for worker, version in found.items():
+            if not isinstance(version, OSError) and version != __version__:
+                msg = f"worker {worker} has {version!r}, expected Sapwood {__version__}"
+                raise SapwoodError(msg, hint=f"pip install sapwood=={__version__} on every worker")
+        silent = [worker for worker, version in found.items() if isinstance(version, OSError)]
+        if not silent:
+            return
+        if monotonic() > end:
+            msg = f"worker {silent[0]} does not answer ({found[silent[0]]})"
+            raise SapwoodError(msg, hint="end it, or see whether it can be reached from here")
+        sleep(PATIENCE / 50)
+
+
+@cache
+def with_version(function: Callable[..., Any], version: str = __version__) -> Callable[..., Any]:
+    """The same function, refused by a worker that has another version of Sapwood.
+
+    Workers can join at any time, so that every task looks. The check travels with the task as code
+    and not by name, because the worker's own version may not have it.
+    """
+    packed = pack(function)
+
+    def call(*args: Any) -> Any:
+        import pickle
+
+        import sapwood
+        from sapwood.errors import SapwoodError
+
+        if sapwood.__version__ != version:
+            msg = f"a worker has Sapwood {sapwood.__version__}, expected {version}"
+            raise SapwoodError(msg, hint=f"pip install sapwood=={version} on every worker")
+        return pickle.loads(packed)(*args)
+
+    call.__name__ = function.__name__  # which Dask shows
+    return call
+
+
+@contextmanager
+def _losses() -> Iterator[None]:
+    """Turn what Dask raises when the scheduler is gone into one line."""
+    from distributed import CancelledError
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except (CancelledError, CommClosedError, ClosedClientError) as error:
+        msg = "the scheduler has ended, or forgotten what it was given"
+        raise SapwoodError(msg, hint="see whether it runs, and start again") from error
 
 
 def _await_worker(client: Any, seconds: float) -> None:
@@ -489,4 +546,4 @@ def _lazy(function: Callable[..., Any], *args: Any) -> Any:
     """A call to be made on the cluster; such calls can be arguments of others, and be added."""
     from dask import delayed
 
-    return delayed(function, pure=False)(*args)
+    return delayed(with_version(function), pure=False)(*args)

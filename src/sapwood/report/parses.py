@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sapwood.report.trees import parse_report
+from sapwood.report.trees import constituent_rows, k_best_rows, parse_report
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -33,13 +33,12 @@ def parse_answer(parse: Parse, k: int = 1) -> dict[str, Any]:
     >>> list(parse_answer(parse))
     ['tree', 'log_prob', 'is_fallback', 'constituents', 'k_best']
     """
-    found = parse_report(parse, k)
-    return {
-        "tree": found["tree"],
-        "log_prob": found["log_prob"],
-        "is_fallback": found["fallback"],
-        "constituents": found["constituents"],
-        "k_best": found["k_best"],
+    return {  # without the sentence's probability, which takes another chart
+        "tree": str(parse.tree),
+        "log_prob": parse.log_prob,
+        "is_fallback": parse.is_fallback,
+        "constituents": constituent_rows(parse),
+        "k_best": k_best_rows(parse, k),
     }
 
 

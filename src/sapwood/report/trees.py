@@ -73,7 +73,6 @@ def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, An
         nothing = dict.fromkeys(("tree", "log_prob", "sign", "sentence_log_prob"))
         empty: dict[str, Any] = nothing | {"fallback": False, "kind": None, "constituents": []}
         return empty | ({"k_best": []} if k_best else {})
-    names = ("label", "start", "end", "probability")
     report: dict[str, Any] = {
         "tree": str(parse.tree),
         "log_prob": parse.log_prob,
@@ -81,14 +80,25 @@ def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, An
         "sentence_log_prob": parse.sentence_log_prob,
         "fallback": parse.is_fallback,
         "kind": parse.kind,
-        "constituents": [dict(zip(names, row, strict=True)) for row in constituents(parse)],
+        "constituents": constituent_rows(parse),
     }
     if k_best:
-        report["k_best"] = [
-            {"rank": rank, "score": b.score, "log_prob": b.log_prob, "tree": str(b.tree)}
-            for rank, b in enumerate(parse.k_best(k_best), 1)
-        ]
+        report["k_best"] = k_best_rows(parse, k_best)
     return report
+
+
+def constituent_rows(parse: Parse) -> list[dict[str, Any]]:
+    """The phrases and tags of a tree: `label`, `start`, `end` and `probability` of each."""
+    names = ("label", "start", "end", "probability")
+    return [dict(zip(names, row, strict=True)) for row in constituents(parse)]
+
+
+def k_best_rows(parse: Parse, k: int) -> list[dict[str, Any]]:
+    """The k best trees: `rank`, `score`, `log_prob` and `tree` of each."""
+    return [
+        {"rank": rank, "score": b.score, "log_prob": b.log_prob, "tree": str(b.tree)}
+        for rank, b in enumerate(parse.k_best(k), 1)
+    ]
 
 
 def constituents(parse: Parse) -> Iterator[tuple[str, int, int, float | None]]:

@@ -242,12 +242,12 @@ def _sentences(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/k-best", "trees", kind=TREES)
     def k_best(asked: ask.ParseQuestion, _: Check) -> Any:
         """The k best trees of a sentence with their scores."""
-        from sapwood.report.trees import parse_report
+        from sapwood.report.trees import k_best_rows
 
         limits.check_k(asked.k)
         served = shelf.get(asked.model, TREES)
         found = served.parser(asked.decoder).parse(_words(house, served, asked))
-        return {"k_best": parse_report(found, asked.k)["k_best"]}
+        return {"k_best": k_best_rows(found, asked.k)}
 
     @house.question(app, "/api/posteriors", "trees", kind=TREES)
     def posteriors(asked: ask.OfSentence, _: Check) -> Any:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,7 @@ def serve(
     token = secrets.token_urlsafe(18) if place.is_open else None
     sweep(Path(tempfile.gettempdir()))
     with (
+        _cleanup_on_sigterm(),
         place.bind() as bound,
         tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder,
         (Path(folder) / LOCK).open("wb") as held,
@@ -125,6 +127,33 @@ def serve(
         server = make_server(shelf, place, limits, token)
         tell(address_of(place, bound, token))
         server.run(sockets=[bound])  # whose end takes the folder along, see House.stop
+
+
+class _Terminated(BaseException):
+    """SIGTERM has come."""
+
+
+@contextmanager
+def _cleanup_on_sigterm() -> Iterator[None]:
+    """Leave the block by an error when SIGTERM comes, and end by the signal behind the block.
+
+    The server has a handler of its own while it runs; this one is for the moments before and
+    behind that, in which the signal would end the process before the folder is removed.
+    """
+
+    def leave(*_: object) -> None:
+        raise _Terminated
+
+    is_main = current_thread() is main_thread()  # others cannot set handlers
+    before = signal.signal(signal.SIGTERM, leave) if is_main else None
+    try:
+        yield
+    except _Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
 
 
 def sweep(parent: Path) -> None:
