@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from tests.web.browsers import Page, launched
 from tests.web.houses import Server, running
 
 import sapwood as sw
 
 pytestmark = pytest.mark.browser
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-]  # fmt: skip
 SENTENCE = "the woman saw a dog in the garden ."
-WAIT = 30_000
 
 
 @pytest.fixture(scope="module")
@@ -37,50 +28,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        if CHROMIUM is None and not Path(driver.chromium.executable_path).exists():
-            pytest.skip(
-                "no Chromium here: apt-get install chromium, or playwright install chromium"
-            )
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launched() as browser:
         yield browser
-        browser.close()
-
-
-class Page:
-    """A tab that remembers what went wrong in it."""
-
-    def __init__(self, context: Any, server: Server) -> None:
-        self.tab, self.base = context.new_page(), server.address.rstrip("/")
-        self.troubles: list[str] = []
-        self.may_fail = False
-        self.tab.on("console", self._hear)
-        self.tab.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.tab.on("request", self._see)
-        self.tab.set_default_timeout(WAIT)
-
-    def _hear(self, message: Any) -> None:
-        # a browser says by itself that an answer was 4xx, which some tests want
-        is_ours = "Failed to load resource" in message.text and self.may_fail
-        if message.type in {"error", "warning"} and not is_ours:
-            self.troubles.append(message.text)
-
-    def _see(self, request: Any) -> None:
-        if not request.url.startswith((self.base, "data:", "blob:", "about:")):
-            self.troubles.append(f"a request to {request.url}")
-
-    def open(self, path: str) -> Page:
-        self.tab.goto("about:blank")
-        self.tab.goto(self.base + path)
-        return self
-
-    def see(self, selector: str, **options: Any) -> Any:
-        found = self.tab.locator(selector, **options).first
-        found.wait_for(state="attached")
-        return found
-
-    def count(self, selector: str) -> int:
-        return int(self.tab.locator(selector).count())
 
 
 @pytest.fixture
@@ -285,7 +234,7 @@ def test_identify(page: Page) -> None:
     page.open("/identify").see("td button")
     page.tab.fill("input >> nth=2", "3")
     page.see("caption:has-text('sentences of 3')")
-    page.tab.click("button[aria-label^='pcfg-ie from 12']")
+    page.tab.click("[data-cell='pcfg-ie 12']")
     page.see("aside:has-text('Cannot be learnt')")
     page.see("aside:has-text('What can move')")
     page.tab.reload()

@@ -1,8 +1,17 @@
-// The chart as a triangle: a cell for each span, as dark as its likeliest phrase is probable.
+// The chart as a triangle: a cell for each span, in a colour as strong as its likeliest phrase is probable.
 
-import { isRightToLeft, percent, s } from "/static/dom.js";
+import { h, isRightToLeft, percent, s } from "/static/dom.js";
 
 const MOST_NAMES = 30; // words up to which cells are named
+
+// What the colours mean, in light and dark pages alike.
+export const chartScale = () =>
+  h(
+    "span",
+    { class: "facts" },
+    h("span", { class: "scale" }, "0 %", h("i", { "aria-hidden": "true" }), "100 % likely"),
+    h("span", {}, "framed cells are in the tree"),
+  );
 
 export function chartFigure(report, { onpoint = () => {}, onchoose = () => {} } = {}) {
   const { words } = report,
@@ -23,7 +32,7 @@ export function chartFigure(report, { onpoint = () => {}, onchoose = () => {} } 
     viewBox: `0 0 ${width} ${height}`,
     role: "group",
     "aria-label":
-      "Chart: one cell for each span of words, darker where a phrase is likelier. Arrow keys walk.",
+      "Chart: one cell for each span of words, in a stronger colour where a phrase is likelier. Arrow keys walk.",
   });
   const at = (start, end) => {
     const x = ((start + end) / 2) * size + 1;
@@ -38,8 +47,7 @@ export function chartFigure(report, { onpoint = () => {}, onchoose = () => {} } 
   svg.append(s("path", { class: "empty", d: blank }));
   const drawn = new Map();
   for (const [key, cell] of cells) {
-    const phrases = cell.end - cell.start === 1 ? cell.labels : cell.labels;
-    const [name, p] = phrases[0];
+    const [name, p] = cell.labels[0];
     const place = at(cell.start, cell.end);
     const title = `${words.slice(cell.start, cell.end).join(" ")}: ${cell.labels
       .slice(0, 4)

@@ -2,7 +2,9 @@
 
 import { ask } from "/static/api.js";
 import { bars, busy, choose, failure, field, h, latest, number, plural, put } from "/static/dom.js";
+import { term } from "/static/terms.js";
 import { treeFigure } from "/static/tree.js";
+import { isTree, itemChips, readTyped, splitNotice } from "/static/typed.js";
 
 const DEFAULT = "he helped Max meet cooks with our hat .";
 
@@ -41,12 +43,15 @@ export function mount(root, { state, set, models }) {
     },
   });
   const out = h("div", { class: "stack" });
+  const sentences = h("div", { class: "chips", role: "group", "aria-label": "Sentences" });
+  const readAs = h("div", {});
   root.append(
     h("h1", {}, "Compare"),
     h(
       "p",
       { class: "lead" },
-      "Two models on the same words. What only one of them has is marked; on gold trees, the scores and the classes of errors.",
+      "Two models on the same words. What only one of them has is marked; " +
+        "on gold trees, the scores and the classes of errors.",
     ),
     h(
       "div",
@@ -70,19 +75,38 @@ export function mount(root, { state, set, models }) {
       field("Gold trees from a file", file),
     ),
     input,
+    sentences,
+    readAs,
     h("p", {}),
     out,
   );
 
+  // The sentence of the text that was chosen.
+  function read() {
+    const byLine = Boolean(state.lines);
+    const typed = readTyped(input.value, { byLine });
+    const place = Math.min(Number(state.line ?? 0) || 0, Math.max(typed.items.length - 1, 0));
+    const choosing = (change) => {
+      set(change);
+      run();
+    };
+    put(sentences, ...itemChips(typed, place, (k) => choosing({ line: k || null })));
+    put(
+      readAs,
+      splitNotice(typed, byLine, (lines) => choosing({ lines: lines ? 1 : null, line: null })),
+    );
+    return typed.items[place] ?? "";
+  }
+
   const run = latest(async () => {
-    const mine = ++turn,
-      text = input.value.trim();
+    const mine = ++turn;
+    const isGold = gold !== null || isTree(input.value);
+    const text = isGold ? input.value.trim() : read();
     if (!gold && !text) {
       put(out, h("p", { class: "none" }, "Waiting for a sentence."));
       return;
     }
     if (!out.childElementCount || gold) put(out, busy("Parsing"));
-    const isGold = gold !== null || text.startsWith("(");
     try {
       const found = await ask("compare", {
         models: [a, b],
@@ -134,7 +158,9 @@ export function mount(root, { state, set, models }) {
           side(
             report,
             report.model,
-            report.is_fallback ? "no parse: pieces side by side" : `log P ${number(report.log_prob)}`,
+            report.is_fallback
+              ? "no parse: pieces side by side"
+              : h("span", {}, term("log P"), ` ${number(report.log_prob)}`),
           ),
         ),
       ),
@@ -290,7 +316,9 @@ export function mount(root, { state, set, models }) {
         h(
           "div",
           { class: isWide(pairs[0].sides[0]) ? "stack" : "pair" },
-          pairs.map((pair, k) => side(pair.sides[1], [a, b][k], `F1 ${number(row.f1[k], 1)}`)),
+          pairs.map((pair, k) =>
+            side(pair.sides[1], [a, b][k], h("span", {}, term("F1"), ` ${number(row.f1[k], 1)}`)),
+          ),
         ),
         side(
           {
@@ -309,7 +337,7 @@ export function mount(root, { state, set, models }) {
   input.addEventListener("input", () => {
     gold = null;
     file.value = "";
-    set({ s: input.value, a, b });
+    set({ s: input.value, a, b, line: null });
     run();
   });
   run();

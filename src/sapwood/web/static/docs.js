@@ -13,7 +13,8 @@ function typeOf(schema) {
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.type === "array") return `list of ${typeOf(schema.items)}`;
   const bounds = [schema.minimum ?? schema.exclusiveMinimum, schema.maximum ?? schema.exclusiveMaximum];
-  return `${schema.type ?? "anything"}${bounds.some((one) => one !== undefined) ? ` ${bounds[0] ?? ""}…${bounds[1] ?? ""}` : ""}`;
+  const range = bounds.some((one) => one !== undefined) ? ` ${bounds[0] ?? ""}…${bounds[1] ?? ""}` : "";
+  return `${schema.type ?? "anything"}${range}`;
 }
 
 function fieldsOf(schema) {

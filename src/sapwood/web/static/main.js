@@ -37,6 +37,15 @@ export function go(view, state = {}) {
 // A link into a view, for the mouse, the keyboard and the other button alike.
 export const linkTo = (view, state, ...children) => h("a", { href: addressOf(view, state) }, ...children);
 
+const more = document.querySelector("nav .more");
+
+// The menu is closed once something was chosen in it, and marked where the view on show is one of its own.
+function showMenu(view) {
+  more.open = false;
+  const isInside = more.querySelector(`[data-view="${view}"]`) !== null;
+  more.querySelector("summary").classList.toggle("current", isInside);
+}
+
 async function show(isMove = false) {
   const view = viewOf(),
     turn = ++shown;
@@ -46,6 +55,7 @@ async function show(isMove = false) {
     else link.removeAttribute("aria-current");
     link.href = `/${link.dataset.view}${location.search}`;
   }
+  showMenu(view);
   try {
     const [{ mount }, known] = await Promise.all([import(`/static/${view}.js`), get("models")]);
     if (turn !== shown) return;
@@ -66,7 +76,13 @@ async function show(isMove = false) {
   }
 }
 
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !more.open) return;
+  more.open = false;
+  more.querySelector("summary").focus();
+});
 document.addEventListener("click", (event) => {
+  if (!event.target.closest(".more")) more.open = false;
   const link = event.target.closest("a[href]");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
   const to = new URL(link.href);

@@ -94,7 +94,8 @@ export function mount(root, { state, set }) {
     h(
       "p",
       { class: "lead" },
-      "Learn a grammar here and now, from the bundled trees or from your own. One training runs at a time, in a process of its own; what you upload stays on this machine, and goes when the server stops.",
+      "Learn a grammar here and now, from the bundled trees or from your own. One training runs at a time, " +
+        "in a process of its own; what you upload stays on this machine, and goes when the server stops.",
     ),
     h(
       "form",
@@ -298,7 +299,11 @@ export function mount(root, { state, set }) {
         h(
           "p",
           { class: "facts" },
-          `${plural(run.read.trees, "tree")}, ${plural(run.read.words, "word")}${run.read.dev ? `, ${plural(run.read.dev, "dev tree")}` : ""}`,
+          [
+            plural(run.read.trees, "tree"),
+            plural(run.read.words, "word"),
+            run.read.dev ? plural(run.read.dev, "dev tree") : "no dev trees",
+          ].join(", "),
         ),
       );
     if (run.error) parts.push(failure({ message: run.error, hint: run.hint }));

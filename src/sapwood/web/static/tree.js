@@ -36,6 +36,9 @@ export function treeFigure(report, { onpoint = () => {}, onchoose = () => {}, la
     group.append(
       s("rect", { class: "hit", x: x - width / 2, y: y - 16, width, height: node.is_tag ? 21 : 26, rx: 5 }),
     );
+    // a word is part of its tag, and the line between them too
+    const below = mine.length > 1 ? Number(mine[1].getAttribute("y")) : y;
+    group.append(s("rect", { class: "reach", x: x - width / 2, y: y - 16, width, height: below - y + 21 }));
     head.replaceWith(group);
     group.append(...mine);
     if (!node.is_tag && node.posterior !== null) {

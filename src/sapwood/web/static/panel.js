@@ -1,0 +1,48 @@
+// What is known of the thing that was pointed at: beside a drawing where there is room, across the page above a
+// wide one, and on narrow screens a sheet at the bottom, which is open while something is chosen.
+
+import { h, put } from "/static/dom.js";
+
+const NARROW = matchMedia("(max-width: 60rem)"); // as in the style sheet
+const MARGIN = 16; // pixels between the chosen thing and the sheet
+
+export function sidePanel(label, onclose = () => {}) {
+  const body = h("div", { class: "parts" });
+  const close = h("button", { type: "button", class: "quiet close", "aria-label": "Close" }, "×");
+  const element = h(
+    "aside",
+    { class: "card side sheet", "aria-live": "polite", "aria-label": label },
+    close,
+    body,
+  );
+  const room = () =>
+    document.body.style.setProperty("padding-bottom", isOpen() ? `${element.offsetHeight}px` : "0");
+  const isOpen = () => NARROW.matches && element.classList.contains("open");
+  const panel = {
+    element,
+    show(...parts) {
+      put(body, ...parts);
+      room();
+    },
+    // anchor: what must stay in sight above the sheet.
+    open(anchor = null) {
+      element.classList.add("open");
+      room();
+      if (!anchor || !isOpen()) return;
+      const hidden = anchor.getBoundingClientRect().bottom + MARGIN - (innerHeight - element.offsetHeight);
+      if (hidden > 0) scrollBy({ top: hidden });
+    },
+    close() {
+      element.classList.remove("open");
+      room();
+    },
+  };
+  close.addEventListener("click", () => {
+    panel.close();
+    onclose();
+  });
+  element.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && isOpen()) close.click();
+  });
+  return panel;
+}

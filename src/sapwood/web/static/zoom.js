@@ -1,0 +1,67 @@
+// A drawing that is as wide as its place at first, and can be made larger and smaller.
+
+import { h, put } from "/static/dom.js";
+
+const STEP = 1.25;
+const MOST = 3;
+const LEAST = 0.15;
+export const SMALL = 0.55; // below this scale letters are hard to read
+
+// onfit: called with the scale whenever it changes.
+export function zoomFrame(onfit = () => {}) {
+  const place = h("div", { class: "figure" });
+  const says = h("span", { class: "facts zoom" });
+  let wish = null; // the scale that was asked for; null for as wide as the place
+  let natural = 0;
+  const fitting = () => (natural ? Math.min(1, place.clientWidth / natural) : 1);
+  const scale = () => wish ?? fitting();
+
+  function apply() {
+    const svg = place.firstElementChild;
+    if (!svg || !place.clientWidth) return;
+    const middle = (place.scrollLeft + place.clientWidth / 2) / Math.max(place.scrollWidth, 1);
+    // a drawing that fits may not be a fraction of a pixel too wide
+    svg.style.setProperty("width", `${Math.floor(natural * scale())}px`);
+    place.scrollLeft = middle * place.scrollWidth - place.clientWidth / 2;
+    says.textContent = `${Math.round(100 * scale())} %`;
+    fit.setAttribute("aria-pressed", String(wish === null));
+    onfit(scale());
+  }
+  function zoom(factor) {
+    wish = Math.min(MOST, Math.max(LEAST, scale() * factor));
+    apply();
+  }
+  const button = (text, name, onclick) =>
+    h("button", { type: "button", class: "chip", "aria-label": name, title: name, onclick }, text);
+  const fit = button("Fit", "Fit to width", () => {
+    wish = null;
+    apply();
+  });
+  const controls = h(
+    "div",
+    { class: "chips", role: "group", "aria-label": "Size of the drawing" },
+    button("−", "Make smaller", () => zoom(1 / STEP)),
+    says,
+    button("+", "Make larger", () => zoom(STEP)),
+    fit,
+  );
+  place.addEventListener(
+    "wheel",
+    (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      zoom(event.deltaY < 0 ? STEP : 1 / STEP);
+    },
+    { passive: false },
+  );
+  new ResizeObserver(apply).observe(place);
+  return {
+    place,
+    controls,
+    show(svg) {
+      natural = Number(svg.getAttribute("width"));
+      put(place, svg);
+      apply();
+    },
+  };
+}
