@@ -37,6 +37,57 @@ def test_one_state_needs_no_gap() -> None:
     np.testing.assert_allclose(found.M1 / found.M1.sum(), column, atol=1e-15)
 
 
+def test_the_direction_with_the_widest_gap_is_kept() -> None:
+    """Directions are drawn again by hand; the gap of each is the distance of two eigenvalues."""
+    columns = np.random.default_rng(1).dirichlet(np.ones(5), 3).T
+    found = decompose(
+        columns @ columns.T, lambda tau: (columns * (columns.T @ tau)) @ columns.T, 3,
+        np.random.default_rng(2), n_draws=7,
+    )  # fmt: skip
+    rng, left = np.random.default_rng(2), np.linalg.svd(columns @ columns.T)[0][:, :3]
+    gaps = []
+    for _ in range(7):
+        tau = left @ rng.standard_normal(3)
+        values = np.sort(columns.T @ (tau / np.linalg.norm(tau)))
+        gaps.append(np.diff(values).min())
+    assert found.gap == pytest.approx(max(gaps), rel=1e-9)
+    assert max(gaps) > 2 * min(gaps)
+    assert np.linalg.norm(found.tau) == pytest.approx(1)
+    assert (np.diff(found.eigenvalues) < 0).all()
+    np.testing.assert_allclose(np.sort(columns.T @ found.tau)[::-1], found.eigenvalues, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(found.M1, axis=0), 1)
+
+
+def test_real_eigenvalues_go_before_a_wide_gap() -> None:
+    turn, narrow = np.array([[0.0, -9.0], [9.0, 0.0]]), np.diag([1.0, 1.01])
+    for order in ([turn, narrow, turn], [narrow, turn, narrow]):
+        given = iter(order)
+        found = decompose(
+            np.eye(2), lambda tau, given=given: next(given), 2, np.random.default_rng(0), n_draws=3
+        )
+        assert found.is_real
+        assert found.gap == pytest.approx(0.01)
+
+
+def test_only_roots_inside_the_circle_are_open() -> None:
+    """lam and -1 - lam may both be eigenvalues of a stochastic matrix only for lam below 0.05."""
+    vectors = np.array([[0.5, 1.0], [0.5, -1.0]])
+
+    def root(lam: float) -> diagonalise.Roots:
+        matrix = vectors @ np.diag([1.0, lam]) @ np.linalg.inv(vectors)
+        return stochastic_root(
+            matrix @ matrix + matrix, lambda found: float(np.abs(found - matrix).sum())
+        )
+
+    assert [root(lam).n_ambiguous for lam in (0.3, 0.04, -0.2, -0.7)] == [0, 1, 1, 1]
+    assert [root(lam).n_other for lam in (0.3, 0.04, -0.2, -0.7)] == [0, 0, 0, 1]
+    assert root(0.3).runner_up == np.inf
+    other = root(-0.7)
+    assert other.mismatch == pytest.approx(0, abs=1e-9)
+    assert other.runner_up == pytest.approx(0.8, abs=1e-9)  # -0.3 in place of -0.7, in 4 entries
+    assert other.gap == pytest.approx(2.21)
+
+
 @pytest.mark.parametrize("d", [2, 3, 5, 9])
 def test_the_root_squares_back(d: int) -> None:
     for seed in range(10):

@@ -170,6 +170,21 @@ def test_a_negative_duality_gap_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         lowrank.admm(small_problem(noise=0.05))
 
 
+@pytest.mark.parametrize("slack", [0.0, 0.01])
+def test_every_dual_matrix_gives_a_lower_bound(slack: float) -> None:
+    """Weak duality: whatever Y is, what `_gap` takes for a bound is at most the optimum."""
+    problem = small_problem(noise=0.05, slack=slack)
+    best = lowrank.admm(problem)
+    feasible, rng = best.matrix.ravel(), np.random.default_rng(0)
+    left, _, right = np.linalg.svd(best.matrix, full_matrices=False)
+    for scale in (0.5, 1.0, 3.0, 30.0):
+        for dual in ((left @ right).ravel(), rng.normal(size=len(feasible))):
+            gap, nuclear = lowrank._gap(problem, feasible, scale * dual)
+            assert nuclear == pytest.approx(best.nuclear)
+            assert nuclear * (1 - gap) <= best.nuclear * (1 + 1e-9)
+            assert gap <= 1
+
+
 def test_the_bound_with_slack_is_reached() -> None:
     """One entry, observed as 1 with a slack of 0.25: the least norm is 0.75."""
     one = Blocks(np.array([[0]]), np.zeros((1, 0)), np.ones(1), np.ones(1))
