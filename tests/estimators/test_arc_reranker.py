@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from tests.arc_toys import bank
@@ -10,7 +12,7 @@ import sapwood as sw
 from sapwood.errors import CorpusError, ModelFormatError
 from sapwood.estimators.arcs import reranker
 from sapwood.estimators.arcs.perceptron import Choice, Weights
-from sapwood.estimators.arcs.reranker import ArcReranker
+from sapwood.estimators.arcs.reranker import ArcReranker, rerank_info
 from sapwood.inference.arcs.reranking import RerankingParser
 from sapwood.models.arcs.reranker import ArcRerankModel
 
@@ -116,3 +118,17 @@ def test_models_that_cannot_be(fields: dict[str, object], message: str) -> None:
     usual = {"column": "upos", "weights": np.zeros(4), "dense": np.array([1.0, 0.0])}
     with pytest.raises(ModelFormatError, match=message):
         ArcRerankModel(**(usual | fields))
+
+
+def test_the_report_counts_the_best_tree_of_each_list() -> None:
+    # two sentences of 4 and 3 words with lists of 3 and 2 trees, and right heads of each tree
+    lesson = SimpleNamespace(
+        starts=np.array([0, 3, 5]),
+        offsets=np.array([0, 4, 8, 12, 15, 18]),
+        right=np.array([1, 4, 2, 3, 0]),
+    )
+    choice = SimpleNamespace(held=(0, 1.0), passes=2, held_right=5, parser_right=4)
+    found = rerank_info(lesson, choice)  # type: ignore[arg-type]
+    assert found.oracle == pytest.approx(100 * (4 + 3) / 7)
+    assert found.held_uas == pytest.approx(100 * 5 / 7)
+    assert found.parser_uas == pytest.approx(100 * 4 / 7)
