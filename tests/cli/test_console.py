@@ -51,6 +51,13 @@ def test_errors_are_one_line_each(error: SapwoodError, lines: list[str]) -> None
     assert error_lines(error) == lines
 
 
+def test_parameters_are_named_as_options() -> None:
+    error = SapwoodError("n_states 9 is too many", hint="lower n_states, or see my_n_states.txt")
+    assert error_lines(error) == [
+        "error: --states 9 is too many", "hint: lower --states, or see my_n_states.txt",
+    ]  # fmt: skip
+
+
 def test_os_errors_name_the_file() -> None:
     assert error_lines(FileNotFoundError(2, "No such file", "x"))[0] == "error: x: No such file"
 

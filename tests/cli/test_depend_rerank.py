@@ -68,7 +68,7 @@ def test_rerank_refuses_other_models_and_files(fails: Run, model: Path, dev: Pat
     assert "tree 1 has no comments" in fails("depend", "rerank", model, dev).err
     sw.load(model).parser.save(folder / "parser.sapwood", force=True)
     told = fails("depend", "rerank", folder / "parser.sapwood", dev).err
-    assert "holds an ArcModel, expected a reranker" in told
+    assert "holds a dependency parser with its tagger, expected a reranker" in told
 
 
 def test_score(cli: Run, fails: Run, model: Path, dev: Path, folder: Path) -> None:

@@ -69,7 +69,7 @@ def test_latent_models_are_shown_by_state(cli: Run, tmp_path: Path) -> None:
     model.save(tmp_path / "hmm")
     done = cli("inspect", str(tmp_path / "hmm"))
     assert done.status == 0, done.err
-    assert "HiddenMarkovModel of words, 2 states" in done.out
+    assert "a hidden Markov model of tags or words, learnt from words, 2 states" in done.out
     assert "state   1" in done.out
     sw.SpectralHMM(1).fit([["a", "b", "a"]] * 9).model_.save(tmp_path / "spectral")
     done = cli("inspect", str(tmp_path / "spectral"))
@@ -80,7 +80,7 @@ def test_other_commands_refuse_vectors(cli: Run, file: Path, tmp_path: Path) -> 
     cli("embed", str(file), "-o", str(tmp_path / "u"), "--dimension", "2")
     done = cli("parse", str(tmp_path / "u"), stdin="a dog\n")
     assert done.status == 1
-    assert "Eigenwords" in done.err
+    assert "holds vectors of words, expected a grammar" in done.err
 
 
 def test_vectors_help_a_dependency_parser(cli: Run, file: Path, tmp_path: Path) -> None:
@@ -103,3 +103,8 @@ def test_vectors_help_a_dependency_parser(cli: Run, file: Path, tmp_path: Path) 
     assert "none.sapwood" in done.err
     done = cli("depend", "train", str(trees), "-o", str(words), "--force", "--embed", str(words))
     assert done.status == 1  # an output that is also an input
+
+
+def test_a_message_of_the_library_names_the_option(fails, file: Path, tmp_path: Path) -> None:
+    command = ("embed", file, "-o", tmp_path / "u", "--dimension", 200, "--min-count", 3)
+    assert "or lower --min-count\n" in fails(*command).err

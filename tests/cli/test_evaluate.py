@@ -150,3 +150,13 @@ def test_stdin_twice(misused) -> None:
 
 def test_too_few_arguments(misused, gold: Path) -> None:
     misused("evaluate", gold)
+
+
+def test_a_word_tagged_as_punctuation_is_named(cli, tmp_path: Path) -> None:
+    """EVALB's `Length unmatch` of the same words comes from a tag that it leaves out."""
+    gold, predicted = tmp_path / "gold.mrg", tmp_path / "predicted.mrg"
+    gold.write_text("(S (NP (NNS dogs)) (VP (VBP bark) (RB --)))\n")
+    predicted.write_text("(S (NP (NNS dogs)) (VP (VBP bark)) (: --))\n")
+    told = cli("evaluate", gold, predicted).err
+    assert "number 1: Length unmatch (3|2), because '--' is tagged RB in the gold tree" in told
+    assert "and : in the predicted one" in told

@@ -82,7 +82,9 @@ def test_score_sample_and_inspect_of_any_model(
     cli: Run, fails: Run, model: str, tmp_path: Path
 ) -> None:
     assert float(cli("score", model, stdin="a b\n").out.split("\t")[0]) < 0
-    assert "WeightedGrammar" in cli("inspect", model).out
+    shown = cli("inspect", model).out
+    assert "kind       a weighted grammar of strings\n" in shown
+    assert "None" not in shown
     assert json.loads(cli("inspect", model, "--json").out)["states"] == 4
     refused = fails("sample", model)
     assert "weights, not probabilities" in refused.err
@@ -202,3 +204,10 @@ def test_a_basis_of_what_never_meets_is_told(fails, tmp_path):
                  "--states", 1, "--supervised").err  # fmt: skip
     assert "1 state asked for" in told
     assert "at most 0" not in told
+
+
+def test_a_grammar_written_by_hand_has_no_method(cli: Run, tmp_path: Path) -> None:
+    dyck().save(tmp_path / "dyck.sapwood")
+    shown = cli("inspect", tmp_path / "dyck.sapwood").out
+    assert "None" not in shown
+    assert "the file does not say how it was made" in shown

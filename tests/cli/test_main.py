@@ -153,3 +153,12 @@ def test_help_starts_fast(environment: dict[str, str]) -> None:
     # The best of some: other tests may be using all cores meanwhile.
     budget = HELP_SECONDS * (3 if os.environ.get("PYTEST_XDIST_WORKER") else 1)
     assert min(seconds() for _ in range(5)) < budget
+
+
+@pytest.mark.parametrize(("columns", "widest"), [(70, 70), (100, 100), (400, 110)])
+def test_help_is_as_wide_as_the_terminal(
+    cli, monkeypatch: pytest.MonkeyPatch, columns: int, widest: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = cli("lm", "train", "--help").out.partition("Example")[0]
+    assert widest - 15 < max(len(line) for line in text.splitlines()) <= widest

@@ -74,7 +74,8 @@ def test_a_model_of_another_kind_is_refused(cli, tmp_path: Path) -> None:
     for command in ("score", "parse", "inspect", "sample"):
         result = cli(command, path)
         assert result.status == 1
-        assert "holds a UniformTreeModel, expected a grammar or an ensemble" in result.err
+        assert "holds a model of sentences whose trees are hidden" in result.err
+        assert "expected a grammar or an ensemble" in result.err
         assert "hint: " in result.err
 
 
@@ -85,8 +86,8 @@ def test_score_without_input(cli, model: Path, empty: Path) -> None:
 
 def test_score_fails(fails, model: Path, tmp_path: Path) -> None:
     assert "<stdin>:1:1" in fails("score", model, stdin="(S (NP").err
-    assert "No such file" in fails("score", model, tmp_path / "none").err
-    assert "directory" in fails("score", model, tmp_path).err
+    assert "none: no such file" in fails("score", model, tmp_path / "none").err
+    assert "a folder, expected a file" in fails("score", model, tmp_path).err
     fails("score", tmp_path / "none", stdin=TREE)
 
 
@@ -455,7 +456,7 @@ def test_a_model_for_other_commands_names_them(fails, tmp_path: Path) -> None:
     sw.KneserNey(1).fit([["a", "b"]]).model_.save(language)
     sw.EMWCFG(1, iterations=1).fit([["a", "b"], ["a"]]).model_.save(strings)
     told = fails("inspect", language).err
-    assert "holds a NgramModel, expected a grammar or an ensemble" in told
+    assert "holds a language model by n-grams, expected a grammar or an ensemble" in told
     assert "sapwood lm evaluate" in told
     assert "sapwood hankel score" in fails("lm", "evaluate", strings, tmp_path / "x").err
     assert "sapwood lm evaluate" in fails("depend", "parse", language, tmp_path / "x").err

@@ -112,6 +112,7 @@ class Boundary(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; usage errors are left to Typer."""
+        note_options(self)
         try:
             with display.listening():
                 result = super().invoke(ctx)
@@ -158,7 +159,27 @@ def error_lines(error: Exception) -> list[str]:
         message = f"unexpected {type(error).__name__}: {error}"
         hint = "this is a fault of Sapwood; `sapwood --debug COMMAND ...` shows where it happened"
     lines = [f"error: {message}", f"hint: {hint}"] if hint else [f"error: {message}"]
-    return [" ".join(line.split()) for line in lines]
+    return [name_options(" ".join(line.split())) for line in lines]
+
+
+# Parameters whose names would not be understood on the command line, as options; those of all
+# commands are added when one is run.
+_OPTIONS = {"n_states": "--states", "n_blocks": "--blocks", "n_jobs": "--jobs"}
+
+
+def name_options(text: str) -> str:
+    """A message of the library in which parameters have the names of options: `--min-count`."""
+    pattern = "|".join(rf"(?<![\w'./-]){re.escape(name)}(?![\w'=/(-]|\.\w)" for name in _OPTIONS)
+    return re.sub(pattern, lambda found: _OPTIONS[found[0]], text)
+
+
+def note_options(command: Any) -> None:
+    """Remember the options of a command, or of all commands of a group."""
+    for one in command.params:
+        if "_" in one.name and (long := [name for name in one.opts if name.startswith("--")]):
+            _OPTIONS[one.name] = long[0]
+    for part in getattr(command, "commands", {}).values():
+        note_options(part)
 
 
 def abandon_stdout() -> None:
@@ -168,7 +189,7 @@ def abandon_stdout() -> None:
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """One line instead of Python's two with a line of source."""
-    echo(f"warning: {' '.join(str(message).split())}")
+    echo(f"warning: {name_options(' '.join(str(message).split()))}")
 
 
 class Phases:

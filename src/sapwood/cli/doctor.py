@@ -64,7 +64,7 @@ def _text(report: dict[str, Any]) -> Iterator[str]:
         "sapwood": report["sapwood"],
         "python": f"{report['python']}  ({report['platform']})",
         **report["packages"],
-        "threads": f"{report['threads']} of {report['cores']} cores",
+        "threads": f"{report['threads']} of {report['cores']} core{'s' * (report['cores'] != 1)}",
         "kernel cache": _folder_text(report["kernel_cache"]),
         "data folder": _folder_text(report["data"]),
     }

@@ -67,9 +67,10 @@ def as_kind(model: Any, kind: Any, name: str, expected: str, hint: str, room: st
     """
     if isinstance(model, kind):
         return model
-    found, given = type(model).__module__.split(".")[2], type(model).__name__
-    article = "an" if given[0] in "AEIO" else "a"
-    msg = f"{name}: holds {article} {given}, expected {expected}"
+    from sapwood.report.card import PURPOSES
+
+    found = type(model).__module__.split(".")[2]
+    msg = f"{name}: holds {PURPOSES[type(model).__name__].what}, expected {expected}"
     raise ModelFormatError(msg, hint=hint if found == room else _COMMANDS.get(found, hint))
 
 

@@ -52,7 +52,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
     epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    # help is as wide as the terminal, and not so wide that lines are hard to read
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
 

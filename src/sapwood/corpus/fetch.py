@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 
 from sapwood.corpus import formats
 from sapwood.corpus.formats import read_lines
-from sapwood.errors import CorpusError, SapwoodError, SapwoodWarning
+from sapwood.errors import CorpusError, SapwoodError, SapwoodWarning, count
 from sapwood.outputs import check_output, find_place, new_file
 
 WHOLE = "all"  # the split of a corpus that comes without one
@@ -514,7 +514,7 @@ def _check(entry: CorpusEntry, n_pieces: dict[str, int], skipped: Skipped) -> No
         msg = f"the originals of {entry.name} are not as expected: {what}{first}"
         raise CorpusError(msg, hint="please report this: the registry or a converter is wrong")
     if skipped:
-        msg = f"{entry.name}: {len(skipped)} trees cannot be read and were left out{first}"
+        msg = f"{entry.name}: {count(len(skipped), 'tree')} cannot be read and were left out{first}"
         warnings.warn(msg, SapwoodWarning, stacklevel=4)
 
 

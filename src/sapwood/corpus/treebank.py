@@ -159,7 +159,7 @@ class Treebank:
             return self._take(np.arange(first, last, step))
         if isinstance(place, (int, np.integer)) and not isinstance(place, bool):
             if not -self.n_trees <= place < self.n_trees:
-                msg = f"the treebank has {self.n_trees:,} trees, so there is no tree {place}"
+                msg = f"the treebank has {count(self.n_trees, 'tree')}, so there is no tree {place}"
                 raise IndexError(msg)
             return self.tree(int(place) % self.n_trees)
         return self._take(_tree_numbers(place, self.n_trees))
@@ -298,7 +298,7 @@ def _tree_numbers(places: object, n_trees: int) -> npt.NDArray[np.int64]:
         raise TypeError(msg)
     wrong = numbers[(numbers < -n_trees) | (numbers >= n_trees)]
     if len(wrong):
-        msg = f"the treebank has {n_trees:,} trees, so there is no tree {wrong[0]}"
+        msg = f"the treebank has {count(n_trees, 'tree')}, so there is no tree {wrong[0]}"
         raise IndexError(msg)
     return numbers.astype(np.int64) % n_trees
 

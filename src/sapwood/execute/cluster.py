@@ -29,7 +29,7 @@ from weakref import finalize
 
 from sapwood import __version__
 from sapwood.arguments import describe
-from sapwood.errors import SapwoodError, SapwoodTypeError
+from sapwood.errors import SapwoodError, SapwoodTypeError, count
 from sapwood.execute.engine import (
     Engine,
     PickledShard,
@@ -261,7 +261,7 @@ class Cluster(Engine):
                 return future.result()
         except KilledWorker as error:
             n = error.allowed_failures + 1
-            msg = f"a task was given up: {n} workers ended while it ran"
+            msg = f"a task was given up: {count(n, 'worker')} ended while it ran"
             hint = "look for memory: give workers more of it, or start fewer on a machine"
             raise SapwoodError(msg, hint=hint) from error
 

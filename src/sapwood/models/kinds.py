@@ -127,7 +127,7 @@ def class_of(kind: object) -> type[SavedModel]:
     """The class that reads a kind of file."""
     if not isinstance(kind, str) or kind not in HOMES:
         msg = f"holds a {kind!r}, which this version of Sapwood does not know"
-        hint = f"upgrade Sapwood, if it is newer; this one reads {', '.join(HOMES)}"
+        hint = "upgrade Sapwood, if the file is newer, or train the model again"
         raise ModelFormatError(msg, hint=hint)
     found: type[SavedModel] = getattr(import_module(HOMES[kind]), kind)
     return found

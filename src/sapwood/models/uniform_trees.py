@@ -23,7 +23,7 @@ import numpy as np
 
 from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray
-from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.errors import ModelFormatError, SapwoodError, count
 from sapwood.models.kinds import FileContents, SavedModel, read_record, require_type
 from sapwood.models.latent_grammar import read_names
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, sample_words
@@ -81,7 +81,7 @@ class UniformTreeModel(SavedModel):
                 raise SapwoodError(msg)
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.vocabulary):,} words, {self.n_states:,} states"
+        sizes = f"{count(len(self.vocabulary), 'word')}, {count(self.n_states, 'state')}"
         return f"<UniformTreeModel ({self.family}): {sizes}>"
 
     def to_file(self) -> FileContents:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sapwood.errors import join_words
+
 if TYPE_CHECKING:
     from sapwood.models.kinds import SavedModel
 
@@ -90,6 +92,23 @@ SAMPLES = ("trees", "sentences", "strings")
 FEW = 1_000  # of these, below which accuracy depends on which they are
 
 
+def describe_model(model: SavedModel) -> str:
+    """What a model is, and its sizes, in words that its users know.
+
+    Examples
+    --------
+    >>> from sapwood.models.from_text import bundled_grammar
+    >>> describe_model(bundled_grammar())[:65]
+    'a grammar with hidden states, which parses sentences (15 phrases,'
+    """
+    from sapwood.models.lm.mixture import MixtureModel
+
+    what = PURPOSES[type(model).__name__].what
+    if isinstance(model, MixtureModel):
+        return f"{what}: {join_words(describe_model(one) for one in model.members)}"
+    return f"{what} ({repr(model).partition(': ')[2].removesuffix('>')})"
+
+
 def model_card(model: SavedModel, name: str | None = None) -> dict[str, Any]:
     """What people should know before they use a model.
 
@@ -139,7 +158,7 @@ def _sizes(model: SavedModel) -> dict[str, Any]:
     contents = model.to_file()
     weights = [array for array in contents.arrays.values() if array.dtype.kind == "f"]
     found: dict[str, Any] = {
-        "in short": repr(model),
+        "in short": describe_model(model),
         "weights": sum(int(array.size) for array in weights),
         "megabytes": round(sum(array.nbytes for array in contents.arrays.values()) / 1e6, 1),
     }

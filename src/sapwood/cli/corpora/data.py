@@ -165,14 +165,17 @@ def run_fetch(
     from sapwood.corpus.fetch import fetch, find_corpus
 
     entry = find_corpus(name)
-    echo(f"{entry.name}: {size_text(entry.size)} in {len(entry.files)} files, {entry.licence}")
+    echo(
+        f"{entry.name}: {size_text(entry.size)} in {count(len(entry.files), 'file')}, "
+        f"{entry.licence}"
+    )
     if entry.note:
         echo(f"note: {entry.note}")
 
     def progress(n_done: int, n_files: int, path: str) -> None:
         # About ten lines for any corpus: one for each of a hundred files would be noise.
         if n_done * 10 // n_files > (n_done - 1) * 10 // n_files:
-            echo(f"1/2 download  {n_done:,}/{n_files:,} files")
+            echo(f"1/2 download  {n_done:,}/{count(n_files, 'file')}")
         if n_done == n_files:
             echo("2/2 write")
 

@@ -44,18 +44,20 @@ def convert(
     claim_stdin(source)
     from sapwood.corpus.files import open_text, source_name
     from sapwood.models.lm.ngram_model import NgramModel, arpa_lines, read_arpa
+    from sapwood.report.card import PURPOSES, describe_model
 
     if _is_arpa(source):
         check_output(out, inputs=lm_opt.text_files(source), force=force, is_model=True)
         with open_text(source) as file:
             model = read_arpa(file, source_name(source))
         model.save(out, force=force)
-        echo(f"{out}: {model!r}")
+        echo(f"{out}: {describe_model(model)}")
         return
     check_output(out, inputs=lm_opt.text_files(source), force=force, may_stream=True)
     loaded = lm_opt.load_language_model(source)
     if not isinstance(loaded, NgramModel):
-        msg = f"{source}: a {type(loaded).__name__}, which is more than n-grams"
+        what = PURPOSES[type(loaded).__name__].what
+        msg = f"{source}: {what}, which is more than n-grams"
         raise SapwoodError(msg, hint="ARPA files are for --method kn and kn-mod")
     with open_output(out, force=force) as target:
         for line in arpa_lines(loaded):

@@ -14,10 +14,11 @@ from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
-from sapwood.errors import SapwoodError
+from sapwood.errors import SapwoodError, count
 from sapwood.estimators.lm.methods import LM_METHODS
 from sapwood.outputs import check_output
 from sapwood.report import to_json
+from sapwood.report.card import describe_model
 from sapwood.report.training import Meter, sign
 
 if TYPE_CHECKING:
@@ -121,11 +122,13 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             n = max(getattr(learner, "order", 2), 3 if method == "mix" else 2)
             counts = _counts(source, n, stream, where).cut_words(min_count)
             held = _held_out(held_out, counts, where) if held_out else None
-            notes.append(f"{counts.n_tokens:,} tokens  {len(counts.words) - 4:,} words")
+            notes.append(
+                f"{count(counts.n_tokens, 'token')}  {count(len(counts.words) - 4, 'word')}"
+            )
         with phases.phase("training") as notes:
             learner.fit(counts, held) if held and chosen.has("n_states") else learner.fit(counts)
             model = sign(learner.model_, texts=source, held_out=held_out, min_count=min_count)
-            notes.append(repr(model).strip("<>"))
+            notes.append(describe_model(model))
         with phases.phase("writing") as notes:
             model.save(out, force=force)
             notes.append(str(out))

@@ -41,7 +41,7 @@ def bounds_text(report: dict[str, Any]) -> Iterator[str]:
         "trees": f"{_amount(r['trees'])}, where each gives one sample",
     }
     if r["trained_on"]:
-        facts["trained on"] = f"{r['trained_on']:,} trees"
+        facts["trained on"] = f"{count(r['trained_on'], 'tree')}"
     yield from fact_lines(facts, 13)
     yield ""
     columns = {"weakest labels": "<22", "xi": ">11.3g", "sigma": ">11.3g"}

@@ -17,6 +17,7 @@ from sapwood.cli.lm.options import text_files
 from sapwood.cli.tables import show
 from sapwood.errors import count
 from sapwood.outputs import check_output
+from sapwood.report.card import PURPOSES
 from sapwood.report.training import Meter, sign
 
 EPILOG = """\b
@@ -111,7 +112,7 @@ def show_model(model: Any, name: str, words: list[str], top: int, *, as_json: bo
 
 
 def _words_text(report: dict[str, Any]) -> Iterator[str]:
-    yield f"{report['model']}  {report['words']:,} words, dimension {report['dimension']}"
+    yield f"{report['model']}  {count(report['words'], 'word')}, dimension {report['dimension']}"
     yield f"record  {', '.join(f'{key} {value}' for key, value in report['record'].items())}"
     strengths = "  ".join(f"{value:.3f}" for value in report["strengths"][:8])
     yield f"strengths  {strengths}"
@@ -124,7 +125,8 @@ def _words_text(report: dict[str, Any]) -> Iterator[str]:
 
 def _latent_text(report: dict[str, Any], top: int) -> Iterator[str]:
     form = "probabilities" if report["probabilistic"] else "not probabilities (spectral)"
-    yield f"{report['model']}  {report['kind']} of {report['seen']}, {report['states']} states"
+    what, states = PURPOSES[report["kind"]].what, count(report["states"], "state")
+    yield f"{report['model']}  {what}, learnt from {report['seen']}, {states}"
     yield f"weights  {form}"
     facts = (f"{key} {value}" for key, value in report["record"].items() if key != "correlations")
     yield f"record  {', '.join(facts)}"

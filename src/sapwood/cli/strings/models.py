@@ -10,6 +10,7 @@ from sapwood.cli.inputs import as_kind, load_any, read_lines
 from sapwood.cli.tables import fact_lines, name_some, show
 from sapwood.errors import SapwoodError, count
 from sapwood.report import ScoreReport, to_json
+from sapwood.report.card import PURPOSES
 from sapwood.report.hankel import at_line, describe_strings, with_lines
 
 if TYPE_CHECKING:
@@ -61,14 +62,16 @@ def _text(report: dict[str, Any]) -> Iterator[str]:
     return fact_lines(
         {
             "model": report["model"],
-            "kind": f"{report['kind']} (method {report['method']})",
+            "kind": PURPOSES[report["kind"]].what,
+            **({"method": report["method"]} if report["method"] else {}),
             "weights": "probabilities" if report["probabilistic"] else "not probabilities",
             "states": f"{report['states']:,}",
             "symbols": f"{len(symbols):,}: {name_some(symbols, 12)}",
             "sum": f"{total['mass']:.6g}" if total["converges"] else "diverges",
             "length": f"{total['expected_length']:.4g} expected",
             "radius": f"{total['spectral_radius']:.4g} (below 1: the sum converges)",
-            "record": ", ".join(f"{key} {value}" for key, value in report["record"].items()),
+            "record": ", ".join(f"{key} {value}" for key, value in report["record"].items())
+            or "none: the file does not say how it was made",
         },
         11,
     )

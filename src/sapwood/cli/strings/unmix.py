@@ -127,7 +127,8 @@ def _text(report: dict[str, Any], top: int) -> Iterator[str]:
     if report["refine"] != "none":
         gained = report["log_likelihood"]
         likelihood = "" if gained is None else f"  log-likelihood {gained:,.2f}"
-        yield f"refined by {report['refine']}, {report['iterations']} iterations{likelihood}"
+        iterations = count(report["iterations"], "iteration")
+        yield f"refined by {report['refine']}, {iterations}{likelihood}"
 
 
 def _state_lines(report: dict[str, Any], top: int) -> Iterator[str]:

@@ -19,6 +19,7 @@ from sapwood.errors import CorpusError, SapwoodError, count
 from sapwood.report import Evaluation, evaluate_trees, to_json
 
 if TYPE_CHECKING:
+    from sapwood.corpus.tree import Tree
     from sapwood.evaluate.bracketing import Bracket
     from sapwood.evaluate.errors import BracketError, ErrorReport
     from sapwood.evaluate.reliability import Bin, Reliability
@@ -116,7 +117,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         raise SapwoodError(msg, hint="there must be one tree, or an empty line, a gold tree")
     found = evaluate_trees(gold_trees, items, raw=raw, errors=errors, reliability=reliability)
     warn(doubt_comparison(gold, predicted))
-    _tell(found)
+    _tell(found, gold_trees, [item.tree for item in items])
     if reliability and found.reliability is None:
         msg = "no phrase with a probability in the sentences of the gold trees"
         raise CorpusError(msg, file=predicted, hint="are both files of the same sentences?")
@@ -135,20 +136,39 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         plot_reliability(plot, found.reliability.as_dict())
 
 
-def _tell(found: Evaluation) -> None:
+def _tell(found: Evaluation, gold: list[Tree], predicted: list[Tree | None]) -> None:
     """Say what was left out."""
     dropped = [row for row in found.brackets.sentences if row.status]
     if dropped:
         first = dropped[0]
+        why = _tagged_apart(gold[first.number - 1], predicted[first.number - 1])
         echo(
             f"EVALB drops {count(len(dropped), 'sentence')}; "
-            f"the first is number {first.number}: {first.problem}"
+            f"the first is number {first.number}: {first.problem}{why}"
         )
     if found.n_other:
         n_other = count(found.n_other, "sentence")
         echo(f"reliability: without {n_other} whose words differ or are missing")
     if found.n_unknown:
         echo(f"reliability: without {count(found.n_unknown, 'phrase')} of no known probability")
+
+
+def _tagged_apart(gold: Tree, predicted: Tree | None) -> str:
+    """Why EVALB finds different words in two trees of the same words; empty for other words."""
+    from sapwood.corpus.tree import clean
+    from sapwood.evaluate.bracketing import DELETED
+
+    one, two = clean(gold), clean(predicted) if predicted is not None else None
+    if one is None or two is None or one.words() != two.words():
+        return ""
+    for word, tag, other in zip(one.words(), one.tags(), two.tags(), strict=True):
+        if (tag in DELETED) != (other in DELETED):
+            return (
+                f", because {word!r} is tagged {tag} in the gold tree and {other} in the "
+                "predicted one, and EVALB leaves out words with a tag of punctuation; "
+                "the strict total counts such sentences"
+            )
+    return ""
 
 
 WIDTH = 96

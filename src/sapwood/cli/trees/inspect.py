@@ -234,7 +234,7 @@ def _pivots_text(
 ) -> Iterator[str]:
     """The pivots of the commonest labels, one line a state."""
     rows = [row for row in symbols if "pivots" in row]
-    yield f"pivots of the states of {len(rows):,} symbols"
+    yield f"pivots of the states of {count(len(rows), 'symbol')}"
     yield from (f"  {line}" for line in _pivot_note(rows, record))
     missing = list(_missing_note(record.get("missing_pivots", {}), record))
     yield from (f"  {line}" for line in missing[:top])
@@ -254,7 +254,8 @@ def _pivot_note(symbols: Iterable[Mapping[str, Any]], record: Mapping[str, Any])
         yield "a word seen only once stands for its class of unknown words"
     n = record.get("iterations", 0)
     if n:
-        yield f"EM has changed the states since ({n} iterations): pivots say where they came from"
+        since = count(n, "iteration")
+        yield f"EM has changed the states since ({since}): pivots say where they came from"
 
 
 def _missing_note(symbols: Iterable[str], record: Mapping[str, Any]) -> Iterator[str]:

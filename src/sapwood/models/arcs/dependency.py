@@ -23,7 +23,7 @@ from sapwood.arguments import as_count, as_items, as_sentence, describe
 from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.arcs.bank import NOTHING, ArcBank, ArcBankLike, as_arc_bank
 from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
-from sapwood.errors import ModelFormatError, SapwoodError
+from sapwood.errors import ModelFormatError, SapwoodError, count
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees
 from sapwood.models.kinds import FileContents, SavedModel
 from sapwood.models.latent_grammar import read_flag, read_names, read_style
@@ -205,7 +205,7 @@ class _LatentModel:
 
     def __repr__(self) -> str:
         form = "probabilities" if self.is_probabilistic else "spectral weights"
-        sizes = f"{self.arcs.n_states} states, {len(self.arcs.symbols):,} symbols"
+        sizes = f"{count(self.arcs.n_states, 'state')}, {count(len(self.arcs.symbols), 'symbol')}"
         return f"<{type(self).__name__} of {self.seen.kind}: {sizes}; {form}>"
 
     @property

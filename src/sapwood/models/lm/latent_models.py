@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, Rows
-from sapwood.errors import ModelFormatError
+from sapwood.errors import ModelFormatError, count
 from sapwood.models.kinds import FileContents, read_record, require_type
 from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
 from sapwood.models.lm.ngram_model import NgramModel
@@ -53,7 +53,8 @@ class BigramModel(LanguageModel):
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.n_states} states, {len(self.words):,} words>"
+        sizes = f"{count(self.n_states, 'state')}, {count(len(self.words), 'word')}"
+        return f"<{type(self).__name__}: {sizes}>"
 
     @property
     def n_states(self) -> int:
@@ -117,7 +118,8 @@ class LatentTrigramModel(LanguageModel):
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"<LatentTrigramModel: {self.bigram.n_states} states, {len(self.pairs):,} pairs>"
+        states = count(self.bigram.n_states, "state")
+        return f"<LatentTrigramModel: {states}, {count(len(self.pairs), 'pair')}>"
 
     @property
     def words(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -191,7 +193,7 @@ class LatentNgramModel(LanguageModel):
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"<LatentNgramModel: {self.r.shape[1]} states, order {self.order}>"
+        return f"<LatentNgramModel: {count(self.r.shape[1], 'state')}, order {self.order}>"
 
     @property
     def bigram(self) -> BigramModel:
