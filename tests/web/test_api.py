@@ -416,3 +416,23 @@ def test_examples_of_spectral_directions_lie_where_the_words_do(client: Client) 
             assert not heads & {one["word"] for one in words[other]["words"][:5]}
             for example in row[side]["examples"]:
                 assert example["end"] == example["start"] + 1
+
+
+def test_models_are_described_without_names_of_classes(shelf: Shelf) -> None:
+    from sapwood.web.model_facts import describe
+
+    told = {name: describe(served.model) for name, served in shelf.models.items()}
+    assert told["bundled"].startswith("hand-written: 15 phrases, 37 tags")
+    assert told["spectral"].startswith("spectral: ")
+    assert told["mix"].startswith("A mix of 2: pcfg 0.50, spectral 0.50")
+    assert told["arcs"].startswith("first: 1 member")
+    assert told["text"].startswith("4 states, ")
+
+
+def test_lines_of_the_page_can_be_read() -> None:
+    from importlib import resources
+
+    for file in resources.files("sapwood.web").joinpath("static").iterdir():
+        if file.name.endswith(".js"):
+            longest = max(map(len, file.read_text(encoding="utf-8").splitlines()))
+            assert longest <= 120, file.name

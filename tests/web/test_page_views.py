@@ -264,6 +264,17 @@ def test_numbers_are_explained_under_pointer_and_focus(
         assert "best trees" in page.tab.locator(".term .tip").last.inner_text()
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_explanations_beside_a_title_have_room(browser: Any, server: Server, width: int) -> None:
+    with tab(browser, server, width) as page:
+        page.open("/compare").see("svg.sapwood-tree")
+        term = page.tab.locator("header .term").last
+        term.locator("button").focus()
+        box = term.locator(".tip").bounding_box()
+        assert box["width"] > 200
+        assert 0 <= box["x"] < box["x"] + box["width"] <= width
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_colours_of_the_chart_are_shown_not_called_dark(
     browser: Any, server: Server, scheme: str

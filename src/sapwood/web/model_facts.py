@@ -36,6 +36,15 @@ def traits_of(model: Any) -> dict[str, Any]:
     }
 
 
+def describe(model: Any) -> str:
+    """A line about a model for people: its method and sizes, without the name of its class."""
+    _, _, rest = repr(model).strip("<>").replace(":", " :", 1).partition(" ")
+    text = rest.replace(" :", ":", 1).lstrip(": ")
+    if text.startswith("("):
+        text = text[1:].replace(")", "", 1)
+    return f"A mix {text}" if text.startswith("of ") else text
+
+
 def text_tokenizer(model: LanguageModel) -> Callable[[str], list[str]]:
     """Splits text into the words of a language model, as the parser of a grammar does.
 

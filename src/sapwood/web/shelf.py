@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.web.limits import Refusal
-from sapwood.web.model_facts import arc_tokenizer, text_tokenizer, traits_of
+from sapwood.web.model_facts import arc_tokenizer, describe, text_tokenizer, traits_of
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -486,7 +486,7 @@ def served_files(
         short = stem if stem not in taken else f"{stem}-{len(taken) + 1}"
         taken.add(short)
         served = Served(
-            short, partial(_same, model), kind=kind_of(model), about=repr(model).strip("<>"),
+            short, partial(_same, model), kind=kind_of(model), about=describe(model),
             trees=None if kind_of(model) != TREES else bundled_trees if is_ours else trees,
         )  # fmt: skip
         yield served
