@@ -443,6 +443,63 @@ def test_exact_moments_give_exact_chains(seed: int) -> None:
         np.testing.assert_allclose(weights(estimate, trees), true_weights(two, trees), rtol=EXACT)
 
 
+def chain_weights(estimate: LatentArcs, model: LatentArcs) -> float:
+    """Largest relative error of the weights of chains of 1 to 5 words."""
+    shapes = [list(range(n)) for n in (1, 2, 3, 4, 5)]
+    trees = weighed_trees(np.random.default_rng(1), shapes)
+    two = LatentArcs(model.root, model.steps[[0, 0]], model.symbols, model.column_start)
+    return float(np.abs(weights(estimate, trees) / true_weights(two, trees) - 1).max())
+
+
+def as_chain(model: LatentArcs) -> LatentArcs:
+    """The hidden Markov model whose only step is the first of a tree's."""
+    return LatentArcs(model.root, model.steps[:1], model.symbols, model.column_start)
+
+
+def exact_chain_error(model: LatentArcs, lengths: list[int], rng: np.random.Generator) -> float:
+    """Of `solve_chain`, with a projection from nowhere."""
+    found = any_projection(rng)
+    counts, sums = exact_chain(model, lengths, found.U)
+    return chain_weights(as_tables(solve_chain(counts, sums, found, 0.0)), model)
+
+
+def printed_chain_error(model: LatentArcs, lengths: list[int]) -> float:
+    """Of section 2 as printed: p = c_inf' C(y_m) .. C(y_1) c_1, with y = U' delta_x.
+
+    c_1 = mu, c_inf' = mu' Sigma^-1 and C(y) = K(y) Sigma^-1, from the frequencies of all words, of
+    all pairs and of all triples; U has the left singular vectors of the pairs.
+    """
+    counts, _ = exact_chain(model, lengths, np.eye(N))
+    pairs = counts.right.toarray().T / counts.right.sum()  # second by first
+    U = np.linalg.svd(pairs)[0][:, :K]  # noqa: N806
+    _, sums = exact_chain(model, lengths, U)
+    mu = counts.symbols @ U / counts.symbols.sum()
+    inverse = np.linalg.inv(U.T @ pairs @ U)
+    third, wrong = sums.third / sums.n, []
+    two = LatentArcs(model.root, model.steps[[0, 0]], model.symbols, model.column_start)
+    for n in (1, 2, 3, 4, 5):
+        trees = weighed_trees(np.random.default_rng(n), [list(range(n))])
+        for truth, words in zip(
+            true_weights(two, trees), trees.seen.reshape(-1, n).tolist(), strict=True
+        ):
+            state = mu
+            for x in words:
+                state = np.tensordot(U[x], third, 1) @ inverse @ state
+            wrong.append(abs(mu @ inverse @ state / truth - 1))
+    return max(wrong)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_section_2_as_printed_needs_a_stationary_chain(seed: int) -> None:
+    """With one mean for first words and all others, only chains that start stationary are exact."""
+    lengths, rng = [3, 4, 6], np.random.default_rng(seed)
+    any_chain, stationary = as_chain(random_model(seed)), as_chain(stationary_model(seed))
+    assert printed_chain_error(stationary, lengths) < EXACT
+    assert printed_chain_error(any_chain, lengths) > WRONG
+    for model in (any_chain, stationary):
+        assert exact_chain_error(model, lengths, rng) < EXACT
+
+
 @pytest.mark.parametrize(("n", "most"), [(10_000, 0.2), (100_000, 0.08)])
 def test_sampled_chains_come_near(n: int, most: float) -> None:
     found = []
