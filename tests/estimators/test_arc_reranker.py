@@ -47,6 +47,43 @@ def test_each_list_is_made_by_those_who_have_not_seen_it(monkeypatch: pytest.Mon
     assert found.info_.list_size <= 5
 
 
+def texts(trees) -> set[str]:
+    return {" ".join(arcs.words) for arcs in trees}
+
+
+@pytest.mark.parametrize("kind", ["SpectralDependency", "EMDependency"])
+def test_latent_models_have_not_seen_the_sentences_that_they_score(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The log-probabilities that the perceptron learns from are those of held-out sentences."""
+    learnt: dict[int, set[str]] = {}
+    scored: list[tuple[int, set[str]]] = []
+    learner = getattr(reranker, kind)
+
+    class Recorded(learner):
+        def fit(self, trees):
+            super().fit(trees)
+            learnt[id(self.model_)] = texts(trees)
+            return self
+
+    def features(self, trees, *, real=sw.DependencyModel.features):
+        scored.append((id(self), texts(trees)))
+        return real(self, trees)
+
+    monkeypatch.setattr(reranker, kind, Recorded)
+    monkeypatch.setattr(sw.DependencyModel, "features", features)
+    given = bank(60)
+    latent = {"SpectralDependency": "spectral", "EMDependency": "em"}[kind]
+    ArcReranker(2, latent=latent, **SETTINGS).fit(given)
+    assert len(scored) == SETTINGS["list_folds"]
+    twice = {" ".join(a.words) for a in given if sum(b.words == a.words for b in given) > 1}
+    for model, sentences in scored:
+        assert sentences
+        assert learnt[model]
+        assert not (learnt[model] & sentences) - twice
+    assert set().union(*(sentences for _, sentences in scored)) == texts(given)
+
+
 @pytest.mark.parametrize(("latent", "n_models"), [("none", 0), ("both", 2)])
 def test_latent_models_are_features(latent: str, n_models: int) -> None:
     model = ArcReranker(2, latent=latent, **SETTINGS).fit(bank(60)).model_

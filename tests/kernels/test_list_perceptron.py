@@ -96,6 +96,21 @@ def test_where_nothing_helps_the_parser_stays(column: int) -> None:
     assert choice.parser_right == 180
 
 
+def test_settings_are_judged_on_lists_that_were_not_learnt_from() -> None:
+    """Marks that no two lists share say all of the lists they are learnt from, and nothing else."""
+    given, bits = lesson(tells=False), 8
+    best = np.flatnonzero(given.right == 3)[np.searchsorted(
+        np.flatnonzero(given.right == 3), given.starts[:-1])]  # fmt: skip
+    triples = given.triples.copy()
+    triples[3 * best, 0] = 100 + np.arange(len(given))
+    given = replace(given, triples=triples, bits=bits)
+    every = np.arange(len(given))
+    *_, learnt = perceptron_passes(given, every, (0, 0.01), 4, seed=0)
+    assert given.n_right(learnt, every) > 0.8 * 180
+    choice = learn_to_rank(given, passes=4, folds=3, seed=0)
+    assert choice.held_right < 0.7 * 180
+
+
 def test_parts_are_joined_in_order() -> None:
     one, other = lesson(5, seed=1), lesson(7, seed=2)
     both = RankLesson.join([one, other])
