@@ -21,6 +21,7 @@ from sapwood.errors import SapwoodError
 from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.em_steps import (
     NODES_PER_STATE,
+    TWINS,
     EMInfo,
     EMSettings,
     Stage,
@@ -43,6 +44,7 @@ from sapwood.moments.latent_parameters import (
     normalise,
     split,
 )
+from sapwood.moments.twin_states import twin_states
 
 ROUNDING = 1e-10  # relative, of a sum of some 10,000 logarithms; real falls are far larger
 PLAIN_EM: dict[str, Any] = {"rule_smoothing": 0.0, "word_smoothing": 0.0}
@@ -284,8 +286,18 @@ def test_labels_get_no_more_states_than_their_counts_allow(
 ) -> None:
     count = np.bincount(train.label, minlength=learner.model_.n_symbols)
     allowed = np.minimum(8, np.maximum(1, count // NODES_PER_STATE))
-    assert learner.model_.n_states.tolist() == allowed.tolist()
+    assert (learner.model_.n_states <= allowed).all()
+    merged = learner.model_.record["merged_twins"]
+    assert learner.model_.n_states.sum() + merged == allowed.sum()
     assert {1, 8} < set(allowed.tolist())  # some in between
+
+
+def test_states_that_are_almost_equal_are_merged_after_training(learner: EMLPCFG) -> None:
+    """On these trees most splits find nothing: half of the states have a twin."""
+    model = learner.model_
+    assert model.record["merged_twins"] > 100
+    left = sum(int(block.max()) + 1 for block in twin_states(model, TWINS))
+    assert left > 0.95 * model.n_states.sum()  # means of merged states may be twins again
 
 
 @pytest.mark.parametrize(("m", "levels"), [(1, [1]), (2, [2]), (5, [2, 4, 5]), (8, [2, 4, 8])])
@@ -325,7 +337,7 @@ def test_words_share_the_plain_lexicon_among_states(train: Treebank, learner: EM
     rows = np.array(
         [lexicon.weights[lexicon.weight_start[e] : lexicon.weight_start[e + 1]] for e in entries]
     )
-    assert rows.shape[1] == 8
+    assert rows.shape[1] > 2
     share, residue, *_ = np.linalg.lstsq(rows, plain.weights[entries], rcond=None)
     assert share.sum() == pytest.approx(1.0, abs=1e-8)
     assert (share > 0).all()
@@ -396,13 +408,11 @@ def test_the_schedule_of_merging() -> None:
 
 
 def test_merging_leaves_fewer_states(dev: Treebank) -> None:
-    whole, half, most = (
-        EMLPCFG(8, iterations=8, merge=merge).fit(dev).model_.n_states for merge in (0, 0.5, 0.9)
-    )
-    assert (half <= whole).all()
-    assert (half >= 1).all()
-    assert most.sum() < half.sum() < 0.7 * whole.sum()
-    assert len(set(half.tolist())) > 3  # labels differ in what their splits gained
+    """Before twins are merged, which would leave few of any."""
+    models = [EMLPCFG(8, iterations=8, merge=merge).fit(dev).model_ for merge in (0, 0.5, 0.9)]
+    whole, half, most = (one.n_states.sum() + one.record["merged_twins"] for one in models)
+    assert most < half < 0.7 * whole
+    assert len(set(models[1].n_states.tolist())) > 3  # labels differ in what their splits gained
 
 
 @pytest.mark.parametrize("seed", range(3))
