@@ -46,6 +46,8 @@ PLAN = (
     ("ensembles.py", ("--minutes", "1"), ()),
     ("network_speed.py", ("--corpora", "ptb", "--trees", "800"), ()),
     ("defaults.py", ("--corpora", "ptb", "--train", "--budget", "60"), ()),
+    ("small_treebanks.py", ("--sizes", "25", "--draws", "1"), ()),
+    ("twin_states.py", (), ("--corpora", "ptb")),
     ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),
     ("dependency_network.py", ("--corpus", "ud_vietnamese_vtb", "--sentences", "400"), ()),
     ("ladder.py", ("--trees", "500", "--passes", "4"), ("--folds", "5")),

@@ -112,7 +112,7 @@ def test_the_same_rules_with_other_states_below_make_no_twins() -> None:
 
 
 def test_near_twins_are_those_within_the_tolerance() -> None:
-    """One state of a tag moved by a total variation of 0.02 is another state, or an almost equal."""
+    """A state of a tag that is moved by 0.02 is a twin from a tolerance of 0.02 on."""
     toy = random_toy(np.random.default_rng(3), n_states=1).normalised()
     twice, _ = with_twins(toy, np.random.default_rng(1))
     a = twice.n_phrases
