@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from time import monotonic
 
-from tests.fuzz.hunt import Room, Tally, hunt, keep, portions
+from tests.fuzz.hunt import PATIENCE, Room, Tally, hunt, keep, portions
 from tests.fuzz.readers import READERS, Reader
 
 
@@ -43,6 +43,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reader", help="this one, or all that start so: model, brackets.gz")
     parser.add_argument("--skip", action="append", default=[], help="not these, likewise")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="to make findings smaller")
     parser.add_argument("--findings", type=Path, default=Path("build/fuzz"), help="put them here")
     parser.add_argument("--replay", type=Path, help="read this input with --reader, in the open")
     parser.add_argument("--json", action="store_true")
@@ -69,7 +70,8 @@ def _hunt(chosen: dict[str, Reader], options: argparse.Namespace) -> list[Tally]
             hunt(chosen[name], options.seed, numbers, tallies[name], room)
             for what, finding in tallies[name].findings.items():
                 if what not in known:
-                    place = keep(finding, chosen[name], options.seed, room, options.findings)
+                    place = keep(finding, chosen[name], options.seed, room, options.findings,
+                                 options.patience)  # fmt: skip
                     print(f"{name}: {what}, in {place}", file=sys.stderr, flush=True)
     finally:
         room.close()

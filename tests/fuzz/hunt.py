@@ -240,20 +240,24 @@ def _log(room: Room) -> list[str]:
 # -- findings -------------------------------------------------------------------------------------
 
 
-def keep(finding: Finding, reader: Reader, seed: int, room: Room, folder: Path) -> Path:
+def keep(
+    finding: Finding, reader: Reader, seed: int, room: Room, folder: Path, patience: float
+) -> Path:
     """Save a finding: the input, the smallest one that does the same, and what happened."""
     digest = hashlib.sha256(finding.what.encode()).hexdigest()[:8]
     place = folder / f"{finding.reader}-{digest}"
     place.mkdir(parents=True, exist_ok=True)
     data = input_of(reader, seed, finding.index)
     (place / "input").write_bytes(data)
-    (place / "smallest").write_bytes(smallest(finding, reader, seed, room))
+    (place / "smallest").write_bytes(smallest(finding, reader, seed, room, patience))
     about = f"{finding.what}\nreader {finding.reader}, seed {seed}, input {finding.index}\n"
     (place / "report.txt").write_text(f"{about}\n{finding.detail}\n", encoding="utf-8")
     return place
 
 
-def smallest(finding: Finding, reader: Reader, seed: int, room: Room) -> bytes:
+def smallest(
+    finding: Finding, reader: Reader, seed: int, room: Room, patience: float = PATIENCE
+) -> bytes:
     """Fewer edits, then fewer bytes, for as long as the same is found."""
 
     def is_same(data: bytes) -> bool:
@@ -264,11 +268,11 @@ def smallest(finding: Finding, reader: Reader, seed: int, room: Room) -> bytes:
             found.append(_death(reader, finding.index, status, room).what)
         return finding.what in found
 
-    until = monotonic() + PATIENCE
+    until = monotonic() + patience
     fewer = (input_of(reader, seed, finding.index, n) for n in (1, 2))
     data = next(filter(is_same, fewer), input_of(reader, seed, finding.index))
     size = len(data) // 2
-    while size:
+    while size and monotonic() < until:
         at = 0
         while at < len(data) and monotonic() < until:
             shorter = data[:at] + data[at + size :]

@@ -24,6 +24,7 @@ from functools import cache, partial
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import typer
 from tests.fuzz import seeds
 from tests.fuzz.mutate import bracket_text, dump_json, sentences, spoil_bytes, spoil_json
@@ -232,30 +233,80 @@ def read_model(data: bytes, folder: Path) -> None:
 
 
 def read_language_model(data: bytes, folder: Path) -> None:
-    """Load a language model, likewise."""
+    """Load a language model; after any words, the probabilities of the next one sum to 1."""
     path = put(data, folder, "input.sapwood")
     model = sw.load(path)
-    model.log_prob(["the", "dog", "Unheard"])
-    model.next_log_probs(["a", "cat"])
+    require_log_prob(model.log_prob(["the", "dog", "Unheard"]), "of a sentence")
+    for context in ([], ["the"], ["a", "cat"], ["Unheard"], ["the", "dog", "sees"]):
+        logs = model.next_log_probs(context)
+        total = float(np.exp(logs).sum())
+        assert not np.isnan(logs).any(), f"NaN after {context}"
+        assert logs.max() < 1e-3, f"a probability of {np.exp(logs.max()):.4g} after {context}"
+        is_foreign = not model.record or model.record.get("method") == "arpa"
+        right = total < 1.06 if is_foreign else abs(total - 1) < 0.02
+        assert right, f"probabilities after {context} sum to {total:.4g}"
+    next(model.sample(1, np.random.default_rng(0), max_length=5))
     run("lm", "classes", path, *((), ("--json",), ("--word", "cat"))[len(data) % 3], expects=(0, 1))
+
+
+def require_log_prob(value: float, what: str, *, at_most: float = 1e-6) -> None:
+    """Refuse a log-probability that cannot be one."""
+    assert not np.isnan(value), f"the log-probability {what} is NaN"
+    assert value <= at_most, f"the log-probability {what} is {value:.4g}"
 
 
 def read_hidden_trees(data: bytes, folder: Path) -> None:
     """Load a model of hidden trees, likewise; other commands refuse it."""
     path = put(data, folder, "input.sapwood")
     model = sw.load(path)
-    model.log_probs([["dog"], ["the", "Unheard", "sees", "1990-91"]])
+    for value in model.log_probs([["dog"], ["the", "Unheard", "sees", "1990-91"]]):
+        require_log_prob(float(value), "of a sentence")
     model.sample([1, 4], seed=0)
     run("inspect", path, expects=(1,))
 
 
+def read_latent_arcs(data: bytes, folder: Path) -> None:
+    """Load a model with hidden states of dependency trees or sentences, and use it."""
+    path = put(data, folder, "input.sapwood")
+    model = sw.load(path)
+    arcs = list(sw.read_arcs(io.StringIO(seeds.ARCS)))
+    is_trees = isinstance(model, sw.DependencyModel)
+    given = arcs if is_trees else [list(each.words) for each in arcs]
+    most = 1e-6 if model.is_probabilistic else 1e4
+    with contextlib.suppress(SapwoodError):
+        for value in model.log_probs(given):
+            require_log_prob(float(value), "of a tree", at_most=most)
+    if is_trees:
+        with contextlib.suppress(SapwoodError):
+            assert np.isfinite(model.features(arcs)).all(), "features that are not finite"
+    with contextlib.suppress(SapwoodError):
+        model.sample(given if is_trees else [2, 3], seed=0)
+    run("inspect", path)
+
+
+def read_vectors(data: bytes, folder: Path) -> None:
+    """Load vectors of words, and use them."""
+    path = put(data, folder, "input.sapwood")
+    model = sw.load(path)
+    with contextlib.suppress(SapwoodError):
+        assert np.isfinite(model.of(["the", "Unheard"])).all(), "vectors that are not finite"
+        for near in model.nearest("dog", 3):
+            assert abs(near.cosine) < 1.001, f"a cosine of {near.cosine}"
+    run("inspect", path)
+
+
 def read_arc_model(data: bytes, folder: Path) -> None:
     """Load a parser of arcs, likewise."""
-    parser = arc_parser(sw.load(put(data, folder, "input.sapwood")))
+    model = sw.load(put(data, folder, "input.sapwood"))
+    parser = arc_parser(model)
     for words in (["bark"], ["I", "Unheard", "now", "1990-91"]):
         with contextlib.suppress(SapwoodError):
             parse = parser.parse(words)
-            _ = (str(parse.arcs), parse.posteriors, parse.k_best(2))
+            _ = (str(parse.arcs), parse.k_best(2))
+            found = np.asarray(parse.posteriors)
+            assert not np.isnan(found).any(), "a posterior that is NaN"
+            assert found.min() > -1e-6, f"a posterior of {found.min()}"
+            assert found.max() < 1.001, f"a posterior of {found.max()}"
 
 
 def read_string_model(data: bytes, folder: Path) -> None:
@@ -263,6 +314,9 @@ def read_string_model(data: bytes, folder: Path) -> None:
     path = put(data, folder, "input.sapwood")
     model = sw.load(path)
     strings = put(b"a b\n\na a b b\na c\n", folder, "strings.txt")
+    for words in (["a", "b"], ["a", "a", "b", "b"]):
+        with contextlib.suppress(SapwoodError):
+            require_log_prob(model.log_prob(words), "of a string", at_most=1e6)
     for more in (("--log",), ("--json",)):
         run("hankel", "score", path, strings, *more)
     run("hankel", "parse", path, strings)
@@ -308,15 +362,19 @@ def convert_structures(data: bytes, folder: Path) -> int:
 
 def use(model: sw.LatentGrammar | SpanNetwork | sw.Ensemble, decoder: str = "f1") -> None:
     """Parse, score and sample: none of it may do more than refuse."""
+    most = 1e-6 if getattr(model, "is_probabilistic", False) else 1e4
     for words in (["dog"], ["the", "Unheard", "sees", "1990-91"]):
         with contextlib.suppress(SapwoodError):
             parse = sw.Parser(model, decoder=decoder).parse(words)
-            str(parse.tree)
-            _ = (parse.log_prob, parse.marginals, parse.k_best(2))
+            assert sw.Tree.parse(str(parse.tree)).words() == words, str(parse.tree)
+            _ = (parse.marginals, parse.k_best(2))
+            if parse.log_prob is not None:
+                require_log_prob(parse.log_prob, "of a parse", at_most=1e4)
         with contextlib.suppress(SapwoodError):
-            model.log_prob(words)
+            require_log_prob(model.log_prob(words), "of a sentence", at_most=most)
     with contextlib.suppress(SapwoodError):
-        model.log_probs(seeds.bank()[:3])
+        for value in model.log_probs(seeds.bank()[:3]):
+            require_log_prob(float(value), "of a tree", at_most=most)
     if not isinstance(model, FeatureGrammar | SpanNetwork):
         with contextlib.suppress(SapwoodError):
             model.sample(2, seed=0)
@@ -596,7 +654,10 @@ def _readers() -> Iterator[Reader]:
     for kind in ("arcs", "rerank"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_arc_model, 10)
     yield Reader("model.uniform", spoilt_model("uniform"), read_hidden_trees, 10)
-    for kind in ("mixture", "kn-latent"):
+    for kind in ("dependency.em", "dependency.spectral", "hmm"):
+        yield Reader(f"model.{kind}", spoilt_model(kind), read_latent_arcs, 10)
+    yield Reader("model.eigenwords", spoilt_model("eigenwords"), read_vectors, 10)
+    for kind in ("kn", "mixture", "kn-latent"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_language_model, 10)
     for kind in ("wcfg", "wfa"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_string_model, 5)

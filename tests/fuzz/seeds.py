@@ -101,6 +101,25 @@ def arc_models() -> dict[str, sw.ArcModel | ArcRerankModel]:
 
 
 @cache
+def latent_trees() -> dict[str, sw.DependencyModel | sw.HiddenMarkovModel]:
+    """Models with hidden states of dependency trees and of sentences."""
+    arcs = list(sw.read_arcs(io.StringIO(ARCS))) * 6
+    text = [list(each.words) for each in arcs]
+    trees = {
+        f"dependency.{name}": learner.fit(arcs).model_
+        for name, learner in (("em", sw.EMDependency(2)), ("spectral", sw.SpectralDependency(2)))
+    }
+    return trees | {"hmm": sw.EMHMM(2).fit(text).model_}
+
+
+@cache
+def vectors() -> sw.Eigenwords:
+    """Vectors of words."""
+    text = [line.split() for line in TEXT.splitlines() if line]
+    return sw.WordEmbedding(2, min_count=1).fit(text).model_
+
+
+@cache
 def model_files() -> dict[str, bytes]:
     """The models as files."""
     with tempfile.TemporaryDirectory() as folder:
@@ -108,6 +127,7 @@ def model_files() -> dict[str, bytes]:
         files = {}
         strings = {"wcfg": dyck(), "wfa": automaton()}
         others = {"uniform": hidden_trees()} | language_models() | arc_models() | strings
+        others |= latent_trees() | {"eigenwords": vectors()}
         for kind, model in (*grammars().items(), *others.items()):
             model.save(path)
             files[kind] = path.read_bytes()
@@ -210,9 +230,10 @@ ARPA = "\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n-1.0 <unk>\n-99 <s> -0.3\n
 
 @cache
 def language_models() -> dict[str, LanguageModel]:
-    """The two kinds of file that hold all others."""
+    """Every kind of file; a mixture holds all the others."""
     text = [line.split() for line in TEXT.splitlines() if line] * 3
     return {
+        "kn": sw.KneserNey(3).fit(text).model_,
         "mixture": sw.LanguageMixture(3, n_blocks=1, iterations=2).fit(text).model_,
         "kn-latent": sw.LatentKneserNey(2, iterations=2).fit(text).model_,
     }

@@ -47,7 +47,7 @@ def _spoil_outer(rng: random.Random, data: bytes) -> bytes:
 
 
 def _spoil_contents(rng: random.Random, data: bytes, n_edits: int) -> bytes:
-    tensors, header = _unpack(data)
+    tensors, header = unpack(data)
     if rng.random() < 0.5:
         _loosen(header)
     for _ in range(n_edits):
@@ -57,12 +57,12 @@ def _spoil_contents(rng: random.Random, data: bytes, n_edits: int) -> bytes:
             header[part] = spoil_json(rng, header[part])
         else:
             header = spoil_json(rng, header)
-    return _pack(tensors, header)
+    return pack(tensors, header)
 
 
 def _spoil_numbers(rng: random.Random, data: bytes, n_edits: int) -> bytes:
     """Other weights and nothing else: most of these files are taken, and used."""
-    tensors, header = _unpack(data)
+    tensors, header = unpack(data)
     _loosen(header)
     weights = [name for name, array in tensors.items() if array.dtype.kind == "f" and array.size]
     for _ in range(n_edits):
@@ -70,17 +70,18 @@ def _spoil_numbers(rng: random.Random, data: bytes, n_edits: int) -> bytes:
         for place in rng.choices(range(array.size), k=rng.choice((1, 1, 3, array.size))):
             with np.errstate(over="ignore"):  # of smaller types: infinite then
                 array[place] = rng.choice(WEIGHTS)
-    return _pack(tensors, header)
+    return pack(tensors, header)
 
 
-def _unpack(data: bytes) -> tuple[Tensors, dict[str, Any]]:
+def unpack(data: bytes) -> tuple[Tensors, dict[str, Any]]:
+    """The tensors of a file, and its header."""
     size = struct.unpack("<Q", data[:8])[0]
     outer = json.loads(data[8 : 8 + size])
     tensors = {name: array.copy() for name, array in sorted(load(data).items())}
     return tensors, json.loads(outer["__metadata__"]["sapwood"])
 
 
-def _pack(tensors: Tensors, header: dict[str, Any]) -> bytes:
+def pack(tensors: Tensors, header: dict[str, Any]) -> bytes:
     """A file with the right checksum, as far as there is anything to sign."""
     part = _signed_part(header)
     if part:

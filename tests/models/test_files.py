@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import mmap
 import os
 import re
 import struct
@@ -99,7 +98,7 @@ def test_a_plain_model_parses_the_same(plain: LatentGrammar, tmp_path: Path) -> 
         assert (one.tree, one.sentence_log_prob) == (other.tree, other.sentence_log_prob)
 
 
-def test_arrays_stay_in_the_file(latent: LatentGrammar, saved: Path) -> None:
+def test_arrays_are_a_private_copy_of_the_file(latent: LatentGrammar, saved: Path) -> None:
     """And are such as kernels are compiled for; whoever writes to one changes no file."""
     again, before = sw.load(saved), saved.read_bytes()
     for array in arrays(again):
@@ -107,14 +106,12 @@ def test_arrays_stay_in_the_file(latent: LatentGrammar, saved: Path) -> None:
         assert array.flags.aligned
         assert array.flags.writeable
         assert type(array) is np.ndarray
-    for array in (again.root, again.rule_weights, again.lexicon.weights):
-        base: Any = array
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        assert isinstance(base.base, mmap.mmap)
     again.rule_weights[:] = 0.0
     assert saved.read_bytes() == before
-    assert_same(latent, sw.load(saved))
+    again = sw.load(saved)
+    saved.write_bytes(b"")  # as `cp` over it begins: a mapped file would end the process here
+    assert_same(latent, again)
+    saved.write_bytes(before)
 
 
 def test_a_model_in_use_can_be_replaced(plain: LatentGrammar, saved: Path) -> None:

@@ -344,6 +344,9 @@ def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
     )
 
 
+MOST_SHARPNESS = 100.0  # a power of posteriors that still leaves numbers
+
+
 def _check_member(member: object) -> None:
     if not isinstance(member, Member):
         msg = f"members of an ensemble are grammars, not {describe(member)}"
@@ -364,8 +367,8 @@ def _check(ensemble: Ensemble) -> None:
     if abs(weights.sum() - 1.0) > 1e-6:
         msg = f"the weights of an ensemble sum to 1, not to {weights.sum():g}"
         raise SapwoodError(msg, hint="Ensemble.of(members, weights) divides them by their sum")
-    if not 0.0 < ensemble.sharpness < np.inf:
-        msg = f"sharpness must be a number above 0, not {ensemble.sharpness}"
+    if not 0.0 < ensemble.sharpness <= MOST_SHARPNESS:
+        msg = f"sharpness must be above 0 and at most {MOST_SHARPNESS:g}, not {ensemble.sharpness}"
         raise SapwoodError(msg)
     if ensemble.combine not in COMBINATIONS:
         msg = f"combine must be one of {', '.join(COMBINATIONS)}, not {ensemble.combine!r}"

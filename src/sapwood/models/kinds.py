@@ -6,8 +6,8 @@ Everything but arrays is in the file's JSON header, whose metadata has one entry
     format    version of this layout         kind      class of the model
     sha256    of all tensors and of the rest  model     symbols, words, transform, training record
 
-A file is written under a temporary name and renamed, so a model on disk is always whole. Its arrays
-are mapped into memory, not copied: processes that load the same file share them.
+A file is written under a temporary name and renamed, so a model on disk is always whole. It is read
+at once: what becomes of the file later does not change a model that was loaded.
 """
 
 from __future__ import annotations
@@ -86,6 +86,10 @@ def read_model(kind: object, contents: FileContents) -> Any:
     # Version 0.1 called a FeatureGrammar a LatentGrammar, which its weights give away.
     if kind == "LatentGrammar" and "feature_weights" in contents.arrays:
         kind = "FeatureGrammar"
+    said: object = contents.header  # of a damaged file, anything
+    if not isinstance(said, dict):
+        msg = f"what is said of the model is {describe(said)}, expected an object"
+        raise ModelFormatError(msg)
     read_record(contents.header.get("record", {}))
     return class_of(kind).from_file(contents)
 
@@ -207,7 +211,10 @@ def load(path: str | Path, *, verify: bool = True) -> Any:
         raise ModelFormatError(msg, hint="copy it again from where it came, or train it again")
     try:
         return read_model(kind, FileContents(tensors, said))
-    except (LookupError, TypeError, ValueError, RecursionError, SapwoodError) as error:
+    except (
+        LookupError, TypeError, ValueError, OverflowError, AttributeError, MemoryError,
+        RecursionError, SapwoodError,
+    ) as error:  # fmt: skip
         what = f"it lacks {error}" if isinstance(error, KeyError) else error
         msg = f"{name}: not a valid model: {what}"
         raise ModelFormatError(msg, hint="train the model again") from error
@@ -242,7 +249,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         if not isinstance(header, dict):
             msg = "a safetensors file, but not of Sapwood"
             raise ValueError(msg)
-        return _mapped(path), header
+        return _tensors(path), header
     except (SafetensorError, RecursionError, LookupError, TypeError, AttributeError) as error:
         # all but the first: a header that two readers of JSON understand in two ways
         raise ValueError(str(error)) from error
@@ -251,16 +258,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         raise ValueError(msg) from error
 
 
-def _mapped(path: Path) -> dict[str, Array]:
-    """The tensors of a safetensors file that was checked: views of the file, as far as they can be.
+def _tensors(path: Path) -> dict[str, Array]:
+    """The tensors of a safetensors file that was checked: views of a private copy of the file.
 
-    Pages that somebody writes to are copied first: kernels are compiled for arrays of the ordinary
-    kind, which can be written to.
+    The file is read, not mapped: another program may write over it while the model is in use, and
+    a process that touches a page of a file that has become shorter is ended by the system.
     """
-    if os.name == "posix":
-        data = np.asarray(np.memmap(path, np.uint8, mode="c"))
-    else:  # where a file that is mapped cannot be replaced
-        data = np.fromfile(path, np.uint8)
+    data = np.fromfile(path, np.uint8)
     start = 8 + int.from_bytes(data[:8].tobytes(), "little")
     places = json.loads(data[8:start].tobytes())
     del places["__metadata__"]

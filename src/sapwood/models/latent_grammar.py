@@ -14,6 +14,7 @@ model holds the same arrays up to an invertible change of basis per symbol, so t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -340,8 +341,8 @@ def read_symbols(value: Any, kind: str) -> tuple[Symbol, ...]:
         if not isinstance(row, list) or len(row) != 3 or not row[0]:
             msg = f"one of the {kind} is {describe(row)}, expected labels, ancestors and context"
             raise ModelFormatError(msg)
-        chain, ancestors = (read_names(part, kind) for part in row[:2])
-        context = None if row[2] is None else read_names(row[2], kind)
+        chain, ancestors = (read_labels(part, kind) for part in row[:2])
+        context = None if row[2] is None else read_labels(row[2], kind)
         symbols.append(Symbol(chain, ancestors, context))
     return tuple(symbols)
 
@@ -354,6 +355,16 @@ def read_names(value: Any, kind: str) -> tuple[str, ...]:
         msg = f"one of the {kind} is {describe(wrong[0])}, expected a string"
         raise ModelFormatError(msg)
     return tuple(names)
+
+
+def read_labels(value: Any, kind: str) -> tuple[str, ...]:
+    """A list of labels: what a label could not be in a file of trees is refused."""
+    names = read_names(value, kind)
+    for name in names:
+        if _NO_LABEL.search(name):
+            msg = f"one of the {kind} is {name[:40]!r}, expected no blank, bracket or control sign"
+            raise ModelFormatError(msg)
+    return names
 
 
 def read_style(value: Any) -> str:
@@ -390,6 +401,9 @@ def _a_list(value: Any, kind: str) -> list[Any]:
 
 
 Array = npt.NDArray[Any]
+# What ends a label in brackets, and what a terminal would obey.
+_NO_LABEL = re.compile(r"[\s()\x00-\x1f\x7f-\x9f]")
+LARGEST = 1e30  # a weight whose products over a sentence are still numbers
 MAX_STATES = 4096  # of a symbol; sizes of tensors then stay far below what 64 bits can count
 
 
@@ -520,9 +534,10 @@ def _check_numbers(g: LatentGrammar) -> None:
             array.shape == (size,), f"expected {size} coarse {name} weights, found {array.size}"
         )
         _require((array >= 0).all(), f"a coarse {name} weight is negative")
-        _require(np.isfinite(array).all(), f"a coarse {name} weight is not a finite number")
+        _require((array <= LARGEST).all(), f"a coarse {name} weight is above {LARGEST:g}")
     for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
         _require(np.isfinite(array).all(), f"a {name} weight is not a finite number")
+        _require((np.abs(array) <= LARGEST).all(), f"a {name} weight is beyond {LARGEST:g}")
 
 
 def _check_probabilities(g: LatentGrammar) -> None:

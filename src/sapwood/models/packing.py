@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sapwood.models.latent_grammar import LatentGrammar
 
 STEPS = 1024  # of a halving
+MAX_STATES = 4096  # of a symbol, as in `latent_grammar`
 ZERO = 2**15 - 1  # the code of 0
 MANY_ZEROS = 1 / 16  # the share from which on a bit a number is less than the codes of zeros
 Codes = npt.NDArray[np.uint16]
@@ -102,6 +103,7 @@ def unpack_weights(
     """
     tags = n_phrases + arrays["lexicon_entry_tag"].astype(np.int64)
     rules_of = arrays["rules"].astype(np.int64)
+    _check_states(arrays["n_states"], rules_of, arrays.get("rule_rank"))
     try:
         layout = _Layout.of(arrays["n_states"], rules_of, arrays.get("rule_rank"), tags)
     except (IndexError, ValueError) as error:
@@ -126,6 +128,20 @@ def unpack_weights(
         for part, at, states in _by_state(layout, rules, words):
             part.numbers[at] *= share[states]
     return {"rule_weights": rules.whole(), "lexicon_weights": words.whole()}
+
+
+def _check_states(n_states: IntArray, rules: IntArray, rank: IntArray | None) -> None:
+    """Refuse numbers of states before anything of such sizes is made."""
+    states_fit = n_states.dtype == np.int64 and n_states.ndim == 1
+    states_fit = states_fit and bool(((n_states >= 1) & (n_states <= MAX_STATES)).all())
+    rules_fit = rules.ndim == 2 and rules.shape[1] == 3
+    rules_fit = rules_fit and bool(((rules >= 0) & (rules < len(n_states))).all())
+    ranks_fit = rank is None or rank.shape == rules.shape[:1]
+    if rank is not None and ranks_fit and rank.size:
+        ranks_fit = 0 <= rank.min() <= rank.max() <= MAX_STATES
+    if not (states_fit and rules_fit and ranks_fit):
+        msg = "packed weights have numbers of states, rules or ranks that no grammar has"
+        raise ModelFormatError(msg)
 
 
 def _by_state(

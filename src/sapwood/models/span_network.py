@@ -57,6 +57,12 @@ class SpanNetwork(TreeModel, SavedModel):
             if known.shape != (n,):
                 msg = f"{n} names for the network's {name}, which has {len(known)} numbers"
                 raise SapwoodError(msg)
+        symbols = self.grammar.symbols
+        known_labels = {label for symbol in symbols for label in symbol.chain}
+        used = {label for chain in self.labels for label in chain} | set(self.tags)
+        if unknown := sorted(used - known_labels):
+            msg = f"the network has the label {unknown[0]!r}, which its grammar does not have"
+            raise SapwoodError(msg)
 
     def __repr__(self) -> str:
         n = sum(array.size for array in self.network.to_arrays("").values())

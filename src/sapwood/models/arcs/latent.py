@@ -30,6 +30,7 @@ from sapwood.models.kinds import require_type
 from sapwood.models.topologies import Columns
 
 SUM_TOLERANCE = 1e-6
+LARGEST = 1e30  # a weight whose products over a tree are still numbers
 AT_ONCE = 20_000  # words that a kernel is given: interrupts wait for it
 
 
@@ -129,8 +130,8 @@ class LatentArcs:
             if found.shape != shape:
                 msg = f"{name} is of shape {found.shape}, expected {shape}"
                 raise ModelFormatError(msg)
-            if not np.isfinite(found).all():
-                msg = f"{name} has numbers that are not finite"
+            if not (np.abs(found) <= LARGEST).all():  # NaN neither
+                msg = f"{name} has numbers that are not finite or beyond {LARGEST:g}"
                 raise ModelFormatError(msg)
         starts = self.column_start
         require_type(starts, "column_start", np.int64, 1)

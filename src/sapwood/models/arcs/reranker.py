@@ -21,6 +21,7 @@ from sapwood.models.kinds import FileContents, SavedModel, read_model, read_reco
 from sapwood.models.latent_grammar import read_flag
 
 COLUMNS = ("upos", "xpos")
+MOST_TREES = 100_000  # of a list
 LARGEST = 1e100  # weight whose sums are still numbers
 LIST_FEATURES = ("score", "expected heads")  # what a list says of each of its trees
 LATENT_FEATURES = 3  # what a latent model says of a tree
@@ -85,8 +86,8 @@ class ArcRerankModel(SavedModel):
         if len(self.dense) != expected:
             msg = f"{len(self.dense)} dense weights, expected {expected}"
             raise ModelFormatError(msg)
-        if not isinstance(self.n_best, int) or self.n_best < 1:
-            msg = f"n_best is {describe(self.n_best)}, expected a number from 1 up"
+        if not isinstance(self.n_best, int) or not 1 <= self.n_best <= MOST_TREES:
+            msg = f"n_best is {describe(self.n_best)}, expected a number from 1 to {MOST_TREES:,}"
             raise ModelFormatError(msg)
 
     def __repr__(self) -> str:

@@ -22,6 +22,7 @@ from sapwood.kernels.arc_layout import (
 from sapwood.models.kinds import require_type
 
 N_CLUSTERINGS = 2
+MOST_WEIGHTS = 1 << 26  # of a table: 256 MB, four times the largest that is learnt
 DENSE_SHARE = 1 / 3  # with more weights than this, places would take more room than zeros
 
 
@@ -88,8 +89,10 @@ class FeatureTable(NamedTuple):
         values = arrays[f"{name}.values"].astype(np.float32)
         size, spare = (int(number) for number in arrays[f"{name}.size"])
         n_hashed = size - spare
-        if spare < 0 or n_hashed < 16 or n_hashed & (n_hashed - 1) or n_hashed > 1 << 30:
-            msg = f"{name} has {n_hashed} weights, expected a power of two from 16 up"
+        is_power = n_hashed >= 16 and not n_hashed & (n_hashed - 1)
+        if not is_power or n_hashed > MOST_WEIGHTS or not 0 <= spare <= MOST_WEIGHTS:
+            expected = f"expected a power of two from 16 to {MOST_WEIGHTS:,}"
+            msg = f"{name} has {n_hashed} weights and {spare} more, {expected}"
             raise ModelFormatError(msg)
         if not np.isfinite(values).all():
             msg = f"{name} has weights that are not finite"

@@ -26,8 +26,15 @@ from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, Rows
 from sapwood.errors import ModelFormatError, count
 from sapwood.models.kinds import FileContents, read_record, require_type
+from sapwood.models.latent_grammar import read_flag
 from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
 from sapwood.models.lm.ngram_model import NgramModel
+from sapwood.models.lm.normalisation import (
+    HALF_TOLERANCE,
+    require_distribution,
+    require_shares,
+    require_sums,
+)
 
 SingleArray = npt.NDArray[np.float32]
 LEAST_U, MOST_LIFT = 1e-30, 65504.0  # a number above 0, and the largest of half precision
@@ -94,7 +101,10 @@ class BigramModel(LanguageModel):
         u, weight = arrays["u"], arrays["weight"]
         require_shape(u, "u", np.float64, (len(words),))
         require_shape(weight, "weight", np.float64, (len(words),))
-        is_stream, record = bool(header["is_stream"]), read_record(header.get("record", {}))
+        is_stream = read_flag(header["is_stream"], "is_stream")
+        require_distribution(u, "u")
+        require_shares(weight, "weight")
+        record = read_record(header.get("record", {}))
         return cls(words, *whole_states(arrays, u), u, weight, is_stream, record)
 
 
@@ -218,11 +228,14 @@ class LatentNgramModel(LanguageModel):
 
     def log_probs(self, rows: Rows) -> FloatArray:
         """See `LanguageModel`."""
-        y, x = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
+        lowest = self.below_pairs(rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64))
+        return self.ngrams.log_probs_above(rows, np.log(lowest))
+
+    def below_pairs(self, y: IntArray, x: IntArray) -> FloatArray:
+        """What pairs of words back off to: the probability of words y after words x."""
         weight = np.where(x == NOTHING, 1.0, self.weight[x])
         single = np.exp(self.ngrams.p[0][y].astype(float))
-        lowest = np.log((1 - weight) * pair_mix(self.r, self.s, x, y) + weight * single)
-        return self.ngrams.log_probs_above(rows, lowest)
+        return np.asarray((1 - weight) * pair_mix(self.r, self.s, x, y) + weight * single)
 
     def to_file(self) -> FileContents:
         """The arrays of the n-grams, and those of states."""
@@ -234,15 +247,22 @@ class LatentNgramModel(LanguageModel):
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """Check the shapes, which the kernels trust."""
-        ngrams = NgramModel.from_file(_without_record(contents))
+        said = contents.header | {"record": {}, "has_states": True}
+        ngrams = NgramModel.from_file(contents._replace(header=said))
         weight = contents.arrays["weight"]
         require_shape(weight, "weight", np.float64, (len(ngrams.words),))
         if ngrams.order < 2:
             msg = "states without pairs of words"
             raise ModelFormatError(msg)
+        require_shares(weight, "weight")
         u = np.exp(ngrams.p[0].astype(float))
         record = read_record(contents.header.get("record", {}))
-        return cls(ngrams, *whole_states(contents.arrays, u), weight, record)
+        model = cls(ngrams, *whole_states(contents.arrays, u), weight, record)
+        require_sums(
+            ngrams.keys, ngrams.p, ngrams.b, ngrams.can_follow, lowest=model.below_pairs,
+            tolerance=HALF_TOLERANCE,
+        )  # fmt: skip
+        return model
 
 
 def _without_record(contents: FileContents) -> FileContents:
@@ -277,7 +297,18 @@ def whole_states(
     r, lift = arrays["r"], arrays["lift"]
     require_shape(r, "r", np.float16, (len(u), r.shape[-1]))
     require_shape(lift, "lift", np.float16, r.shape)
+    if not r.shape[1]:
+        msg = "no hidden states"
+        raise ModelFormatError(msg)
     s = lift * np.maximum(u, LEAST_U)[:, None]
+    # Rows of words that never stand before another are 0.
+    stated = r.any(axis=1)
+    require_distribution(r[stated], "r", tolerance=HALF_TOLERANCE)
+    clipped = (lift >= MOST_LIFT).any(axis=0)  # a state of words too rare for half precision
+    require_distribution(s.T[~clipped], "lift times u", tolerance=HALF_TOLERANCE)
+    if not s.min() >= 0 or (s.sum(axis=0) > 1 + HALF_TOLERANCE).any():
+        msg = "lift times u is more than a probability"
+        raise ModelFormatError(msg)
     return r.astype(np.float32), s.astype(np.float32)
 
 

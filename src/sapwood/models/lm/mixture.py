@@ -24,6 +24,7 @@ from sapwood.errors import ModelFormatError
 from sapwood.models.kinds import FileContents, class_of, read_record
 from sapwood.models.lm.language_model import LanguageModel, require_same_words
 from sapwood.models.lm.latent_models import LatentTrigramModel, require_shape
+from sapwood.models.lm.normalisation import require_distribution
 
 N_WORD_BINS, N_PAIR_BINS = 16, 8
 N_BINS = N_WORD_BINS * N_PAIR_BINS
@@ -176,5 +177,9 @@ class MixtureModel(LanguageModel):
         if (bins.words >= N_WORD_BINS).any() or (bins.pair_bins >= N_PAIR_BINS).any():
             msg = "bins of contexts beyond the last"
             raise ModelFormatError(msg)
+        if (bins.pairs[1:] <= bins.pairs[:-1]).any():
+            msg = "pairs are not in order"
+            raise ModelFormatError(msg)
+        require_distribution(arrays["weights"], "weights")
         record = read_record(header.get("record", {}))
         return cls(tuple(members), bins, arrays["weights"], record)

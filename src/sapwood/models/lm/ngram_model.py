@@ -22,14 +22,18 @@ from typing import IO, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import END, NOTHING, SPECIAL, START, Rows
 from sapwood.errors import CorpusError, ModelFormatError
 from sapwood.models.kinds import FileContents, read_record, require_type
+from sapwood.models.latent_grammar import read_flag
 from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
+from sapwood.models.lm.normalisation import require_sums
 
 Keys = npt.NDArray[np.uint64]
 LOG_10 = float(np.log(10.0))
+ARPA_METHOD = "arpa"  # of models that another tool may have made
 NEVER = -99.0  # what ARPA files have for the start of a sentence, which is never predicted
 
 
@@ -107,7 +111,10 @@ class NgramModel(LanguageModel):
     def from_file(cls, contents: FileContents) -> Self:
         """Check what could lead a search astray."""
         arrays, header = contents
-        words, order = require_words(header["words"]), int(header["order"])
+        words, order = require_words(header["words"]), header["order"]
+        if not isinstance(order, int) or not 1 <= order <= len(arrays):
+            msg = f"its order is {describe(order)}, expected a whole number from 1 up"
+            raise ModelFormatError(msg)
         keys = tuple(arrays[f"keys_{k}"] for k in range(2, order + 1))
         p = tuple(arrays[f"p_{k}"] for k in range(1, order + 1))
         b = tuple(arrays[f"b_{k}"] for k in range(1, order))
@@ -126,7 +133,12 @@ class NgramModel(LanguageModel):
                     msg = f"{name}_{k + 1} has {len(array)} entries"
                     raise ModelFormatError(msg)
         record = read_record(header.get("record", {}))
-        return cls(words, keys, p, b, bool(header["is_stream"]), record)
+        model = cls(words, keys, p, b, read_flag(header["is_stream"], "is_stream"), record)
+        if not header.get("has_states"):  # whoever has states looks at the sums with them
+            # Models of ARPA files had no record before they said that they are such.
+            is_foreign = not record or record.get("method") == ARPA_METHOD
+            require_sums(keys, p, b, model.can_follow, is_foreign=is_foreign)
+        return model
 
 
 def find_ngrams(keys: Iterable[Keys], n_words: int, rows: Rows) -> list[IntArray]:
@@ -277,8 +289,8 @@ def _from_tables(tables: list[dict[tuple[str, ...], tuple[float, float]]]) -> Ng
         keys.append(key[at])
         p.append(values[:, 0])
         b.append(values[:, 1])
-    has_ends = ("</s>",) in tables[0]
-    return NgramModel(words, tuple(keys), tuple(p), tuple(b[:-1]), not has_ends)
+    has_ends, record = ("</s>",) in tables[0], {"method": ARPA_METHOD}
+    return NgramModel(words, tuple(keys), tuple(p), tuple(b[:-1]), not has_ends, record)
 
 
 def _add_suffixes(tables: list[dict[tuple[str, ...], tuple[float, float]]]) -> None:

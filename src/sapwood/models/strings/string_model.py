@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
 
 SUM_TOLERANCE = 1e-8
+LARGEST = 1e30  # a weight whose products over a string are still numbers
 SHOWN = 8  # symbols that a message lists
 MAX_WORDS = 1000  # a draw that grows longer is drawn again
 MAX_TRIES = 1000
@@ -147,8 +148,8 @@ def check_arrays(
         if array.shape != shape:
             msg = f"{name} is of shape {array.shape}, expected {shape}"
             raise ModelFormatError(msg)
-        if not np.isfinite(array).all():
-            msg = f"a number of {name} is not finite"
+        if not (np.abs(array) <= LARGEST).all():  # NaN neither
+            msg = f"a number of {name} is not finite or beyond {LARGEST:g}"
             raise ModelFormatError(msg)
 
 
