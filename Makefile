@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# The versions that the tests passed with; `make test CONSTRAINTS=` takes the newest instead.
+CONSTRAINTS ?= -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check bench papers docs clean
+.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check bench papers docs constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +67,12 @@ docs: $(VENV)/installed-docs ## the documentation site, into build/site; offline
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open build/site/index.html"
 
+constraints: ## pin the newest versions of all packages of dev and docs; run the tests before it is kept
+	rm -rf build/newest
+	$(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip --disable-pip-version-check --quiet install '.[dev,docs]'
+	build/newest/bin/python -m pip list --format=freeze --exclude sapwood --exclude pip --exclude setuptools > constraints.txt
+
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -79,10 +87,10 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install -e .
 	@touch $@
 
-$(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e '.[dev]'
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -e '.[dev]' $(CONSTRAINTS)
 	@touch $@ $(VENV)/installed
 
-$(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e '.[docs]'
+$(VENV)/installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -e '.[docs]' $(CONSTRAINTS)
 	@touch $@ $(VENV)/installed

@@ -31,7 +31,7 @@ LONG = b"(S (NP oops\n" * 300_000  # to check it takes many seconds
 def house(tmp_path: Path) -> Iterator[House]:
     folder = tmp_path / "house"
     folder.mkdir()
-    house = House(Shelf(folder), Limits(seconds=1.5))
+    house = House(Shelf(folder), Limits())
     house.shelf.add(Served("bundled", sw.bundled_grammar, kind=TREES))
     yield house
     house.stop()
@@ -102,6 +102,7 @@ def test_a_model_is_loaded_apart_from_parses(house: House, own: Client) -> None:
 def test_the_process_behind_a_408_is_gone(
     own: Client, house: House, started: list[subprocess.Popen[str]]
 ) -> None:
+    house.heavy.limits = Limits(seconds=1.5)
     answer = own.post("/api/treebanks", content=LONG, headers=BYTES)
     assert answer.status_code == 408
     end = time.monotonic() + 2.0
@@ -134,7 +135,6 @@ def test_the_process_of_a_client_that_left_is_gone(
 
 def test_the_memory_of_a_heavy_question_is_bounded(house: House, own: Client) -> None:
     house.processes.limits = Limits(memory=160 * MEGABYTE)
-    house.heavy.limits = Limits(seconds=30)
     answer = own.post("/api/treebanks", content=b"(" * 8_000_000, headers=BYTES)
     assert answer.status_code == 422
     assert "the 160 MB of memory that a request may take" in answer.json()["error"]
