@@ -10,7 +10,7 @@ from scipy import sparse
 from tests.estimators.lm.test_kneser_ney import some_text
 
 import sapwood as sw
-from sapwood.corpus.plain_text import END, NOTHING, START, UNKNOWN
+from sapwood.corpus.plain_text import END, NOTHING, SPECIAL, START, UNKNOWN
 from sapwood.decompose.latent_bigrams import maximise_states
 from sapwood.estimators.lm import latent, latent_kneser_ney, mixture
 from sapwood.estimators.lm.ascent import STOP_WEIGHT, Ascent, Held, OnEngine, Start, cut_pairs
@@ -316,7 +316,7 @@ def test_states_of_pairs_are_a_posterior_around_their_nearer_word(counts: NgramC
 
 
 def latent_trigram() -> LatentTrigramModel:
-    words = ("", "<s>", "</s>", "<unk>", "a", "b")
+    words = (*SPECIAL, "a", "b")
     rng = np.random.default_rng(0)
     u = np.array([0, 0, 0.1, 0.2, 0.3, 0.4])
     start = random_start(u, 2, rng)

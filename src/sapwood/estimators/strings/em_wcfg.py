@@ -34,6 +34,7 @@ from sapwood.progress import counted
 ROUNDS = 4  # of quasi-Newton steps, with EM in between; each begins with new curvature
 STEPS = 250  # quasi-Newton steps of a round
 BETWEEN = 5  # EM iterations between two rounds
+TOO_FAR = 1e9  # times the loss at the start: the loss where probabilities underflow
 
 
 class EMWCFG(OfStrings):
@@ -177,7 +178,11 @@ def climb_to_maximum(
 
     def loss(z: FloatArray) -> tuple[float, FloatArray]:
         here = grammar(z)
-        counts = expect(here)
+        with np.errstate(invalid="ignore", over="ignore"):  # steps may be far too long at first
+            counts = expect(here)
+        numbers = _flat(counts.initial, counts.terminals, counts.binary)
+        if counts.n_impossible > before.n_impossible or not np.isfinite(numbers).all():
+            return TOO_FAR, np.zeros_like(z)  # and the step is made shorter
         total = counts.terminals.sum(axis=0) + counts.binary.sum(axis=(1, 2))
         slopes = (
             counts.initial - counts.initial.sum() * here.initial,
@@ -196,7 +201,7 @@ def climb_to_maximum(
             found = maximise(found, expect(found))
         counts = expect(found)
         gain = counts.log_likelihood - before.log_likelihood
-        if gain > 0:
+        if gain > 0 and counts.n_impossible <= before.n_impossible:
             model, before = found, counts
         track.append(before.log_likelihood)
         if gain <= least:
