@@ -184,7 +184,7 @@ def test_another_model_is_refused(fails: Run, misused: Run, train: Path, parser:
     told = fails("depend", "parse", other, train).err
     assert "expected a dependency parser" in told
     assert "depend train" in told
-    assert "ArcModel" in fails("parse", parser, stdin="a b").err
+    assert "holds a dependency parser" in fails("parse", parser, stdin="a b").err
     misused("depend", "parse", parser, "--text", "--gold-tags")
 
 

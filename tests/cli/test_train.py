@@ -623,3 +623,12 @@ def test_no_passes_at_all_are_a_usage_error(
     told = misused("train", dev, "-o", tmp_path / "m", "--method", method, "--iterations", 0).err
     assert "--iterations" in told
     assert f"from 1 up for --method {method}" in told
+
+
+def test_a_treebank_of_one_tree_is_doubted(cli, tmp_path: Path) -> None:
+    one = tmp_path / "one.mrg"
+    one.write_text("(TOP (S (NP (NNS dogs)) (VP (VBP bark))))\n")
+    result = cli("train", one, "-o", tmp_path / "m.sapwood", "--method", "pcfg")
+    assert result.status == 0
+    assert "were learnt from 1 tree only" in result.err
+    assert "hint: give at least 20" in result.err

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sapwood.errors import SapwoodWarning
+from sapwood.models.kinds import load
 from sapwood.models.uniform_trees import UniformTreeModel
 
 KEYS = {
@@ -138,3 +139,25 @@ def test_files_that_cannot_be_read_are_named(fails, empty: Path, tmp_path: Path)
 )
 def test_options_out_of_range_are_usage_errors(misused, args) -> None:
     misused("unmix", "pcfg-ie", *args)
+
+
+@pytest.mark.filterwarnings("ignore:ill-conditioned")  # the sentences are of the other family
+@pytest.mark.parametrize("family", ["pcfg-ie", "dep-ies"])
+def test_what_was_learnt_can_be_saved_shown_and_scored(
+    cli, fails, file: Path, tmp_path: Path, family: str
+) -> None:
+    model = tmp_path / "hidden.sapwood"
+    shown = cli("unmix", family, file, "-o", model)
+    assert shown.status == 0, shown
+    again = cli("inspect", model).out.splitlines()
+    assert again[1:] == shown.out.splitlines()[1 : len(again)]  # the first line counts sentences
+    parameters = json.loads(cli("inspect", model, "--json").out)["parameters"]
+    saved = load(model)
+    assert parameters == {name: table.tolist() for name, table in saved.tables.items()}
+    assert saved.record["texts"] == [str(file)]
+    scored = cli("score", model, stdin="the dog runs\n\nthe cat\n")
+    expected = saved.log_probs([["the", "dog", "runs"]])[0]
+    assert scored.out == f"{expected:.6f}\n\n-inf\n"
+    assert "1 sentence  log-probability" in scored.err
+    assert "1 impossible" in scored.err
+    assert "is also an input" in fails("unmix", family, file, "-o", file).err

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE
     from sapwood.identify.report import Report
+    from sapwood.models.uniform_trees import UniformTreeModel
 
 
 def identify_family(
@@ -49,6 +50,17 @@ def identify_table(
     return [as_row(cell) for cell in cells]
 
 
+def describe_unmixed(model: UniformTreeModel) -> dict[str, Any]:
+    """The family, sizes, words and tables of a model whose trees are hidden."""
+    return {
+        "family": model.family,
+        "states": model.n_states if model.family == "pcfg-ie" else None,
+        "words": len(model.vocabulary),
+        "vocabulary": list(model.vocabulary),
+        "parameters": {name: table.tolist() for name, table in model.tables.items()},
+    }
+
+
 def unmix_report(estimator: UnmixPCFGIE | UnmixDEPIES) -> dict[str, Any]:
     """The tables of a fitted estimator as nested lists, and how far they can be trusted.
 
@@ -61,14 +73,9 @@ def unmix_report(estimator: UnmixPCFGIE | UnmixDEPIES) -> dict[str, Any]:
         `warnings`.
     """
     model, info = estimator.model_, estimator.info_
-    return {
-        "family": model.family,
-        "states": model.n_states if model.family == "pcfg-ie" else None,
-        "words": len(model.vocabulary),
+    return describe_unmixed(model) | {
         "sentences": int(sum(info.n_sentences.values())),
         "sentences_by_length": {str(n): int(found) for n, found in info.n_sentences.items()},
-        "vocabulary": list(model.vocabulary),
-        "parameters": {name: table.tolist() for name, table in model.tables.items()},
         "moment_error": info.moment_error,
         "moment_noise": info.moment_noise,
         "eigengap": info.gap,

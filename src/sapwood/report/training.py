@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
+from sapwood.errors import count
 from sapwood.execute import peak_memory
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sapwood.estimators.registry import Learner
     from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
+    from sapwood.models.kinds import SavedModel
 
 
 class Meter:
@@ -73,6 +75,21 @@ def sign(model: Any, **origin: Any) -> Any:
     from sapwood import __version__
 
     return replace(model, record={**model.record, **origin, "sapwood": __version__})
+
+
+FEWEST = 20  # trees or strings, below which a model cannot be more than an exercise
+
+
+def doubt_few(model: SavedModel, n: int, noun: str) -> list[tuple[str, str]]:
+    """A warning and a hint where a model was learnt from very few trees, sentences or strings."""
+    if n >= FEWEST:
+        return []
+    n_weights = sum(x.size for x in model.to_file().arrays.values() if x.dtype.kind == "f")
+    return [(
+        f"{count(n_weights, 'weight')} were learnt from {count(n, noun)} only, and may be wrong "
+        "for every other",
+        f"give at least {FEWEST}, and some hundred where the model is to be used",
+    )]  # fmt: skip
 
 
 def training_report(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import Phases, echo
+from sapwood.cli.console import Phases, echo, warn
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import STDIN, input_files, read_lines
 from sapwood.cli.strings import hankel_study
@@ -21,7 +21,7 @@ from sapwood.cli.tables import fact_lines, show
 from sapwood.errors import SapwoodError, count
 from sapwood.outputs import check_output
 from sapwood.report.hankel import at_line, learn_report, with_lines
-from sapwood.report.training import Meter, sign
+from sapwood.report.training import Meter, doubt_few, sign
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -113,6 +113,7 @@ def learn(  # noqa: PLR0913 - every option of the command is an argument
         if supervised and method == "wfa":
             data = Counter(tuple(tree.words()) for tree in data)
         learner.fit(data)
+    warn(doubt_few(learner.model_, len(data) if supervised else sum(data.values()), "string"))
     sign(learner.model_, **{"treebanks" if supervised else "texts": [file]}).save(out, force=force)
     report = learn_report(learner) | {"model": str(out)} | meter.as_dict()
     if report["wide_nodes"]:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import STDIN, read_lines
+from sapwood.cli.inputs import STDIN, input_files, read_lines
 from sapwood.cli.tables import more_line, show
 from sapwood.errors import NotIdentifiableError, SapwoodError, count
 from sapwood.estimators.base import REFINEMENTS
+from sapwood.outputs import check_output
 from sapwood.progress import step
-from sapwood.report import unmix_report
-from sapwood.report.training import Meter
+from sapwood.report import ScoreReport, to_json, unmix_report
+from sapwood.report.identify import describe_unmixed
+from sapwood.report.training import Meter, sign
 
 if TYPE_CHECKING:
     from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE
+    from sapwood.models.uniform_trees import UniformTreeModel
 
 EPILOG = """\b
 Families: pcfg-ie (hidden states), dep-ies (words only). `sapwood identify` says what can be learnt
@@ -28,6 +33,7 @@ about these and others.
 \b
 Examples:
   sapwood unmix pcfg-ie --states 2 sentences.txt
+  sapwood unmix pcfg-ie --states 2 sentences.txt -o hidden.sapwood
   sapwood unmix dep-ies --refine em --json - < sentences.txt
 """
 
@@ -41,6 +47,14 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
         show_default="stdin",
     ),
     *,
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="MODEL",
+        help="Also write the model to a file, which `sapwood score` and `inspect` read.",
+    ),
+    force: opt.Force = False,
     states: int | None = typer.Option(
         None, min=1, metavar="K", help="Hidden states; only for pcfg-ie.", show_default="2"
     ),
@@ -71,6 +85,8 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.corpus.sentences import split_words
 
     meter = Meter()
+    if out is not None:
+        check_output(out, inputs=input_files(file), force=force, is_model=True)
     family = family.lower()  # papers write them in capitals
     try:
         estimator = _estimator(family, states, refine, max_length, seed)
@@ -85,6 +101,8 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
         for line in error.report.lines():  # why; the error's line and hint follow
             echo(line)
         raise
+    if out is not None:
+        sign(estimator.model_, texts=[file]).save(out, force=force)
     report = unmix_report(estimator) | meter.as_dict()
     show(report, partial(_text, top=top), as_json=as_json)
     if not as_json:
@@ -109,12 +127,38 @@ def _estimator(
     return UnmixDEPIES(refine=refine, max_length=max_length)
 
 
+def score_unmixed(model: UniformTreeModel, file: str, *, as_json: bool) -> None:
+    """Print the log-probability of each sentence, given its length."""
+    from sapwood.corpus.files import source_name
+    from sapwood.corpus.sentences import refuse_other_kinds, split_words
+    from sapwood.models.tree_model import SignedLog
+
+    report = ScoreReport("sentences", is_probabilistic=True)
+    for line in refuse_other_kinds(read_lines(file), file, source_name(file)):
+        words = split_words(line)
+        log = float(model.log_probs([words])[0]) if words else 0.0
+        report.add(SignedLog(log, int(log > -inf)), len(words))
+        if not as_json:
+            print(f"{log:.6f}" if words else "")
+    found = report.as_dict()
+    if as_json:
+        print(to_json(found, indent=2))
+    total = f"{count(found['scored'], 'sentence')}  log-probability {found['log_prob']:,.2f}"
+    impossible = found["impossible"]
+    echo(f"{total}  {impossible:,} impossible, left out" if impossible else total)
+
+
+def inspect_unmixed(model: UniformTreeModel, name: str, top: int, *, as_json: bool) -> None:
+    """Print the tables of a model of hidden trees."""
+    show(
+        describe_unmixed(model) | {"model": name, "record": dict(model.record)},
+        partial(_tables, top=top),
+        as_json=as_json,
+    )
+
+
 def _text(report: dict[str, Any], top: int) -> Iterator[str]:
-    states = f"  {count(report['states'], 'state')}" if report["states"] else ""
-    head = f"{report['family']}{states}  {count(report['words'], 'type')} of words"
-    yield f"{head}  {count(report['sentences'], 'sentence')}"
-    yield ""
-    yield from _state_lines(report, top) if report["states"] else _word_lines(report, top)
+    yield from _tables(report, top)
     yield ""
     yield (
         f"pairs of words are {report['moment_error']:.4f} (L1) from those counted; "
@@ -129,6 +173,15 @@ def _text(report: dict[str, Any], top: int) -> Iterator[str]:
         likelihood = "" if gained is None else f"  log-likelihood {gained:,.2f}"
         iterations = count(report["iterations"], "iteration")
         yield f"refined by {report['refine']}, {iterations}{likelihood}"
+
+
+def _tables(report: dict[str, Any], top: int) -> Iterator[str]:
+    """The sizes of a model, and its states or its words."""
+    states = f"  {count(report['states'], 'state')}" if report["states"] else ""
+    head = f"{report['family']}{states}  {count(report['words'], 'type')} of words"
+    yield f"{head}  {count(report['sentences'], 'sentence')}" if "sentences" in report else head
+    yield ""
+    yield from _state_lines(report, top) if report["states"] else _word_lines(report, top)
 
 
 def _state_lines(report: dict[str, Any], top: int) -> Iterator[str]:

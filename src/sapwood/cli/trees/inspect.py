@@ -88,9 +88,11 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
     if plot:
         check_plot(plot, [] if model == BUNDLED else [model], force=force)
     from sapwood.cli.strings.embed import show_model
+    from sapwood.cli.strings.unmix import inspect_unmixed
     from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel
     from sapwood.models.eigenwords import Eigenwords
     from sapwood.models.strings.string_model import StringModel
+    from sapwood.models.uniform_trees import UniformTreeModel
     from sapwood.report import inspect_model, inspect_spectrum
 
     found = load_any(model)
@@ -99,6 +101,9 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
         return
     if isinstance(found, (Eigenwords, DependencyModel, HiddenMarkovModel)):
         show_model(found, model, word or [], top, as_json=as_json)
+        return
+    if isinstance(found, UniformTreeModel):
+        inspect_unmixed(found, model, top, as_json=as_json)
         return
     loaded = as_grammar(found, model)
     if member is None and (label is not None or spectrum):

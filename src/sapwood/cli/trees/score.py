@@ -13,6 +13,7 @@ from sapwood.cli.console import echo
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import STDIN, Reading, Text, as_grammar, load_any, read_lines
 from sapwood.cli.strings.models import score_strings
+from sapwood.cli.strings.unmix import score_unmixed
 from sapwood.errors import count
 from sapwood.report import ScoreReport, score_sentences, score_trees, to_json
 
@@ -64,11 +65,15 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.corpus.tree import clean
     from sapwood.models.ensemble import has_probabilities
     from sapwood.models.strings.string_model import StringModel
+    from sapwood.models.uniform_trees import UniformTreeModel
 
     text = Text(trees, raw, tokenizer)
     named = load_any(model)
     if isinstance(named, StringModel):
         score_strings(named, file, as_json=as_json)
+        return
+    if isinstance(named, UniformTreeModel):
+        score_unmixed(named, file, as_json=as_json)
         return
     loaded = as_grammar(named, model)
     reading = Reading(format, encoding, keep_functions, skip_bad)
