@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-from tests.web.houses import Client, guarded
+from tests.web.browsers import launched
+from tests.web.houses import Client, Server, guarded, running
 
 import sapwood as sw
 from sapwood.corpus.arcs.from_trees import tree_arcs
@@ -52,3 +53,17 @@ def shelf(bank: sw.Treebank, learn: Learn, tmp_path_factory: pytest.TempPathFact
 def client(shelf: Shelf) -> Client:
     """Asks the application in this process."""
     return Client(guarded(shelf))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """`sapwood serve` with the bundled models."""
+    with running(folder=tmp_path_factory.mktemp("serve")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real Chromium, gone before the next file: its loop would be in the way of others."""
+    with launched() as browser:
+        yield browser

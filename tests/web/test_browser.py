@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from tests.web.browsers import Page, launched
+from tests.web.browsers import Page
 from tests.web.houses import Server, running
 
 import sapwood as sw
@@ -18,18 +18,6 @@ import sapwood as sw
 pytestmark = pytest.mark.browser
 
 SENTENCE = "the woman saw a dog in the garden ."
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(folder=tmp_path_factory.mktemp("serve")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
-from tests.web.browsers import Page, launched, tab
-from tests.web.houses import Server, running
+from tests.web.browsers import Page, tab
+from tests.web.houses import Server
 
 pytestmark = pytest.mark.browser
 
@@ -17,18 +17,6 @@ LONG = (
     "the woman saw the kind king who gave a song to every cook with a hat in the garden "
     "and they hope that she slept ."
 )  # 26 words
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(folder=tmp_path_factory.mktemp("serve")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture
