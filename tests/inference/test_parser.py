@@ -20,6 +20,7 @@ from sapwood.corpus.transform import Symbol
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
+from sapwood.inference import charts
 from sapwood.inference.charts import chart_room
 from sapwood.inference.decoders import DECODERS, PRICE, _best_cut
 from sapwood.inference.parser import Parser, chart_megabytes
@@ -199,6 +200,15 @@ def test_the_memory_of_charts_is_what_they_hold(latent: LatentGrammar) -> None:
     cells = n * (n + 1) // 2 * latent.n_phrases
     held = 2 * 8 * chart_room(prepared.plain, n) + 8 * cells + 4 * cells
     np.testing.assert_allclose(chart_megabytes(prepared, n), held / 1e6, rtol=1e-12)
+
+
+def test_a_long_sentence_leaves_no_large_chart_behind() -> None:
+    """Each thread kept up to 320 MB for good after one sentence of 130 words."""
+    scratch = charts._Scratch()
+    for size in (10_000, 3_000_000, 15_000_000):
+        for name in ("inside", "outside", "active"):
+            assert len(scratch.get(name, size)) >= size
+    assert sum(buffer.nbytes for buffer in scratch.kept.values()) <= 96e6
 
 
 def test_a_chart_beyond_the_memory_limit_gives_a_flat_tree(latent: LatentGrammar) -> None:

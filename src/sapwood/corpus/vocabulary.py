@@ -19,7 +19,7 @@ _ENGLISH_SUFFIXES = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=200_000)
+@lru_cache(maxsize=50_000)
 def signatures(word: str, *, is_first: bool, style: str) -> tuple[str, ...]:
     """Signatures of a word from the most telling to the plainest, which all words share.
 

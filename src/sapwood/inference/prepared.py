@@ -36,7 +36,7 @@ Chains = Mapping[tuple[str, ...], int]
 Tensors = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], FloatArray]
 _OF_CLASS = 1 << 40  # rows of classes are numbered from here, apart from those of words
 _BORDER = tuple(range(1 << 41, (1 << 41) + 6))  # what is before and behind a sentence: no word
-MOST_SEEN = 100_000  # words whose properties are remembered
+MOST_SEEN = 30_000  # words whose properties are remembered, about 0.5 kB each
 
 
 class PlainTables(NamedTuple):

@@ -27,7 +27,7 @@ Places = npt.NDArray[np.int64]
 T = TypeVar("T")
 ROOT, UNKNOWN = 0, 1  # rows of the table of word vectors before those of familiar words
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd, of 64 bits: products with it fill the upper bits
-_KEPT = 200_000  # forms that are remembered
+_KEPT = 30_000  # forms that are remembered, about 0.5 kB each
 
 
 class WordPlaces:

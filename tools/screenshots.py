@@ -1,0 +1,58 @@
+"""Take the pictures of the page in docs/images, with the models that `sapwood serve` learns itself.
+
+.venv/bin/python tools/screenshots.py            all of them; needs Playwright and a Chromium
+.venv/bin/python tools/screenshots.py states     one of them
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.web.browsers import Page, launched  # noqa: E402 - the project's root is added above
+from tests.web.houses import running  # noqa: E402
+
+SIZE = {"width": 1240, "height": 900}
+PATIENCE = 180_000  # milliseconds; the models are learnt when they are first used
+
+
+def parse(page: Page) -> None:
+    """A parse by the mix, with what is known about one of its phrases."""
+    sentence = "they+visited+the+cook+with+a+scarf+in+this+forest+."
+    page.open(f"/parse#model=bundled-mix&s={sentence}").see("svg.sapwood-tree")
+    page.tab.locator("svg.sapwood-tree text.phrase:has-text('PP')").first.click()
+    page.see("text=What state")
+
+
+def states(page: Page) -> None:
+    """The states that clusters of nodes gave the tag NNS."""
+    page.open("/states#model=bundled-cluster&label=NNS").see(".examples")
+    page.tab.evaluate("document.activeElement?.blur()")
+
+
+PICTURES = {made.__name__: made for made in (parse, states)}
+
+
+def main(names: list[str]) -> None:
+    """Take the named pictures, or all."""
+    with (
+        TemporaryDirectory() as folder,
+        running(folder=Path(folder)) as server,
+        launched() as browser,
+    ):
+        for name in names or PICTURES:
+            page = Page(browser.new_context(viewport=SIZE), server)
+            page.tab.set_default_timeout(PATIENCE)
+            PICTURES[name](page)
+            page.tab.wait_for_timeout(1000)
+            path = ROOT / "docs" / "images" / f"page-{name}.png"
+            page.tab.screenshot(path=path)
+            print(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
