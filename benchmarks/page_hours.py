@@ -15,6 +15,7 @@ import re
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -56,65 +57,70 @@ class Request(NamedTuple):
 # -- requests by schema ---------------------------------------------------------------------------
 
 
-def draw_value(  # noqa: PLR0911 - one return for each kind of schema
-    schema: dict[str, Any], definitions: dict[str, Any], rng: random.Random
-) -> Any:
-    """A random value of a schema of OpenAPI; now and then one that does not belong to it."""
-    if rng.random() < 0.03:
-        return rng.choice([None, True, -1, 1.5, 10**30, "", [], {}, ["a"], [1], {"a": 1}])
-    if "$ref" in schema:
-        return draw_value(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions, rng)
-    if "anyOf" in schema:
-        return draw_value(rng.choice(schema["anyOf"]), definitions, rng)
-    if "enum" in schema or "const" in schema:
-        return rng.choice(schema.get("enum", [schema.get("const")]))
-    kind = schema.get("type")
-    if kind == "object":
-        return draw_object(schema, definitions, rng)
-    if kind == "array":
-        least, most = schema.get("minItems", 0), min(schema.get("maxItems", 6), 6)
-        n = rng.randint(least, max(least, most))
-        return [draw_value(schema["items"], definitions, rng) for _ in range(n)]
-    if kind in {"integer", "number"}:
-        low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
-        high = schema.get("maximum", schema.get("exclusiveMaximum", 1000))
-        near = [low, low + 1, low + 2, low + 3, high, high + 1, low - 1]
-        return rng.choice(near) if kind == "integer" else float(rng.choice(near))
-    if kind == "boolean":
-        return rng.random() < 0.5
-    return None if kind == "null" else rng.choice(TEXTS)
+class BySchema:
+    """Draws random requests of the API from its OpenAPI schema; training is left out.
 
+    Parameters
+    ----------
+    texts
+        The values of texts.
+    """
 
-def draw_object(
-    schema: dict[str, Any], definitions: dict[str, Any], rng: random.Random
-) -> dict[str, Any]:
-    """An object with all required names and some of the others."""
-    required = set(schema.get("required", ()))
-    names = [
-        name
-        for name in schema.get("properties", {})
-        if (name in required and rng.random() < 0.98) or rng.random() < 0.5
-    ]
-    return {name: draw_value(schema["properties"][name], definitions, rng) for name in names}
+    def __init__(
+        self, openapi: dict[str, Any], rng: random.Random, texts: Sequence[str] = TEXTS
+    ) -> None:
+        self.paths, self.definitions = openapi["paths"], openapi["components"]["schemas"]
+        self.rng, self.texts = rng, texts
 
+    def request(self) -> Request:
+        """A random request."""
+        rng = self.rng
+        path = rng.choice([path for path in self.paths if not path.startswith("/api/train")])
+        method, facts = rng.choice(list(self.paths[path].items()))
+        address = re.sub(r"\{\w+\}", lambda _: rng.choice(["bundled", "nothing", "x" * 300]), path)
+        content = facts.get("requestBody", {}).get("content", {})
+        allowed = (200, 400, 404, 408, 413, 415, 422, 503)
+        if "application/json" in content:
+            body = json.dumps(self.value(content["application/json"]["schema"])).encode()
+            return Request(method.upper(), address, body, JSON, allowed)
+        if content:
+            text = "\n".join(rng.choices(self.texts, k=rng.randint(0, 5)))
+            return Request(method.upper(), f"{address}?title=t", text.encode(), BYTES, allowed)
+        return Request(method.upper(), address, b"", None, allowed)
 
-def by_schema(openapi: dict[str, Any], rng: random.Random) -> Request:
-    """A random request of the API, by its OpenAPI schema; training is left out."""
-    paths = [path for path in openapi["paths"] if not path.startswith("/api/train")]
-    path = rng.choice(paths)
-    method, facts = rng.choice(list(openapi["paths"][path].items()))
-    definitions = openapi["components"]["schemas"]
-    address = re.sub(r"\{\w+\}", lambda _: rng.choice(["bundled", "nothing", "x" * 300]), path)
-    content = facts.get("requestBody", {}).get("content", {})
-    allowed = (200, 400, 404, 408, 413, 415, 422, 503)
-    if "application/json" in content:
-        value = draw_value(content["application/json"]["schema"], definitions, rng)
-        body = json.dumps(value).encode()
-        return Request(method.upper(), address, body, JSON, allowed)
-    if content:
-        text = "\n".join(rng.choices(TEXTS, k=rng.randint(0, 5)))
-        return Request(method.upper(), f"{address}?title=t", text.encode(), BYTES, allowed)
-    return Request(method.upper(), address, b"", None, allowed)
+    def value(self, schema: dict[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind
+        """A random value of a schema; now and then one that does not belong to it."""
+        rng, kind = self.rng, schema.get("type")
+        if rng.random() < 0.03:
+            return rng.choice([None, True, -1, 1.5, 10**30, "", [], {}, ["a"], [1], {"a": 1}])
+        if "$ref" in schema:
+            return self.value(self.definitions[schema["$ref"].rsplit("/", 1)[1]])
+        if "anyOf" in schema:
+            return self.value(rng.choice(schema["anyOf"]))
+        if "enum" in schema or "const" in schema:
+            return rng.choice(schema.get("enum", [schema.get("const")]))
+        if kind == "object":
+            return self.members(schema)
+        if kind == "array":
+            least, most = schema.get("minItems", 0), min(schema.get("maxItems", 6), 6)
+            return [self.value(schema["items"]) for _ in range(rng.randint(least, most))]
+        if kind in {"integer", "number"}:
+            low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+            high = schema.get("maximum", schema.get("exclusiveMaximum", 1000))
+            near = [low, low + 1, low + 2, low + 3, high, high + 1, low - 1]
+            return rng.choice(near) if kind == "integer" else float(rng.choice(near))
+        if kind == "boolean":
+            return rng.random() < 0.5
+        return None if kind == "null" else rng.choice(self.texts)
+
+    def members(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """An object with almost all required names and some of the others."""
+        required = set(schema.get("required", ()))
+        return {
+            name: self.value(facts)
+            for name, facts in schema.get("properties", {}).items()
+            if self.rng.random() < (0.98 if name in required else 0.5)
+        }
 
 
 # -- a mixed load ---------------------------------------------------------------------------------
@@ -278,6 +284,7 @@ async def run_load(
     async with httpx.AsyncClient(base_url=address, **options) as client:
         openapi = (await client.get("/api/openapi.json")).json()
         load = Load(client, process, random.Random(seed), out)
+        by_schema = BySchema(openapi, load.rng)
         running: set[asyncio.Task[None]] = set()
 
         def start(work: Any) -> None:
@@ -300,7 +307,7 @@ async def run_load(
                 start(load.send_half(port))
                 next_half += 20.0
             is_random = load.rng.random() < 0.3
-            request = by_schema(openapi, load.rng) if is_random else load.rng.choice(light)
+            request = by_schema.request() if is_random else load.rng.choice(light)
             start(load.send(request, is_light=not is_random))
             await asyncio.sleep(load.rng.expovariate(rate))
         if running:

@@ -27,6 +27,7 @@ from sapwood.web.worker import end_with_server, limit_memory, tell
 POLL = 0.05  # seconds between two looks at the clock
 GRACE = 5.0  # seconds that a killed process has to be gone
 NICENESS = 10
+OUT_OF_MEMORY = b'{"event": "memory"}\n'
 NO_MEMORY = (-signal.SIGABRT, -getattr(signal, "SIGKILL", signal.SIGABRT))
 
 
@@ -195,7 +196,8 @@ def main() -> None:
     except SapwoodError as error:
         tell("failed", **explain(error))
     except MemoryError:
-        sys.stdout.write('{"event": "memory"}\n')  # without an import that needs memory itself
+        os.write(1, OUT_OF_MEMORY)  # what takes no memory itself
+        os._exit(0)
     sys.stdout.close()
     os._exit(0)  # at once, without waiting for the thread that reads stdin
 
