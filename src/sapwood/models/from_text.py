@@ -15,7 +15,7 @@ UNKNOWN_SHARE = 1e-4  # of each tag and state: a hand-written grammar must read 
 
 
 def bundled_grammar() -> LatentGrammar:
-    """The grammar that the bundled treebank was drawn from."""
+    """The hand-written grammar that the bundled treebank was drawn from."""
     return grammar_from_text(grammar_text())
 
 
