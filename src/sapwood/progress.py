@@ -114,13 +114,21 @@ class Advance:
     def __init__(self, event: Event) -> None:
         self.event = event
 
-    def __call__(self, done: float, *, what: str | None = None, size: float = 1.0) -> None:
-        """So many parts are done; the next one has a size, and may have other words."""
+    def __call__(
+        self,
+        done: float,
+        *,
+        what: str | None = None,
+        total: float | None = None,
+        size: float = 1.0,
+    ) -> None:
+        """So many parts are done; the next one has a size. Words and total may change."""
         state = _state.get()
         if state is None:
             return
         words = self.event.what if what is None else what
-        self.event = self.event._replace(done=done, what=words, size=size)
+        total = self.event.total if total is None else total
+        self.event = self.event._replace(done=done, what=words, total=total, size=size)
         _state.set((state[0], self.event))
         state[0](self.event)
 

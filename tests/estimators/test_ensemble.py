@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
-from sapwood.estimators import crf, ensemble
+from sapwood.estimators import crf, ensemble, network_training
 from sapwood.estimators import panel as panel_module
 from sapwood.estimators.em_steps import TrainingTrees
 from sapwood.estimators.ensemble import PLAN, Candidate, Clock, Trial, _Mix, estimator_of
@@ -498,7 +500,7 @@ def test_the_record_and_the_file(
     assert (record["dev_trees"], record["dev_f1"]) == (len(dev), chosen.info_.f1)
     trials = [asdict(trial) for trial in chosen.info_.trials]
     for trial in trials:
-        del trial["seconds"]
+        del trial["seconds"], trial["note"]
     assert record["trials"] == trials
     assert chosen.info_.seconds.keys() == {"training", "choosing", "grading"}
     path = tmp_path / "best.sapwood"
@@ -617,6 +619,80 @@ def test_a_training_without_end_is_stopped(
     assert verdicts == ["member", "stopped", "skipped"]
     assert fit.model_.record["trials"][1]["verdict"] == "stopped"
     assert ticks.now <= 31.5
+
+
+class SlowNetwork:
+    """Ticks of a network whose passes take so many seconds each; the rates of its steps."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, ticks: Ticks, seconds: float, n_batches: int = 10
+    ) -> None:
+        self.rates: list[float] = []
+
+        def batches(*_: object) -> Iterator[np.ndarray]:
+            self.n_passes += 1
+            for _ in range(n_batches):
+                # the first time, they are only counted
+                ticks.now += seconds / n_batches if self.n_passes else 0.0
+                yield np.arange(4)
+
+        def stepped(adam: Any, found: object, rate: float, each: object) -> None:
+            self.rates.append(rate)
+            adam.n_steps += 1
+
+        self.n_passes = -1
+        monkeypatch.setattr(network_training, "WARM_UP", 1)
+        monkeypatch.setattr(network_training, "_batches", batches)
+        monkeypatch.setattr(network_training, "_step", stepped)
+        seconds_of = COSTS | {"encoder": 1.0}  # as expected
+        monkeypatch.setattr(Clock, "_guess", lambda _, candidate: seconds_of[candidate.method])
+
+
+@pytest.mark.parametrize("has_dev", [True, False])
+def test_a_network_slower_than_expected_has_fewer_passes(
+    bank: Treebank, dev: list[sw.Tree], monkeypatch: pytest.MonkeyPatch, has_dev: bool
+) -> None:
+    """Its passes take three seconds where one was expected: a third of them is in time.
+
+    The network was trained as long as there was time, and then thrown away.
+    """
+    ticks = Ticks(monkeypatch, COSTS | {"encoder": 0.0})
+    network = SlowNetwork(monkeypatch, ticks, seconds=3.0)
+    plan = [PLAN_OF_FOUR[0], Candidate("encoder")]
+    fit = sw.EnsembleLPCFG(32.0, plan=plan).fit(bank[:60], dev[:20] if has_dev else None)
+    trial = fit.info_.trials[1]
+    assert trial.verdict in {"member", "trained"}
+    assert not trial.verdict.startswith("stopped")
+    done, planned = (int(x) for x in trial.note.split() if x.isdigit())
+    assert 4 <= done < planned
+    assert trial.note == f"{done} of {planned} passes were in time"
+    assert fit.model_.record["trials"][1]["verdict"] == trial.verdict
+    assert "note" not in fit.model_.record["trials"][1]
+    assert ticks.now <= 33.5
+    last = network.rates[-10:]  # the rate falls to nearly 0 by the last pass that there is
+    assert last == sorted(last, reverse=True)
+    assert last[-1] < 0.03 * max(network.rates)
+
+
+def test_a_network_with_time_for_its_passes_has_them_all(
+    bank: Treebank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = Ticks(monkeypatch, COSTS | {"encoder": 0.0})
+    SlowNetwork(monkeypatch, ticks, seconds=1.0)
+    fit = sw.EnsembleLPCFG(32.0, plan=[PLAN_OF_FOUR[0], Candidate("encoder")]).fit(bank[:60])
+    assert fit.info_.trials[1].note == ""
+    assert fit.model_.members[1].record["iterations"] > 15
+
+
+def test_a_network_of_next_to_no_passes_is_not_mixed_unseen(
+    bank: Treebank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without dev trees nobody could tell that three passes are worse than none."""
+    ticks = Ticks(monkeypatch, COSTS | {"encoder": 0.0})
+    SlowNetwork(monkeypatch, ticks, seconds=12.0)
+    fit = sw.EnsembleLPCFG(32.0, plan=[PLAN_OF_FOUR[0], Candidate("encoder")]).fit(bank[:60])
+    assert fit.info_.trials[1].verdict.startswith("stopped")
+    assert ticks.now < 33
 
 
 def test_few_sentences_choose_where_charts_are_dear(

@@ -469,8 +469,9 @@ class WithinBudget(Estimator):
         domain=maybe(Domain("a number of seconds above 0, or 'auto'", _is_budget)),
         words="CPU seconds of this process for training, choosing and grading, without those for "
         "compiling or loading kernels; a candidate is not begun when it would hardly end in time, "
-        "and is stopped where it can be when it does not. The first one is trained in any case. "
-        "None trains all; `auto` has what suits the size of the treebank.",
+        "and is stopped where it can be when it does not; a network has fewer passes then. The "
+        "first one is trained in any case. None trains all; `auto` has what suits the size of the "
+        "treebank.",
         kw_only=False,
     )
     n_states: int = parameter(

@@ -74,10 +74,11 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
     hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")
     rate: float = parameter(0.003, between(0, 1, "(]"), "Of Adam; falls to 0 in a straight line.")
     dropout: float = parameter(0.2, between(0, 1, "[)"), "Share of numbers that are left out.")
-    on_iteration: Callable[[int, int, float], None] | None = parameter(
+    on_iteration: Callable[[int, int, float], int | None] | None = parameter(
         None,
         ANYTHING,
-        "Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1.",
+        "Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1. It "
+        "may answer how many passes there is time for in all, where those are fewer.",
         changes_model=False,
     )
 
@@ -95,10 +96,9 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
         clock.tick("trees")
         self.info_ = PassInfo()
 
-        def note(done: int, log_likelihood: float) -> None:
+        def note(done: int, log_likelihood: float) -> int | None:
             self.info_.log_likelihoods.append(log_likelihood)
-            if self.on_iteration:
-                self.on_iteration(done, 1, log_likelihood)
+            return self.on_iteration(done, 1, log_likelihood) if self.on_iteration else None
 
         network = lesson.learn(lesson.gradient, data.engine.jobs_here, note)
         clock.tick("passes")

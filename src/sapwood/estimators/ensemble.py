@@ -288,6 +288,8 @@ class Trial:
         neither weighed nor calibrated yet; None without dev trees.
     verdict
         `member`, `trained` (but not chosen), or `skipped` or `stopped` with the reason.
+    note
+        How it was trained otherwise than was planned; empty where it was not.
     """
 
     name: str
@@ -295,11 +297,12 @@ class Trial:
     f1: float | None = None
     mix_f1: float | None = None
     verdict: str = "trained"
+    note: str = ""
 
     def as_record(self) -> dict[str, Any]:
         """What a model file says of it: nothing that the clock decides."""
         kept = asdict(self) | {"verdict": self.verdict.split(":")[0]}
-        return {name: value for name, value in kept.items() if name != "seconds"}
+        return {name: kept[name] for name in ("name", "f1", "mix_f1", "verdict")}
 
 
 @dataclass
@@ -479,6 +482,10 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
             except _OutOfTimeError:
                 trial.verdict = f"stopped: {expected:.0f} s were expected, more are not left"
         trial.seconds = self._now() - began
+        if candidate.method == "encoder" and member is not None:
+            planned, passes = passes, int(member.record["iterations"])
+            if passes < planned:
+                trial.note = f"{passes} of {planned} passes were in time"
         clock.learn(candidate, trial.seconds, passes)
         advance(done + size, size=0.0)
         if member is not None:
@@ -633,10 +640,15 @@ class _Mix:
         sizes = [len(grammar_of(member).rule_weights) for member in members]
         return SECONDS_A_NUMBER * (sum(sizes) + sum(len(weights) for weights in features))
 
-    def watch(self, candidate: Candidate) -> Callable[..., None] | None:
-        """A function that stops a training when one more iteration leaves too little time."""
-        if self.clock.is_counted:
+    def watch(self, candidate: Candidate) -> Callable[..., int | None] | None:
+        """A function that stops a training when one more iteration leaves too little time.
+
+        A network is not stopped, but told how many passes there is time for.
+        """
+        if self.clock.is_counted or np.isinf(self.clock.budget):
             return None
+        if candidate.method == "encoder":
+            return self._passes_in_time(candidate)
         last: float | None = None
 
         def check(*_: object) -> None:
@@ -648,6 +660,19 @@ class _Mix:
                 raise _OutOfTimeError
 
         return check
+
+    def _passes_in_time(self, candidate: Candidate) -> Callable[..., int]:
+        began = self.clock.now()
+
+        def in_time(done: int, *_: object) -> int:
+            seconds_a_pass = max((self.clock.now() - began) / done, 1e-9)
+            ahead = self.seconds_to_add(candidate) + self.seconds_ahead(candidate)
+            passes = done + int(max(self.clock.left - ahead, 0.0) / seconds_a_pass)
+            if passes < LEAST_PASSES and self.dev is None:  # nobody would see how bad it is
+                raise _OutOfTimeError
+            return passes
+
+        return in_time
 
     def choose(self) -> tuple[list[int], FloatArray]:
         """Members as places, and their weights; all of them, of equal weight, without dev."""

@@ -35,7 +35,7 @@ from sapwood.networks.encoder import (
 )
 from sapwood.networks.lstm import Packing, pack
 from sapwood.networks.parameters import Adam, Parameters, Real, clip
-from sapwood.progress import counted
+from sapwood.progress import counted, step
 
 FAMILIAR = 2  # words seen so often have vectors of their own
 MOST_FORM_BITS = 16  # of the number of vectors of forms, of which there are no more than of words
@@ -115,6 +115,10 @@ class ShareGradient(NamedTuple):
 
 # sentences, longest first; random numbers; words of the whole batch
 Task = Callable[[IntArray, np.random.Generator, int], ShareGradient]
+# Told how many passes are done, and the log-likelihood during the last one. It may answer how many
+# there is time for in all: the rate then falls to 0 by the last of them, and with no more time the
+# weights stay as the last pass has left them.
+AfterPass = Callable[[int, float], int | None]
 
 
 def train_network(
@@ -124,14 +128,18 @@ def train_network(
     task: Task,
     plan: NetworkPlan,
     jobs: int,
-    on_pass: Callable[[int, float], None] | None = None,
+    on_pass: AfterPass | None = None,
 ) -> None:
     """Change weights and tables until they fit."""
     adam, rng = Adam(weights.flat, tables), np.random.default_rng([plan.seed, 4])
     n_batches = sum(1 for _ in _batches(lengths, plan.words, rng))
-    n_steps = plan.passes * n_batches
-    with blas_of_one_thread(), ThreadPoolExecutor(min(jobs, SHARES)) as pool:
-        for done in counted(range(1, plan.passes + 1), "network", unit="pass"):
+    passes, done = plan.passes, 0
+    with (
+        blas_of_one_thread(),
+        ThreadPoolExecutor(min(jobs, SHARES)) as pool,
+        step("network", total=passes, unit="pass") as advance,
+    ):
+        while done < passes:
             loss = 0.0
             for batch in counted(_batches(lengths, plan.words, rng), total=n_batches):
                 shares = [batch[k::SHARES] for k in range(min(SHARES, len(batch)))]
@@ -140,10 +148,13 @@ def train_network(
                 found = list(pool.map(task, shares, rngs, [n_words] * len(shares)))
                 loss += sum(share.loss for share in found)
                 rate = plan.rate * min(1.0, adam.n_steps / WARM_UP + 0.01)
-                rate *= 1 - adam.n_steps / (n_steps + 1)
+                rate *= 1 - adam.n_steps / (passes * n_batches + 1)
                 _step(adam, found, rate, pool.map)
-            if on_pass is not None:
-                on_pass(done, -loss)
+            done += 1
+            in_time = on_pass(done, -loss) if on_pass is not None else None
+            if in_time is not None:
+                passes = max(done, min(plan.passes, in_time))
+            advance(done, total=passes)
 
 
 def _batches(lengths: IntArray, n_words: int, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -245,9 +256,7 @@ class NetworkLesson:
         self.word_vectors = _small((len(self.familiar) + N_SPECIAL, sizes.word), rng)
         self.form_vectors = _small((1 << bits, sizes.form), rng)
 
-    def learn(
-        self, task: Task, jobs: int, on_pass: Callable[[int, float], None] | None = None
-    ) -> Network:
+    def learn(self, task: Task, jobs: int, on_pass: AfterPass | None = None) -> Network:
         """The network that fits."""
         tables = {"words": self.word_vectors, "forms": self.form_vectors}
         train_network(self.P, tables, np.diff(self.words.starts), task, self.plan, jobs, on_pass)

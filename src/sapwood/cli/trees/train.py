@@ -279,6 +279,7 @@ def show_trial(trial: Trial) -> None:
     figures += [f"alone {trial.f1:.2f}"] if trial.f1 is not None else []
     figures += [f"equal mix {trial.mix_f1:.2f}"] if trial.mix_f1 is not None else []
     figures += [trial.verdict] if trial.verdict != "trained" else []
+    figures += [trial.note] if trial.note else []
     echo("    " + "  ".join([f"{trial.name:<20}", *figures]))
 
 

@@ -6,14 +6,13 @@ of the shares of its right head, relation and tag. Trees are asked for when sent
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from sapwood.arrays import IntArray, ranges
 from sapwood.corpus.arcs.bank import ArcBank
 from sapwood.estimators.network_training import (
     SIDE_LOSS,
+    AfterPass,
     NetworkLesson,
     NetworkPlan,
     ShareGradient,
@@ -40,7 +39,7 @@ def learn_encoder(
     relations: tuple[int, IntArray],
     plan: NetworkPlan,
     jobs: int,
-    on_pass: Callable[[int, float], None] | None = None,
+    on_pass: AfterPass | None = None,
     sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
 ) -> Network:
     """The network that fits dependency trees.
