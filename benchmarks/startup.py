@@ -22,6 +22,11 @@ COLD = {
     "train --method best": "train {trees} -o {out} --method best --budget 1s",
     "demo": "demo",
 }
+SNIPPET = """
+import sapwood as sw
+model = sw.SpectralLPCFG(n_states=8).fit(sw.bundled_treebank("train")).model_
+print(sw.Parser(model).parse("the girl saw a dog in the garden .".split()).tree)
+"""
 SENTENCE = "The company said that it expects higher sales .\n"
 PYTHON = (sys.executable,)
 COMMANDS = {
@@ -111,6 +116,10 @@ def cold_rows() -> list[tuple[str, str, str]]:
             cold, warm = run_once(command, cache), run_once(command, cache)
             rows.append(row(f"sapwood {name}, no kernel compiled yet", [cold]))
             rows.append(row(f"sapwood {name}, compiled kernels", [warm]))
+        command, cache = (*PYTHON, "-c", SNIPPET), str(Path(folder) / "snippet")
+        cold, warm = run_once(command, cache), run_once(command, cache)
+        rows.append(row("README's snippet, no kernel compiled yet", [cold]))
+        rows.append(row("README's snippet, again", [warm]))
     return rows
 
 

@@ -54,8 +54,8 @@ def test_the_first_parse_says_that_it_compiles_and_the_second_does_not(
 
     def parse() -> list[str]:
         done = subprocess.run(
-            command, input="the dog sleeps .\n", capture_output=True, text=True, check=True,
-            env=environment,
+            command, input=4 * "the dog saw a cat . " + "\n", capture_output=True, text=True,
+            check=True, env=environment,
         )  # fmt: skip
         return done.stderr.splitlines()
 

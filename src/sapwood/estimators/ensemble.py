@@ -505,7 +505,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         self,
         candidate: Candidate,
         prepared: _Prepared,
-        on_iteration: Callable[..., None] | None = None,
+        on_iteration: Callable[..., int | None] | None = None,
         passes: int = 1,
     ) -> Member:
         estimator = self._estimator(candidate)

@@ -81,7 +81,7 @@ def _use(model: Member) -> None:
             continue
         if decoder != "f1" and isinstance(model, SpanNetwork):  # it has no rules
             continue
-        parse = Parser(model, decoder=decoder).parse(WORDS)
+        parse = Parser(model, decoder=decoder).parse_compiled(WORDS)
         parse.k_best(2)
     model.log_prob(parse.tree)
     model.log_prob(WORDS)

@@ -23,7 +23,7 @@ def parse_far_away(
 
 def _parse(words: Sequence[str], parser: Parser) -> tuple[bytes, ParserStats]:
     alone = parser.recount()
-    return pack_without(alone.parse(words), _shared(parser)), alone.stats
+    return pack_without(alone.parse_compiled(words), _shared(parser)), alone.stats
 
 
 def _shared(parser: Parser) -> list[object]:

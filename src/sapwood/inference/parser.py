@@ -39,6 +39,7 @@ from sapwood.inference.decoders import (
 from sapwood.inference.free_trees import free_tree
 from sapwood.inference.scores import derivation_log_probs, signed_log_probs
 from sapwood.inference.word_places import blas_of_one_thread, one_blas_thread
+from sapwood.kernels.cold import short_work
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.tree_model import SignedLog
@@ -52,6 +53,7 @@ MIDDLE = 1e-4  # what the smallest member of an ensemble finds less probable, th
 # For `Parser.fast`; what it costs in F1 and what it gains is printed by benchmarks/parsing.py.
 FAST = {"threshold": 3e-3, "beam": 3e-3, "middle": 1e-2}
 MEMORY_LIMIT_MB = 2000.0
+AT_ONCE = 15  # words of a sentence that is parsed without waiting for the compiler
 UNASKED = Pruning(THRESHOLD, BEAM, 0.0)  # of charts that parsing did not need
 SHORT = 60  # words; Ctrl-C waits for the end of such a sentence, not only of each kernel
 
@@ -311,7 +313,16 @@ class Parser:
         return cls(model, **(FAST | settings))
 
     def parse(self, words: Sequence[str]) -> Parse:
-        """Parse one sentence, given as a list of words."""
+        """Parse one sentence, given as a list of words.
+
+        A short sentence is parsed at once where no kernel was compiled yet: see `kernels.cold`.
+        """
+        words = as_sentence(words)
+        with short_work(is_short=len(words) <= AT_ONCE):
+            return self.parse_compiled(words)
+
+    def parse_compiled(self, words: Sequence[str]) -> Parse:
+        """The same, one of many: kernels are compiled first."""
         words = as_sentence(words)
         n = len(words)
         too_long = n > 1 and self._megabytes(n) > self.memory_limit_mb
@@ -366,7 +377,7 @@ class Parser:
             as_engine(jobs),
         )
         if type(engine) is Threads:
-            found = engine.stream(self.parse, items)
+            found = engine.stream(self.parse_compiled, items)
         else:
             from sapwood.inference.far_parses import parse_far_away
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 import warnings
 from contextlib import suppress
@@ -22,6 +23,7 @@ from importlib import import_module
 from pathlib import Path
 
 from sapwood.kernels import compile_watchers
+from sapwood.kernels.cold import count_call, is_interpreted
 from sapwood.kernels.signals import undisturbed
 
 undisturbed(import_module, "numba")  # interrupted half-way, it could not be imported again
@@ -63,8 +65,18 @@ class Kernel(CPUDispatcher):
     """A compiled function that is kept on disk and can be interrupted at any moment."""
 
     def __call__(self, *args):
-        """Run it, compiling it first where need be."""
+        """Run it, compiling it first where need be; see `cold` for where there is none."""
+        if not self.overloads and is_interpreted() and not self._is_kept():
+            count_call()
+            return undisturbed(self.py_func, *args)
         return undisturbed(super().__call__, *args)
+
+    def _is_kept(self):
+        """Whether it was compiled before, for any types of arguments."""
+        try:
+            return bool(self._cache._cache_file._load_index())
+        except Exception:  # no folder, or whatever damaged bytes lead to
+            return False
 
     def enable_caching(self):
         """Keep what is compiled, where a folder can be written."""
@@ -125,6 +137,16 @@ def _announce(event, is_start):
     if isinstance(dispatcher, Kernel):
         for watch in compile_watchers:
             watch(dispatcher.name, is_start)
+        if not compile_watchers and not _told:
+            _tell("sapwood: compiling kernels, once for this machine, up to a minute ...")
+
+
+def _tell(text):
+    """Write one line for whoever waits in Python, once, where there is a place to write it."""
+    _told.add(text)
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)
 
 
 event.register("numba:compile", _Announcer())

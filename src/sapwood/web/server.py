@@ -217,6 +217,6 @@ def _warm(shelf: Shelf) -> None:
 
 def warm(served: Served) -> None:
     """Parse something, so that models and kernels are in memory."""
-    parse = served.parser().parse(["the", "dog", "sleeps", "."])
+    parse = served.parser().parse_compiled(["the", "dog", "sleeps", "."])
     parse.k_best(2)
     served.atlas()
