@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -166,6 +167,28 @@ def words(dimension: int) -> None:
     machine.print_table(["method", "words", "CPU s", "peak MB", "nearest to Monday"], rows)
 
 
+def tags_of_neighbours(bank: sw.ArcBank, dimension: int) -> None:
+    """How often the nearest word has the same most frequent tag, by method."""
+    text = [list(arcs.words) for arcs in bank]
+    counts: dict[str, Counter[str]] = {}
+    for arcs in bank:
+        for word, tag in zip(arcs.words, arcs.upos, strict=True):
+            counts.setdefault(word, Counter())[tag] += 1
+    rows = []
+    for method, settings in (
+        ("cca", {}), ("two-step", {}), ("lr-mvl", {"iterations": 2}), ("lr-mvl", {"iterations": 5}),
+    ):  # fmt: skip
+        with machine.Clock() as clock:
+            model = sw.WordEmbedding(dimension, method=method, **settings).fit(text).model_
+        known = model.vocabulary.words
+        main_tag = {word: counts[word].most_common(1)[0][0] for word in known}
+        hits = [main_tag[model.nearest(word, 1)[0].word] == main_tag[word] for word in known]
+        name = method + "".join(f", {value} {key}" for key, value in settings.items())
+        rows.append([name, f"{len(known):,}", f"{np.mean(hits):.3f}", f"{clock.cpu:.0f}"])
+        print(*rows[-1], file=sys.stderr, flush=True)
+    machine.print_table(["method", "words", "nearest word has the tag", "CPU s"], rows)
+
+
 def main() -> None:
     """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -173,7 +196,7 @@ def main() -> None:
     parser.add_argument("--states", default="1,4,8,16")
     parser.add_argument("--copies", default="1,10,100")
     parser.add_argument("--dimension", type=int, default=50)
-    parser.add_argument("--limit", type=int, help="sentences that `parsing` learns from")
+    parser.add_argument("--limit", type=int, help="sentences that `parsing` and `tags` learn from")
     given = parser.parse_args()
     bank = sw.read_arcs(data_file("ud_english_ewt", "train.conllu.xz"))
     if "parsing" in given.parts:
@@ -189,6 +212,8 @@ def main() -> None:
         times(bank, [int(n) for n in given.copies.split(",")])
     if "words" in given.parts:
         words(given.dimension)
+    if "tags" in given.parts:
+        tags_of_neighbours(bank[: given.limit], given.dimension)
 
 
 if __name__ == "__main__":

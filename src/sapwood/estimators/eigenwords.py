@@ -11,8 +11,12 @@ Notation (Dhillon et al. 2011 and 2012; square roots as Stratos et al. 2015 have
     two-step   first CCA of what is left of a word and what is right of it, then of the word and
                the k best directions of both
     bigram     left singular vectors of N_1, words given the next one
+    lr-mvl     two-step with all words on each side, exponentially smoothed: from vectors A, smooths
+               L and R of the vectors around each place; CCA of L and R gives states; CCA of words
+               and states gives a new A; again and again (Dhillon, Foster and Ungar 2011, LR-MVL)
 
-Everything is made of the N_d, which add; text is read twice and never held.
+The first three are made of the N_d, which add; text is read twice and never held. LR-MVL reads the
+numbers of the words from a temporary file, once for every iteration.
 """
 
 from __future__ import annotations
@@ -27,21 +31,24 @@ import numpy as np
 from scipy import sparse
 
 from sapwood.arguments import as_items, as_sentence
-from sapwood.arrays import FloatArray
+from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import TextShard, cut_text
 from sapwood.corpus.sentences import split_words
-from sapwood.corpus.vocabulary import STYLES
+from sapwood.corpus.vocabulary import STYLES, Vocabulary
 from sapwood.decompose.cca import cca
 from sapwood.decompose.svd import block_svd
 from sapwood.errors import SapwoodError
 from sapwood.estimators.arcs.observe import choose_vocabulary
 from sapwood.estimators.base import Estimator, between, one_of, parameter, positional, whole
 from sapwood.execute import Engine, tree_sum
-from sapwood.models.eigenwords import Eigenwords
-from sapwood.moments.contexts import ContextCounts, WordCounts
+from sapwood.models.eigenwords import ContextMap, Eigenwords
+from sapwood.moments.contexts import ContextCounts, WordCounts, number_words
+from sapwood.moments.smooths import SmoothMoments
 from sapwood.progress import step
 
-METHODS = ("cca", "two-step", "bigram")
+METHODS = ("cca", "two-step", "bigram", "lr-mvl")
+RATES = (1.0, 0.5, 0.1)  # of LR-MVL's smooths: the nearest word alone, a few, and many words
+RIDGE = 1e-6  # of the covariances of states, as a share of their mean
 SHARD_LINES = 5_000  # shards depend on the text alone, so that jobs never change a vector
 OVERSAMPLE, N_POWER = 20, 5
 Text = str | Path | Iterable[Any]
@@ -64,9 +71,13 @@ class WordEmbedding(Estimator):
         one_of(METHODS),
         "`cca` of words and neighbours; `two-step`, in which neighbours are first reduced to what "
         "left and right ones say of each other, for rare words; `bigram` for the plain SVD of "
-        "pairs of words.",
+        "pairs of words; `lr-mvl` for two steps again and again, with exponential smooths of all "
+        "words on each side, which also gives vectors of words in their context.",
     )
-    window: int = parameter(2, whole(1, 10), "Neighbours on each side; `bigram` has one.")
+    window: int = parameter(
+        2, whole(1, 10), "Neighbours on each side; `bigram` has one, `lr-mvl` all of them."
+    )
+    iterations: int = parameter(5, whole(1, 100), "Passes of `lr-mvl` over the text.")
     min_count: int = parameter(
         5, whole(1), "Words seen less often share the vectors of their classes."
     )
@@ -74,7 +85,7 @@ class WordEmbedding(Estimator):
         0.5,
         between(0, 1, "(]"),
         "Counts are taken to this power first, so that common pairs do not outweigh all others; 1 "
-        "for none.",
+        "for none. `lr-mvl` has no such counts.",
     )
     style: str = parameter(
         "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
@@ -91,7 +102,8 @@ class WordEmbedding(Estimator):
             sentence a line (also `.gz`, `.xz`, `.bz2`, `.zst`), globs, folders of text, or `-`.
         """
         self._check_parameters()
-        n_distances = {"cca": self.window, "two-step": 2 * self.window, "bigram": 1}[self.method]
+        distances = {"cca": self.window, "two-step": 2 * self.window, "bigram": 1, "lr-mvl": 1}
+        n_distances = distances[self.method]
         with TemporaryDirectory(prefix="sapwood-") as folder:
             source, engine = _Source(text, Path(folder)), self._engine()
             words = _total("counting words", engine, WordCounts.of, source)
@@ -99,18 +111,43 @@ class WordEmbedding(Estimator):
             counts = _total(
                 "counting neighbours", engine, ContextCounts.of, source, known, n_distances
             )
-        if not counts.pairs[0].nnz:
-            msg = "no sentence has two words: nothing stands beside anything"
-            raise SapwoodError(msg, hint="give tokenised text, one sentence a line")
-        found = self._decompose(counts)
+            if not counts.pairs[0].nnz:
+                msg = "no sentence has two words: nothing stands beside anything"
+                raise SapwoodError(msg, hint="give tokenised text, one sentence a line")
+            context = None
+            if self.method == "lr-mvl":
+                numbered = NumberedText.write(source, engine, known, Path(folder))
+                found, context = self._iterate(numbered, counts.words, engine)
+            else:
+                found = self._decompose(counts)
         record = {
             "method": self.method, "sentences": counts.n_sentences,
             "words": int(counts.words.sum()), "window": self.window, "min_count": self.min_count,
             "seed": self.seed,
         }  # fmt: skip
         vectors, strengths = (part.astype(np.float32) for part in found)
-        self.model_ = Eigenwords(known, vectors, strengths, record)
+        self.model_ = Eigenwords(known, vectors, strengths, record, context)
         return self
+
+    def _iterate(
+        self, text: NumberedText, words: FloatArray, engine: Engine
+    ) -> tuple[Directions, ContextMap]:
+        """LR-MVL: from random vectors of words, states by context and words by state in turn."""
+        n, k = len(words), self.dimension
+        _check_dimension(k, n)
+        start = np.random.default_rng(self.seed).standard_normal((n, k))
+        found = Directions(_centre(start, words), np.ones(k))
+        with step("LR-MVL", total=self.iterations + 1, unit="pass") as advance:
+            for done in range(1, self.iterations + 1):
+                vectors = found.vectors
+                sums = tree_sum(engine.stream(SmoothMoments.of, text.shards(), vectors, RATES))
+                found = word_directions(sums, state_maps(sums, k), k)
+                advance(done)
+            # contexts are smooths of the last vectors, which have not been read with yet
+            sums = tree_sum(engine.stream(SmoothMoments.of, text.shards(), found.vectors, RATES))
+            advance(self.iterations + 1)
+        left, right = (each.astype(np.float32) for each in state_maps(sums, k))
+        return found, ContextMap(np.array(RATES, np.float32), left, right)
 
     def _decompose(self, counts: ContextCounts) -> Directions:
         damped = [_damp(pairs, self.power) for pairs in counts.pairs]
@@ -134,6 +171,40 @@ class Directions(NamedTuple):
     strengths: FloatArray
 
 
+def state_maps(sums: SmoothMoments, k: int) -> tuple[FloatArray, FloatArray]:
+    """From the smooths of each side to states of unit variance: what both sides agree on most."""
+    found = cca(sums.across, sums.left, sums.right, k, ridge=RIDGE)
+    scale = np.sqrt(sums.words.sum())  # moments are sums, not means
+    return scale * found.left, scale * found.right
+
+
+def word_directions(sums: SmoothMoments, maps: tuple[FloatArray, FloatArray], k: int) -> Directions:
+    """CCA of words and the states of both sides; vectors have mean 0 and unit variance.
+
+    So a smooth, which starts at 0, does not tell how far the start of the sentence is.
+    """
+    left, right = maps
+    states = np.hstack([sums.word_left @ left, sums.word_right @ right])
+    across = left.T @ sums.across @ right
+    second = np.block([
+        [left.T @ sums.left @ left, across], [across.T, right.T @ sums.right @ right],
+    ])  # fmt: skip
+    found = cca(states, sums.words, second, k, ridge=RIDGE)
+    vectors = np.sqrt(sums.words.sum()) * found.left
+    return Directions(_centre(vectors, sums.words), found.correlations)
+
+
+def _centre(vectors: FloatArray, words: FloatArray) -> FloatArray:
+    """Vectors minus their mean over the words of the text."""
+    return np.asarray(vectors - words @ vectors / words.sum())
+
+
+def _check_dimension(k: int, most: int) -> None:
+    if k > most:
+        msg = f"dimension {k}; the text allows at most {most:,}, its words and classes"
+        raise SapwoodError(msg, hint="ask for fewer, give more text, or lower min_count")
+
+
 def _directions(
     M: Any,  # noqa: N803 - as in the formula
     rows: FloatArray,
@@ -144,9 +215,7 @@ def _directions(
     """C_ww^-1/2 U of the scaled matrix, by random projection."""
     scaled = _scale(M, rows, columns)
     n, d = scaled.shape
-    if k > min(n, d):
-        msg = f"dimension {k}; the text allows at most {min(n, d):,}, its words and classes"
-        raise SapwoodError(msg, hint="ask for fewer, give more text, or lower min_count")
+    _check_dimension(k, min(n, d))
     found = block_svd(
         lambda X: scaled @ X, lambda Y: scaled.T @ Y,  # noqa: N803 - as in the formula
         np.array([0, n]), np.array([0, d]), k, rng=rng, oversample=OVERSAMPLE, n_power=N_POWER,
@@ -240,6 +309,31 @@ class _Source:
     def _read(self, shard: TextShard) -> list[str]:
         self.n_read += shard.stop - shard.start
         return shard.read().decode().split("\n")
+
+
+class NumberedText(NamedTuple):
+    """The rows of the words of a text, shard by shard, in files of a temporary folder."""
+
+    files: tuple[Path, ...]
+
+    @classmethod
+    def write(
+        cls, source: _Source, engine: Engine, known: Vocabulary, folder: Path
+    ) -> NumberedText:
+        """Look up every word once."""
+        files: list[Path] = []
+        with step("numbering words", total=source.n_bytes or None) as advance:
+            for rows, offsets in engine.stream(number_words, source.shards(), known):
+                files.append(folder / f"{len(files)}.npz")
+                np.savez(files[-1], rows=rows, offsets=offsets)
+                advance(source.n_read)
+        return cls(tuple(files))
+
+    def shards(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Rows and offsets of sentences, one shard after the other."""
+        for file in self.files:
+            with np.load(file) as arrays:
+                yield arrays["rows"].astype(np.int64), arrays["offsets"]
 
 
 def _total(what: str, engine: Engine, task: Any, source: _Source, *common: Any) -> Any:

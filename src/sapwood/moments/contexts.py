@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sapwood.arrays import FloatArray, starts_of
+from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.vocabulary import Vocabulary
 
 Sentences = Sequence[Sequence[str]]
@@ -47,9 +47,8 @@ class ContextCounts:
         n = len(vocabulary)
         if not sentences:
             return cls.zero(n, n_distances)
-        rows = np.concatenate([_rows(words, vocabulary) for words in sentences])
-        sizes = np.array([len(words) for words in sentences])
-        behind = np.repeat(starts_of(sizes)[1:], sizes) - np.arange(len(rows)) - 1
+        rows, offsets = number_words(sentences, vocabulary)
+        behind = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(rows)) - 1
         pairs = []
         for distance in range(1, n_distances + 1):
             at = np.flatnonzero(behind >= distance)
@@ -60,6 +59,12 @@ class ContextCounts:
     def __add__(self, other: ContextCounts) -> ContextCounts:
         pairs = tuple(a + b for a, b in zip(self.pairs, other.pairs, strict=True))
         return ContextCounts(self.n_sentences + other.n_sentences, self.words + other.words, pairs)
+
+
+def number_words(sentences: Sentences, vocabulary: Vocabulary) -> tuple[IntArray, IntArray]:
+    """Rows of the words of a shard, one sentence after the other, and where sentences start."""
+    rows = np.concatenate([_rows(words, vocabulary) for words in sentences])
+    return rows.astype(np.int32), starts_of([len(words) for words in sentences])
 
 
 def _rows(words: Sequence[str], vocabulary: Vocabulary) -> Any:

@@ -20,6 +20,7 @@ from sapwood.outputs import check_output
 from sapwood.report.card import PURPOSES
 from sapwood.report.training import Meter, sign
 
+ITERATIONS = 5
 EPILOG = """\b
 Examples:
   sapwood embed news.txt.xz -o words.sapwood
@@ -41,13 +42,26 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     dimension: int = typer.Option(
         50, min=1, max=2000, metavar="K", help="Numbers in a vector. Not above 50 for little text."
     ),
-    method: Literal["cca", "two-step", "bigram"] = typer.Option(
+    method: Literal["cca", "two-step", "bigram", "lr-mvl"] = typer.Option(
         "cca",
         help="cca: words against their neighbours. two-step: neighbours are reduced first to what "
-        "left and right ones tell of each other. bigram: plain singular vectors of pairs of words.",
+        "left and right ones tell of each other. bigram: plain singular vectors of pairs of words. "
+        "lr-mvl: two steps again and again, with exponential smooths of all words on each side.",
     ),
     window: int = typer.Option(
-        2, min=1, max=10, metavar="N", help="Neighbours on each side. Not for bigram, which has 1."
+        2,
+        min=1,
+        max=10,
+        metavar="N",
+        help="Neighbours on each side. Not for bigram, which has 1, and lr-mvl, which has all.",
+    ),
+    iterations: int | None = typer.Option(
+        None,
+        min=1,
+        max=100,
+        metavar="N",
+        help="Passes of lr-mvl over the text.",
+        show_default=str(ITERATIONS),
     ),
     min_count: int = typer.Option(
         5,
@@ -65,8 +79,12 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     """Learn vectors of words from plain text: words in the same places get the same ones.
 
     Counts of neighbours are decomposed in closed form, without iterations over the text, which is
-    read twice. Words never seen have the vector of their shape: capitals, digits, endings.
+    read twice; lr-mvl alone iterates. Words never seen have the vector of their shape: capitals,
+    digits, endings.
     """
+    if iterations is not None and method != "lr-mvl":
+        msg = f"it does not apply to --method {method}; it applies to lr-mvl"
+        raise typer.BadParameter(msg, param_hint="--iterations")
     claim_stdin(*texts)
     check_output(out, inputs=text_files(*texts), force=force, is_model=True)
     from sapwood.estimators.eigenwords import WordEmbedding
@@ -74,8 +92,9 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     meter = Meter()
     with open_engine(engine, scheduler, jobs) as where:
         learner = WordEmbedding(
-            dimension, method=method, window=window, min_count=min_count, seed=seed, engine=where
-        ).fit(texts)
+            dimension, method=method, window=window, min_count=min_count, seed=seed, engine=where,
+            iterations=iterations or ITERATIONS,
+        ).fit(texts)  # fmt: skip
     model = sign(learner.model_, texts=texts)
     model.save(out, force=force)
     report: dict[str, Any] = {
