@@ -11,6 +11,7 @@ from tests.web.browsers import Page, tab
 from tests.web.houses import Server
 
 pytestmark = pytest.mark.browser
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
 NINE = "the woman saw a dog in the garden ."
 LONG = (
@@ -84,6 +85,8 @@ def test_on_a_phone_a_tapped_node_and_its_panel_are_in_sight(browser: Any, serve
         for label in ("VP", "PP", "DT"):
             page.tab.locator(f".node:has(text:text-is('{label}'))").last.tap()
             page.see(f"aside .big:text-is('{label}')")
+            page.see("aside:has-text('What state')")  # comes later, and makes the panel higher
+            page.tab.wait_for_timeout(100)
             assert page.tab.evaluate(IN_SIGHT) == [True, True], label
         page.tab.locator("aside button[aria-label=Close]").tap()
         assert not page.tab.locator("aside").is_visible()
@@ -189,7 +192,7 @@ def test_subtitle_and_random_sentence_fit_the_model(page: Page) -> None:
     page.see("[aria-label=Members] tbody tr")
     assert "3 members" in page.see(".lead").inner_text()
     lots.click()
-    page.tab.wait_for_function(f"document.querySelector('textarea').value !== '{NINE}'")
+    sync_api.expect(page.tab.locator("textarea")).not_to_have_value(NINE)
     page.see("svg.sapwood-tree")
     assert len(asked) == 1
     assert "bundled-mix" in asked[0]

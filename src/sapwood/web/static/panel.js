@@ -15,25 +15,34 @@ export function sidePanel(label, onclose = () => {}) {
     close,
     body,
   );
-  const room = () =>
-    document.body.style.setProperty("padding-bottom", isOpen() ? `${element.offsetHeight}px` : "0");
+  const room = () => {
+    const wanted = isOpen() ? `${element.offsetHeight}px` : "";
+    if (document.body.style.paddingBottom !== wanted) document.body.style.paddingBottom = wanted;
+  };
   const isOpen = () => NARROW.matches && element.classList.contains("open");
+  let anchor = null;
+  function keepInSight() {
+    room();
+    if (!anchor || !isOpen()) return;
+    const hidden = anchor.getBoundingClientRect().bottom + MARGIN - (innerHeight - element.offsetHeight);
+    if (hidden > 0) scrollBy({ top: hidden });
+  }
+  new ResizeObserver(keepInSight).observe(element); // parts of the panel come later
   const panel = {
     element,
     show(...parts) {
       put(body, ...parts);
       room();
     },
-    // anchor: what must stay in sight above the sheet.
-    open(anchor = null) {
+    // wanted: what must stay in sight above the sheet.
+    open(wanted = null) {
       element.classList.add("open");
-      room();
-      if (!anchor || !isOpen()) return;
-      const hidden = anchor.getBoundingClientRect().bottom + MARGIN - (innerHeight - element.offsetHeight);
-      if (hidden > 0) scrollBy({ top: hidden });
+      anchor = wanted;
+      keepInSight();
     },
     close() {
       element.classList.remove("open");
+      anchor = null;
       room();
     },
   };

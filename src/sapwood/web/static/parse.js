@@ -286,6 +286,8 @@ export function mount(root, { state, set, models, limits }) {
   // -- trees and arcs --
 
   function show(report, wanted) {
+    const width = Number(report.svg.match(/ width="(\d+)"/)[1]);
+    split.classList.toggle("wide", width * READABLE > split.clientWidth - PANEL);
     shown = report;
     voices = null;
     membersCard.hidden = true;
@@ -295,8 +297,6 @@ export function mount(root, { state, set, models, limits }) {
     sliderText.textContent = report.k_best.length
       ? `tree ${wanted} of ${report.k_best.length}`
       : "as it was given";
-    const width = Number(report.svg.match(/ width="(\d+)"/)[1]);
-    split.classList.toggle("wide", width * READABLE > split.clientWidth - PANEL);
     put(outline, isArcs() ? arcsOutline(report) : outlineOf(report));
     const list = outline.querySelector("details");
     list.querySelector("summary").addEventListener("click", () => (list.dataset.touched = "yes"));

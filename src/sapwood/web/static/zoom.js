@@ -13,16 +13,20 @@ export function zoomFrame(onfit = () => {}) {
   const says = h("span", { class: "facts zoom" });
   let wish = null; // the scale that was asked for; null for as wide as the place
   let natural = 0;
-  const fitting = () => (natural ? Math.min(1, place.clientWidth / natural) : 1);
+  let room = 0; // width of the place: known from its last change, so that nothing is laid out twice
+  const fitting = () => (natural ? Math.min(1, room / natural) : 1);
   const scale = () => wish ?? fitting();
 
   function apply() {
     const svg = place.firstElementChild;
-    if (!svg || !place.clientWidth) return;
-    const middle = (place.scrollLeft + place.clientWidth / 2) / Math.max(place.scrollWidth, 1);
+    if (!svg || !room) return;
+    const middle = wish === null ? null : (place.scrollLeft + room / 2) / Math.max(place.scrollWidth, 1);
+    resize(svg);
+    if (middle !== null) place.scrollLeft = middle * place.scrollWidth - room / 2;
+  }
+  function resize(svg) {
     // a drawing that fits may not be a fraction of a pixel too wide
     svg.style.setProperty("width", `${Math.floor(natural * scale())}px`);
-    place.scrollLeft = middle * place.scrollWidth - place.clientWidth / 2;
     says.textContent = `${Math.round(100 * scale())} %`;
     fit.setAttribute("aria-pressed", String(wish === null));
     onfit(scale());
@@ -54,14 +58,24 @@ export function zoomFrame(onfit = () => {}) {
     },
     { passive: false },
   );
-  new ResizeObserver(apply).observe(place);
+  const measure = () => {
+    const style = getComputedStyle(place);
+    room = place.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  };
+  new ResizeObserver(() => {
+    const before = room;
+    measure();
+    if (room !== before) apply();
+  }).observe(place);
   return {
     place,
     controls,
     show(svg) {
       natural = Number(svg.getAttribute("width"));
+      if (!room) measure();
+      resize(svg);
       put(place, svg);
-      apply();
+      if (wish !== null) place.scrollLeft = (place.scrollWidth - room) / 2;
     },
   };
 }
