@@ -39,6 +39,7 @@ PLAN = (
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
     ("spectral.py", ("--corpus", "ptb", "--states", "8,16"), ()),
     ("em.py", ("--states", "8,16"), ("--table",)),
+    ("memory_table.py", ("--sizes", "1kB", "3MB", "--seconds", "20"), ()),
     ("larger_than_memory.py", ("--corpus", "ptb", "--copies", "1", "2"), ()),
     ("engine.py", ("--copies", "4", "--parts", "files", "kills"), ()),
     ("treebank_choices.py", ("--corpora", "ptb", "--methods", "spectral"), ()),
