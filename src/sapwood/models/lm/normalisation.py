@@ -26,7 +26,7 @@ from sapwood.errors import ModelFormatError
 TOLERANCE = 1e-3  # of a sum, in files of single precision
 HALF_TOLERANCE = 1e-2  # of a sum, in files of half precision
 FOREIGN_EXCESS = 0.05  # by which sums of models of other tools, which prune, may pass 1
-MOST_NGRAMS = 20_000  # whose contexts are all summed
+MOST_NGRAMS = 5_000  # whose contexts are all summed
 LARGEST_LOG = 1e-4  # natural logarithm of a probability, as rounded
 
 Lower = Callable[[IntArray, IntArray], FloatArray]  # p of last words given the words before them
