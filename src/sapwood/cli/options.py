@@ -28,8 +28,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A file written by `sapwood train`, or the word `bundled` for the grammar that comes "
-        "with Sapwood (write ./bundled for a file of that name).",
+        help="A file written by `sapwood train`, or `bundled` for the hand-written grammar that "
+        "comes with Sapwood (write ./bundled for a file of that name).",
     ),
 ]
 Treebanks = Annotated[

@@ -478,11 +478,11 @@ def with_version(function: Callable[..., Any], version: str = __version__) -> Ca
     def call(*args: Any) -> Any:
         import pickle
 
-        import sapwood
+        from sapwood import __version__ as installed
         from sapwood.errors import SapwoodError
 
-        if sapwood.__version__ != version:
-            msg = f"a worker has Sapwood {sapwood.__version__}, expected {version}"
+        if installed != version:
+            msg = f"a worker has Sapwood {installed}, expected {version}"
             raise SapwoodError(msg, hint=f"pip install sapwood=={version} on every worker")
         return pickle.loads(packed)(*args)
 
