@@ -13,7 +13,13 @@ import sys
 
 import machine  # first: it pins BLAS to one thread
 
-from sapwood.report.hankel_study import RANDOM_METHODS, SIZES, study_dyck, study_random
+from sapwood.report.hankel_study import (
+    QUICK_METHODS,
+    RANDOM_METHODS,
+    SIZES,
+    study_dyck,
+    study_random,
+)
 
 FIGURES = {"figure-1": (2, 2), "figure-2": (3, 6)}
 
@@ -22,7 +28,7 @@ def random_tables(states: int, symbols: int, args: argparse.Namespace) -> None:
     """KL of the methods, and how near the solvers came."""
     rows = study_random(
         states, symbols, targets=args.targets, em_iterations=args.em_iterations,
-        methods=args.methods, seconds=args.seconds,
+        methods=args.methods, sizes=args.sizes, seconds=args.seconds,
         tell=lambda row: print(json.dumps(row), file=sys.stderr, flush=True),
     )  # fmt: skip
     found = {(row["method"], row["samples"]): row for row in rows}
@@ -32,16 +38,18 @@ def random_tables(states: int, symbols: int, args: argparse.Namespace) -> None:
         f"{rows[0]['targets']} targets that end with probability 1, of {rows[0]['drawn']:,} drawn\n"
     )
     machine.print_table(
-        ("method", *(f"{size:.0e}" if size < SIZES[-1] else "exact" for size in SIZES), "s a fit"),
+        ("method", *(f"{x:.0e}" if x < SIZES[-1] else "exact" for x in args.sizes), "s a fit"),
         [
             (
                 name,
-                *(f"{found[name, size]['kl']:.1e}" for size in SIZES),
-                f"{sum(found[name, size]['seconds'] for size in SIZES) / len(SIZES):.2f}",
+                *(f"{found[name, size]['kl']:.1e}" for size in args.sizes),
+                f"{sum(found[name, x]['seconds'] for x in args.sizes) / len(args.sizes):.2f}",
             )
             for name in methods
         ],
     )
+    if tuple(args.sizes) != SIZES:
+        return
     print("How near solvers came: medians over targets, and the worst gap of all\n")
     machine.print_table(
         ("method", "feasible, 1e3", "1e6", "1e9", "gap, 1e3", "gap, 1e6", "gap, 1e9", "worst gap"),
@@ -78,7 +86,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=(*FIGURES, "dyck", "all"), default="all")
     parser.add_argument("--targets", type=int, default=50)
-    parser.add_argument("--methods", nargs="*", choices=RANDOM_METHODS, default=RANDOM_METHODS)
+    parser.add_argument("--methods", nargs="*", choices=RANDOM_METHODS, default=QUICK_METHODS)
+    parser.add_argument("--sizes", nargs="*", type=float, default=SIZES, help="of samples")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no target later")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--em-iterations", type=int, default=200)

@@ -27,6 +27,7 @@ import inspect
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -68,7 +69,7 @@ def benchmark(script: str, *arguments: str) -> list[Table]:
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
         lines = found.read_text(encoding="utf-8").splitlines()
     tables = [Table(**json.loads(line)) for line in lines]
-    note = f"`benchmarks/{script} {' '.join(arguments)}`"
+    note = f"`benchmarks/{script} {shlex.join(arguments)}`"
     return [table._replace(note=note) for table in tables]
 
 

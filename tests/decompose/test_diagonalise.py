@@ -28,6 +28,11 @@ def test_complex_eigenvalues_are_reported_and_leave_real_columns() -> None:
     assert not found.is_real
     assert np.linalg.matrix_rank(found.M1) == 2
     assert found.M1.dtype == float
+    skew = np.array(
+        [[1.0, -4.0], [1.0, 1.0]]
+    )  # its complex eigenvectors have real parts of any length
+    found = decompose(np.eye(2), lambda tau: skew, 2, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(found.M1, axis=0), 1)
 
 
 def test_one_state_needs_no_gap() -> None:
@@ -134,8 +139,20 @@ def test_many_choices_are_searched_one_at_a_time(monkeypatch) -> None:
     np.testing.assert_allclose(climbed.A, true, atol=1e-9)
 
 
+def test_the_search_goes_on_while_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two roots are not the principal ones: the second is found from where the first was."""
+    vectors = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, 0.0], [1.0, 0.0, -1.0]])
+    true = vectors @ np.diag([1.0, -0.7, -0.9]) @ np.linalg.inv(vectors)
+    monkeypatch.setattr(diagonalise, "MANY_CHOICES", 1)
+    found = stochastic_root(
+        true @ true + true, lambda candidate: float(np.abs(candidate - true).sum())
+    )
+    assert found.n_other == 2
+    np.testing.assert_allclose(found.A, true, atol=1e-9)
+
+
 def test_noise_below_the_branch_point_gives_a_real_matrix() -> None:
     vectors = np.array([[0.5, 1.0], [0.5, -1.0]])
     wanted = vectors @ np.diag([2.0, -0.3]) @ np.linalg.inv(vectors)  # -0.3 < -1/4
     found = stochastic_root(wanted, lambda root: 0.0)
-    np.testing.assert_allclose(np.sort(found.eigenvalues.real), [-0.5, 1.0])
+    np.testing.assert_allclose(np.sort_complex(found.eigenvalues), [-0.5, 1.0])
