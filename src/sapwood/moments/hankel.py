@@ -35,7 +35,7 @@ Context = tuple[Inside, Inside]
 WHOLE: Context = ((), ())
 LONGEST = 30  # of strings whose every cut is counted: longer contexts hardly ever come twice
 SHARD_WORDS = 20_000
-CUT_BYTES = 450  # of memory for a cut that is counted, besides 8 for each symbol: as measured
+CUT_BYTES = 450  # of memory for a cut that is counted, besides 8 for each symbol: an estimate
 
 
 @dataclass

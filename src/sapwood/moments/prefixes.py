@@ -23,7 +23,7 @@ from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.decompose.hankel import StepEntries
 from sapwood.moments.hankel import Inside
 
-BYTES_A_CUT = 160  # of memory for each symbol of a string while blocks are made, as measured
+BYTES_A_CUT = 160  # of memory for each symbol of a string while blocks are made: an estimate
 
 
 @dataclass(frozen=True, eq=False)
