@@ -536,8 +536,9 @@ def _check_numbers(g: LatentGrammar) -> None:
         _require((array >= 0).all(), f"a coarse {name} weight is negative")
         _require((array <= LARGEST).all(), f"a coarse {name} weight is above {LARGEST:g}")
     for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
-        _require(np.isfinite(array).all(), f"a {name} weight is not a finite number")
-        _require((np.abs(array) <= LARGEST).all(), f"a {name} weight is beyond {LARGEST:g}")
+        low, high = array.min(initial=0.0), array.max(initial=0.0)  # NaN where there is one
+        _require(np.isfinite(low) and np.isfinite(high), f"a {name} weight is not a finite number")
+        _require(max(-low, high) <= LARGEST, f"a {name} weight is beyond {LARGEST:g}")
 
 
 def _check_probabilities(g: LatentGrammar) -> None:

@@ -148,7 +148,8 @@ def check_arrays(
         if array.shape != shape:
             msg = f"{name} is of shape {array.shape}, expected {shape}"
             raise ModelFormatError(msg)
-        if not (np.abs(array) <= LARGEST).all():  # NaN neither
+        low, high = array.min(initial=0.0), array.max(initial=0.0)
+        if not (low >= -LARGEST and high <= LARGEST):  # nor where one is NaN
             msg = f"a number of {name} is not finite or beyond {LARGEST:g}"
             raise ModelFormatError(msg)
 
