@@ -44,8 +44,8 @@ PACKAGE = Path("src/sapwood")
 LISTS = Path("tests/mutants")
 COPIED = (
     "src", "tests", "pyproject.toml", "docs", "benchmarks", "examples", "tools", "README.md",
-    "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CITATION.cff", "LICENSE",
-    "Makefile", "mkdocs.yml", "constraints.txt", ".github",
+    "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CITATION.cff",
+    "LICENSE", "Makefile", "mkdocs.yml", "constraints.txt", ".github",
 )  # fmt: skip
 PASSED, FAILED = 0, 1  # exit statuses of pytest; all others mean that no test was heard
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
