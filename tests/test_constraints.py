@@ -21,7 +21,9 @@ def required(extra: str) -> list[Requirement]:
     found = []
     for line in PYPROJECT["optional-dependencies"][extra]:
         one = Requirement(line)
-        found += [x for e in sorted(one.extras) for x in required(e)] if one.name == "sapwood" else [one]
+        found += (
+            [x for e in sorted(one.extras) for x in required(e)] if one.name == "sapwood" else [one]
+        )
     return found
 
 
