@@ -271,8 +271,8 @@ def test_a_bad_input_leaves_no_output(fails, model: Path, tmp_path: Path) -> Non
 
 
 def test_missing_file_and_folder(fails, model: Path, tmp_path: Path) -> None:
-    assert "No such file" in fails("parse", model, tmp_path / "none").err
-    assert "directory" in fails("parse", model, tmp_path).err
+    assert "no such file" in fails("parse", model, tmp_path / "none").err
+    assert "a folder, expected a file" in fails("parse", model, tmp_path).err
 
 
 def test_output_is_checked_before_reading(fails, tmp_path: Path, sentences: Path) -> None:

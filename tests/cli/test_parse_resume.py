@@ -142,13 +142,13 @@ def test_a_whole_run_leaves_only_its_output(cli, model: Path, corpus: Path, tmp_
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["--k-best", "3"], "k_best: then None, now 3"),
-        (["--json"], "as_json: then False, now True"),
+        (["--k-best", "3"], "--k-best: then None, now 3"),
+        (["--json"], "--json: then False, now True"),
         (["--scores"], "scores: then False, now True"),
         (["--decoder", "goodman"], "decoder: then f1, now goodman"),
         (["--fast"], "fast: then False, now True"),
         (["--threshold", "0.01"], "threshold: then None, now 0.01"),
-        (["--memory-limit", "7"], "memory_limit: then 2000.0, now 7.0"),
+        (["--memory-limit", "7"], "--memory-limit: then 2000.0, now 7.0"),
     ],
 )
 def test_other_options_are_refused(

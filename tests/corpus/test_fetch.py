@@ -340,7 +340,9 @@ def test_a_full_disk_is_one_line_and_leaves_no_debris(server, tmp_path, call, mo
 def test_a_broken_tree_is_left_out_with_a_warning(server, tmp_path):
     text = "( (S (X b) lost) )\n( (S (X a)) )\n( (S (X c)) )\n"
     entry = entry_of(server, "holes", {"a.tree": text})
-    with pytest.warns(SapwoodWarning, match=r"holes: 1 trees .*a\.tree:1:3"):
+    with pytest.warns(
+        SapwoodWarning, match=r"holes: 1 tree left out because of errors.*a\.tree:1:3"
+    ):
         files = fetch(entry, tmp_path)
     assert [tree.words() for tree in read_trees(files["all"])] == [["a"], ["c"]]
 

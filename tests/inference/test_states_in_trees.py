@@ -51,7 +51,7 @@ def test_shares_are_those_of_a_sum_over_all_states(method: str, learn: object) -
         if grammar.symbols[a].is_intermediate:
             continue
         n_seen += 1
-        symbol, shares = found[int(bank.start[row]), int(bank.end[row])]
+        symbol, shares, _ = found[int(bank.start[row]), int(bank.end[row])]
         assert symbol == a
         np.testing.assert_allclose(shares, shares_of(parts, row), rtol=1e-8, atol=1e-10)
     assert n_seen == len(found)

@@ -55,7 +55,7 @@ CASES: list[tuple[str, Change, str]] = [
     ("em", said("tags", 0, 0, 0, value="\x1b[31mNN"), "expected no blank, bracket or control"),
     ("em", said("phrases", 0, 0, 0, value="(NP"), "expected no blank, bracket or control"),
     ("spectral", put("rule_weights", 0, 1e200), "beyond 1e\\+30"),
-    ("spectral", put("coarse_rules", 0, 1e200), "above 1e\\+30"),
+    ("spectral", put("coarse_rules", 0, 1e200), "beyond 1e\\+30"),
     ("ensemble", put("0.n_states", 0, 2**40), "numbers of states, rules or ranks"),
     ("ensemble", said("sharpness", value=1e300), "sharpness"),
     ("network", said("span_labels", 0, value=["ELSEWHERE"]), "which its grammar does not have"),

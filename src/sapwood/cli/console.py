@@ -63,6 +63,8 @@ def clean_controls(text: str, *, colours: bool = False) -> str:
 class TerminalText(io.TextIOWrapper):
     """Standard output of a terminal, without control characters that come from files."""
 
+    plain: io.TextIOWrapper  # the stream before, which closes the buffer of both if it is freed
+
     def write(self, text: str) -> int:
         """Write text, cleaned."""
         return super().write(clean_controls(text, colours=True))
@@ -74,9 +76,11 @@ def set_up_output() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.isatty():
-        sys.stdout = TerminalText(
+        terminal = TerminalText(
             sys.stdout.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True
         )
+        terminal.plain = sys.stdout
+        sys.stdout = terminal
 
 
 def echo(text: str) -> None:

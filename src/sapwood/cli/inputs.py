@@ -112,8 +112,12 @@ def count_lines(source: str, *, blank: bool = False) -> int | None:
     path = Path(source).expanduser()
     if source == STDIN or path.suffix.lower() in COMPRESSED or not path.is_file():
         return None
+    n, is_start = 0, True
     with path.open("rb") as file:
-        return sum(not line.strip() if blank else 1 for line in file)
+        while piece := file.readline(1 << 20):  # a line may be as long as the file
+            n += is_start and (not blank or not piece.strip())
+            is_start = piece.endswith(b"\n")
+    return n
 
 
 def input_files(

@@ -514,7 +514,7 @@ def _check(entry: CorpusEntry, n_pieces: dict[str, int], skipped: Skipped) -> No
         msg = f"the originals of {entry.name} are not as expected: {what}{first}"
         raise CorpusError(msg, hint="please report this: the registry or a converter is wrong")
     if skipped:
-        msg = f"{entry.name}: {count(len(skipped), 'tree')} cannot be read and were left out{first}"
+        msg = f"{entry.name}: {count(len(skipped), 'tree')} left out because of errors{first}"
         warnings.warn(msg, SapwoodWarning, stacklevel=4)
 
 

@@ -305,7 +305,8 @@ def climb(
     told |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
     told |= {"best_iteration": info.best_iteration} if info.dev_f1 else {}
     parameters = now.parameters
-    if any(stage.change == "split" for stage in schedule):
+    # parameters that dev trees chose are kept as they are: to merge them would change their F1
+    if now.best is None and any(stage.change == "split" for stage in schedule):
         parameters, counts = _merge_twins(data, trees.pairs, parameters, counts)
         n_merged = now.parameters.n_states.sum() - parameters.n_states.sum()
         told["merged_twins"] = int(n_merged)

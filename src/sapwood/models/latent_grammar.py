@@ -267,12 +267,14 @@ class LatentGrammar(TreeModel, SavedModel):
             arrays.get("coarse_rules", arrays["rule_weights"]),
             arrays.get("coarse_lexical", arrays["lexicon_weights"]),
         )
-        return cls(
+        grammar = cls(
             phrases, tags, n_states, arrays["root"], arrays["rules"], arrays["rule_weights"],
             lexicon, coarse, read_transform(said["transform"]),
             read_flag(said["is_probabilistic"], "is_probabilistic"),
             said["record"], arrays.get("rule_rank", np.empty(0, np.int64)),
         )  # fmt: skip
+        _check_magnitudes(grammar)
+        return grammar
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -534,11 +536,20 @@ def _check_numbers(g: LatentGrammar) -> None:
             array.shape == (size,), f"expected {size} coarse {name} weights, found {array.size}"
         )
         _require((array >= 0).all(), f"a coarse {name} weight is negative")
-        _require((array <= LARGEST).all(), f"a coarse {name} weight is above {LARGEST:g}")
+        _require(array.max(initial=0.0) < np.inf, f"a coarse {name} weight is not finite")
     for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
         low, high = array.min(initial=0.0), array.max(initial=0.0)  # NaN where there is one
         _require(np.isfinite(low) and np.isfinite(high), f"a {name} weight is not a finite number")
-        _require(max(-low, high) <= LARGEST, f"a {name} weight is beyond {LARGEST:g}")
+
+
+def _check_magnitudes(g: LatentGrammar) -> None:
+    """Refuse weights of a file that no learner makes and whose products are no numbers."""
+    coarse = g.coarse
+    for array in (
+        coarse.root, coarse.rules, coarse.lexical, g.root, g.rule_weights, g.lexicon.weights,
+    ):  # fmt: skip
+        largest = max(-array.min(initial=0.0), array.max(initial=0.0))
+        _require(largest <= LARGEST, f"a weight of {largest:g} is beyond {LARGEST:g}")
 
 
 def _check_probabilities(g: LatentGrammar) -> None:
