@@ -40,6 +40,7 @@ PLAN = (
     ("spectral.py", ("--corpus", "ptb", "--states", "8,16"), ()),
     ("em.py", ("--states", "8,16"), ("--table",)),
     ("memory_table.py", ("--sizes", "1kB", "3MB", "--seconds", "20"), ()),
+    ("memory_estimates.py", ("--only", "trees"), ()),
     ("larger_than_memory.py", ("--corpus", "ptb", "--copies", "1", "2"), ()),
     ("engine.py", ("--copies", "4", "--parts", "files", "kills"), ()),
     ("treebank_choices.py", ("--corpora", "ptb", "--methods", "spectral"), ()),

@@ -32,6 +32,16 @@ def trees(tmp_path: Path) -> Path:
     return path
 
 
+def test_no_row_is_made_before_all_of_them_fit_into_memory(
+    fails, trees: Path, limit_memory
+) -> None:
+    limit_memory(100_000_000)
+    done = fails("compare", trees, trees, "--methods", "pcfg,em", "--states", "2")
+    assert "error: training on 5 trees with 2 states needs about 0." in done.err
+    assert "hint: use fewer --states" in done.err
+    assert not done.out
+
+
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while the last row of three is being made."""

@@ -21,8 +21,9 @@ from pathlib import Path
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, dataclass_transform
 
-from sapwood.errors import NotFittedError, SapwoodError
+from sapwood.errors import NotFittedError, SapwoodError, count
 from sapwood.execute import Engine, Threads
+from sapwood.memory import require_memory
 from sapwood.progress import counted
 
 if TYPE_CHECKING:
@@ -365,6 +366,19 @@ class TreebankEstimator(Estimator):
         gold = list(as_treebank(trees))
         return bracketing(gold, self.predict(gold)).f1
 
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees; 0 for very few."""
+        return 0.0
+
+    def require_memory(self, data: TrainingData) -> None:
+        """Refuse to learn what does not fit into memory."""
+        states = getattr(self, "n_states", None)
+        work = f"training on {count(data.n_trees, 'tree')}"
+        hint = "give fewer trees, or use one thread (--jobs 1)"
+        if states is not None:
+            work, hint = f"{work} with {count(states, 'state')}", f"use fewer --states, {hint}"
+        require_memory(self.memory_needed(data), work, hint)
+
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of every estimator before it searches parameters."""
         from sklearn.utils import InputTags, Tags, TargetTags
@@ -380,7 +394,7 @@ def _is_pcfg(value: object) -> bool:
     return isinstance(value, PCFG)
 
 
-class OnPlainGrammar(Estimator):
+class OnPlainGrammar(TreebankEstimator):
     """Learns on top of the plain grammar of a treebank."""
 
     plain: PCFG | None = parameter(
@@ -395,7 +409,9 @@ class OnPlainGrammar(Estimator):
         from sapwood.estimators.pcfg import PCFG
 
         self._check_parameters()
-        return (self.plain or PCFG()).prepare(bank, self._engine())
+        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        self.require_memory(data)
+        return data
 
 
 class WithStates(Estimator):

@@ -38,6 +38,12 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     info_ : EMInfo
     """
 
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees."""
+        from sapwood.estimators import tree_memory
+
+        return tree_memory.projected_em_bytes(data, self.n_states)
+
     def fit(self, bank: Trainable, dev: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.
 

@@ -67,6 +67,12 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         changes_model=False,
     )
 
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees."""
+        from sapwood.estimators import tree_memory
+
+        return tree_memory.charts_bytes(data, 1 << TABLE_BITS)
+
     def fit(self, bank: Trainable) -> Self:
         """Learn the weights from a treebank."""
         clock = PhaseClock()

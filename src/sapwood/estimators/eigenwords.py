@@ -41,6 +41,7 @@ from sapwood.errors import SapwoodError
 from sapwood.estimators.arcs.observe import choose_vocabulary
 from sapwood.estimators.base import Estimator, between, one_of, parameter, positional, whole
 from sapwood.execute import Engine, tree_sum
+from sapwood.memory import require_memory
 from sapwood.models.eigenwords import ContextMap, Eigenwords
 from sapwood.moments.contexts import ContextCounts, WordCounts, number_words
 from sapwood.moments.smooths import SmoothMoments
@@ -48,6 +49,9 @@ from sapwood.progress import step
 
 METHODS = ("cca", "two-step", "bigram", "lr-mvl")
 RATES = (1.0, 0.5, 0.1)  # of LR-MVL's smooths: the nearest word alone, a few, and many words
+# Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks. A text
+# of n words has about PAIRS * n^PAIRS_POWER different pairs of words at each distance.
+PAIRS, PAIRS_POWER, PAIR_BYTES, VECTOR_COPIES, LIBRARIES = 8, 0.8, 60, 5, 150e6
 RIDGE = 1e-6  # of the covariances of states, as a share of their mean
 SHARD_LINES = 5_000  # shards depend on the text alone, so that jobs never change a vector
 OVERSAMPLE, N_POWER = 20, 5
@@ -108,6 +112,12 @@ class WordEmbedding(Estimator):
             source, engine = _Source(text, Path(folder)), self._engine()
             words = _total("counting words", engine, WordCounts.of, source)
             known = choose_vocabulary(words.counts, self.min_count, self.style)
+            n_tokens = sum(words.counts.values())
+            require_memory(
+                self.memory_needed(n_tokens, len(known), n_distances),
+                f"learning {self.dimension:,} dimensions of {len(known):,} words",
+                "use a smaller --dimension or --window, a larger --min-count, or less text",
+            )
             counts = _total(
                 "counting neighbours", engine, ContextCounts.of, source, known, n_distances
             )
@@ -128,6 +138,13 @@ class WordEmbedding(Estimator):
         vectors, strengths = (part.astype(np.float32) for part in found)
         self.model_ = Eigenwords(known, vectors, strengths, record, context)
         return self
+
+    def memory_needed(self, n_tokens: int, n_words: int, n_distances: int) -> float:
+        """Bytes of the counts of pairs of words, and of the vectors that are decomposed, about."""
+        pairs = n_distances * min(PAIRS * float(n_tokens) ** PAIRS_POWER, float(n_words) ** 2)
+        n_contexts = {"bigram": 1, "lr-mvl": 4 * len(RATES)}.get(self.method, 2 * self.window)
+        vectors = n_words * (1 + n_contexts) * (self.dimension + OVERSAMPLE)
+        return float(LIBRARIES + PAIR_BYTES * pairs + 8 * VECTOR_COPIES * vectors)
 
     def _iterate(
         self, text: NumberedText, words: FloatArray, engine: Engine

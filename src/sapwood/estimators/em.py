@@ -26,7 +26,7 @@ from sapwood.estimators.base import (
     whole,
 )
 from sapwood.estimators.em_steps import Stage, TrainingTrees, climb
-from sapwood.estimators.pcfg import Trainable
+from sapwood.estimators.pcfg import Trainable, TrainingData
 
 STARTS = ("split", "matsuzaki")
 
@@ -83,6 +83,12 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             data, start, self.schedule(), settings, dev_trees(dev), record
         )
         return self
+
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees."""
+        from sapwood.estimators import tree_memory
+
+        return tree_memory.em_bytes(data, self.n_states)
 
     def schedule(self) -> list[Stage]:
         """The stages of a training: doubled states level by level, or all at once."""

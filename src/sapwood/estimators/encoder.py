@@ -32,7 +32,7 @@ from sapwood.estimators.base import (
     whole,
 )
 from sapwood.estimators.network_training import NetworkLesson, NetworkPlan, ShareGradient
-from sapwood.estimators.pcfg import Trainable
+from sapwood.estimators.pcfg import Trainable, TrainingData
 from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.inference.spans import label_shares
 from sapwood.models.span_network import SpanNetwork
@@ -81,6 +81,12 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
         "may answer how many passes there is time for in all, where those are fewer.",
         changes_model=False,
     )
+
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees."""
+        from sapwood.estimators import tree_memory
+
+        return tree_memory.network_bytes(data)
 
     def fit(self, bank: Trainable) -> Self:
         """Learn the weights from a treebank."""

@@ -471,6 +471,9 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         if mix.members and expected > left:
             trial.verdict = f"skipped: about {expected:.0f} s, {left:.0f} s left"
             return trial
+        if mix.members and (reason := self._no_room(candidate, prepared)):
+            trial.verdict = f"skipped: {reason}"
+            return trial
         done, size = advance.event.done, passes * clock.expected(candidate)
         advance(done, what=self._in_words(candidate, n_networks), size=size)
         began = self._now()
@@ -493,6 +496,15 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
                 mix.add(member, trial)
             mix.ways.add(candidate.way)
         return trial
+
+    def _no_room(self, candidate: Candidate, prepared: _Prepared) -> str:
+        """Why there is too little memory for a candidate; empty where there is enough."""
+        estimator = self._estimator(candidate)
+        try:
+            estimator.require_memory(prepared.by(estimator, candidate.way))
+        except SapwoodError as error:
+            return str(error)
+        return ""
 
     def _in_words(self, candidate: Candidate, n_networks: int) -> str:
         """A candidate for whoever listens; so many networks are to come after it."""

@@ -34,10 +34,12 @@ from scipy.sparse import coo_array, csr_array
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.stored import StoredTreebank
 from sapwood.corpus.transform import BINARISATIONS, Inventory, uses_penn_tags
-from sapwood.corpus.treebank import Treebank, TreebankLike, as_treebank
+from sapwood.corpus.treebank import SHARD_NODES, Treebank, TreebankLike, as_treebank
 from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary, signatures
+from sapwood.errors import count
 from sapwood.estimators.base import FLAG, Domain, TreebankEstimator, maybe, one_of, parameter, whole
 from sapwood.execute import Engine
+from sapwood.memory import require_memory
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
 from sapwood.moments.projected import WordClasses
 from sapwood.moments.tree_counts import TreeCounts
@@ -45,6 +47,8 @@ from sapwood.moments.tree_counts import TreeCounts
 FREQUENT = 100  # words seen more often show only the tags they were seen with
 NEGLIGIBLE = 1e-3  # share of a tag in a class below which it is not offered
 CUT = 1e-4  # entries this much rarer than the word's commonest tag only slow the chart down
+# Bytes of SciPy, and a node of the trees in memory: `benchmarks/memory_estimates.py` measures them.
+LIBRARIES, NODE_BYTES = 30e6, 350
 CLASS_SMOOTHING = 3.0  # pseudo-tokens with which a plainer class backs a more telling one
 
 
@@ -363,4 +367,12 @@ class PCFG(TreebankEstimator):
         wanted = {name: v for name in names if (v := getattr(self, name)) is not None}
         if wanted:
             bank = bank.retransform(replace(bank.inventory.transform, **wanted))
+        n_nodes = int(bank.offsets[-1] - bank.offsets[0])
+        if isinstance(bank, StoredTreebank):
+            n_nodes = min(n_nodes, engine.jobs_here * SHARD_NODES)
+        require_memory(
+            LIBRARIES + NODE_BYTES * n_nodes,
+            f"counting the rules of {count(bank.n_trees, 'tree')}",
+            "give fewer trees",
+        )
         return TrainingData(bank, self.lexicon or LexiconSettings(), engine)

@@ -217,6 +217,12 @@ class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
         "Share of a word's own mean outside vector in its emission vector; the rest is its tag's.",
     )
 
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees."""
+        from sapwood.estimators import tree_memory
+
+        return tree_memory.spectral_bytes(data, self.n_states)
+
     def fit(self, bank: Trainable) -> Self:
         """Learn the grammar of a treebank: Figure 7, step by step."""
         clock = PhaseClock()

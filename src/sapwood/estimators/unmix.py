@@ -63,6 +63,7 @@ from sapwood.estimators.uniform import (
 )
 from sapwood.identify.check import check, remedy
 from sapwood.identify.families import family_of, moments
+from sapwood.memory import require_memory
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts, UniformCounts
 
@@ -76,6 +77,9 @@ NEAR_ROOTS = 1e-2
 # Relative error of the eigenvectors, to first order, above which they mean little.
 UNSURE = 0.3
 LARGEST_REPORT = 8  # states of the report on a pcfg: a second, and more states look the same
+# Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
+LIBRARIES, KERNELS, MATRICES, TOKEN_BYTES = 60e6, 100e6, 16, 100
+CUBES = 7  # arrays of words by words by words, for the closed form of dep-ies
 CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
 
 
@@ -96,6 +100,11 @@ class _Unmix(OfHiddenTrees, ABC):
     def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
         """Learn from sentences that are counted already."""
         self._check_parameters()
+        require_memory(
+            self.memory_needed(counts),
+            f"unmixing {counts.n_words:,} types of words",
+            "write one sign for all rare words, give fewer sentences, or a smaller --max-length",
+        )
         info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
         start = self._model(self._unmix_counts(counts, info), counts.n_words, vocabulary)
         found = self._arrange(refine(start, counts, info, self.get_params()))
@@ -103,6 +112,12 @@ class _Unmix(OfHiddenTrees, ABC):
         check_fit(info, self.model_, counts)
         self.info_ = info
         return self
+
+    def memory_needed(self, counts: SentenceCounts) -> float:
+        """Bytes of matrices of words by words, and of the charts of EM, about."""
+        tokens = sum(n * len(counts.rows[n]) for n in counts.lengths)
+        kernels = 0 if self.refine == "none" else KERNELS
+        return LIBRARIES + kernels + 8 * MATRICES * counts.n_words**2 + TOKEN_BYTES * tokens
 
     @abstractmethod
     def _unmix_counts(self, counts: SentenceCounts, info: UnmixInfo) -> dict[str, FloatArray]:
@@ -253,6 +268,10 @@ class UnmixDEPIES(_Unmix):
     """
 
     _family, _most_words = DEP_IES, MOST_WORDS_DEP_IES
+
+    def memory_needed(self, counts: SentenceCounts) -> float:
+        """Also bytes of the errors of all eigenvectors: words by words by words."""
+        return super().memory_needed(counts) + 8 * CUBES * counts.n_words**3
 
     def _unmix_counts(self, counts: SentenceCounts, info: UnmixInfo) -> dict[str, FloatArray]:
         pairs = PairMoments(

@@ -192,6 +192,8 @@ class Engine(ABC):
     """
 
     jobs: int  # threads that it has
+    # whether shards and results for them are held in the memory of this process
+    has_shards_here: bool = False
     jobs_here: int  # of them, those of this process, for work that is not worth sending off
     report: Callable[[int, int], None] | None = (
         None  # told how many shards are done, and of how many
@@ -265,7 +267,7 @@ class Threads(Engine):
     def __init__(self, jobs: int | None = 1, *, spill: str | Path | None = None) -> None:
         self.jobs = self.jobs_here = resolve_jobs(jobs)
         self._spill = None if spill is None else working_folder(Path(spill), "shards-")
-        self._n_spilt = 0
+        self._n_spilt, self.has_shards_here = 0, spill is None
 
     def place(self, shards: Iterable[Any]) -> Placed:
         """Shards as they are."""

@@ -74,6 +74,7 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     """
     from sapwood.corpus.overlap import doubt_dev_trees
     from sapwood.estimators.choice import Choice, choose_settings
+    from sapwood.estimators.pcfg import PCFG
 
     runs = _runs(methods, states)
     claim_stdin(train, dev)
@@ -90,6 +91,10 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
                 notes += [count(bank.n_trees, "tree"), count(len(gold), "dev sentence")]
             reading.tell()
             warn(doubt_dev_trees(bank, [train], gold, dev))
+            data = PCFG().prepare(bank, where)
+            for method, m in runs:  # none is trained for long before another is refused
+                chosen = METHODS[method]
+                chosen.make(**chosen.pick({"n_states": m, "engine": where})).require_memory(data)
             row = partial(comparison_row, seed=seed, jobs=where)
             with phases.phase("warming up"):  # compiles or loads the kernels: no row pays for it
                 for method in dict.fromkeys(method for method, _ in runs):

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.corpus.arcs.projective import LIFTED, lift
 from sapwood.errors import CorpusError
+from sapwood.estimators.arcs.arc_memory import require_parser_memory
 from sapwood.estimators.arcs.encoder import learn_encoder
 from sapwood.estimators.arcs.learning import Table, learn
 from sapwood.estimators.arcs.word_clusters import cluster_words
@@ -200,6 +201,7 @@ class Lesson:
     ) -> Lesson:
         """Learn tags and which arcs are worth scoring."""
         _check(bank)
+        require_parser_memory(bank, engine, 1 << table_bits(bank.n_tokens, MEMBER_ROOM))
         clusters = None if embeddings is None else cluster_words(embeddings)
         course = _TagCourse(bank, clusters)
         of_words = course.word_rows.of_forms(bank.words)[bank.word]

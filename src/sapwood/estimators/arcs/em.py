@@ -21,6 +21,7 @@ import numpy as np
 from sapwood.arrays import FloatArray
 from sapwood.corpus.arcs.bank import ArcBankLike
 from sapwood.errors import SapwoodError
+from sapwood.estimators.arcs.arc_memory import EM_KERNELS, require_latent_memory
 from sapwood.estimators.arcs.observe import ByEM, OfArcs, OfChains
 from sapwood.estimators.arcs.spectral import SpectralDependency, SpectralHMM, make_probabilities
 from sapwood.execute import Engine, Placed
@@ -51,6 +52,7 @@ class EMDependency(ByEM, OfArcs):
         self._check_parameters()
         bank, seen = self._see(trees)
         engine = self._engine()
+        require_latent_memory(bank, engine, seen.n_symbols, self.n_states, EM_KERNELS)
         placed = engine.place(seen.of(bank).shards(SHARD_WORDS))
         counts = engine.total(ArcCounts.of, placed, seen.n_symbols)
         if self.start == "random":

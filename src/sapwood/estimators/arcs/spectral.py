@@ -27,6 +27,7 @@ from sapwood.decompose.arcs import (
 )
 from sapwood.decompose.cca import cca
 from sapwood.errors import SapwoodError
+from sapwood.estimators.arcs.arc_memory import require_latent_memory
 from sapwood.estimators.arcs.observe import BySpectrum, OfArcs, OfChains
 from sapwood.estimators.base import Domain, maybe, one_of, parameter
 from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel, Seen, chains
@@ -82,6 +83,7 @@ class SpectralDependency(BySpectrum, OfArcs):
     def learn_tables(self, bank: ArcBank, seen: Seen) -> tuple[LatentArcs, dict[str, Any]]:
         """The tables of the symbols that occur, and the training record."""
         engine, n = self._engine(), seen.n_symbols
+        require_latent_memory(bank, engine, n, self.n_states)
         placed = engine.place(seen.of(bank).shards(SHARD_WORDS))
         counts = engine.total(ArcCounts.of, placed, n)
         found = self._project(counts, seen)

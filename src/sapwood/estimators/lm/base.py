@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from sapwood.corpus.plain_text import SPECIAL
+from sapwood.errors import count
 from sapwood.estimators.base import Estimator
+from sapwood.memory import require_memory
+from sapwood.moments.ngram_files import CountsLike, as_counts
 from sapwood.moments.ngrams import NgramCounts
+
+# Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
+LIBRARIES = 10e6  # bytes that any learner takes
+NGRAM_WORD = 45  # bytes for each word of each n-gram while levels are interpolated
 
 # parameters that a model's record has, and what they are called there
 TOLD = {"order": "order", "n_states": "states", "n_blocks": "blocks", "seed": "seed"}
@@ -17,6 +24,20 @@ class LanguageEstimator(Estimator):
 
     Words are taken as they are counted: `NgramCounts.cut_words` makes rare ones the unknown word.
     """
+
+    def memory_needed(self, counts: NgramCounts) -> float:
+        """Bytes that learning takes at most, about, besides the counts."""
+        return LIBRARIES + NGRAM_WORD * counts.rows.size
+
+    def _read(self, source: CountsLike, order: int) -> NgramCounts:
+        """Counts of at least an order; refused where learning from them does not fit in memory."""
+        counts = as_counts(source, order, self._engine())
+        states, work = getattr(self, "n_states", None), f"training on {len(counts.words):,} words"
+        hint = "count rare words as unknown with a larger --min-count, or use a smaller --order"
+        if states is not None:
+            work, hint = f"{work} with {count(states, 'state')}", f"use fewer --states, {hint}"
+        require_memory(self.memory_needed(counts), work, hint)
+        return counts
 
     def _record(
         self, method: str, counts: NgramCounts, held_out: NgramCounts | None = None

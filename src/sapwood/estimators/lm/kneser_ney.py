@@ -27,7 +27,7 @@ from sapwood.corpus.plain_text import END, NOTHING, START
 from sapwood.estimators.base import FLAG, parameter, positional, whole
 from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.models.lm.ngram_model import LOG_10, Keys, NgramModel, find_ngrams
-from sapwood.moments.ngram_files import CountsLike, as_counts
+from sapwood.moments.ngram_files import CountsLike
 from sapwood.moments.ngrams import NgramCounts, first_of_runs
 
 MAX_DISCOUNTS = 3
@@ -79,7 +79,7 @@ class KneserNey(LanguageEstimator):
         Attributes set: `model_`; `discounts_`, for each order those of counts 1, 2 and more.
         """
         self._check_parameters()
-        counts = as_counts(source, self.order, self._engine())
+        counts = self._read(source, self.order)
         record = self._record("kn-mod" if self.is_modified else "kn", counts)
         self.model_ = replace(self.model_of(counts), record=record)
         return self

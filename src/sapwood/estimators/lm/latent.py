@@ -40,8 +40,8 @@ from sapwood.estimators.lm.ascent import (
 )
 from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pair_mix
-from sapwood.moments.ngram_files import CountsLike, as_counts
-from sapwood.moments.ngrams import NgramCounts
+from sapwood.moments.ngram_files import CountsLike
+from sapwood.moments.ngrams import NgramCounts, first_of_runs
 from sapwood.progress import counted
 
 # Of a text without held-out part, what is held out to choose when to stop: a share, and the most;
@@ -61,6 +61,8 @@ BLOCKS = (
 )
 SMOOTHING_STEPS = 60
 N_WEIGHT_BINS = 24
+# Arrays of 4-byte numbers, [words or pairs of words, states], that are held at once: as measured.
+STATE_COPIES, PAIR_COPIES = 6, 6
 
 
 def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> sparse.csr_array:
@@ -100,6 +102,11 @@ class LatentEstimator(LanguageEstimator):
     )
     seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
     device: str = parameter("cpu", DEVICE, DEVICE_WORDS, changes_model=False)
+
+    def memory_needed(self, counts: NgramCounts) -> float:
+        """Bytes of EM over the pairs of words, and of the states of words before and after."""
+        copies = STATE_COPIES + self._engine().jobs_here
+        return super().memory_needed(counts) + 4 * copies * len(counts.words) * self.n_states
 
     def _e_step(self, c: sparse.csr_array) -> EStep:
         if self.device == "cpu":
@@ -158,7 +165,7 @@ class EMBigram(LatentEstimator):
         Attributes set: `model_`; `climbs_`, how EM went for each block.
         """
         self._check_parameters()
-        counts = as_counts(source, 2, self._engine())
+        counts = self._read(source, 2)
         c, u, stop, held = self._train_and_held(counts, held_out)
         sizes = block_sizes(self.n_states, self.n_blocks)
         e_step, ascent = self._e_step(c), Ascent(self.iterations, self.prior, u, stop)
@@ -277,7 +284,7 @@ class PivotBigram(LatentEstimator):
         Attributes set: `model_`; `pivots_`, a word for each state; `climb_`, how EM went.
         """
         self._check_parameters()
-        counts = as_counts(source, 2, self._engine())
+        counts = self._read(source, 2)
         c, u, stop, held = self._train_and_held(counts, held_out)
         wanted = self.min_pivot_count or max(PIVOT_COUNT, PIVOT_SHARE * c.sum() / self.n_states)
         found, s = pivot_states(
@@ -381,7 +388,7 @@ class LatentTrigram(LatentEstimator):
         Attributes set: `model_`, and `bigram_`, the estimator of the model it backs off to.
         """
         self._check_parameters()
-        counts = as_counts(source, 3, self._engine())
+        counts = self._read(source, 3)
         self.bigram_ = EMBigram(
             self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
             seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
@@ -389,6 +396,11 @@ class LatentTrigram(LatentEstimator):
         model = self.add_pairs(self.bigram_.model_, counts)
         self.model_ = replace(model, record=self._record("latent-trigram", counts, held_out))
         return self
+
+    def memory_needed(self, counts: NgramCounts) -> float:
+        """Also of the states of every pair of words."""
+        n_pairs = len(first_of_runs(counts.rows[:, :2]))
+        return super().memory_needed(counts) + 4 * PAIR_COPIES * n_pairs * self.n_states
 
     def add_pairs(self, bigram: BigramModel, counts: NgramCounts) -> LatentTrigramModel:
         """States of pairs of words, given those of single words."""

@@ -42,7 +42,7 @@ from sapwood.estimators.lm.latent import (
 )
 from sapwood.models.lm.latent_models import LatentNgramModel, pair_mix
 from sapwood.models.lm.ngram_model import NgramModel
-from sapwood.moments.ngram_files import CountsLike, as_counts
+from sapwood.moments.ngram_files import CountsLike
 from sapwood.moments.ngrams import NgramCounts, first_of_runs
 
 
@@ -73,7 +73,7 @@ class LatentKneserNey(LatentEstimator):
         Attributes set: `model_`; `climbs_`, how EM went for each block.
         """
         self._check_parameters()
-        counts = as_counts(source, self.order, self._engine())
+        counts = self._read(source, self.order)
         learnt, held = hold_out(counts, self.seed) if held_out is None else (counts, held_out)
         (r, s), weight = self._states(learnt, held)
         plain = KneserNey(self.order)

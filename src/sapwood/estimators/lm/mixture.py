@@ -16,7 +16,7 @@ from sapwood.estimators.lm.kneser_ney import KneserNey
 from sapwood.estimators.lm.latent import BLOCKS, DEVICE, DEVICE_WORDS, LatentTrigram, hold_out
 from sapwood.models.lm.language_model import LanguageModel, require_same_words
 from sapwood.models.lm.mixture import N_BINS, ContextBins, MixtureModel
-from sapwood.moments.ngram_files import CountsLike, as_counts
+from sapwood.moments.ngram_files import CountsLike
 from sapwood.moments.ngrams import NgramCounts
 
 STEPS = 60
@@ -45,7 +45,7 @@ class LanguageMixture(LanguageEstimator):
         Attributes set: `model_`; `members_`, models by name; `latent_`, their estimator.
         """
         self._check_parameters()
-        counts = as_counts(source, self.order, self._engine())
+        counts = self._read(source, self.order)
         if held_out is not None:
             model = mix(self._members(counts, held_out), counts, held_out)
         else:
@@ -56,11 +56,18 @@ class LanguageMixture(LanguageEstimator):
         self.model_ = replace(model, record=self._record("mix", counts, held_out))
         return self
 
-    def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:
-        self.latent_ = LatentTrigram(
+    def memory_needed(self, counts: NgramCounts) -> float:
+        """Bytes of the member that takes most, and of the others."""
+        return self._latent().memory_needed(counts) + KneserNey(self.order).memory_needed(counts)
+
+    def _latent(self) -> LatentTrigram:
+        return LatentTrigram(
             self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, min_pair_count=1,
             seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
-        ).fit(counts, held_out)  # fmt: skip
+        )  # fmt: skip
+
+    def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:
+        self.latent_ = self._latent().fit(counts, held_out)
         plain = KneserNey(self.order).fit(counts).model_
         return [plain, self.latent_.bigram_.model_, self.latent_.model_]
 
