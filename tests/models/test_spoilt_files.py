@@ -12,6 +12,7 @@ from tests.fuzz import seeds
 from tests.fuzz.tensor_files import pack, unpack
 
 import sapwood as sw
+from sapwood.corpus.plain_text import END
 
 Change = Callable[[dict[str, np.ndarray], dict[str, Any]], object]
 
@@ -76,6 +77,18 @@ def test_values_that_no_model_has_are_refused(
     path = tmp_path / "model.sapwood"
     path.write_bytes(pack(tensors, header))
     with pytest.raises(sw.ModelFormatError, match=match):
+        sw.load(path)
+
+
+def test_contexts_without_a_next_word_hand_everything_on(tmp_path: Path) -> None:
+    tensors, header = unpack(seeds.model_files()["kn"])
+    weights = tensors["b_1"] = tensors["b_1"].copy()
+    free = [row for row in np.flatnonzero(weights == 0) if row != END]
+    assert free
+    weights[free[0]] = -1.0  # the probabilities behind it then sum to exp(-1)
+    path = tmp_path / "model.sapwood"
+    path.write_bytes(pack(tensors, header))
+    with pytest.raises(sw.ModelFormatError, match="b_1 has weights that are not 1"):
         sw.load(path)
 
 

@@ -102,7 +102,8 @@ def require_sums(
             weight = np.where(index >= 0, np.exp(b[k - 2][index].astype(float)), 1.0)
             below = of_words if is_foreign else 1.0
             _require(seen + weight * (below - below_seen), k, tolerance, is_foreign)
-        _require_rest(b[k - 2], index, keys, k, n_words)
+        if step == 1:  # else contexts were left out, and nothing is known of the others
+            _require_rest(b[k - 2], index, keys, k, n_words, 0.0 if is_foreign else -tolerance)
 
 
 def _require_rest(
@@ -111,17 +112,18 @@ def _require_rest(
     keys: Sequence[npt.NDArray[np.uint64]],
     k: int,
     n_words: int,
+    lowest: float,
 ) -> None:
-    """Refuse weights above 1 of contexts that nothing was seen behind."""
-    high = np.flatnonzero(b > LARGEST_LOG)
-    if not len(high):
-        return
-    high = high[~np.isin(high, seen)]
-    last = high
+    """Refuse back-off weights that are not 1 of contexts that nothing was seen behind.
+
+    Models of other tools may have weights below 1 there: their `lowest` logarithm is 0.
+    """
+    wrong = np.flatnonzero((b > LARGEST_LOG) | (b < lowest) if lowest else b > LARGEST_LOG)
+    last = wrong = wrong[~np.isin(wrong, seen)]
     for j in range(k - 2, 0, -1):  # the last word of a context is at the end of its suffixes
         last = (keys[j - 1][last] // np.uint64(n_words)).astype(np.int64)
-    if (last != END).any() and len(b) <= MOST_NGRAMS:  # nothing follows an end
-        msg = f"b_{k - 1} has weights above 1 of contexts that nothing was seen behind"
+    if (last != END).any():  # nothing follows an end
+        msg = f"b_{k - 1} has weights that are not 1, of contexts that nothing was seen behind"
         raise ModelFormatError(msg)
 
 
