@@ -27,7 +27,7 @@ COMPRESSED = tuple(_MODULES)
 # Of one line, or of one tree. The longest real sentences have some thousands: more is a file
 # without line ends, a damaged one, or one that expands without end, and must not fill the memory.
 MAX_CHARACTERS = 10_000_000
-LINES_NOTED = 1000  # after so many lines, progress is told
+LINES_NOTED = 1000  # lines between two reports of progress
 XML_START = 200  # bytes in which an XML file names its encoding
 _XML_ENCODING = re.compile(rb"""<\?xml[^>]*\bencoding=["']([A-Za-z][\w.-]*)["']""")
 _OTHER_SCRIPTS = ("gb18030", "big5", "euc_jp", "shift_jis", "euc_kr", "koi8-r", "windows-1251")

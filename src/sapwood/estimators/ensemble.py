@@ -458,7 +458,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         n_networks: int,
         advance: Advance,
     ) -> Trial:
-        """Train a candidate if there is time; so many networks are to come after it."""
+        """Train a candidate if time is left for it and for the networks that come after it."""
         trial, clock, passes = Trial(str(candidate)), mix.clock, 1
         left = max(clock.left - mix.seconds_ahead(candidate), 0.0)
         if candidate.method == "encoder":

@@ -29,7 +29,7 @@ RANK = 4  # numbers of factors of a rare rule, for each of its instances and sta
 
 
 def em_bytes(data: TrainingData, n_states: int) -> float:
-    """Bytes of EM with so many states a label."""
+    """Bytes that EM needs, given the largest number of states of a label."""
     m = np.minimum(n_states, np.maximum(1, data.counts.symbols // NODES_PER_STATE))
     pair_tag = len(data.inventory.phrases) + data.counts.pairs // len(data.inventory.words)
     numbers = float(m[data.inventory.rules.astype(np.int64)].prod(axis=1).sum())

@@ -74,7 +74,7 @@ class SmoothMoments:
 
 
 def _chunks(rows: IntArray, offsets: IntArray, size: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Whole sentences of at most so many words together; longer sentences in pieces."""
+    """Groups of whole sentences of a limited number of words; longer sentences in pieces."""
     cuts = np.concatenate([np.arange(a, b, size) for a, b in pairwise(offsets)] + [offsets[-1:]])
     first = 0
     while first < len(cuts) - 1:

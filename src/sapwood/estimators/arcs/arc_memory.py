@@ -18,7 +18,7 @@ STATE_COPIES, WORD_COPIES = 20, 8  # arrays of the vectors of all symbols, and o
 
 
 def require_parser_memory(bank: ArcBank, engine: Engine, n_weights: int) -> None:
-    """Refuse to learn a parser, whose largest table has so many weights, without the memory."""
+    """Refuse to learn a parser if the tables of its weights do not fit into memory."""
     require_memory(
         parser_bytes(bank.n_tokens, n_weights, engine.jobs_here),
         f"training on {count(len(bank), 'sentence')}",
@@ -29,7 +29,7 @@ def require_parser_memory(bank: ArcBank, engine: Engine, n_weights: int) -> None
 def require_latent_memory(
     bank: ArcBank, engine: Engine, n_symbols: int, n_states: int, kernels: float = 0.0
 ) -> None:
-    """Refuse to learn hidden states of so many symbols without the memory."""
+    """Refuse to learn hidden states if the tables of symbols and states do not fit into memory."""
     require_memory(
         kernels + latent_bytes(bank.n_tokens, n_symbols, n_states, engine.jobs_here),
         f"training on {count(len(bank), 'sentence')} with {count(n_states, 'state')}",
