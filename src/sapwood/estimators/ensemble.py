@@ -507,7 +507,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         return ""
 
     def _in_words(self, candidate: Candidate, n_networks: int) -> str:
-        """A candidate for whoever listens; so many networks are to come after it."""
+        """The name of a candidate in progress lines, such as "network 1 of 2"."""
         if candidate.method != "encoder":
             return str(candidate)
         before = sum(trial.name.startswith("encoder") for trial in self.info_.trials)
