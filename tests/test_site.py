@@ -90,7 +90,7 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
 @pytest.mark.browser
 def test_pages_on_the_disk_can_be_searched(tmp_path: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    from tests.web.test_browser import CHROMIUM, FLAGS
+    from tests.web.browsers import CHROMIUM, FLAGS
 
     with playwright.sync_playwright() as driver:
         if CHROMIUM is None and not Path(driver.chromium.executable_path).exists():
