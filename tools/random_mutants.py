@@ -6,10 +6,10 @@
 
 A mutant changes one place of the syntax tree: an operator, a comparison, a constant, a condition,
 the order of two arguments, or it drops a statement. The tests that must notice it are all test
-files that import the changed module, name one of its public classes, or lie in a folder named after
-its family, such as `lm`; those named after the module run first. Tests marked slow are left out
-unless `--slow` is given. `tools/mutants.py` says how a mutant is run, and checks mistakes that were
-written down.
+files that import the changed module, name one of its public classes, or lie in the folder of its
+room or in one named after its family, such as `models` and `lm`; those named after the module run
+first. Tests marked slow are left out unless `--slow` is given. `tools/mutants.py` says how a mutant
+is run, and checks mistakes that were written down.
 
 A mutant that lives shows a missing test, or changes nothing that can be observed: read it.
 
@@ -95,9 +95,9 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
             continue
         if isinstance(node, ast.AnnAssign | ast.arg) and child is node.annotation:
             continue
-        if isinstance(node, ast.FunctionDef) and (
-            child is node.returns or child in node.decorator_list
-        ):
+        if isinstance(node, ast.FunctionDef) and child is node.returns:
+            continue
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and child in node.decorator_list:
             continue
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
@@ -204,7 +204,12 @@ def _tests_by_module(root: Path) -> Callable[[Path], tuple[str, ...]]:
         ]
         wanted = re.compile("|".join([rf"{re.escape(module)}\b", *(rf"\b{n}\b" for n in names)]))
         family = path.parent.name if len(path.parts) > len(PACKAGE.parts) + 1 else None
-        rows = [t for t, text in texts.items() if family in t.parts or wanted.search(text)]
+        room = root / "tests" / path.parts[1]
+        rows = [
+            test
+            for test, text in texts.items()
+            if test.parent == room or family in test.parts or wanted.search(text)
+        ]
         rows.sort(key=lambda test: (file.stem not in test.stem, path.parent.name not in test.parts))
         return tuple(test.relative_to(root).as_posix() for test in rows)
 

@@ -13,6 +13,7 @@ from tests.fuzz.tensor_files import pack, unpack
 
 import sapwood as sw
 from sapwood.corpus.plain_text import END
+from sapwood.models.lm.normalisation import _find
 
 Change = Callable[[dict[str, np.ndarray], dict[str, Any]], object]
 
@@ -90,6 +91,12 @@ def test_contexts_without_a_next_word_hand_everything_on(tmp_path: Path) -> None
     path.write_bytes(pack(tensors, header))
     with pytest.raises(sw.ModelFormatError, match="b_1 has weights that are not 1"):
         sw.load(path)
+
+
+def test_keys_outside_of_a_table_are_not_found() -> None:
+    table = np.array([3, 5, 8], np.uint64)
+    assert _find(table, np.array([1, 3, 6, 8, 9], np.uint64)).tolist() == [-1, 0, -1, 2, -1]
+    assert _find(table[:0], table).tolist() == [-1, -1, -1]
 
 
 def test_tables_of_hashed_weights_have_bounded_sizes(tmp_path: Path) -> None:
