@@ -66,7 +66,7 @@ class TerminalText(io.TextIOWrapper):
     plain: io.TextIOWrapper  # the stream before, which closes the buffer of both if it is freed
 
     def write(self, text: str) -> int:
-        """Write text, cleaned."""
+        """Write text without the control characters that a terminal would obey."""
         return super().write(clean_controls(text, colours=True))
 
 

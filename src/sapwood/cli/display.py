@@ -211,7 +211,7 @@ def _part(event: Event) -> str:
 
 
 def in_time(seconds: float) -> str:
-    """Seconds in words.
+    """Format a duration in seconds for people.
 
     Examples
     --------

@@ -252,7 +252,7 @@ def _check_json(body: bytes) -> None:
     here, because validating each of a million names or items would take seconds.
     """
     n = sum(map(body.count, (b",", b"[", b"{")))
-    if n > MOST_MARKS:  # counted even inside texts: to read so many items takes seconds
+    if n > MOST_MARKS:  # counted inside strings too; parsing more takes seconds
         msg = f"the body has {n:,} commas and brackets, at most {MOST_MARKS:,} are taken"
         raise Refusal(422, msg, "send less in one request")
     try:

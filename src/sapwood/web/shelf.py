@@ -340,7 +340,7 @@ class Shelf:
             for name in made[:-N_KEPT]:
                 old = self.models.pop(name)
                 assert old.file is not None
-                old.file.unlink(missing_ok=True)  # who has it mapped keeps it
+                old.file.unlink(missing_ok=True)  # loaded models were read into memory
         return served
 
     def get(self, name: str | None, kind: str) -> Served:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BUNDLED, NONE, HOLD_OUT = "bundled", "none", "hold-out"
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 GRACE = 5.0  # seconds that a process has to be gone after it was killed
-TRAINING_SHARE = 4  # a training may take so many times the memory of a request
+TRAINING_SHARE = 4  # memory limit of a training, as a multiple of that of a request
 
 
 class Run:

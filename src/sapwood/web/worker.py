@@ -80,7 +80,7 @@ def end_with_server(folder: str) -> None:
 
 
 def limit_memory(size: int) -> None:
-    """Let this process take so many bytes of address space, where the system has such a limit."""
+    """Limit the address space of this process, on systems that have such a limit."""
     try:
         import resource
     except ImportError:  # Windows
