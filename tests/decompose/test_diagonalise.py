@@ -156,3 +156,39 @@ def test_noise_below_the_branch_point_gives_a_real_matrix() -> None:
     wanted = vectors @ np.diag([2.0, -0.3]) @ np.linalg.inv(vectors)  # -0.3 < -1/4
     found = stochastic_root(wanted, lambda root: 0.0)
     np.testing.assert_allclose(np.sort_complex(found.eigenvalues), [-0.5, 1.0])
+    assert found.n_ambiguous == 0  # -1/2 is its own other root
+    assert found.gap == pytest.approx(2.3)
+
+
+def test_a_single_state_has_one_root_and_no_gap() -> None:
+    found = stochastic_root(np.array([[2.0]]), lambda root: 0.5)
+    assert found.A.tolist() == [[1.0]]
+    assert (found.gap, found.mismatch, found.runner_up) == (np.inf, 0.5, np.inf)
+
+
+def test_the_report_of_a_rank_says_what_was_wanted() -> None:
+    report = diagonalise.RankReport(2, 1, np.array([0.5, 1e-17, 1e-18]))
+    first, second = report.lines()
+    assert first == "not identifiable: 2 states from a moment of rank 1"
+    assert second.split() == ["values", "0.5", "1e-17"]
+
+
+def test_a_moment_of_zeros_has_rank_0() -> None:
+    with pytest.raises(NotIdentifiableError, match="has rank 0"):
+        decompose(np.zeros((3, 3)), lambda tau: np.zeros((3, 3)), 1, np.random.default_rng(0))
+
+
+def test_small_moments_have_the_rank_of_large_ones() -> None:
+    """Singular values are compared with the largest, not with 1."""
+    columns = np.random.default_rng(0).dirichlet(np.ones(4), 2).T
+    for scale in (1e-20, 1e20):
+        found = decompose(
+            scale * columns @ columns.T,
+            lambda tau, scale=scale: scale * (columns * (columns.T @ tau)) @ columns.T,
+            2, np.random.default_rng(1),
+        )  # fmt: skip
+        made = found.M1 / found.M1.sum(axis=0)
+        order = np.argsort(made[0])
+        np.testing.assert_allclose(made[:, order], columns[:, np.argsort(columns[0])], atol=1e-9)
+        with pytest.raises(NotIdentifiableError, match="has rank 2"):
+            decompose(scale * columns @ columns.T, np.diag, 3, np.random.default_rng(1))

@@ -206,3 +206,223 @@ def test_fista_extrapolates_by_the_sequence_of_beck_and_teboulle() -> None:
         point, previous = here + momentum * (here - previous), here
     expected = problem.matrix(problem.project(here.ravel()))
     np.testing.assert_allclose(lowrank.fista(problem, 1, steps=5).matrix, expected, atol=1e-9)
+
+
+def test_steps_of_admm_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """X = shrink(Z - U, 1 / rho), Z = project(X + U), U = U + X - Z, with rho looked at each step.
+
+    Where one residual is more than five times the other, rho is doubled or halved; U is scaled so
+    that rho U stays what it was.
+    """
+    monkeypatch.setattr(lowrank, "PATIENCE", 1)
+    problem = small_problem(noise=0.05)
+    here = problem.project(np.zeros(len(problem.rows)))
+    scaled, rho, factors, feasibilities = np.zeros_like(here), 30.0, set(), []
+    for _ in range(40):
+        left, values, right = np.linalg.svd(problem.matrix(here - scaled), full_matrices=False)
+        low = ((left * np.maximum(values - 1 / rho, 0)) @ right).ravel()
+        before, here = here, problem.project(low + scaled)
+        scaled = scaled + low - here
+        feasibilities.append(np.linalg.norm(low - here) / np.linalg.norm(here))
+        primal, dual = np.linalg.norm(low - here), np.linalg.norm(here - before)
+        factor = 2.0 if primal > 5 * dual else 0.5 if dual > 5 * primal else 1.0
+        factors.add(factor)
+        rho, scaled = rho * factor, scaled / factor
+    found = lowrank.admm(problem, rho=30.0, max_steps=40)
+    assert factors >= {2.0, 1.0}
+    assert (found.steps, len(found.trace)) == (40, 40)
+    np.testing.assert_allclose(found.matrix.ravel(), here, atol=1e-10)
+    np.testing.assert_allclose([row[1] for row in found.trace], feasibilities, rtol=1e-6)
+    assert found.feasibility == found.trace[-1][1]
+    assert [row[0] for row in found.trace] == list(range(1, 41))
+
+
+def test_admm_ends_only_when_both_measures_are_small() -> None:
+    problem = small_problem(noise=0.05)
+    found = lowrank.admm(problem, tolerance=1e-5)
+    assert found.steps % lowrank.PATIENCE == 0
+    assert found.steps < 5000
+    assert [max(row[1:]) < 1e-5 for row in found.trace] == [False] * (len(found.trace) - 1) + [True]
+    assert lowrank.admm(problem, max_steps=0).steps == 0
+    known = problem.project(np.zeros(len(problem.rows)))
+    same = lowrank.admm(problem, max_steps=30, rho=10 / np.linalg.norm(known))  # the default
+    assert lowrank.admm(problem, max_steps=30).feasibility == same.feasibility
+
+
+def test_what_lies_within_the_slack_stays() -> None:
+    exact = small_problem()
+    inside = exact.project(np.random.default_rng(1).normal(size=len(exact.rows)))
+    np.testing.assert_allclose(small_problem(slack=0.05).project(inside), inside, atol=1e-12)
+
+
+def test_the_nearest_point_with_slack_is_nearer_than_others() -> None:
+    """Random points whose observations keep to the slack lie farther away, or as far."""
+    problem, rng = small_problem(slack=0.2), np.random.default_rng(3)
+    point = rng.normal(size=len(problem.rows))
+    nearest = problem.project(point)
+    np.testing.assert_allclose(problem.project(nearest), nearest, atol=1e-9)
+    for _ in range(30):  # all angles to feasible points are at least right ones
+        other = problem.project(nearest + rng.normal(size=len(point)))
+        assert (point - nearest) @ (other - nearest) <= 1e-8
+
+
+def test_counts_of_a_problem_with_and_without_observations() -> None:
+    free = np.full((2, 1), 0.5**0.5)
+    tied = Blocks(np.array([[0, 3], [1, 2]]), free, np.zeros(2), np.zeros(2))
+    unit = np.array([0.5, 0.5, 0.0])
+    seen = Blocks(np.array([[4, 5, 6]]), np.array([[0.0], [0.0], [1.0]]), unit, np.array([0.3]))
+    rows, columns = np.divmod(np.arange(7), 4)
+    problem = Problem((2, 4), rows, columns, [tied, seen], slack=0.1)
+    assert (problem.n_observed, problem.n_constraints) == (1, 2 + 1)
+    assert not problem.is_dense
+    numbers = np.arange(1.0, 8.0)
+    assert problem.matrix(numbers).tolist() == [[1, 2, 3, 4], [5, 6, 7, 0]]
+    normal = problem.normal_part(numbers)
+    np.testing.assert_allclose(normal, [-1.5, -0.5, 0.5, 1.5, 5, 6, 0])
+    # <normal, z unit> less the slack times its length
+    assert problem.support(normal) == pytest.approx(0.3 * 5.5 - 0.1 * 5.5)
+
+
+def test_fista_with_all_values_kept_stays_feasible() -> None:
+    problem = small_problem()
+    size = min(problem.shape)
+    found = lowrank.fista(problem, size, steps=3)
+    assert found.feasibility < 1e-12  # a threshold of 0 changes nothing
+    assert found.nuclear == pytest.approx(np.linalg.norm(found.matrix, "nuc"))
+    cut = lowrank.fista(problem, 1, steps=1)
+    start = problem.matrix(problem.project(np.zeros(len(problem.rows))))
+    left, values, right = np.linalg.svd(start, full_matrices=False)
+    low = (values[0] - values[1]) * np.outer(left[:, 0], right[0]).ravel()
+    near = problem.project(low)
+    assert cut.feasibility == pytest.approx(np.linalg.norm(low - near) / np.linalg.norm(near))
+
+
+@pytest.mark.parametrize("size", [1 << 24, 0])
+def test_the_direct_way_says_how_far_it_is_from_the_constraints(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a space without the solution, what is found is the least-squares one: see its slopes."""
+    monkeypatch.setattr(lowrank, "DIRECT_SIZE", size)
+    problem, rng = small_problem(noise=0.05), np.random.default_rng(0)
+    left = np.linalg.qr(rng.normal(size=(problem.shape[0], 2)))[0]
+    found = lowrank.direct(problem, left)
+    entries = found.matrix.ravel()
+    away = entries - problem.project(entries)
+    assert found.feasibility == pytest.approx(np.linalg.norm(away) / np.linalg.norm(entries))
+    assert found.feasibility > 0.01
+    np.testing.assert_allclose(left.T @ problem.matrix(away), 0, atol=1e-9)
+    assert found.nuclear == pytest.approx(np.linalg.norm(found.matrix, "nuc"))
+    assert found.factors is not None
+    np.testing.assert_allclose(left @ found.factors[1], found.matrix, atol=1e-12)
+    assert (found.factors[0] == left).all()
+    assert (found.steps, found.gap) == (1, np.inf)
+
+
+def captured(problem: Problem, n: int, monkeypatch: pytest.MonkeyPatch, **more: float):
+    """The arguments that `factored` gives to its optimiser."""
+    import scipy.optimize
+
+    seen = {}
+
+    def fake(loss, x, **options):
+        seen.update(options, loss=loss, x=x)
+        return scipy.optimize.OptimizeResult(x=x)
+
+    monkeypatch.setattr(scipy.optimize, "minimize", fake)
+    seen["solution"] = lowrank.factored(problem, n, **more)
+    return seen
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_the_loss_of_factors_and_its_slopes(
+    penalty: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, rng = small_problem(noise=0.05), np.random.default_rng(0)
+    p, q = problem.shape
+    seen = captured(problem, 2, monkeypatch, penalty=penalty)
+    size = np.linalg.norm(problem.project(np.zeros(p * q)))
+    x = rng.normal(size=2 * (p + q))
+    product = (x[: 2 * p].reshape(p, 2) @ x[2 * p :].reshape(2, q)).ravel()
+    squares = np.sum((product - problem.project(product)) ** 2)
+    value, slopes = seen["loss"](x)
+    assert value == pytest.approx((squares / 2 + penalty * size / 2 * x @ x) / size**2)
+    for place in rng.permutation(len(x))[:12]:
+        step = np.zeros(len(x))
+        step[place] = 1e-5
+        change = (seen["loss"](x + step)[0] - seen["loss"](x - step)[0]) / 2e-5
+        assert slopes[place] == pytest.approx(change, rel=1e-5, abs=1e-7)
+
+
+def test_factors_start_from_an_svd(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small_problem(noise=0.05)
+    p, q = problem.shape
+    start = captured(problem, 2, monkeypatch)["x"]
+    left, right = start[: 2 * p].reshape(p, 2), start[2 * p :].reshape(2, q)
+    known = problem.matrix(problem.project(np.zeros(p * q)))
+    U, D, Vt = np.linalg.svd(known, full_matrices=False)  # noqa: N806
+    np.testing.assert_allclose(left @ right, (U[:, :2] * D[:2]) @ Vt[:2], atol=1e-12)
+    np.testing.assert_allclose((left**2).sum(axis=0), D[:2])  # each side has the root
+    given = captured(problem, 2, monkeypatch, start=(left + 1, right - 1))
+    assert np.array_equal(given["x"], np.append((left + 1).ravel(), (right - 1).ravel()))
+    made = given["solution"]
+    np.testing.assert_allclose(made.matrix, (left + 1) @ (right - 1))
+    away = made.matrix.ravel() - problem.project(made.matrix.ravel())
+    assert made.feasibility == pytest.approx(np.linalg.norm(away) / np.linalg.norm(known))
+
+
+def test_large_problems_start_from_a_sparse_svd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,500 x 1,000 entries, of which five are listed and observed; nothing else is made."""
+    monkeypatch.setattr(lowrank, "SHOWN", 1000)
+    places = np.arange(5)
+    observed = np.array([1.0, 5.0, 3.0, 4.0, 2.0])
+    block = Blocks(places[:, None], np.zeros((1, 0)), np.ones(1), observed)
+    problem = Problem((1500, 1000), 7 * places, 11 * places, [block])
+    left, right = lowrank._svd_start(problem, 3)
+    assert (left.shape, right.shape) == ((1500, 3), (3, 1000))
+    made = (left @ right)[7 * places, 11 * places]
+    np.testing.assert_allclose(made, [0, 5, 3, 4, 0], atol=1e-9)
+    np.testing.assert_allclose((left**2).sum(axis=0), [5, 4, 3])
+    found = lowrank.factored(problem, 5)
+    assert found.matrix.shape == (0, 0)
+    assert found.factors is not None
+    assert found.feasibility < 1e-6
+
+
+def test_factors_of_too_small_a_rank_leave_zero() -> None:
+    """Columns beyond the rank start a little above 0, where slopes would vanish."""
+    one = Blocks(np.array([[0]]), np.zeros((1, 0)), np.ones(1), np.array([4.0]))
+    place = np.zeros(1, np.int64)
+    left, right = lowrank._svd_start(Problem((3, 3), place, place, [one]), 2)
+    np.testing.assert_allclose((left**2).sum(axis=0), [4, 4e-8])
+    np.testing.assert_allclose((right**2).sum(axis=1), [4, 4e-8])
+
+
+def test_factors_are_left_once_a_hundred_steps_bring_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import scipy.optimize
+
+    monkeypatch.setattr(lowrank, "PATIENCE", 2)  # eight steps instead of a hundred
+    n_stopped = []
+
+    def fake(loss, x, callback, **options):
+        values = [0.5**k for k in range(11)] + [0.5**10] * 50
+        for k, value in enumerate(values):
+            try:
+                callback(intermediate_result=scipy.optimize.OptimizeResult(fun=value))
+            except StopIteration:
+                n_stopped.append(k)
+                break
+        return scipy.optimize.OptimizeResult(x=x)
+
+    monkeypatch.setattr(scipy.optimize, "minimize", fake)
+    found = lowrank.factored(small_problem(), 2)
+    assert n_stopped == [18]  # the value at 10 is as low
+    assert found.steps == 19
+
+
+def test_numbers_for_reports() -> None:
+    found = lowrank.fista(small_problem(), 2, steps=2)
+    assert found.as_dict() == {
+        "steps": 2, "feasibility": found.feasibility, "gap": np.inf, "nuclear": found.nuclear
+    }  # fmt: skip

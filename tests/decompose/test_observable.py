@@ -10,10 +10,13 @@ from tests.decompose.exact_spectral import FullMoments, observable_form
 
 from sapwood.decompose.observable import (
     LabelMeans,
+    NodeMeans,
+    RuleLayout,
     RuleSums,
     RuleTensor,
     factored_tensor,
     is_small,
+    rule_tensors,
     trust,
     whole_tensor,
 )
@@ -150,3 +153,74 @@ def test_states_differ_by_label_and_ranks_are_checked() -> None:
     assert (report.label, report.wanted, report.rank) == ("B", 2, 1)
     assert "at most 1" in str(caught.value.hint)
     assert observable_form(moments, {"A": 3, "B": 2}, tolerance=1e-13).U["B"].shape == (3, 2)
+
+
+def test_the_tensors_of_all_rules() -> None:
+    """C[a -> b c] = n / M(a) * E, from sums or from the instances themselves, by the formula.
+
+    Columns beyond the states of a label hold numbers that must not be used, and one rule of the
+    inventory was never seen.
+    """
+    rng = np.random.default_rng(0)
+    m = np.array([6, 5, 4, 1])
+    rules = np.array([[0, 1, 2], [1, 0, 3], [2, 2, 1], [0, 0, 1], [3, 1, 1]])
+    seen = np.array([1, 40, 2, 0, 30])
+    total = np.array([10.0, 50.0, 7.0, 60.0])
+    layout = RuleLayout.of(rules, seen, m, 0.7, 9)
+    assert layout.keeps.tolist() == [True, False, False, True, False]
+    assert layout.n_entries == 9
+    means = NodeMeans(*(rng.uniform(0.5, 2.0, size=(4, 6)) for _ in range(3)))
+    rule_of = rng.permutation(np.repeat(np.arange(5), seen))
+    Z, Y, W = (rng.normal(size=(len(rule_of), 6)) for _ in range(3))  # noqa: N806
+    flat = []
+    for r in np.flatnonzero(~layout.keeps).tolist():
+        a, b, c = m[rules[r]]
+        rows = rule_of == r
+        sums = RuleSums.of(Z[rows, :a], Y[rows, :b], W[rows, :c])
+        flat.append(np.concatenate([part.ravel() for part in sums]))
+    sizes = iter(map(len, flat))
+    expected_sizes = [0 if keeps else next(sizes) for keeps in layout.keeps]
+    assert np.diff(layout.start).tolist() == expected_sizes
+    kept = layout.keeps[rule_of]
+    instances_kept = (rule_of[kept], Z[kept], Y[kept], W[kept])
+    found = rule_tensors(layout, m, np.concatenate(flat), instances_kept, means, total, 0.7)
+    ranks, numbers = found
+    assert ranks.tolist() == [2, 0, 0, 0]
+    first = 0
+    for rank, r in zip(ranks.tolist(), [0, 1, 2, 4], strict=True):
+        a, b, c = rules[r]
+        shape = (int(m[a]), int(m[b]), int(m[c]))
+        size = rank * sum(shape) or int(np.prod(shape))
+        tensor = RuleTensor(rank, numbers[first : first + size])
+        first += size
+        rows = rule_of == r
+        z = Z[rows, : m[a]] / means.sigma[a, : m[a]]
+        label = LabelMeans(means.z[a, : m[a]], means.y[b, : m[b]], means.y[c, : m[c]])
+        expected = written_out(z, Y[rows, : m[b]], W[rows, : m[c]], label, 0.7)
+        np.testing.assert_allclose(
+            whole(tensor, shape), seen[r] / total[a] * expected, rtol=0, atol=TINY
+        )
+    assert first == len(numbers)
+
+
+def test_no_rules_have_no_tensors() -> None:
+    nothing = np.zeros((0, 3), np.int64)
+    layout = RuleLayout.of(nothing, np.zeros(0, np.int64), np.ones(1, np.int64), 0.7, 0)
+    empty = np.zeros((0, 1))
+    means = NodeMeans(*(np.ones((1, 1)) for _ in range(3)))
+    instances_kept = (np.zeros(0, np.int64), empty, empty, empty)
+    ranks, numbers = rule_tensors(
+        layout, np.ones(1, np.int64), np.zeros(0), instances_kept, means, np.ones(1), 0.7
+    )
+    assert (len(ranks), len(numbers)) == (0, 0)
+
+
+def test_factors_are_kept_where_they_take_fewer_numbers() -> None:
+    """The rank is 2 for n = 1, else 4 n + 2, and n without shrinkage."""
+    m = np.array([[4, 4, 4]])
+    assert [bool(is_small(np.array([n]), m, 0.0)[0]) for n in (5, 6)] == [True, False]
+    assert [bool(is_small(np.array([n]), m, 0.7)[0]) for n in (1, 2)] == [True, False]
+    wide = np.array([[11, 11, 11]])
+    assert [bool(is_small(np.array([n]), wide, 0.7)[0]) for n in (9, 10)] == [True, False]
+    even = np.array([[6, 2, 4]])  # 48 numbers, and 12 for each outer product
+    assert [bool(is_small(np.array([n]), even, 0.0)[0]) for n in (3, 4)] == [True, False]

@@ -218,7 +218,7 @@ def _principal(c: ComplexArray) -> tuple[ComplexArray, list[list[int]]]:
 
 def _may_be_other(lam: ComplexArray) -> bool:
     """Whether the other root is an eigenvalue that a stochastic matrix may have."""
-    return bool((np.abs(-1 - lam) <= CIRCLE).all() and (lam != -1 - lam).any())
+    return bool((np.abs(-1 - lam) <= CIRCLE).all() and lam[0] != -0.5)  # its own other root
 
 
 Candidate = tuple[float, ComplexArray, FloatArray]

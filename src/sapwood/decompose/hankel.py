@@ -119,10 +119,9 @@ def rank_by_gap(values: FloatArray, noise: float = 0.0) -> int:
     """
     floor = max(noise, RELATIVE * values[0])
     kept = values[values > floor]
-    if len(kept) <= 1:
+    if not len(kept):
         return 1
-    behind = np.append(kept[1:], max(values[len(kept)] if len(kept) < len(values) else 0, floor))
-    return int(np.argmax(kept / behind)) + 1
+    return int(np.argmax(kept / np.append(kept[1:], floor))) + 1  # all others are below the floor
 
 
 def operators(
