@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from tests.reference.enumerate import Node
 
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.tree import Tree
@@ -22,7 +23,6 @@ from sapwood.inference.prepared import prepare
 from sapwood.models.coarse import project
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
-from sapwood.reference.enumerate import Node
 
 ORDINARY = (1.0, 0.5, 0.25, 0.1, 0.9, 3.0, 1e-3, 0.0)
 EXTREME = (1.0, 0.3, 1e-100, 1e-300, 0.0, 1e100)

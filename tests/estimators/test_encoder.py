@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.reference.span_trees import binary_spans
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
@@ -22,7 +23,6 @@ from sapwood.models.span_network import SpanNetwork
 from sapwood.networks.encoder import EncoderSizes
 from sapwood.networks.parameters import Parameters
 from sapwood.networks.spans import SpanSizes
-from sapwood.reference.span_trees import binary_spans
 
 SMALL = {"width": 12, "hidden": 10}
 TREES = [

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.exact_moments import moment
+from tests.reference import topologies
 
 from sapwood.errors import SapwoodError
 from sapwood.identify import families
@@ -24,7 +25,6 @@ from sapwood.identify.families import (
 )
 from sapwood.identify.jacobian import draw_reals, draw_residues
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, n_sides
-from sapwood.reference import topologies
 
 FIELD = Residues()
 ROUNDING = 1e-13  # sums of at most some thousand products of probabilities

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.reference.topologies import binary_trees, projective_trees
 
 from sapwood.errors import SapwoodError
 from sapwood.identify.dual import PRIME, Residues
@@ -21,7 +22,6 @@ from sapwood.identify.mixing import (
     triple_mixing,
 )
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees
-from sapwood.reference.topologies import binary_trees, projective_trees
 
 
 def branches(tree: Any, path: str = "") -> dict[int, str]:

@@ -15,6 +15,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.models.test_ensemble import toys
+from tests.reference import enumerate as listing
+from tests.reference.enumerate import Node
 from tests.toys import Toy, random_toy
 
 import sapwood as sw
@@ -35,8 +37,6 @@ from sapwood.inference.prepared import prepare
 from sapwood.kernels.forest import Forest
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.reference import enumerate as listing
-from sapwood.reference.enumerate import Node
 
 WORDS = ["w0", "w1", "w2", "w0"]
 PHRASES = (Symbol(("A",)), Symbol(("A", "B")), Symbol(("A",), (), ("x",)))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.conftest import Learn
 from tests.models.test_ensemble import toys
+from tests.reference import enumerate as listing
 from tests.toys import Toy, random_bases, random_toy
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
@@ -25,7 +26,6 @@ from sapwood.inference.spans import NetworkReader
 from sapwood.inference.word_places import blas_of_one_thread
 from sapwood.models.ensemble import Ensemble, Model
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.reference import enumerate as listing
 
 WORDS = ["w0", "w1", "w2", "w0"]
 WEIGHTS = (0.5, 0.3, 0.2)

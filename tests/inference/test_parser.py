@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import config
+from tests.reference import enumerate as listing
 from tests.toys import Toy, random_bases, random_toy, tree_of
 
 import sapwood as sw
@@ -26,7 +27,6 @@ from sapwood.inference.decoders import DECODERS, PRICE, _best_cut
 from sapwood.inference.parser import Parser, chart_megabytes
 from sapwood.inference.prepared import prepare
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.reference import enumerate as listing
 
 WORDS = ["w0", "w1", "w2", "w0"]
 

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import trees
+from tests.reference import enumerate as listing
+from tests.reference.enumerate import Node
 from tests.toys import Toy, exact_log, random_toy
 
 import sapwood as sw
@@ -20,8 +22,6 @@ from sapwood.corpus.tree import Tree, clean
 from sapwood.corpus.treebank import Treebank
 from sapwood.inference.charts import sentence_log
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.reference import enumerate as listing
-from sapwood.reference.enumerate import Node
 
 ROUNDING = 1e-9  # of a log: sums of some thousand products of some hundred factors
 PHRASES = [

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import arcs as reference
 
 from sapwood.inference.arcs.forests import ArcForest
 from sapwood.kernels import arc_forest
 from sapwood.kernels.arc_layout import KINDS
-from sapwood.reference import arcs as reference
 
 MOST_WORDS = 5
 EXACT = {"rtol": 1e-9, "atol": 1e-12}  # sums of at most 143 trees

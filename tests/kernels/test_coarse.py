@@ -13,6 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numba import config
+from tests.reference import charts
+from tests.reference import enumerate as listing
 from tests.toys import EXTREME, Toy, exact_log, plain_toys, random_toy, sentences
 
 from sapwood.corpus.vocabulary import UNKNOWN
@@ -26,8 +28,6 @@ from sapwood.inference.charts import (
 from sapwood.inference.prepared import prepare
 from sapwood.inference.scores import sentence_log_weight
 from sapwood.kernels import coarse
-from sapwood.reference import charts
-from sapwood.reference import enumerate as listing
 
 # The kernel multiplies and adds at most a few hundred positive numbers per value.
 RTOL = 1e-11

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.reference import enumerate as listing
+from tests.reference.enumerate import Edge, Node, Span
 from tests.toys import Toy, parse_forest, random_toy
 
 from sapwood.inference.charts import ParseForest
 from sapwood.kernels.forest import NONE, best_derivations, follow
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.reference import enumerate as listing
-from sapwood.reference.enumerate import Edge, Node, Span
 
 EVERYTHING = 5e-324  # keeps every item of positive posterior
 # Sums of a few hundred positive products.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import config
+from tests.reference import charts
+from tests.reference import enumerate as listing
 from tests.toys import Toy, factored_toy, parse_forest, random_bases, random_toy
 
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.reference import charts
-from sapwood.reference import enumerate as listing
 
 EVERYTHING = 5e-324
 

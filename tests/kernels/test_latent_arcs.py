@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference import latent_arcs as listing
+from tests.reference.latent_arcs import Tables
 
 from sapwood.kernels import latent_arcs as kernel
 from sapwood.models.arcs.latent import SeenTrees, pack_trees
-from sapwood.reference import latent_arcs as listing
-from sapwood.reference.latent_arcs import Tables
 
 N_SYMBOLS, N_COLUMNS = 4, 2
 Array = np.ndarray

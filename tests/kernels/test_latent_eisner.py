@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import latent_arcs as listing
+from tests.reference.topologies import projective_trees
 
 from sapwood.estimators.arcs.em import tie_valences
 from sapwood.inference.arcs.latent import arc_posteriors
 from sapwood.models.arcs.dependency import count_children
 from sapwood.models.arcs.latent import LatentArcs
-from sapwood.reference import latent_arcs as listing
-from sapwood.reference.topologies import projective_trees
 
 N_SYMBOLS = 3
 Array = np.ndarray

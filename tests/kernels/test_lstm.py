@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.networks import read_words, slopes_of_words
 
 from sapwood.kernels import lstm
 from sapwood.networks.lstm import pack
-from sapwood.reference.networks import read_words, slopes_of_words
 
 # Rounding of sums of a dozen numbers, and of tanh where it is approximate.
 ATOL = {np.float32: 2e-5, np.float64: 1e-12}

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference import enumerate as listing
+from tests.reference.enumerate import Node
 from tests.toys import Toy, parse_forest, plain_toys, random_toy, sentences
 
 from sapwood.inference.charts import ParseForest
 from sapwood.kernels import span_features as kernel
 from sapwood.kernels.forest import Forest
-from sapwood.reference import enumerate as listing
-from sapwood.reference.enumerate import Node
 
 EVERYTHING = 5e-324  # keeps every item of positive posterior
 # Sums of some hundred exponentials of numbers near 1.

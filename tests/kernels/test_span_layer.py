@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.networks import hidden_of_span
 
 from sapwood.kernels.span_layer import hidden_layer, label_scores, largest_of_rows, send_back
-from sapwood.reference.networks import hidden_of_span
 
 WIDTH, N_LABELS = 3, 2
 ATOL = 1e-4  # sums of a few numbers around 1 in single precision, divided by their length

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.span_trees import binary_spans
 
 from sapwood.arrays import cell
 from sapwood.kernels.span_trees import best_spans, span_shares
-from sapwood.reference.span_trees import binary_spans
 
 sizes = st.integers(1, 6)
 # Sums of at most 42 trees of a dozen numbers around 1.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import enumerate as listing
 from tests.toys import (
     EXTREME,
     Toy,
@@ -22,7 +23,6 @@ from tests.toys import (
 
 import sapwood as sw
 from sapwood.corpus.tree import Tree
-from sapwood.reference import enumerate as listing
 
 WORDS = ["w0", "w1", "w2", "w0"]
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.reference import charts
+from tests.reference import enumerate as listing
 from tests.toys import (
     EXTREME,
     ORDINARY,
@@ -34,8 +36,6 @@ from sapwood.inference.parser import Parser
 from sapwood.inference.prepared import prepare
 from sapwood.kernels.coarse import cell_of
 from sapwood.kernels.viterbi import best_states, best_weights
-from sapwood.reference import charts
-from sapwood.reference import enumerate as listing
 
 EVERYTHING = 5e-324
 # A derivation of seven words is a product of twenty numbers.

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sapwood.arrays import starts_of
-from sapwood.kernels import weighted_grammar as kernels
-from sapwood.reference.weighted_grammars import (
+from tests.reference.weighted_grammars import (
     best_gain,
     binary_trees,
     inside_vector,
@@ -17,6 +14,9 @@ from sapwood.reference.weighted_grammars import (
     tree_spans,
     tree_vector,
 )
+
+from sapwood.arrays import starts_of
+from sapwood.kernels import weighted_grammar as kernels
 
 SEEDS = st.integers(0, 10_000)
 

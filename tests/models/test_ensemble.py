@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import Learn
 from tests.models.test_files import arrays, assert_refused, assert_same, resigned, rewritten
+from tests.reference import enumerate as listing
 from tests.toys import Toy, exact_log, random_bases, random_toy, tree_of
 
 import sapwood as sw
@@ -22,7 +23,6 @@ from sapwood.inference.scores import log_mean
 from sapwood.models import kinds
 from sapwood.models.ensemble import Ensemble, as_written, generative_part, shares_chart
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.reference import enumerate as listing
 
 WORDS = ["w0", "w1", "w2", "w0"]
 SENTENCE = ["the", "girl", "saw", "a", "dog", "in", "the", "garden", "."]

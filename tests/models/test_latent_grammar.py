@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from tests.reference import enumerate as listing
 from tests.toys import Toy, random_toy, tree_of
 
 from sapwood.corpus.transform import Symbol
@@ -23,7 +24,6 @@ from sapwood.inference.prepared import prepare
 from sapwood.models import sampling
 from sapwood.models.from_text import bundled_grammar, grammar_from_text
 from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
-from sapwood.reference import enumerate as listing
 
 FINITE = """
 root S[a] 3

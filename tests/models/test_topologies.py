@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 from tests.exact_moments import moment
+from tests.reference.topologies import binary_trees, projective_trees
 
 from sapwood.errors import SapwoodError
 from sapwood.identify.families import FAMILIES, family_of, stationary
 from sapwood.identify.jacobian import draw_reals
 from sapwood.models import topologies
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, n_sides, sample_words
-from sapwood.reference.topologies import binary_trees, projective_trees
 
 N = 40_000
 UNLIKELY = 1e-6  # of a correct sampler, with fixed seeds

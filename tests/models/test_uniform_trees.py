@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference.topologies import (
+    binary_trees,
+    constituency_weight,
+    dependency_weight,
+    projective_trees,
+)
 
 import sapwood as sw
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models import kinds
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.sentence_counts import SentenceCounts, UniformCounts
-from sapwood.reference.topologies import (
-    binary_trees,
-    constituency_weight,
-    dependency_weight,
-    projective_trees,
-)
 
 Tables = dict[str, np.ndarray]
 STEP = 1e-30  # imaginary: derivatives without differences

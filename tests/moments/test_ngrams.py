@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.ngrams import count_grams
 
 from sapwood.corpus import plain_text
 from sapwood.corpus.plain_text import NOTHING, SPECIAL
@@ -29,7 +30,6 @@ from sapwood.moments.ngrams import (
     share_seen,
     unpack,
 )
-from sapwood.reference.ngrams import count_grams
 
 TEXT = [["the", "dog", "sees", "the", "cat"], ["a", "dog"], ["the", "dog", "sees"], ["cat"]] * 3
 words = st.sampled_from("abcde")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.reference.networks import read_words
 
 from sapwood.networks.arcs import (
     ArcSizes,
@@ -24,7 +25,6 @@ from sapwood.networks.encoder import (
 )
 from sapwood.networks.lstm import bilstm, lstm, pack
 from sapwood.networks.parameters import Parameters
-from sapwood.reference.networks import read_words
 
 LENGTHS = np.array([5, 4, 4, 2])
 SIZES, ARC_SIZES, N_TAGS, N_RELATIONS = EncoderSizes(5, 4, 3, 6), ArcSizes(5, 4), 7, 6

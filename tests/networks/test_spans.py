@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from tests.reference.networks import hidden_of_span
 
 from sapwood.arrays import starts_of
 from sapwood.networks.encoder import Dropout
 from sapwood.networks.lstm import pack
 from sapwood.networks.parameters import Parameters
 from sapwood.networks.spans import SpanSizes, fenceposts, span_gradient, span_scores, start_spans
-from sapwood.reference.networks import hidden_of_span
 
 LENGTHS = np.array([6, 5, 3])  # with marks: sentences of 4, 3 and 1 words
 N_STATES, N_LABELS = 8, 3

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.reference import latent_arcs as listing
 
 from sapwood.corpus.vocabulary import Vocabulary
 from sapwood.decompose.arcs import Operators, diagonal_form, regular_inverse
@@ -34,7 +35,6 @@ from sapwood.estimators.arcs.spectral import (
 from sapwood.models.arcs.dependency import Seen
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees, pack_trees
 from sapwood.moments.arcs import ArcCounts, ChainSums, TripleSums
-from sapwood.reference import latent_arcs as listing
 
 K, N = 3, 8
 # Inverses of matrices with condition numbers up to some thousands; measured: 1e-12.

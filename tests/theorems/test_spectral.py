@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from tests.decompose.exact_spectral import FullMoments, ObservableForm, observable_form
+from tests.reference import enumerate as listing
 from tests.toys import Toy, parse_forest
 
 from sapwood.corpus.transform import Inventory, Symbol, Transform
@@ -30,7 +31,6 @@ from sapwood.estimators.pcfg import PCFG, LexiconSettings
 from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.features.templates import Column, NodeTable
 from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.reference import enumerate as listing
 
 PHRASES, TAGS, WORDS = range(3), range(3, 7), [f"w{x}" for x in range(8)]
 SYMBOLS = range(7)

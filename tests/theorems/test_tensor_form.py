@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.reference import charts
+from tests.reference import enumerate as listing
 from tests.toys import Toy, random_bases, random_toy, tree_of
-
-from sapwood.reference import charts
-from sapwood.reference import enumerate as listing
 
 WORDS = ["w0", "w1", "w2", "w0"]
 # Bases of condition number 4 cancel at every node: errors stay far below 1e-16 * 4**7 (nodes).

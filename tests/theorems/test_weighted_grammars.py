@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.reference.weighted_grammars import inside_vector, outside_vector
 from tests.toys import strings_grammar
 
 import sapwood as sw
@@ -14,7 +15,6 @@ from sapwood.models.strings.weighted_grammar import WeightedGrammar
 from sapwood.moments.consistency import composed_contexts, problem_of
 from sapwood.moments.hankel import WHOLE, Basis
 from sapwood.moments.string_counts import LongStrings, expect, string_shards
-from sapwood.reference.weighted_grammars import inside_vector, outside_vector
 
 EXACT = 1e-12  # values are at most 1
 

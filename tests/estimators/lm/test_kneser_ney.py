@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.ngrams import KneserNeyTwin
 
 import sapwood as sw
 from sapwood.errors import CorpusError
 from sapwood.models.lm.ngram_model import NgramModel, arpa_lines, read_arpa
 from sapwood.moments.ngrams import CountSettings, count_sentences, count_text
-from sapwood.reference.ngrams import KneserNeyTwin
 
 words = st.sampled_from("abcde")
 texts = st.lists(st.lists(words, min_size=1, max_size=7), min_size=2, max_size=12)

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tests.reference.weighted_grammars import outside_vector
 from tests.toys import strings_grammar
 
 import sapwood as sw
@@ -14,7 +15,6 @@ from sapwood.corpus.bracketed import bracket
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.strings.sequence_model import SequenceModel
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
-from sapwood.reference.weighted_grammars import outside_vector
 
 
 @pytest.fixture(scope="module")

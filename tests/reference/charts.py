@@ -8,7 +8,8 @@ Notation
     mu[a, i, j]      sum over h of  alpha[h] * beta[h]:  weight of all trees with that node
 
 The tensor form (SPECTRAL, Figure 5) and the conventional one (Figure 3) are the same loops: tensors
-may hold negative numbers. See `sapwood.reference` for how grammars are written.
+may hold negative numbers. See `tests.reference.enumerate` for how grammars
+are written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from sapwood.reference.enumerate import Edge, Emissions, Number, Root, Rules, Span
+from tests.reference.enumerate import Edge, Emissions, Number, Root, Rules, Span
 
 Vectors = dict[Span, list[Number]]
 

@@ -18,9 +18,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from tests.reference.topologies import Heads, projective_trees
 
 from sapwood.arrays import FloatArray
-from sapwood.reference.topologies import Heads, projective_trees
 
 Seen = Sequence[Sequence[int]]  # the symbols of each word
 Tables = tuple[FloatArray, FloatArray, FloatArray]  # root, steps, symbols

@@ -5,7 +5,14 @@ Notation
     tau        a labelled binary tree, without states         p(tau)   its weight, states summed out
     mu(a,i,j)  weight of all trees with the node (a, i, j)     Z        weight of all trees
 
-See `sapwood.reference` for how grammars are written.
+    root[a]            weights of symbol a at the root, one number per state
+    rules[a, b, c]     tensor [m(a)][m(b)][m(c)] of the rule a -> b c, as nested sequences
+    emissions[i][t]    weights with which tag t emits the word at position i, one number per state
+
+The modules of this folder are slow, obvious twins of the kernels: what the fast code is checked
+against. Grammars are plain Python data and any numbers will do: with `fractions.Fraction` all
+results are exact, whatever the size of the weights. Nothing of Sapwood but the types of arrays is
+imported here, so a mistake in the library cannot repeat itself.
 """
 
 from __future__ import annotations
