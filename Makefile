@@ -31,7 +31,7 @@ test-kernels: $(VENV)/installed-dev ## the kernels without compiling, and with c
 	  -m "not slow" -k "not compiles_once" --ignore=tests/kernels/test_border.py $(KERNEL_TESTS)
 
 golden: $(VENV)/installed-dev ## write anew what tests/golden holds; look at the difference before it is kept
-	$(BIN)/python -m pytest -n 0 tests/golden --renew-golden
+	$(BIN)/python -m pytest -n 0 tests/golden tests/estimators/test_parameters.py --renew-golden
 
 test-slow: $(VENV)/installed-dev ## the tests that take long
 	$(BIN)/python -m pytest -n 2 -m slow

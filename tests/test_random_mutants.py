@@ -73,6 +73,42 @@ def test_a_seed_draws_the_same_mutants_with_the_tests_of_their_module(
     assert {mutant.tests for mutant in drawn} == {("tests/sums/test_clip.py",)}
 
 
+TIMES = """<testsuites><testsuite>
+<testcase classname="tests.sums.test_clip" name="test_one" time="2.0"/>
+<testcase classname="tests.sums.test_clip.TestMore" name="test_two" time="1.0"/>
+<testcase classname="tests.test_other" name="test_nothing" time="0.5"/>
+</testsuite></testsuites>"""
+
+
+def test_tests_that_run_the_changed_line_are_chosen(tool: ModuleType, tmp_path: Path) -> None:
+    root = project(tmp_path, "from sapwood.sums.clip import clip\n")
+    (root / "times.xml").write_text(TIMES)
+    data = tool.CoverageData(str(root / ".coverage"))
+    for context, line in (("tests/sums/test_clip.py::test_one|run", 10),
+                          ("tests/test_other.py::test_nothing|setup", 11),
+                          ("tests/test_other.py::test_nothing|run", 11), ("", 3)):  # fmt: skip
+        data.set_context(context)
+        data.add_lines({str(root / "src/sapwood/sums/clip.py"): [line]})
+    data.write()
+    both = ("tests/sums/test_clip.py", "tests/test_other.py")
+
+    def choose(old: str, new: str) -> tuple[tuple[str, ...], float]:
+        changed = SOURCE.replace(old, new)
+        mutant = tool.tests_of_lines(
+            tool.Mutant("a", "sums/clip.py", SOURCE, changed, both), root, timeout=100.0
+        )
+        return mutant.tests, mutant.seconds
+
+    assert choose("value < LIMIT", "value <= LIMIT") == (
+        ("tests/sums/test_clip.py::test_one",), 100 + 3 * tool.SLOWER,
+    )  # fmt: skip
+    assert choose("kept.append", "kept.index") == (("tests/test_other.py",), 100 + tool.SLOWER / 2)
+    # the constant belongs to no function, and no test runs the last line: all, the fastest first
+    all_tests = both[::-1], 100 + 3.5 * tool.SLOWER
+    assert choose("LIMIT: int = 7", "LIMIT: int = 8") == all_tests
+    assert choose("number == LIMIT", "number != LIMIT") == all_tests
+
+
 @pytest.mark.slow
 def test_a_good_test_kills_and_a_bad_one_does_not(
     tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]

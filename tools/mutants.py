@@ -31,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -47,6 +47,7 @@ COPIED = (
     "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CITATION.cff",
     "LICENSE", "Makefile", "mkdocs.yml", "constraints.txt", ".github",
 )  # fmt: skip
+MEASURED = ("--cov=src/sapwood", "--cov-context=test", "--cov-report=", "--junitxml=times.xml")
 PASSED, FAILED = 0, 1  # exit statuses of pytest; all others mean that no test was heard
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
@@ -236,21 +237,32 @@ def _status(code: int | None) -> str:
 
 
 def try_in_copies(
-    mutants: Sequence[Mutant], root: Path, jobs: int, timeout: float, flags: Sequence[str] = ()
+    mutants: Sequence[Mutant],
+    root: Path,
+    jobs: int,
+    timeout: float,
+    flags: Sequence[str] = (),
+    *,
+    select: Callable[[Mutant, Path], Mutant] | None = None,
 ) -> list[Result] | None:
     """Run the tests without any mistake, then each mutant; None when the tests fail by themselves.
 
-    `flags` are passed to pytest.
+    `flags` are passed to pytest. With `select`, the first run measures which tests run which lines
+    and how long each takes, and `select(mutant, folder)` chooses the tests of a mutant and its time
+    limit from `.coverage` and `times.xml` in that folder.
     """
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         base = Path(scratch) / "base"
         copy_project(root, base)
         tests = sorted({test for mutant in mutants for test in mutant.tests})
-        code, output = run_pytest(base, tests, timeout * 10, jobs=jobs, flags=flags)
+        measured = MEASURED if select else ()
+        code, output = run_pytest(base, tests, timeout * 10, jobs=jobs, flags=(*flags, *measured))
         if code != PASSED:
             print(output, file=sys.stderr)
             print("error: the tests fail, or hang, without any mistake", file=sys.stderr)
             return None
+        if select is not None:
+            mutants = [select(mutant, base) for mutant in mutants]
         return try_all(mutants, base, jobs, timeout, flags)
 
 

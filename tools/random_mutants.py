@@ -5,11 +5,13 @@
     python tools/random_mutants.py networks/lstm.py --list    name the mutants without running tests
 
 A mutant changes one place of the syntax tree: an operator, a comparison, a constant, a condition,
-the order of two arguments, or it drops a statement. The tests that must notice it are all test
-files that import the changed module, name one of its public classes, or lie in the folder of its
-room or in one named after its family, such as `models` and `lm`; those named after the module run
-first. Tests marked slow are left out unless `--slow` is given. `tools/mutants.py` says how a mutant
-is run, and checks mistakes that were written down.
+the order of two arguments, or it drops a statement. The tests that must notice it come from all
+test files that import the changed module, name one of its public classes, or lie in the folder of
+its room or in one named after its family, such as `models` and `lm`. These files run once without
+any mistake, which shows the tests that run the changed lines, and only those run again with the
+mistake. All files run where no test was seen to run the lines, because they are run by another
+process or when the module is imported. Tests marked slow are left out unless `--slow` is given.
+`tools/mutants.py` says how a mutant is run, and checks mistakes that were written down.
 
 A mutant that lives shows a missing test, or changes nothing that can be observed: read it.
 
@@ -26,9 +28,15 @@ import json
 import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree
+
+from coverage import CoverageData
 
 from mutants import PACKAGE, ROOT, Mutant, report, try_in_copies
 
@@ -45,6 +53,7 @@ TWINS = {
     "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "argmin": "argmax",
     "argmax": "argmin", "all": "any", "any": "all", "ones": "zeros", "zeros": "ones",
 }  # fmt: skip
+SLOWER = 6.0  # how much slower than in the first run the tests of a mutant may be
 SYMMETRIC = {"min", "max", "minimum", "maximum", "logaddexp", "isclose", "add", "multiply", "zip"}
 
 
@@ -216,6 +225,63 @@ def _tests_by_module(root: Path) -> Callable[[Path], tuple[str, ...]]:
     return tests
 
 
+def changed_lines(mutant: Mutant) -> range:
+    """Numbers of the lines of the old text that the mutant changes, from 1."""
+    matcher = SequenceMatcher(None, mutant.old.splitlines(), mutant.new.splitlines())
+    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    return range(changed[0][1] + 1, max(changed[-1][2], changed[0][1] + 1) + 1)
+
+
+def tests_of_lines(mutant: Mutant, folder: Path, timeout: float) -> Mutant:
+    """The mutant with the tests that run its changed lines, as `.coverage` in a folder has them.
+
+    A test file that runs the lines while it sets up a fixture is taken whole, because other tests
+    of the file may use the same fixture. All tests of the mutant are kept, the fastest files first,
+    for lines that no test runs, and for lines outside functions, which run when a module is first
+    imported. Several times what the chosen tests take without any mistake is added to `timeout`, so
+    that a long list of tests on a busy machine is not taken for a loop without end.
+    """
+    seconds = _seconds_by_file(folder)
+    tests = sorted(mutant.tests, key=lambda test: seconds.get(test, 0.0))
+    if _is_in_function(ast.parse(mutant.old), changed_lines(mutant)):
+        tests = _tests_that_run(mutant, folder) or tests
+    files = {test.partition("::")[0] for test in tests}
+    limit = timeout + SLOWER * sum(seconds.get(file, 0.0) for file in files)
+    return replace(mutant, tests=tuple(tests), seconds=limit)
+
+
+def _seconds_by_file(folder: Path) -> Counter[str]:
+    """Seconds that the tests of each file took in the first run, as pytest wrote them."""
+    found: Counter[str] = Counter()
+    for case in ElementTree.parse(folder / "times.xml").iter("testcase"):
+        path = Path(*case.get("classname", "").split(".")).with_suffix(".py")
+        if not (folder / path).is_file():  # the last part is a class
+            path = path.parent.with_suffix(".py")
+        found[path.as_posix()] += float(case.get("time", 0.0))
+    return found
+
+
+def _tests_that_run(mutant: Mutant, folder: Path) -> list[str]:
+    data = CoverageData(str(folder / ".coverage"))
+    data.read()
+    contexts = data.contexts_by_lineno(str(folder / PACKAGE / mutant.file))
+    runs = {run for line in changed_lines(mutant) for run in contexts.get(line, ()) if run}
+    whole = {run.partition("::")[0] for run in runs if run.endswith("|setup")}
+    nodes = {run.rpartition("|")[0] for run in runs}
+    chosen = whole | {node for node in nodes if node.partition("::")[0] not in whole}
+    order = {test: i for i, test in enumerate(mutant.tests)}
+    return sorted(chosen, key=lambda test: (order.get(test.partition("::")[0], len(order)), test))
+
+
+def _is_in_function(tree: ast.Module, lines: range) -> bool:
+    return any(
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body[0].lineno <= lines.start
+        and lines.stop <= (node.end_lineno or node.lineno) + 1
+        for node in ast.walk(tree)
+    )
+
+
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("room", help="a folder or file below src/sapwood, such as models/lm")
@@ -228,7 +294,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--slow", action="store_true", help="run tests marked slow too")
     parser.add_argument("--least", type=float, default=85.0, help="percent that must die (85)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (2)")
-    parser.add_argument("--timeout", type=float, default=240.0, help="seconds for one mutant (240)")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        help="seconds for a mutant, besides those of its tests (120)",
+    )
     parser.add_argument("--root", type=Path, default=ROOT, help="the project")
     return parser.parse_args(argv)
 
@@ -246,8 +317,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     orphans = [mutant for mutant in mutants if not mutant.tests]
     flags = () if options.slow else ("-m", "not slow and not browser")
     results = try_in_copies(
-        [mutant for mutant in mutants if mutant.tests], root, options.jobs, options.timeout, flags
-    )
+        [mutant for mutant in mutants if mutant.tests], root, options.jobs, options.timeout, flags,
+        select=partial(tests_of_lines, timeout=options.timeout),
+    )  # fmt: skip
     if results is None:
         return 2
     # a module that can no longer be imported was noticed, though no test ran

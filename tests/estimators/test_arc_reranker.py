@@ -47,6 +47,36 @@ def test_each_list_is_made_by_those_who_have_not_seen_it(monkeypatch: pytest.Mon
     assert found.info_.list_size <= 5
 
 
+@pytest.mark.parametrize(("n", "block"), [(49, 1), (50, 25), (120, 25)])
+def test_folds_are_blocks_of_neighbours_where_there_are_enough_sentences(
+    monkeypatch: pytest.MonkeyPatch, n: int, block: int
+) -> None:
+    """Every block of 25 sentences is in one fold; fewer sentences than two blocks alternate."""
+
+    class Numbers:
+        """Sentences that are their own numbers."""
+
+        select = staticmethod(np.flatnonzero)
+
+        def __len__(self) -> int:
+            return n
+
+    course = SimpleNamespace(
+        bank=Numbers(),
+        tagged=Numbers(),
+        part=lambda mask, seed: SimpleNamespace(bank=np.flatnonzero(mask)),
+    )
+    parser = SimpleNamespace(parse_many=lambda numbers, jobs: numbers)
+    monkeypatch.setattr(ArcReranker, "learn_parser", lambda self, part, labels: part)
+    monkeypatch.setattr(reranker, "ArcParser", lambda model, use_tags: parser)
+    monkeypatch.setattr(reranker, "propose_trees", lambda parses, n_best: parses)
+    for fold in (0, 1):
+        found = ArcReranker(2, **SETTINGS).fold_lists(course, None, fold)  # type: ignore[arg-type]
+        own = [k for k in range(n) if k // block % 2 == fold]
+        assert list(found.lists) == list(found.right) == own
+        assert sorted([*found.others, *own]) == list(range(n))
+
+
 def texts(trees) -> set[str]:
     return {" ".join(arcs.words) for arcs in trees}
 

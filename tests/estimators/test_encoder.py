@@ -12,7 +12,7 @@ from tests.reference.span_trees import binary_spans
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.estimators import network_training
+from sapwood.estimators import encoder, network_training
 from sapwood.estimators.encoder import RightTrees, SpanLesson
 from sapwood.estimators.network_training import NetworkPlan
 from sapwood.estimators.panel import Panel
@@ -145,6 +145,51 @@ def test_passes_follow_the_size_of_the_treebank() -> None:
     passes = [NetworkPlan.usual(n).passes for n in (1000, 80_000, 10**6)]
     assert passes == [30, 20, 8]
     assert NetworkPlan.usual(1000, 3).passes == 3
+
+
+def test_a_pass_takes_time_by_words_and_by_steps() -> None:
+    """A pass over n words reads n words and changes all weights once a batch."""
+    for n in (1000, 10**6):
+        steps = n / NetworkPlan.usual(n).words
+        expected = encoder.SECONDS_A_WORD * n + encoder.SECONDS_A_STEP * steps
+        assert encoder.seconds_a_pass(n) == pytest.approx(expected)
+
+
+def test_settings_reach_the_network(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stop(Exception):  # noqa: N818 - ends the training
+        pass
+
+    def record(trees: RightTrees, plan: NetworkPlan, sizes: object) -> None:
+        seen.append((plan, sizes))
+        raise Stop
+
+    seen: list[tuple[NetworkPlan, object]] = []
+    monkeypatch.setattr(encoder, "SpanLesson", record)
+    settings = {"passes": 3, "width": 7, "hidden": 9, "rate": 0.02, "dropout": 0.4, "seed": 5}
+    with pytest.raises(Stop):
+        sw.SpanEncoder(**settings).fit(bank[:5])
+    with pytest.raises(Stop):
+        sw.SpanEncoder(seed=None).fit(bank[:5])
+    (plan, sizes), (usual, _) = seen
+    assert (plan.passes, plan.rate, plan.dropout, plan.seed) == (3, 0.02, 0.4, 5)
+    assert sizes == (EncoderSizes(state=7), SpanSizes(9))
+    assert (usual.seed, usual.passes) == (0, 30)
+    assert (usual.word_dropout, usual.unknown) == (0.2, 1.0)
+
+
+def test_each_pass_is_reported(bank: Treebank) -> None:
+    """The callback gets the pass, one state, the log-likelihood, and may end the training."""
+    calls: list[tuple[int, int, float]] = []
+
+    def note(done: int, n_states: int, log_likelihood: float) -> int | None:
+        calls.append((done, n_states, log_likelihood))
+        return 2
+
+    learner = sw.SpanEncoder(passes=5, on_iteration=note, **SMALL).fit(bank[:5])
+    assert [call[:2] for call in calls] == [(1, 1), (2, 1)]
+    assert [call[2] for call in calls] == learner.info_.log_likelihoods
+    assert learner.model_.record["log_likelihood"] == learner.info_.log_likelihoods[-1]
+    assert learner.info_.seconds.keys() == {"trees", "passes"}
 
 
 def test_a_parse_is_a_tree_over_the_words(model: SpanNetwork) -> None:

@@ -20,6 +20,7 @@ from sapwood.estimators.base import (
     FLAG,
     Domain,
     Estimator,
+    Parametrised,
     at_least,
     between,
     maybe,
@@ -142,6 +143,21 @@ def test_every_argument_of_a_public_estimator_is_explained(kind: type[Estimator]
         assert argument.annotation is not inspect.Parameter.empty
         assert f"default {declared.default!r} {declared.words}" in shown
         assert declared.domain is ANYTHING or f"{name} : {declared.domain.words}," in shown
+
+
+def test_defaults_and_domains_are_those_on_record(request: pytest.FixtureRequest) -> None:
+    """Users rely on every default and bound: a change must show in `tests/golden`."""
+    kinds = [getattr(sw, name) for name in sw.__all__]
+    lines = [
+        f"{kind.__name__}.{name} = {declared.default!r}: {declared.domain.words}"
+        for kind in kinds
+        if isinstance(kind, type) and issubclass(kind, Parametrised)
+        for name, declared in kind.parameters().items()
+    ]
+    path = Path(__file__).parents[1] / "golden" / "parameters.txt"
+    if request.config.getoption("--renew-golden"):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert lines == path.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

@@ -91,6 +91,7 @@ def test_where_nothing_helps_the_parser_stays(column: int) -> None:
     dense[:, column] = given.right
     choice = learn_to_rank(replace(given, dense=dense), passes=3, folds=3, seed=0)
     assert (choice.passes, choice.held_right) == (0, choice.parser_right)
+    assert choice.held == (column, 1.0)
     assert choice.weights.dense.tolist() == np.eye(3)[column].tolist()
     assert not choice.weights.sparse.any()
     assert choice.parser_right == 180

@@ -254,6 +254,15 @@ def test_rare_words_are_no_pivots() -> None:
     assert "odd" in {counts.words[i] for i in free.pivots}
 
 
+def test_pivots_give_distributions_of_the_words_after_each_state() -> None:
+    counts = count_sentences(pivot_text(100), 2)
+    c = latent.follow_counts(counts.rows, counts.counts, len(counts.words))
+    found, s = pivot_states(c, 3, least=1, ridge=0.0, trusted=5)
+    np.testing.assert_allclose(s.sum(axis=0), 1)
+    np.testing.assert_allclose(found.posterior.sum(axis=1), 1)
+    assert (s >= 0).all()
+
+
 def test_states_of_rare_words_come_from_em_and_no_others() -> None:
     rng = np.random.default_rng(0)
     u = np.full(8, 1 / 8)

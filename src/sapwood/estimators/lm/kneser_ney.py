@@ -137,9 +137,10 @@ class KneserNey(LanguageEstimator):
         D = discounts(a, is_modified=self.is_modified)
         off = D[np.minimum(a, MAX_DISCOUNTS)]
         A = np.bincount(context, a, n_contexts)
-        g = np.bincount(context, off, n_contexts) / np.where(A > 0, A, 1.0)
-        g[A == 0] = 1.0  # nothing was seen behind it: all is left to the lower order
-        return Level((a - off) / np.where(A > 0, A, 1.0)[context] + g[context] * lower, g, D)
+        g = np.ones(n_contexts)  # a context that nothing follows leaves all to the lower order
+        np.divide(np.bincount(context, off, n_contexts), A, out=g, where=A > 0)
+        seen = np.divide(a - off, A[context], out=np.zeros(len(a)), where=a > 0)
+        return Level(seen + g[context] * lower, g, D)
 
 
 def adjusted_counts(counts: NgramCounts, k: int) -> IntArray:
