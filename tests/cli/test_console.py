@@ -9,7 +9,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.cli.console import Phases, clean_controls, echo, error_lines, show_warning
-from sapwood.errors import CorpusError, SapwoodError
+from sapwood.errors import CorpusError, FewDataWarning, SapwoodError
 from sapwood.report import to_json
 from sapwood.report.training import Meter
 
@@ -70,6 +70,8 @@ def test_json_has_no_infinities() -> None:
 def test_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     show_warning(UserWarning("two\nlines"), UserWarning, "file.py", 3)
     assert capsys.readouterr().err == "warning: two lines\n"
+    show_warning(FewDataWarning("one tree only", "give more"), FewDataWarning, "file.py", 3)
+    assert capsys.readouterr().err == "warning: one tree only\nhint: give more\n"
 
 
 def test_messages_hold_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import pytest
 from tests.conftest import Run
 
-from sapwood.errors import SapwoodWarning
+from sapwood.errors import FewDataWarning, SapwoodWarning
 from sapwood.models.kinds import load
 from sapwood.models.strings.targets import dyck
 
@@ -219,8 +220,18 @@ def test_a_grammar_written_by_hand_has_no_method(cli: Run, tmp_path: Path) -> No
 def test_four_strings_are_doubted(cli: Run, tmp_path: Path) -> None:
     few, out = tmp_path / "few.txt", tmp_path / "m.sapwood"
     few.write_text("a b\na a b b\na b\na b a b\n")
-    learnt = cli("hankel", "learn", few, "-o", out, "--method", "em", "--states", 1)
-    assert learnt.status == 0
-    assert "were learnt from 4 strings only" in learnt.err
+    with pytest.warns(FewDataWarning, match="were learnt from 4 strings only"):
+        assert cli("hankel", "learn", few, "-o", out, "--method", "em", "--states", 1).status == 0
     few.write_text("a b\na a b b\n" * 10)
-    assert "warning" not in cli("hankel", "learn", few, "-o", out, "--method", "em").err
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FewDataWarning)
+        assert cli("hankel", "learn", few, "-o", out, "--method", "em").status == 0
+
+
+def test_strings_seen_twice_count_twice_for_an_automaton_of_trees(cli: Run, tmp_path: Path) -> None:
+    trees, out = tmp_path / "trees.mrg", tmp_path / "m.sapwood"
+    trees.write_text("(S (A a) (B b))\n" * 15 + "(S (A a))\n" * 15)
+    options = ("--supervised", "--method", "wfa", "--states", 1, "--basis", 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FewDataWarning)
+        assert cli("hankel", "learn", trees, "-o", out, *options).status == 0

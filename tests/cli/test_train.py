@@ -18,6 +18,7 @@ from sapwood.cli.trees.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.corpus import treebank
 from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
 from sapwood.corpus.vocabulary import STYLES
+from sapwood.errors import FewDataWarning, SapwoodWarning
 from sapwood.estimators import choice, em_checkpoint
 from sapwood.estimators.em_steps import Progress
 from sapwood.estimators.ensemble import PLAN, Candidate
@@ -628,7 +629,8 @@ def test_no_passes_at_all_are_a_usage_error(
 def test_a_treebank_of_one_tree_is_doubted(cli, tmp_path: Path) -> None:
     one = tmp_path / "one.mrg"
     one.write_text("(TOP (S (NP (NNS dogs)) (VP (VBP bark))))\n")
-    result = cli("train", one, "-o", tmp_path / "m.sapwood", "--method", "pcfg")
+    with pytest.warns(FewDataWarning, match="were learnt from 1 tree only") as told:
+        result = cli("train", one, "-o", tmp_path / "m.sapwood", "--method", "pcfg")
     assert result.status == 0
-    assert "were learnt from 1 tree only" in result.err
-    assert "hint: give at least 20" in result.err
+    assert isinstance(told[0].message, SapwoodWarning)
+    assert told[0].message.hint.startswith("give at least 20")

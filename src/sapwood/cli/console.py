@@ -192,8 +192,11 @@ def abandon_stdout() -> None:
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """One line instead of Python's two with a line of source."""
-    echo(f"warning: {name_options(' '.join(str(message).split()))}")
+    """One line instead of Python's two with a line of source, and a line for the hint, if any."""
+    text, hint = getattr(message, "message", str(message)), getattr(message, "hint", None)
+    echo(f"warning: {name_options(' '.join(text.split()))}")
+    if hint:
+        echo(f"hint: {hint}")
 
 
 class Phases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import count
+from sapwood.errors import FewDataWarning, count
 from sapwood.execute import peak_memory
 
 if TYPE_CHECKING:
@@ -77,19 +78,25 @@ def sign(model: Any, **origin: Any) -> Any:
     return replace(model, record={**model.record, **origin, "sapwood": __version__})
 
 
-FEWEST = 20  # trees or strings, below which a model cannot be more than an exercise
+def warn_few(model: SavedModel, n: int, noun: str) -> None:
+    """Warn, with a `FewDataWarning`, where a model was learnt from very few examples.
 
-
-def doubt_few(model: SavedModel, n: int, noun: str) -> list[tuple[str, str]]:
-    """A warning and a hint where a model was learnt from very few trees, sentences or strings."""
-    if n >= FEWEST:
-        return []
+    Parameters
+    ----------
+    n
+        Number of trees, sentences or strings that the model was learnt from.
+    noun
+        What they are, in the singular.
+    """
+    if n >= FewDataWarning.FEWEST:
+        return
     n_weights = sum(x.size for x in model.to_file().arrays.values() if x.dtype.kind == "f")
-    return [(
+    warning = FewDataWarning(
         f"{count(n_weights, 'weight')} were learnt from {count(n, noun)} only, and may be wrong "
-        "for every other",
-        f"give at least {FEWEST}, and some hundred where the model is to be used",
-    )]  # fmt: skip
+        f"for any other {noun}",
+        f"give at least {FewDataWarning.FEWEST}, and some hundred where the model is to be used",
+    )
+    warnings.warn(warning, stacklevel=2)
 
 
 def training_report(

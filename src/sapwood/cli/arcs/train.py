@@ -10,7 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.arcs.reading import ArcReading, Encoding, Files, SkipBad
-from sapwood.cli.console import Phases, echo, warn
+from sapwood.cli.console import Phases, echo
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import as_kind, claim_stdin, input_files, load_any
 from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
@@ -21,7 +21,7 @@ from sapwood.estimators.arcs.methods import ARC_METHODS as METHODS
 from sapwood.outputs import check_output
 from sapwood.progress import counted
 from sapwood.report import to_json
-from sapwood.report.training import Meter, doubt_few, sign
+from sapwood.report.training import Meter, sign, warn_few
 
 if TYPE_CHECKING:
     from sapwood.corpus.arcs.bank import ArcBank
@@ -176,7 +176,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         with phases.phase("writing") as notes:
             model.save(out, force=force)
             notes.append(str(out))
-        warn(doubt_few(model, len(bank), "sentence"))
+        warn_few(model, len(bank), "sentence")
         report = meter.as_dict() | _report(learner.model_, bank, method, seed)
         report["phases"] = dict(steps)
         if gold is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import Phases, echo, warn
+from sapwood.cli.console import Phases, echo
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import STDIN, input_files, read_lines
 from sapwood.cli.strings import hankel_study
@@ -21,7 +21,7 @@ from sapwood.cli.tables import fact_lines, show
 from sapwood.errors import SapwoodError, count
 from sapwood.outputs import check_output
 from sapwood.report.hankel import at_line, learn_report, with_lines
-from sapwood.report.training import Meter, doubt_few, sign
+from sapwood.report.training import Meter, sign, warn_few
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -107,13 +107,14 @@ def learn(  # noqa: PLR0913 - every option of the command is an argument
     meter, phases = Meter(), Phases(2)
     with phases.phase("reading") as notes:
         data: Any = _read_trees(file) if supervised else _read_strings(file)
-        notes.append(count(len(data) if supervised else sum(data.values()), "string"))
+        n_strings = len(data) if supervised else sum(data.values())
+        notes.append(count(n_strings, "string"))
     with phases.phase("learning"), open_engine(engine, scheduler, jobs) as where:
         learner = _learner(supervised, states, basis, solver, method, seed, where)
         if supervised and method == "wfa":
             data = Counter(tuple(tree.words()) for tree in data)
         learner.fit(data)
-    warn(doubt_few(learner.model_, len(data) if supervised else sum(data.values()), "string"))
+    warn_few(learner.model_, n_strings, "string")
     sign(learner.model_, **{"treebanks" if supervised else "texts": [file]}).save(out, force=force)
     report = learn_report(learner) | {"model": str(out)} | meter.as_dict()
     if report["wide_nodes"]:

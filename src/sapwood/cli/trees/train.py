@@ -36,7 +36,7 @@ from sapwood.errors import count
 from sapwood.estimators.base import WithEM, WithStates
 from sapwood.outputs import check_output, hold_output
 from sapwood.report import budget_report, score_on, to_json, training_report
-from sapwood.report.training import Meter, doubt_few, sign
+from sapwood.report.training import Meter, sign, warn_few
 
 if TYPE_CHECKING:
     from sapwood.corpus.stored import StoredTreebank
@@ -327,7 +327,7 @@ class Run:
         with phases.phase("writing") as notes:
             model.save(self.out, force=self.force)
             notes.append(str(self.out))
-        warn(doubt_few(model, bank.n_trees, "tree"))
+        warn_few(model, bank.n_trees, "tree")
         report = meter.as_dict() | found
         if method.has_candidates:
             report |= budget_report(cast("EnsembleLPCFG", learner), meter.cpu_seconds)
