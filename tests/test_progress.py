@@ -97,6 +97,22 @@ def test_threads_of_the_engine_are_heard_and_others_are_not() -> None:
     assert said["part 3"].what == "all"
 
 
+def test_threads_hear_how_far_the_step_around_them_is() -> None:
+    """A thread that starts with the first part does not stay in the first part."""
+    seen: list[Event] = []
+
+    def work(k: int) -> int:
+        with step("pass", total=1):
+            return k
+
+    with listening(seen.append):
+        for _ in counted(ordered_map(work, range(9), jobs=2, ahead=1), "folds", total=9):
+            pass
+    outer = [event.outer.done for event in seen if event.what == "pass" and event.outer]
+    assert outer[0] == 0
+    assert outer[-1] > 0
+
+
 def test_a_step_that_fails_is_over() -> None:
     seen: list[Event] = []
     with listening(seen.append), step("all"):

@@ -84,7 +84,7 @@ class Event(NamedTuple):
 
 Listener = Callable[[Event], None]
 # who listens, and the innermost step that is running
-_state: ContextVar[tuple[Listener, Event | None] | None] = ContextVar("progress", default=None)
+_state: ContextVar[tuple[Listener, Advance | None] | None] = ContextVar("progress", default=None)
 
 
 @contextmanager
@@ -109,10 +109,23 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 class Advance:
-    """Tells how far one step is."""
+    """Tells how far one step is.
 
-    def __init__(self, event: Event) -> None:
-        self.event = event
+    Parameters
+    ----------
+    event
+        The step at its beginning, without the steps around it.
+    outer
+        The step around it, which may move on meanwhile, when this one runs in another thread.
+    """
+
+    def __init__(self, event: Event, outer: Advance | None) -> None:
+        self._event, self.outer = event, outer
+
+    @property
+    def event(self) -> Event:
+        """How far the step and those around it are now."""
+        return self._event._replace(outer=None if self.outer is None else self.outer.event)
 
     def __call__(
         self,
@@ -126,10 +139,10 @@ class Advance:
         state = _state.get()
         if state is None:
             return
-        words = self.event.what if what is None else what
-        total = self.event.total if total is None else total
-        self.event = self.event._replace(done=done, what=words, total=total, size=size)
-        _state.set((state[0], self.event))
+        words = self._event.what if what is None else what
+        total = self._event.total if total is None else total
+        self._event = self._event._replace(done=done, what=words, total=total, size=size)
+        _state.set((state[0], self))
         state[0](self.event)
 
 
@@ -139,7 +152,7 @@ def step(
 ) -> Iterator[Advance]:
     """Announce work; call what it gives with the number of parts that are done."""
     state = _state.get()
-    advance = Advance(Event(what, 0, total, unit, None if state is None else state[1], size))
+    advance = Advance(Event(what, 0, total, unit, size=size), None if state is None else state[1])
     advance(0, size=size)
     try:
         yield advance
@@ -168,4 +181,4 @@ def note(done: float, total: float | None, unit: str) -> None:
     """Tell how many parts of the step in work are done, where nothing else says it."""
     state = _state.get()
     if state is not None and state[1] is not None:
-        state[0](Event("", done, total, unit, state[1]))
+        state[0](Event("", done, total, unit, state[1].event))

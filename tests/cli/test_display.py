@@ -99,6 +99,15 @@ def test_seconds_pass_while_nothing_is_heard(
         assert last(terminal) == "decomposing  7 s"
 
 
+def test_parts_without_a_name_have_no_rate(
+    display: Display, clock: Clock, terminal: Terminal
+) -> None:
+    with step("training") as advance:
+        clock.now += 3
+        advance(5000)
+        assert last(terminal) == "training  3 s"
+
+
 def test_compiling_takes_no_time_of_a_step(
     display: Display, clock: Clock, terminal: Terminal
 ) -> None:

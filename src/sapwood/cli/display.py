@@ -120,8 +120,9 @@ class Display:
         seconds = now - began - (self.pause - paused)
         share = event.share
         if share is None:
-            rate = [f"{event.done / seconds:,.0f}/s"] if event.done and seconds > 0 else []
-            return "  ".join([*levels, *(rate or [in_time(seconds)])])
+            has_rate = event.unit and event.total is None and event.done and seconds > 0
+            rate = f"{event.done / seconds:,.0f}/s" if has_rate else in_time(seconds)
+            return "  ".join([*levels, rate])
         if self._share[0] == began:
             share = max(share, self._share[1])  # between two parts it falls for a moment
         self._share = began, share

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import FloatArray
-from sapwood.progress import counted
+from sapwood.progress import step
 
 Product = Callable[[FloatArray], FloatArray]
 
@@ -60,12 +60,16 @@ def block_svd(  # noqa: PLR0913 - an operator is two products and two partitions
     Cost: (2 n_power + 2) products with m + oversample columns, and their QR decompositions.
     """
     X = rng.standard_normal((int(right_start[-1]), m + oversample))
-    for _ in counted(range(n_power), "singular vectors", unit="power iteration"):
+    with step("singular vectors", total=2 * n_power + 2, unit="product") as advance:
+        for k in range(n_power):
+            Q = _orthonormal(times(X), left_start)
+            advance(2 * k + 1)
+            X = _orthonormal(transposed_times(Q), right_start)
+            advance(2 * k + 2)
         Q = _orthonormal(times(X), left_start)
-        X = _orthonormal(transposed_times(Q), right_start)
-    Q = _orthonormal(times(X), left_start)
-    # Omega is close to Q (Q' Omega), and Q' Omega is small: its SVD gives that of Omega.
-    return _small_svds(Q, transposed_times(Q), left_start, right_start, m)
+        advance(2 * n_power + 1)
+        # Omega is close to Q (Q' Omega), and Q' Omega is small: its SVD gives that of Omega.
+        return _small_svds(Q, transposed_times(Q), left_start, right_start, m)
 
 
 def _orthonormal(Y: FloatArray, start: npt.NDArray[np.int64]) -> FloatArray:

@@ -45,7 +45,7 @@ from sapwood.memory import require_memory
 from sapwood.models.eigenwords import ContextMap, Eigenwords
 from sapwood.moments.contexts import ContextCounts, WordCounts, number_words
 from sapwood.moments.smooths import SmoothMoments
-from sapwood.progress import step
+from sapwood.progress import Advance, step
 
 METHODS = ("cca", "two-step", "bigram", "lr-mvl")
 RATES = (1.0, 0.5, 0.1)  # of LR-MVL's smooths: the nearest word alone, a few, and many words
@@ -356,14 +356,14 @@ class NumberedText(NamedTuple):
 def _total(what: str, engine: Engine, task: Any, source: _Source, *common: Any) -> Any:
     """Sum over the shards of a stream, of which a few are in memory at a time."""
 
-    def parts() -> Iterator[Any]:
-        with step(what, total=source.n_bytes or None) as advance:
-            for part in engine.stream(task, source.shards(), *common):
-                yield part
-                advance(source.n_read)
+    def parts(advance: Advance) -> Iterator[Any]:
+        for part in engine.stream(task, source.shards(), *common):
+            yield part
+            advance(source.n_read)
 
     try:
-        return tree_sum(parts())
+        with step(what, total=source.n_bytes or None) as advance:
+            return tree_sum(parts(advance))
     except SapwoodError as error:
         if "no shards" not in str(error):
             raise

@@ -333,14 +333,14 @@ def count_runs(
     n_lead = settings.order - 1 if settings.is_stream else 0
     shards = cut_text(sources, folder, n_lead=n_lead)
     if words is None:
-        with step("finding words"):
+        with step("finding words", total=1):  # the shards are read once
             words = find_words(shards, engine)
     elif not shards:
         raise _no_text()
     _remove_other_runs(folder, shards, words, settings)
     job = Job(KnownWords(words), settings.order, bits_for(len(words)), settings.is_stream, folder)
     placed = engine.place(list(enumerate(shards)))
-    with step("counting n-grams"):
+    with step("counting n-grams", total=1):
         runs = list(engine.gather(engine.map(write_run, placed, job)))
     return Runs(words, runs, job.bits, settings, engine.jobs_here)
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from sapwood.progress import counted
+
 if TYPE_CHECKING:
     from sapwood.corpus.statistics import TreeCounts
     from sapwood.corpus.tree import Tree
@@ -256,8 +258,10 @@ def evaluate_trees(
     from sapwood.evaluate.errors import diagnose
 
     trees = [item.tree for item in predicted]
-    found = bracketing(gold, trees, raw=raw)
-    explained = diagnose(gold, trees, raw=raw) if errors else None
+    found = bracketing(counted(gold, "comparing", unit="tree"), trees, raw=raw)
+    explained = None
+    if errors:
+        explained = diagnose(counted(gold, "explaining errors", unit="tree"), trees, raw=raw)
     if not reliability:
         return Evaluation(found, explained)
     return Evaluation(found, explained, *_reliability(gold, predicted, raw=raw))

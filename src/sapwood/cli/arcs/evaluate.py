@@ -12,6 +12,7 @@ from sapwood.cli.arcs.reading import ArcReading, Encoding
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.tables import show, table_lines
 from sapwood.errors import CorpusError, count
+from sapwood.progress import counted, step
 
 EPILOG = """\b
 Examples:
@@ -53,7 +54,7 @@ def evaluate(
     sources = [gold, predicted, *([against] if against else [])]
     claim_stdin(*sources)
     reading = ArcReading(None, encoding)
-    right, *found = [reading.arcs([source]) for source in sources]
+    right, *found = [reading.arcs([x]) for x in counted(sources, "reading", unit="file")]
     scores = []
     for source, bank in zip(sources[1:], found, strict=True):
         try:
@@ -64,7 +65,10 @@ def evaluate(
     report: dict[str, Any] = dict(scores[0].as_dict())
     if against:
         ours, theirs = scores
-        differences = {name: compare_attachment(ours, theirs, name).as_dict() for name in TITLES}
+        with step("comparing"):
+            differences = {
+                name: compare_attachment(ours, theirs, name).as_dict() for name in TITLES
+            }
         report["against"] = theirs.as_dict() | {"differences": differences}
     show(report, _lines, as_json=as_json)
 

@@ -11,6 +11,7 @@ from sapwood.cli.arcs.reading import ArcReading, Encoding, SkipBad
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import as_kind, load_any
 from sapwood.errors import SapwoodError, count
+from sapwood.progress import step
 from sapwood.report import to_json
 
 if TYPE_CHECKING:
@@ -46,8 +47,10 @@ def score(
 
     found = _load_latent(model)
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
-    bank = reading.arcs([file])
-    report = tree_scores(found, bank)
+    with step("reading"):
+        bank = reading.arcs([file])
+    with step("scoring"):
+        report = tree_scores(found, bank)
     if as_json:
         print(to_json(report, indent=2))
     else:

@@ -17,6 +17,7 @@ from sapwood.cli.lm.options import text_files
 from sapwood.cli.tables import show
 from sapwood.errors import count
 from sapwood.outputs import check_output
+from sapwood.progress import step
 from sapwood.report.card import PURPOSES
 from sapwood.report.training import Meter, sign
 
@@ -90,13 +91,14 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.estimators.eigenwords import WordEmbedding
 
     meter = Meter()
-    with open_engine(engine, scheduler, jobs) as where:
+    with open_engine(engine, scheduler, jobs) as where, step("learning vectors"):
         learner = WordEmbedding(
             dimension, method=method, window=window, min_count=min_count, seed=seed, engine=where,
             iterations=iterations or ITERATIONS,
         ).fit(texts)  # fmt: skip
-    model = sign(learner.model_, texts=texts)
-    model.save(out, force=force)
+    with step(f"writing {out}"):
+        model = sign(learner.model_, texts=texts)
+        model.save(out, force=force)
     report: dict[str, Any] = {
         "model": str(out), "method": method, "dimension": model.dimension,
         "words": len(model.vocabulary.words), "classes": len(model.vocabulary.classes),

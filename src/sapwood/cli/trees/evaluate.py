@@ -16,6 +16,7 @@ from sapwood.cli.inputs import Reading, claim_stdin
 from sapwood.cli.plots import check_plot, plot_reliability
 from sapwood.cli.tables import more_line, table_lines
 from sapwood.errors import CorpusError, SapwoodError, count
+from sapwood.progress import step
 from sapwood.report import Evaluation, evaluate_trees, to_json
 
 if TYPE_CHECKING:
@@ -109,9 +110,11 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.evaluate.reliability import read_predicted
 
     reading = Reading(format, encoding, keep_functions, skip_bad)
-    gold_trees = reading.trees(gold)
+    with step("reading the right trees"):
+        gold_trees = reading.trees(gold)
     reading.tell()
-    items = read_predicted(predicted, len(gold_trees), has_phrases=reliability)
+    with step("reading the predicted trees"):
+        items = read_predicted(predicted, len(gold_trees), has_phrases=reliability)
     if len(items) != len(gold_trees):
         msg = f"{predicted} has {count(len(items), 'tree')}, but {gold} has {len(gold_trees):,}"
         raise SapwoodError(msg, hint="there must be one tree, or an empty line, a gold tree")

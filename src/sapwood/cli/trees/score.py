@@ -10,11 +10,13 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
+from sapwood.cli.display import data_on_stdout
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import STDIN, Reading, Text, as_grammar, load_any, read_lines
 from sapwood.cli.strings.models import score_strings
 from sapwood.cli.strings.unmix import score_unmixed
 from sapwood.errors import count
+from sapwood.progress import step
 from sapwood.report import ScoreReport, score_sentences, score_trees, to_json
 
 SIGNS = {1: "+", -1: "-", 0: "0"}
@@ -82,6 +84,9 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
         trees = bool(format or recognise(first)) and not (raw or tokenizer)
     report = ScoreReport("trees" if trees else "sentences", has_probabilities(loaded))
     with ExitStack() as stack:
+        if not as_json:
+            stack.enter_context(data_on_stdout(None, file))
+        advance = stack.enter_context(step("scoring", unit=report.kind.removesuffix("s")))
         if trees:
             found = reading.trees_of(lines, file)
             whole = (clean(tree, keep_functions=keep_functions) or tree for tree in found)
@@ -89,8 +94,9 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
         else:
             where = stack.enter_context(open_engine(engine, scheduler, jobs))
             items = score_sentences(loaded, text.words_of(lines, file, loaded), where)
-        for weight, n_words in items:
+        for n_done, (weight, n_words) in enumerate(items, 1):
             report.add(weight, n_words)
+            advance(n_done)
             if not as_json:
                 sign = "" if report.is_probabilistic else f"\t{SIGNS[weight.sign]}"
                 print(f"{weight.log:.6f}{sign}" if n_words else "")

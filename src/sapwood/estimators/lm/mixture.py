@@ -18,6 +18,7 @@ from sapwood.models.lm.language_model import LanguageModel, require_same_words
 from sapwood.models.lm.mixture import N_BINS, ContextBins, MixtureModel
 from sapwood.moments.ngram_files import CountsLike
 from sapwood.moments.ngrams import NgramCounts
+from sapwood.progress import counted, step
 
 STEPS = 60
 SHRINKAGE = 50.0  # words that the weights of all contexts count for in a bin
@@ -68,7 +69,8 @@ class LanguageMixture(LanguageEstimator):
 
     def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:
         self.latent_ = self._latent().fit(counts, held_out)
-        plain = KneserNey(self.order).fit(counts).model_
+        with step("n-grams"):
+            plain = KneserNey(self.order).fit(counts).model_
         return [plain, self.latent_.bigram_.model_, self.latent_.model_]
 
     @property
@@ -92,7 +94,11 @@ def mix(
     require_same_words(members)
     known = held_out.rows[:, 0] != UNKNOWN
     rows, n = held_out.rows[known], held_out.counts[known].astype(float)
-    p = np.stack([np.exp(member.log_probs(rows)) for member in members], axis=1)
+    scored = (
+        np.exp(member.log_probs(rows))
+        for member in counted(members, "held-out probabilities", unit="member")
+    )
+    p = np.stack(list(scored), axis=1)
     bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
     everywhere = mixture_weights(
         p, n, np.zeros(len(rows), np.int64), 1, np.full(p.shape[1], 1.0), 0.0
@@ -107,7 +113,7 @@ def mixture_weights(
     """EM for the weights of every bin: [n_bins, members]."""
     prior = prior / prior.sum()
     lam = np.tile(prior, (n_bins, 1))
-    for _ in range(STEPS):
+    for _ in counted(range(STEPS), "weights of the mixture", unit="iteration"):
         share = lam[bins] * p
         share *= (n / share.sum(axis=1))[:, None]
         total: FloatArray = np.stack(
