@@ -291,6 +291,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--list", action="store_true", help="name the mutants and their tests, stop"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--tests", nargs="+", metavar="FILE", help="run these test files instead, which is faster"
+    )
     parser.add_argument("--slow", action="store_true", help="run tests marked slow too")
     parser.add_argument("--least", type=float, default=85.0, help="percent that must die (85)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (2)")
@@ -311,6 +314,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not (root / PACKAGE / options.room).exists():
         sys.exit(f"error: there is no {PACKAGE / options.room}")
     mutants = draw(root, options.room, options.n, options.seed)
+    if options.tests:
+        mutants = [replace(mutant, tests=tuple(options.tests)) for mutant in mutants]
     if options.list:
         print("\n".join(f"{mutant.id}\n    {' '.join(mutant.tests)}" for mutant in mutants))
         return 0

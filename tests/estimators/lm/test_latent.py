@@ -101,6 +101,18 @@ def test_a_device_takes_the_same_e_step() -> None:
     assert value == pytest.approx(expected.log_likelihood, rel=1e-5)
 
 
+def test_a_device_is_given_the_sorted_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(ascent_module, "DevicePairs", lambda *arguments: given.extend(arguments))
+    c = sparse.csr_array((np.array([2.0, 3.0]), np.array([4, 1]), np.array([0, 2, 2])), (2, 5))
+    ascent_module.OnDevice(c, "cuda:1")
+    starts, places, values, n, device = given
+    assert np.asarray(starts).tolist() == [0, 2, 2]
+    assert np.asarray(places).tolist() == [1, 4]
+    assert np.asarray(values).tolist() == [3.0, 2.0]
+    assert (n, device) == (5, "cuda:1")
+
+
 def test_a_device_that_is_not_there_is_told(counts: NgramCounts) -> None:
     with pytest.raises(SapwoodError, match="device 'cuda:7'"):
         sw.EMBigram(2, device="cuda:7").fit(counts)
