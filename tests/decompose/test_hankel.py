@@ -49,6 +49,7 @@ def test_factors_are_the_leading_part_of_an_svd(is_sparse: bool) -> None:
     np.testing.assert_allclose(product(found), (U[:, :2] * D[:2]) @ Vt[:2], atol=1e-12)
     np.testing.assert_allclose(found.values[:3], [3, 2, 1], atol=1e-12)
     assert found.n == 2
+    assert factorise(matrix, None).n == 3  # without noise all three are kept
     assert (found.left.shape, found.right.shape) == ((12, 2), (9, 2))
     left = found.left * found.values[:2]
     np.testing.assert_allclose(found.inverse, np.linalg.pinv(left), atol=1e-12)

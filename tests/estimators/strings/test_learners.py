@@ -95,6 +95,22 @@ def test_states_are_chosen_by_strings_held_out(learner: sw.SpectralWFA) -> None:
         assert found.info_.risks[n] == pytest.approx(risk(model, held, rest), rel=1e-6)
 
 
+def test_risks_of_grammars_are_those_of_every_tenth_tree() -> None:
+    """Each number of states is learnt from the other trees, in the basis of all of them."""
+    from sapwood.estimators.strings.shared import choose_rank, risk
+
+    trees = strings_grammar(2, 2, seed=3).sample_brackets(300, seed=1)
+    found = sw.SpectralWCFG(choose="held-out", basis=0.3).fit(trees)
+    held, rest = trees[::10], [tree for place, tree in enumerate(trees) if place % 10]
+    basis = Basis.by_frequency(count_brackets(trees, Threads(1)), 0.3)
+    counts = count_hankel(rest, basis, Threads(1))
+    apart, seen = (Counter(x.words for x in part) for part in (held, rest))
+    model = sw.SpectralWCFG(1).fit_counts(basis, counts).model_
+    assert found.info_.risks[1] == pytest.approx(risk(model, apart, seen), rel=1e-9)
+    assert len(found.info_.risks) == min(12, *basis.shape)
+    assert found.model_.n_states == choose_rank(found.info_.risks)
+
+
 def test_an_automaton_tells_its_singular_values() -> None:
     found = sw.SpectralWFA(3, basis=1.0).fit(REGULAR)
     assert found.info_.n_strings == sum(REGULAR.values())
@@ -170,3 +186,15 @@ def test_what_a_solver_tells_of_itself() -> None:
     }  # fmt: skip
     assert told["observed"] == len(short)
     assert told["feasibility"] < 1e-9
+
+
+def test_factors_of_three_symbols_give_the_grammar() -> None:
+    """Nine pairs of symbols fix the four weights of each state by least squares."""
+    target = strings_grammar(2, 3, seed=5)
+    every = strings_up_to(("a", "b", "c"), 4)
+    exact = dict(zip(every, target.values(every).tolist(), strict=True))
+    found = sw.UnsupervisedWCFG(2, solver="factored", basis=1e-9).fit(exact, n=1.0)
+    assert found.info_.solver["feasibility"] < 1e-4
+    short = strings_up_to(("a", "b", "c"), 3)
+    np.testing.assert_allclose(found.model_.values(short), target.values(short), atol=2e-3)
+    assert found.info_.conditioning.smallest == found.info_.singular_values[1]
