@@ -29,6 +29,7 @@ def random_tables(states: int, symbols: int, args: argparse.Namespace) -> None:
     rows = study_random(
         states, symbols, targets=args.targets, em_iterations=args.em_iterations,
         methods=args.methods, sizes=args.sizes, seconds=args.seconds,
+        own_seeds=args.own_seeds,
         tell=lambda row: print(json.dumps(row), file=sys.stderr, flush=True),
     )  # fmt: skip
     found = {(row["method"], row["samples"]): row for row in rows}
@@ -89,6 +90,9 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", choices=RANDOM_METHODS, default=QUICK_METHODS)
     parser.add_argument("--sizes", nargs="*", type=float, default=SIZES, help="of samples")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no target later")
+    parser.add_argument(
+        "--own-seeds", action="store_true", help="the same targets and samples whatever the sizes"
+    )
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--em-iterations", type=int, default=200)
     args = parser.parse_args()

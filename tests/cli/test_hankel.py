@@ -202,6 +202,16 @@ def test_studies_that_make_their_own_data() -> None:
     assert supervised["l1_7"] < 0.1
 
 
+def test_targets_with_own_seeds_do_not_depend_on_the_sizes():
+    from sapwood.report.hankel_study import study_random
+
+    def kl(sizes: tuple[float, ...]) -> float:
+        rows = study_random(2, 2, targets=2, sizes=sizes, methods=("supervised",), own_seeds=True)
+        return next(row["kl"] for row in rows if row["samples"] == 10**6)
+
+    assert kl((10**6,)) == kl((10**4, 10**6))
+
+
 def test_a_basis_of_what_never_meets_is_told(fails, tmp_path):
     (tmp_path / "few.txt").write_text("(S (A a) (B b))\n(S (A a) (B (C b) (D c)))\n")
     told = fails("hankel", "learn", tmp_path / "few.txt", "-o", tmp_path / "x.sapwood",

@@ -53,6 +53,7 @@ def study_random(  # noqa: PLR0913 - an experiment has as many settings
     em_iterations: int = 200,
     seed: int = 0,
     seconds: float = inf,
+    own_seeds: bool = False,
     tell: Callable[[dict[str, Any]], object] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Figures 1 and 2: KL up to length 10 by size of the sample, geometric means over targets.
@@ -62,6 +63,13 @@ def study_random(  # noqa: PLR0913 - an experiment has as many settings
     drawn. An infinite sample has the probabilities themselves. After so many seconds on the clock
     no further target is begun; `targets` tells how many there were. What each method learns of each
     target and sample is told as it comes.
+
+    Parameters
+    ----------
+    own_seeds
+        Whether each target and each sample has a seed of its own, so that runs with other sizes
+        have the same targets and samples. Otherwise one stream of random numbers gives all of them,
+        in the order of the sizes.
     """
     import numpy as np
 
@@ -71,10 +79,15 @@ def study_random(  # noqa: PLR0913 - an experiment has as many settings
     found: dict[tuple[str, float], list[_Outcome]] = defaultdict(list)
     n_drawn, n_done, start = 0, 0, perf_counter()
     while n_done < targets and (not n_done or perf_counter() - start < seconds):
+        n_done += 1
+        if own_seeds:
+            rng = np.random.default_rng((seed, n_done))
         target, tries = random_pcfg(states, symbols, rng)
-        n_drawn, n_done = n_drawn + tries, n_done + 1
+        n_drawn += tries
         trial = _Trial(target, em_iterations)
         for size in sizes:
+            if own_seeds:
+                rng = np.random.default_rng((seed, n_done, 0 if size == inf else int(size)))
             sample = trial.draw(size, rng)
             for method in methods:
                 outcome = trial.run(method, sample)
