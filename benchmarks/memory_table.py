@@ -3,10 +3,12 @@
     SAPWOOD_DATA=/path/to/data python benchmarks/memory_table.py
     python benchmarks/memory_table.py --sizes 3MB --only 'hankel' --seconds 60
 
-Each command runs in a process of its own that may take 8 GB (`ulimit -v`). A command that is at
-work after the time limit is stopped: what counts then is how much memory it had taken. Fine are a
-result, a refusal in one line, and work in bounded memory; a traceback, a death by a signal and a
-MemoryError are faults. The inputs repeat the corpora, with other words in each copy of the text.
+Each command runs in a process of its own whose address space is limited (`ulimit -v`). A command
+that is still running after the time limit is stopped, and the row shows the peak until then. A
+result, a refusal in one line and a run in bounded memory are fine; a traceback, a death by a signal
+and a MemoryError are faults. The inputs repeat the corpora, with other words in each copy of the
+text. The models that `depend parse`, `lm evaluate` and others take are learnt from a small input
+first.
 """
 
 from __future__ import annotations
@@ -18,12 +20,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
 
-SIZES = {"1kB": 1_000, "3MB": 3_000_000, "300MB": 300_000_000}
-LIMIT = 8 << 30  # bytes of address space
+SIZES = {"1kB": 1_000, "20kB": 20_000, "3MB": 3_000_000, "300MB": 300_000_000}
 COMMANDS = {
     "train pcfg": "train TREES -o OUT --method pcfg",
     "train em": "train TREES -o OUT --method em --states 2 --iterations 5",
@@ -40,12 +40,24 @@ COMMANDS = {
     "words": "words TREES -o OUT",
     "data convert": "data convert TREES -o OUT",
     "parse": "parse bundled TEXT -o OUT",
+    "parse --trees": "parse bundled TREES -o OUT --trees",
     "score": "score bundled TEXT",
+    "score --trees": "score bundled TREES --trees",
+    "train on disk": "train TREES -o OUT --method pcfg --on-disk FOLDER",
+    "stats --against": "stats SMALL --against TREES",
     "unmix": "unmix dep-ies TEXT",
     "embed": "embed TEXT -o OUT --dimension 8",
     "lm count": "lm count TEXT -o OUT",
     "lm train kn": "lm train TEXT -o OUT --method kn",
     "lm train em": "lm train TEXT -o OUT --method em --states 4",
+    "lm train kn-mod": "lm train TEXT -o OUT --method kn-mod",
+    "lm train pivot": "lm train TEXT -o OUT --method pivot --states 4",
+    "lm train kn-latent": "lm train TEXT -o OUT --method kn-latent --states 4",
+    "lm train mix": "lm train TEXT -o OUT --method mix --states 4",
+    "lm evaluate": "lm evaluate LM TEXT",
+    "lm score": "lm score LM TEXT",
+    "hankel score": "hankel score WCFG LETTERS",
+    "hankel parse": "hankel parse WCFG LETTERS",
     "hankel learn": "hankel learn TEXT -o OUT --states 4",
     "hankel learn factored": "hankel learn TEXT -o OUT --states 4 --solver factored",
     "hankel learn em": "hankel learn TEXT -o OUT --states 4 --method em",
@@ -53,70 +65,123 @@ COMMANDS = {
     "hankel learn trees": "hankel learn TREES -o OUT --states 4 --supervised",
     "depend train first": "depend train ARCS -o OUT --method first --passes 1",
     "depend train second": "depend train ARCS -o OUT --method second --passes 1",
+    "depend train spectral": "depend train ARCS -o OUT --method spectral --states 4",
+    "depend train em": "depend train ARCS -o OUT --method em --states 4 --iterations 1",
+    "depend train latent": "depend train ARCS -o OUT --method latent --passes 1",
+    "depend train rerank": "depend train ARCS -o OUT --method rerank --passes 1",
+    "depend parse": "depend parse PARSER ARCS -o OUT",
+    "depend parse --text": "depend parse PARSER TEXT -o OUT --text",
+    "depend score": "depend score LATENT ARCS",
+    "depend rerank": "depend rerank RERANKER LISTS -o OUT",
     "depend evaluate": "depend evaluate ARCS ARCS",
     "depend convert": "depend convert ARCS -o OUT",
     "depend draw": "depend draw ARCS -o OUT",
 }
+# Models that commands take, by the word in their lines.
+MODELS = {
+    "PARSER": "depend train ARCS -o PARSER --method first --passes 1",
+    "LATENT": "depend train ARCS -o LATENT --method spectral --states 4",
+    "RERANKER": "depend train ARCS -o RERANKER --method rerank --passes 1",
+    "LM": "lm train TEXT -o LM --method kn",
+    "WCFG": "hankel learn LETTERS -o WCFG --states 2 --method em",
+}
+LISTS = "depend parse PARSER ARCS -o LISTS --n-best 5"
 
 
 def main() -> None:
     """Print a row for each command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", default=["1kB", "3MB", "300MB"], choices=list(SIZES))
     parser.add_argument("--only", default="", help="commands that start so")
     parser.add_argument("--seconds", type=float, default=60.0, help="for one command")
+    parser.add_argument("--gigabytes", type=float, default=8.0, help="of address space")
     options = parser.parse_args()
-    print("| command | input | seconds | peak MB | outcome |")
-    print("|---|---:|---:|---:|---|")
+    wanted = {title: line for title, line in COMMANDS.items() if title.startswith(options.only)}
     with tempfile.TemporaryDirectory(prefix="memory-") as name:
         folder = Path(name)
-        inputs = {size: dict(make_inputs(folder, size)) for size in options.sizes}
-        small = dict(make_inputs(folder, "1kB"))["TREES"]
-        for title, line in COMMANDS.items():
-            if not title.startswith(options.only):
-                continue
-            for size in options.sizes:
-                known = inputs[size] | {"SMALL": small, "OUT": folder / "out"}
-                given = [str(known.get(word, word)) for word in line.split()]
-                seconds, peak, outcome = run(given, options.seconds)
+        words = {word for line in wanted.values() for word in line.split()}
+        known = make_models(folder, words) | {"OUT": folder / "out", "FOLDER": folder}
+        print("| command | input | seconds | peak MB | outcome |")
+        print("|---|---:|---:|---:|---|")
+        for size in options.sizes:
+            for title, line in wanted.items():
+                inputs = known | make_inputs(folder, size, set(line.split()), known)
+                given = [str(inputs.get(word, word)) for word in line.split()]
+                seconds, peak, outcome = run(given, options.seconds, options.gigabytes)
                 print(f"| {title} | {size} | {seconds:.1f} | {peak:,.0f} | {outcome} |", flush=True)
-                for old in folder.glob("out*"):
+                for old in (*folder.glob("out*"), *folder.glob("treebank-*")):
                     subprocess.run(["rm", "-rf", str(old)], check=True)
+            for old in folder.glob(f"*-{size}.*"):
+                old.unlink()
 
 
-def make_inputs(folder: Path, size: str) -> Iterator[tuple[str, Path]]:
-    """Trees, arcs and text of about so many bytes."""
+def make_models(folder: Path, wanted: set[str]) -> dict[str, Path]:
+    """Models, lists of trees and a small treebank, learnt from little data for the other rows."""
+    needed = {"LISTS", "PARSER", "RERANKER"} if "LISTS" in wanted else set()
+    names = [name for name in MODELS if name in wanted | needed]
+    texts = make_inputs(folder, "20kB", {"TREES", "ARCS", "TEXT", "LETTERS"}, {})
+    known = {name: folder / name.lower() for name in names}
+    for name in names:
+        sapwood(MODELS[name], texts | known)
+    known["SMALL"] = texts["TREES"]
+    if needed:
+        known["LISTS"] = folder / "small-lists.conllu"
+        sapwood(LISTS, texts | known)
+    return known
+
+
+def sapwood(line: str, known: dict[str, Path]) -> None:
+    """Run a command that has to succeed."""
+    words = [str(known.get(word, word)) for word in line.split()]
+    subprocess.run([sys.executable, "-m", "sapwood", *words], check=True, capture_output=True)
+
+
+def make_inputs(
+    folder: Path, size: str, wanted: set[str], known: dict[str, Path]
+) -> dict[str, Path]:
+    """Files of about so many bytes: trees, dependency trees, text, lists of trees, and strings."""
     data = Path(os.environ["SAPWOOD_DATA"])
-    for name, source, unit in (
-        ("TREES", data / "craft" / "train.mrg.xz", b"\n"),
-        ("ARCS", data / "ud_english_ewt" / "train.conllu.xz", b"\n\n"),
-        ("TEXT", data / "wikinews_en" / "train.txt.xz", b"\n"),
-    ):
-        path = (
-            folder
-            / f"{name.lower()}-{size}{ {'TREES': '.mrg', 'ARCS': '.conllu'}.get(name, '.txt') }"
-        )
-        if not path.exists():
-            with lzma.open(source) as packed:
-                whole = packed.read()
-            with path.open("wb") as file:
-                copy = 0
-                while (left := SIZES[size] - file.tell()) > 0:
-                    cut = (
-                        whole if left >= len(whole) else whole[: whole.find(unit, left) + len(unit)]
-                    )
-                    if name == "TEXT" and copy:  # other words in every copy
-                        cut = cut.replace(b"e ", b"e%d " % copy)
-                    file.write(cut or whole)
-                    copy += 1
-        yield name, path
+    sources = {
+        "TREES": (data / "craft" / "train.mrg.xz", b"\n", ".mrg"),
+        "ARCS": (data / "ud_english_ewt" / "train.conllu.xz", b"\n\n", ".conllu"),
+        "TEXT": (data / "wikinews_en" / "train.txt.xz", b"\n", ".txt"),
+        "LISTS": (known.get("LISTS"), b"\n\n", ".conllu"),
+        "LETTERS": (None, b"\n", ".txt"),
+    }
+    made = {}
+    for name, (source, unit, ending) in sources.items():
+        if name in wanted:
+            made[name] = path = folder / f"{name.lower()}-{size}{ending}"
+            if not path.exists():
+                write_input(path, read_source(source), SIZES[size], unit, new_words=name == "TEXT")
+    return made
 
 
-def run(arguments: list[str], limit: float) -> tuple[float, float, str]:
+def read_source(source: Path | None) -> bytes:
+    """The bytes of a file, or strings of a and b."""
+    if source is None:
+        return b"".join(b"a " * n + b"b " * m + b"\n" for n in range(1, 6) for m in range(1, 6))
+    if source.suffix != ".xz":
+        return source.read_bytes()
+    with lzma.open(source) as packed:
+        return packed.read()
+
+
+def write_input(path: Path, whole: bytes, size: int, unit: bytes, *, new_words: bool) -> None:
+    """Repeat a text up to a size, up to a whole unit, if asked with new words in each copy."""
+    with path.open("wb") as file:
+        copy = 0
+        while (left := size - file.tell()) > 0:
+            cut = whole if left >= len(whole) else whole[: whole.find(unit, left) + len(unit)]
+            file.write(cut.replace(b"e ", b"e%d " % copy) if new_words and copy else cut or whole)
+            copy += 1
+
+
+def run(arguments: list[str], limit: float, gigabytes: float) -> tuple[float, float, str]:
     """Seconds, peak in MB, and how a command ended."""
     started, peak = monotonic(), 0.0
     with tempfile.TemporaryFile("w+") as errors:
-        within = ["/bin/sh", "-c", 'ulimit -v "$0"; exec "$@"', str(LIMIT // 1024)]
+        within = ["/bin/sh", "-c", 'ulimit -v "$0"; exec "$@"', str(int(gigabytes * 1024 * 1024))]
         child = subprocess.Popen(
             [*within, sys.executable, "-m", "sapwood", *arguments],
             stdout=subprocess.DEVNULL,
@@ -130,7 +195,7 @@ def run(arguments: list[str], limit: float) -> tuple[float, float, str]:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            return seconds, peak, "at work"
+            return seconds, peak, "still running"
         errors.seek(0)
         told = errors.read()
     if child.returncode == 0:

@@ -85,3 +85,10 @@ def test_drawings_keep_their_own_colours_only() -> None:
     assert clean_controls(drawn, colours=True) == drawn
     assert "\x1b" not in clean_controls(drawn)
     assert clean_controls("\x1b[8mhidden", colours=True) == "\\x1b[8mhidden"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")])
+def test_a_lack_of_memory_is_one_line_with_a_hint(error: Exception) -> None:
+    message, hint = error_lines(error)
+    assert message == "error: out of memory"
+    assert hint.startswith("hint: give less data")

@@ -6,6 +6,7 @@ Data goes to stdout, everything else to stderr. Nothing heavy is imported here.
 from __future__ import annotations
 
 import _thread
+import errno
 import io
 import os
 import re
@@ -31,6 +32,7 @@ from sapwood.progress import step
 
 FAILED = 1
 INTERRUPTED = 130
+OUT_OF_MEMORY = "give less data, fewer --states or fewer --jobs; for parse, a lower --memory-limit"
 
 
 # Controls of terminals but for tabs and line ends, and the colours that drawings have.
@@ -154,11 +156,11 @@ def error_lines(error: Exception) -> list[str]:
     hint: str | None
     if isinstance(error, SapwoodError):
         message, hint = str(error), error.hint
+    elif isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        message, hint = "out of memory", OUT_OF_MEMORY
     elif isinstance(error, OSError) and error.strerror:
         message = f"{error.filename or 'cannot write to stdout'}: {error.strerror}"
         hint = "check the path, the permissions and the room on the disk"
-    elif isinstance(error, MemoryError):
-        message, hint = "out of memory", "use fewer --jobs, or a lower --memory-limit for parse"
     else:
         message = f"unexpected {type(error).__name__}: {error}"
         hint = "this is a fault of Sapwood; `sapwood --debug COMMAND ...` shows where it happened"

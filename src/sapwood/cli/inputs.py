@@ -205,9 +205,7 @@ class Reading:
 
     def trees(self, source: str) -> list[Tree]:
         """The trees of a file as they are written; an error when there is none."""
-        from sapwood.corpus.formats import read_trees
-
-        return self._some(read_trees(source, **self.options()), source)
+        return self._some(self._read(source), source)
 
     def trees_of(self, lines: Iterable[str], source: str) -> Iterator[Tree]:
         """The trees of lines that are read already from a source."""
@@ -224,11 +222,19 @@ class Reading:
 
     def clean_trees(self, source: str) -> list[Tree]:
         """The cleaned trees of a file; an error when there is none."""
-        from sapwood.corpus.formats import read_trees
         from sapwood.corpus.tree import clean_all
 
-        trees = read_trees(source, **self.options())
-        return self._some(clean_all(trees, keep_functions=self.keep_functions), source)
+        trees = clean_all(self._read(source), keep_functions=self.keep_functions)
+        return self._some(trees, source)
+
+    def _read(self, source: str) -> Iterator[Tree]:
+        """The trees of a file, all of which are to be in memory at once."""
+        from sapwood.corpus.file_memory import TREES, require_reading_memory
+        from sapwood.corpus.formats import read_trees, treebank_files
+
+        files = treebank_files(source, self.encoding, self.left_out)
+        require_reading_memory(files, TREES)
+        return read_trees(files, **self.options() | {"left_out": None})
 
     def _some(self, trees: Iterable[Tree], source: str) -> list[Tree]:
         found = list(trees)

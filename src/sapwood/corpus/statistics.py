@@ -37,7 +37,7 @@ class TreeCounts:
     rules: Counter[tuple[str, ...]] = field(default_factory=Counter)
     chains: Counter[tuple[str, ...]] = field(default_factory=Counter)
     empties: Counter[str] = field(default_factory=Counter)
-    trees: Counter[Tree] = field(default_factory=Counter)
+    trees: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, trees: Iterable[Tree]) -> TreeCounts:
@@ -56,7 +56,7 @@ class TreeCounts:
         if kept is None:
             self.n_empty_trees += 1
             return
-        self.trees[kept] += 1
+        self.trees[str(kept)] += 1
         self.lengths.append(len(kept.words()))
         self._add_nodes(kept)
 
@@ -188,7 +188,8 @@ def coverage(counts: TreeCounts, known: TreeCounts) -> dict[str, Any]:
         for tag, n in tagged.items()
         if tag not in known.tags_of[word]
     )
-    sentences = {tuple(tree.words()) for tree in known.trees}
+    sentences = {tuple(Tree.parse(text).words()) for text in known.trees}
+    parsed = [(Tree.parse(text), n) for text, n in counts.trees.items()]
     return {
         "trees": known.trees.total() + known.n_empty_trees,
         "unknown_words": len(unknown),
@@ -201,12 +202,10 @@ def coverage(counts: TreeCounts, known: TreeCounts) -> dict[str, Any]:
         "unseen_rule_nodes": sum(unseen.values()),
         "unseen_rule_nodes_share": _ratio(sum(unseen.values()), counts.rules.total()),
         "trees_with_unseen_rules": sum(
-            n for tree, n in counts.trees.items() if not unseen.keys().isdisjoint(_rules(tree))
+            n for tree, n in parsed if not unseen.keys().isdisjoint(_rules(tree))
         ),
-        "shared_trees": sum(n for tree, n in counts.trees.items() if tree in known.trees),
-        "shared_sentences": sum(
-            n for tree, n in counts.trees.items() if tuple(tree.words()) in sentences
-        ),
+        "shared_trees": sum(n for text, n in counts.trees.items() if text in known.trees),
+        "shared_sentences": sum(n for tree, n in parsed if tuple(tree.words()) in sentences),
     }
 
 

@@ -33,8 +33,9 @@ import numpy.typing as npt
 
 from sapwood.arguments import describe
 from sapwood.arrays import ranges, starts_of
+from sapwood.corpus.file_memory import FEWER_TREES, PACKED_TREES, require_reading_memory
 from sapwood.corpus.files import Source
-from sapwood.corpus.formats import read_trees
+from sapwood.corpus.formats import read_trees, treebank_files
 from sapwood.corpus.transform import COLUMNS, Inventory, Transform, pack, restore
 from sapwood.corpus.tree import ROOT, Tree, as_tree, clean_all
 from sapwood.errors import CorpusError, count
@@ -48,6 +49,7 @@ TreebankLike = Iterable[Any] | str | Path
 # Shards depend on the data alone, so that no sum over them depends on who takes it. Each has counts
 # of all rules, so that smaller ones cost more time than more threads win.
 SHARD_NODES = 100_000
+ON_DISK = "`sapwood train --on-disk FOLDER` keeps trees on disk, StoredTreebank.read in Python"
 SPLITS = ("train", "dev", "test")  # of the bundled treebank
 
 
@@ -239,10 +241,11 @@ def read_treebank(
     sources, format, encoding, skipped, left_out
         As `read_trees` takes them.
     """
+    files = treebank_files(sources, encoding, left_out)
+    require_reading_memory(files, PACKED_TREES, f"{FEWER_TREES}; {ON_DISK}")
     trees = read_trees(
-        sources, format=format, encoding=encoding, keep_functions=keep_functions, skipped=skipped,
-        left_out=left_out,
-    )  # fmt: skip
+        files, format=format, encoding=encoding, keep_functions=keep_functions, skipped=skipped
+    )
     return Treebank(*pack(clean_all(trees, keep_functions=keep_functions), transform))
 
 

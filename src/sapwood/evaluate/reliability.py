@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.corpus.file_memory import TREES, require_reading_memory
 from sapwood.corpus.files import Source, open_lines, peek_line
 from sapwood.corpus.formats import read_lines, treebank_files
 from sapwood.corpus.formats.brackets import is_comment
@@ -57,7 +58,9 @@ def read_predicted(source: str, n_gold: int, *, has_phrases: bool = False) -> li
     has_phrases
         Whether every sentence must say how probable its phrases are.
     """
-    items = [item for file in treebank_files(source) for item in _read_file(file, has_phrases)]
+    files = treebank_files(source)
+    require_reading_memory(files, TREES)
+    items = [item for file in files for item in _read_file(file, has_phrases)]
     trees = [item for item in items if item.tree is not None]
     return trees if len(trees) == n_gold else items
 

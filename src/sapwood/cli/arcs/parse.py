@@ -130,7 +130,7 @@ def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs,
     from sapwood.corpus.sentences import refuse_other_kinds
 
     if not text:
-        yield from reading.arcs([file], has_heads=False)
+        yield from reading.stream(file)
         return
     with closing(read_lines(file, reading.encoding)) as lines:
         for line in refuse_other_kinds(lines, file, source_name(file), _HINTS):

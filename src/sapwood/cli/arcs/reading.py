@@ -11,7 +11,9 @@ import typer
 from sapwood.cli.inputs import Reading
 
 if TYPE_CHECKING:
-    from sapwood.corpus.arcs.bank import ArcBank
+    from collections.abc import Iterator
+
+    from sapwood.corpus.arcs.bank import ArcBank, Arcs
     from sapwood.corpus.arcs.lists import CandidateLists
 
 Files = Annotated[
@@ -54,6 +56,19 @@ class ArcReading(Reading):
             return read_arcs(
                 sources,
                 has_heads=has_heads,
+                encoding=self.encoding,
+                skipped=self.skipped if self.skip_bad else None,
+                left_out=self.left_out,
+            )
+
+    def stream(self, source: str) -> Iterator[Arcs]:
+        """The sentences of CoNLL-U one by one, without their heads."""
+        from sapwood.corpus.arcs.reader import stream_arcs
+
+        with self.explain([source]):
+            yield from stream_arcs(
+                source,
+                has_heads=False,
                 encoding=self.encoding,
                 skipped=self.skipped if self.skip_bad else None,
                 left_out=self.left_out,

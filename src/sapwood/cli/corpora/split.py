@@ -97,11 +97,13 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
 
 def _read(treebanks: list[str], reading: Reading) -> tuple[list[Tree], list[int]]:
     """All trees, and the number of the file that each is from."""
+    from sapwood.corpus.file_memory import TREES, require_reading_memory
     from sapwood.corpus.formats import read_trees, treebank_files
 
     trees: list[Tree] = []
     files: list[int] = []
     sources = treebank_files(treebanks, reading.encoding, reading.left_out)
+    require_reading_memory(sources, TREES)
     for number, source in enumerate(sources):
         trees += read_trees(source, **reading.options())
         files += [number] * (len(trees) - len(files))

@@ -134,16 +134,21 @@ def _check_options(supervised: bool, basis: float | None, solver: str | None, me
 
 
 def _read_trees(file: str) -> list[Any]:
-    from sapwood.corpus.formats import read_trees
+    from sapwood.corpus.file_memory import TREES, require_reading_memory
+    from sapwood.corpus.formats import read_trees, treebank_files
 
-    return list(read_trees(file))
+    files = treebank_files(file)
+    require_reading_memory(files, TREES)
+    return list(read_trees(files))
 
 
 def _read_strings(file: str) -> Counter[tuple[str, ...]]:
+    from sapwood.corpus.file_memory import FEWER_SENTENCES, WORDS, require_reading_memory
     from sapwood.corpus.files import source_name
     from sapwood.corpus.sentences import refuse_other_kinds
 
     name = source_name(file)
+    require_reading_memory([file], WORDS, FEWER_SENTENCES, "text")
     try:
         lines = refuse_other_kinds(read_lines(file), file, name)
         # Equal symbols are one object, so that memory holds each of them once.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from math import inf
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -82,6 +83,7 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
     come from eigenvectors of counts of short sentences, without iterations and without local
     optima. Warnings say where the counts are too few for that.
     """
+    from sapwood.corpus.file_memory import FEWER_SENTENCES, WORDS, require_reading_memory
     from sapwood.corpus.sentences import split_words
 
     meter = Meter()
@@ -90,8 +92,11 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
     family = family.lower()  # papers write them in capitals
     try:
         estimator = _estimator(family, states, refine, max_length, seed)
+        require_reading_memory([file], WORDS, FEWER_SENTENCES, "text")
         with step("reading"):
-            sentences = [words for line in read_lines(file) if (words := split_words(line))]
+            # Equal words are one object, so that memory holds each of them once.
+            lines = (list(map(intern, split_words(line))) for line in read_lines(file))
+            sentences = [words for words in lines if words]
         if not sentences:
             msg = f"{'stdin' if file == STDIN else file}: no sentences"
             raise SapwoodError(msg, hint="give one tokenised sentence a line")

@@ -12,6 +12,7 @@ from itertools import islice
 
 from sapwood.corpus.arcs.bank import NOTHING, ArcBank, ArcPacker, Arcs
 from sapwood.corpus.arcs.reader import SUFFIXES, read_sentences
+from sapwood.corpus.file_memory import PACKED_ARCS, require_reading_memory
 from sapwood.corpus.files import COMPRESSED, Reading, Source, lines_of, open_text, source_name
 from sapwood.corpus.formats import read_lines, treebank_files
 from sapwood.corpus.sentences import peek_conllu
@@ -103,7 +104,9 @@ def read_as_arcs(
     (2, 0)
     """
     packer = ArcPacker()
-    for source in treebank_files(sources, encoding, left_out, also=SUFFIXES):
+    files = treebank_files(sources, encoding, left_out, also=SUFFIXES)
+    require_reading_memory(files, PACKED_ARCS)
+    for source in files:
         reading = Reading(source_name(source), skipped)
         with open_text(source, encoding) as file:
             is_conllu, lines = peek_conllu(lines_of(file, reading.name))

@@ -25,6 +25,7 @@ from sapwood.corpus.arcs.bank import (
     Arcs,
     heads_problem,
 )
+from sapwood.corpus.file_memory import FEWER_SENTENCES, PACKED_ARCS, require_reading_memory
 from sapwood.corpus.files import (
     MAX_CHARACTERS,
     Reading,
@@ -88,16 +89,53 @@ def read_arcs(
     (2, 0)
     """
     packer = ArcPacker()
-    for source in expand(sources, SUFFIXES, left_out=left_out):
+    files = expand(sources, SUFFIXES, left_out=left_out)
+    require_reading_memory(files, PACKED_ARCS, FEWER_SENTENCES, "dependency trees")
+    for sentence in _read_files(files, encoding, skipped, has_heads=has_heads):
+        packer.add(*sentence)
+    return packer.bank()
+
+
+def stream_arcs(
+    sources: Source | Iterable[Source],
+    *,
+    has_heads: bool = True,
+    encoding: str = "utf-8",
+    skipped: list[CorpusError] | None = None,
+    left_out: list[str] | None = None,
+) -> Iterator[Arcs]:
+    """Read sentences one by one, so that only one of them is in memory.
+
+    Parameters
+    ----------
+    sources, has_heads, encoding, skipped, left_out
+        As `read_arcs` takes them.
+    """
+    files = expand(sources, SUFFIXES, left_out=left_out)
+    for sentence in _read_files(files, encoding, skipped, has_heads=has_heads):
+        words, upos, xpos, heads, relations, text = sentence
+        comments, rows = cells_of(text)
+        yield Arcs(
+            words=tuple(words), heads=tuple(heads), relations=tuple(relations), upos=tuple(upos),
+            xpos=tuple(xpos), comments=comments, rows=rows,
+        )  # fmt: skip
+
+
+def _read_files(
+    files: Iterable[Source], encoding: str, skipped: list[CorpusError] | None, *, has_heads: bool
+) -> Iterator[Sentence]:
+    """The sentences of files; an error where there is none."""
+    is_empty = True
+    for source in files:
         with open_text(source, encoding) as file:
             reading = Reading(source_name(source), skipped)
             lines = lines_of(file, reading.name)
             for sentence in read_sentences(lines, reading, has_heads=has_heads):
-                packer.add(*sentence)
-    if not packer.sizes:
+                is_empty = False
+                yield sentence
+    if is_empty:
         msg = "no sentence found"
         raise CorpusError(msg, hint="is the file empty, or are all its sentences broken?")
-    return packer.bank()
 
 
 def read_sentences(
