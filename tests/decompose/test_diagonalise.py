@@ -116,6 +116,7 @@ def test_conjugate_pairs_stay_together() -> None:
 
     found = stochastic_root(true @ true + true, mismatch)
     np.testing.assert_allclose(found.A, true, atol=1e-10)
+    assert (found.n_ambiguous, len(seen)) == (1, 2)  # one choice for both of the pair
     for candidate in seen:  # were a pair split, the imaginary parts would not cancel
         square = candidate @ candidate + candidate
         np.testing.assert_allclose(square, true @ true + true, atol=1e-9)
