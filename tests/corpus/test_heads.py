@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpus.transform import generic_head, head_rule, penn_head, uses_penn_tags
+from sapwood.corpus.heads import generic_head, head_rule, penn_head, uses_penn_tags
 
 PENN = [
     "S", "NP", "VP", "PP", "SBAR", "ADJP", "ADVP", "QP", "WHNP", "PRN", "UCP", "NX", "NML", "TOP",

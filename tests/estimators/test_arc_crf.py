@@ -9,9 +9,9 @@ import pytest
 from tests.arc_toys import bank
 
 import sapwood as sw
+from sapwood.corpus.word_properties import hash_of
 from sapwood.errors import CorpusError, ModelFormatError, SapwoodError
 from sapwood.estimators.arcs import crf
-from sapwood.features.arcs import hash_of
 from sapwood.inference.arcs.steps import keep_likely
 
 WORDS = ["the", "dog", "sees", "a", "cat", "."]

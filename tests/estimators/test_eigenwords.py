@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import sapwood as sw
+from sapwood.corpus.vocabulary import choose_vocabulary
 from sapwood.errors import CorpusError, ModelFormatError, SapwoodError
 from sapwood.estimators import eigenwords
-from sapwood.estimators.arcs.observe import choose_vocabulary
 from sapwood.moments import smooths
 from sapwood.moments.contexts import ContextCounts, WordCounts
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sapwood.corpus.transform import Transform, penn_head
+from sapwood.corpus.heads import penn_head
+from sapwood.corpus.transform import Transform
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank, bundled_treebank
 from sapwood.features.templates import NodeTable

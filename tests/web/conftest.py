@@ -12,7 +12,7 @@ from tests.web.houses import Client, Server, guarded, running
 
 import sapwood as sw
 from sapwood.corpus.arcs.from_trees import tree_arcs
-from sapwood.corpus.transform import head_rule
+from sapwood.corpus.heads import head_rule
 from sapwood.moments.ngrams import count_sentences
 from sapwood.web.shelf import ARCS, TEXT, TREES, Served, Shelf
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sapwood.arguments import describe
 from sapwood.arrays import IntArray
 from sapwood.corpus.tree import escape
+from sapwood.errors import ModelFormatError
+
+if TYPE_CHECKING:
+    pass
 
 STYLES = ("english", "generic")
 UNKNOWN = "<unk>"
@@ -129,3 +135,40 @@ class Vocabulary:
         """The rows of a sentence."""
         found = [self.row(word, is_first=place == 0) for place, word in enumerate(words)]
         return np.array(found, np.int64)
+
+
+def read_style(value: Any) -> str:
+    """How unknown words are classed."""
+    if value not in STYLES:
+        known = ", ".join(STYLES)
+        msg = f"the style of unknown words is {describe(value)}, expected one of {known}"
+        raise ModelFormatError(msg)
+    return str(value)
+
+
+def choose_vocabulary(
+    counts: dict[tuple[str, bool], int], min_count: int, style: str
+) -> Vocabulary:
+    """Words seen often enough, and the classes of all others that are seen often enough.
+
+    Parameters
+    ----------
+    counts
+        By word, and by whether it stands first in its sentence.
+
+    Examples
+    --------
+    >>> choose_vocabulary({("a", False): 9, ("xy", False): 1, ("uz", True): 2}, 3, "generic").classes
+    ('<unk-lower>', '<unk>')
+    """  # noqa: E501 - one statement, one line
+    total: Counter[str] = Counter()
+    for (word, _), n in counts.items():
+        total[word] += n
+    known = tuple(sorted(word for word, n in total.items() if n >= min_count))
+    classes: Counter[str] = Counter()
+    for (word, is_first), n in counts.items():
+        if total[word] < min_count:
+            for name in signatures(word, is_first=is_first, style=style):
+                classes[name] += n
+    kept = sorted(name for name, n in classes.items() if n >= min_count and name != UNKNOWN)
+    return Vocabulary(known, (*kept, UNKNOWN), style)

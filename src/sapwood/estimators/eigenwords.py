@@ -34,11 +34,10 @@ from sapwood.arguments import as_items, as_sentence
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import TextShard, cut_text
 from sapwood.corpus.sentences import split_words
-from sapwood.corpus.vocabulary import STYLES, Vocabulary
+from sapwood.corpus.vocabulary import STYLES, Vocabulary, choose_vocabulary
 from sapwood.decompose.cca import cca
 from sapwood.decompose.svd import block_svd
 from sapwood.errors import SapwoodError
-from sapwood.estimators.arcs.observe import choose_vocabulary
 from sapwood.estimators.base import Estimator, between, one_of, parameter, positional, whole
 from sapwood.execute import Engine, tree_sum
 from sapwood.memory import require_memory

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import IntArray, ranges, starts_of
-from sapwood.features.arcs import hash_of
+from sapwood.corpus.word_properties import hash_of
 from sapwood.inference.word_places import (
     UNKNOWN,
     SentenceWords,

@@ -32,8 +32,9 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from sapwood.arrays import FloatArray, IntArray
+from sapwood.corpus.heads import uses_penn_tags
 from sapwood.corpus.stored import StoredTreebank
-from sapwood.corpus.transform import BINARISATIONS, Inventory, uses_penn_tags
+from sapwood.corpus.transform import BINARISATIONS, Inventory
 from sapwood.corpus.treebank import SHARD_NODES, Treebank, TreebankLike, as_treebank
 from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary, signatures
 from sapwood.errors import count

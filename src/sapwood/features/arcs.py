@@ -4,33 +4,23 @@ A template is written as the properties that it joins, each at a place:
 
     "h.X m.W m+1.P"     tag of the head, the modifier's word, and the coarse tag behind it
 
-Letters of words and properties are listed in `sapwood.kernels.arc_layout`; b is what stands between
+Letters of words are listed in `sapwood.kernels.arc_layout`, those of properties in
+`sapwood.corpus.word_properties`; b is what stands between
 head and modifier.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from functools import cache
-from zlib import crc32
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import starts_of
-from sapwood.kernels.arc_layout import (
-    BETWEEN,
-    KINDS,
-    N_ATOMS,
-    PLACES,
-    PROPERTIES,
-    Templates,
-)  # fmt: skip
+from sapwood.corpus.word_properties import COLUMN, PROPERTIES, Words
+from sapwood.kernels.arc_layout import BETWEEN, KINDS, N_ATOMS, PLACES, Templates
 
-Words = npt.NDArray[np.uint64]
-COLUMN = {name: column for column, name in enumerate(PROPERTIES)}
-N_OF_FORM = COLUMN["W"]
 _ATOM = re.compile(rf"([{PLACES}])([+-][12])?\.([{PROPERTIES}])|b\.([012])")
 _OUTSIDE, _ROOT = 1, 2  # values in rows that are no words
 
@@ -64,43 +54,6 @@ def _atoms(text: str) -> list[tuple[int, int]]:
             found.append((5 * PLACES.index(place) + int(shift or 0) + 2, COLUMN[column]))
     assert len(found) <= N_ATOMS, text
     return found + [(-1, -1)] * (N_ATOMS - len(found))
-
-
-def form_properties(forms: Sequence[str]) -> Words:
-    """Properties of words that can be read off their letters, shape [n, N_OF_FORM].
-
-    Examples
-    --------
-    >>> dogs, cats = form_properties(["dogs", "cats"])
-    >>> dogs[COLUMN["1"]] == cats[COLUMN["1"]], dogs[COLUMN["3"]] == cats[COLUMN["3"]]
-    (np.True_, np.False_)
-    """
-    return np.array([_properties_of(form) for form in forms], np.uint64).reshape(-1, N_OF_FORM)
-
-
-@cache
-def hash_of(text: str) -> int:
-    """A number for a text, the same everywhere; small numbers stand for other things."""
-    return crc32(text.encode("utf-8", "surrogatepass")) | 4
-
-
-def _properties_of(form: str) -> list[int]:
-    lower = form.lower()
-    parts = [form, lower, *(lower[-k:] for k in range(1, 6)), *(lower[:k] for k in range(1, 5))]
-    return [crc32(text.encode("utf-8", "surrogatepass")) | 4 for text in [*parts, _shape(form)]]
-
-
-def _shape(form: str) -> str:
-    """Kinds of letters, no more than two of a kind in a row.
-
-    >>> _shape("McDonald's"), _shape("2026-11-16")
-    ('XxXxx.x', 'dd-dd-dd')
-    """
-    kinds = (
-        "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in form
-    )
-    text = re.sub(r"(.)\1+", r"\1\1", "".join(kinds).replace("'", "."))
-    return text[:12]
 
 
 def sentence_rows(of_words: Words, starts: npt.NDArray[np.int64]) -> Words:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sapwood.arguments import as_count, as_items, as_sentence, describe
-from sapwood.arrays import FloatArray
+from sapwood.arrays import FloatArray, SignedLog
 from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.tree import ROOT, Tree
 from sapwood.errors import SapwoodError, SapwoodTypeError
@@ -42,7 +42,6 @@ from sapwood.inference.word_places import blas_of_one_thread, one_blas_thread
 from sapwood.kernels.cold import short_work
 from sapwood.kernels.signals import undisturbed
 from sapwood.models.ensemble import Ensemble, Model
-from sapwood.models.tree_model import SignedLog
 
 if TYPE_CHECKING:
     from sapwood.inference.prepared import PreparedGrammar

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arguments import as_sentence
-from sapwood.arrays import FloatArray, IntArray
+from sapwood.arrays import FloatArray, IntArray, SignedLog
 from sapwood.corpus.formats import as_trees
 from sapwood.corpus.tree import Tree, as_tree, clean, is_tree
 from sapwood.corpus.treebank import Treebank
@@ -24,7 +24,7 @@ from sapwood.inference.charts import (
 )
 from sapwood.inference.prepared import PreparedGrammar, number_chains, prepare_grammars
 from sapwood.models.ensemble import Ensemble
-from sapwood.models.tree_model import SignedLog, TreeModel
+from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Symbol

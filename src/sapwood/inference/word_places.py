@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sapwood.arrays import starts_of
-from sapwood.features.arcs import COLUMN, N_OF_FORM, form_properties
-from sapwood.models.arcs.tables import place_among
+from sapwood.arrays import place_among, starts_of
+from sapwood.corpus.word_properties import COLUMN, N_OF_FORM, form_properties
 from sapwood.models.networks import N_SPECIAL
 from sapwood.networks.encoder import Lookup
 from sapwood.networks.parameters import Real

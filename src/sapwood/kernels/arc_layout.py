@@ -6,9 +6,6 @@ place         5 k + d + 2: the word d behind the k-th word of a part, d from -2 
 PLACES        words of a part by letter: head, modifier, third (sibling, or head of the head);
               for relations the modifier's neighbours among the words of its head (l, r), its own
               first and last modifier (f, e), and those of its head (o, t)
-PROPERTIES    of a word by letter: form, lower-case form, endings and beginnings by length,
-              shape; then what a model knows: the word if it is familiar or its class, tag,
-              universal tag, the tag as a number below 64, its cluster among few and among many
 KINDS         of parts
 """
 
@@ -22,8 +19,6 @@ import numpy.typing as npt
 N_ATOMS = 6
 BETWEEN, N_BETWEEN = 63, 3
 PLACES = "hmslrfeot"
-PROPERTIES = "FL12345abcdHWXPCKJ"
-N_PROPERTIES = len(PROPERTIES)
 KINDS = ("arc", "last", "none", "sibling", "grand")
 
 

@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from sapwood.arguments import as_count, as_sentence, check_word, describe
 from sapwood.arrays import FloatArray, IntArray
-from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary, read_style
 from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models.kinds import FileContents, SavedModel, require_type
-from sapwood.models.latent_grammar import read_names, read_style
+from sapwood.models.kinds import FileContents, SavedModel, read_names, require_type
 
 Vectors = npt.NDArray[np.float32]
 

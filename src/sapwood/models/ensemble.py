@@ -21,8 +21,8 @@ from sapwood.arguments import as_count, describe
 from sapwood.arrays import FloatArray
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import SapwoodError, SapwoodTypeError, SapwoodWarning, join_words
-from sapwood.models.kinds import FileContents, SavedModel, read_model
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar, read_flag
+from sapwood.models.kinds import FileContents, SavedModel, read_flag, read_model
+from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 from sapwood.models.packing import pack_weights, unpack_weights
 from sapwood.models.span_network import SpanNetwork
 from sapwood.models.tree_model import TreeModel

@@ -29,6 +29,9 @@ from sapwood.arguments import as_path, describe
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.outputs import write_bytes
 
+# What ends a label in brackets, and what a terminal would obey.
+_NO_LABEL = re.compile(r"[\s()\x00-\x1f\x7f-\x9f]")
+
 # A kind is the name of a class, here with its module: loaded when a file of it is read.
 HOMES = {
     "ArcRerankModel": "sapwood.models.arcs.reranker",
@@ -313,3 +316,38 @@ def digest_of(tensors: dict[str, Array], model: dict[str, Any]) -> str:
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def read_names(value: Any, kind: str) -> tuple[str, ...]:
+    """Check that a header's value is a list of strings, and return it as a tuple."""
+    names = _a_list(value, kind)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        msg = f"one of the {kind} is {describe(wrong[0])}, expected a string"
+        raise ModelFormatError(msg)
+    return tuple(names)
+
+
+def read_labels(value: Any, kind: str) -> tuple[str, ...]:
+    """Check that a header's value is a list of labels that could stand in a file of trees."""
+    names = read_names(value, kind)
+    for name in names:
+        if _NO_LABEL.search(name):
+            msg = f"one of the {kind} is {name[:40]!r}, expected no blank, bracket or control sign"
+            raise ModelFormatError(msg)
+    return names
+
+
+def read_flag(value: Any, name: str) -> bool:
+    """Check that a header's value is true or false, and return it."""
+    if not isinstance(value, bool):
+        msg = f"{name} is {describe(value)}, expected true or false"
+        raise ModelFormatError(msg)
+    return value
+
+
+def _a_list(value: Any, kind: str) -> list[Any]:
+    if not isinstance(value, list):
+        msg = f"the {kind} are {describe(value)}, expected a list"
+        raise ModelFormatError(msg)
+    return value

@@ -14,7 +14,6 @@ model holds the same arrays up to an invertible change of basis per symbol, so t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -26,9 +25,16 @@ import numpy.typing as npt
 from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray, pieces, ranges, starts_of
 from sapwood.corpus.transform import Symbol, Transform
-from sapwood.corpus.vocabulary import STYLES, UNKNOWN, Vocabulary
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary, read_style
 from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models.kinds import FileContents, SavedModel
+from sapwood.models.kinds import (
+    FileContents,
+    SavedModel,
+    _a_list,
+    read_flag,
+    read_labels,
+    read_names,
+)
 from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
@@ -349,43 +355,6 @@ def read_symbols(value: Any, kind: str) -> tuple[Symbol, ...]:
     return tuple(symbols)
 
 
-def read_names(value: Any, kind: str) -> tuple[str, ...]:
-    """A list of strings."""
-    names = _a_list(value, kind)
-    wrong = [name for name in names if not isinstance(name, str)]
-    if wrong:
-        msg = f"one of the {kind} is {describe(wrong[0])}, expected a string"
-        raise ModelFormatError(msg)
-    return tuple(names)
-
-
-def read_labels(value: Any, kind: str) -> tuple[str, ...]:
-    """A list of labels: what a label could not be in a file of trees is refused."""
-    names = read_names(value, kind)
-    for name in names:
-        if _NO_LABEL.search(name):
-            msg = f"one of the {kind} is {name[:40]!r}, expected no blank, bracket or control sign"
-            raise ModelFormatError(msg)
-    return names
-
-
-def read_style(value: Any) -> str:
-    """How unknown words are classed."""
-    if value not in STYLES:
-        known = ", ".join(STYLES)
-        msg = f"the style of unknown words is {describe(value)}, expected one of {known}"
-        raise ModelFormatError(msg)
-    return str(value)
-
-
-def read_flag(value: Any, name: str) -> bool:
-    """Yes or no."""
-    if not isinstance(value, bool):
-        msg = f"{name} is {describe(value)}, expected true or false"
-        raise ModelFormatError(msg)
-    return value
-
-
 def read_transform(value: Any) -> Transform:
     """How trees are made binary."""
     if not isinstance(value, dict) or not value.keys() <= Transform.__dataclass_fields__.keys():
@@ -395,16 +364,7 @@ def read_transform(value: Any) -> Transform:
     return Transform(**value)
 
 
-def _a_list(value: Any, kind: str) -> list[Any]:
-    if not isinstance(value, list):
-        msg = f"the {kind} are {describe(value)}, expected a list"
-        raise ModelFormatError(msg)
-    return value
-
-
 Array = npt.NDArray[Any]
-# What ends a label in brackets, and what a terminal would obey.
-_NO_LABEL = re.compile(r"[\s()\x00-\x1f\x7f-\x9f]")
 LARGEST = 1e30  # a weight whose products over a sentence are still numbers
 MAX_STATES = 4096  # of a symbol; sizes of tensors then stay far below what 64 bits can count
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.corpus.word_properties import PROPERTIES
 from sapwood.errors import ModelFormatError
-from sapwood.kernels.arc_layout import PROPERTIES
 from sapwood.models.kinds import require_type
 from sapwood.networks.encoder import EncoderSizes
 from sapwood.networks.parameters import Parameters

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.latent_grammar import LatentGrammar, read_names
+from sapwood.models.kinds import FileContents, SavedModel, read_names
+from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.networks import Network, Shapes
 from sapwood.models.tree_model import TreeModel
 from sapwood.networks.spans import SpanSizes

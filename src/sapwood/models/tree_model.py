@@ -7,19 +7,14 @@ probable something is under them takes charts. Nothing else in this room may loo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from sapwood.arrays import SignedLog
 
 if TYPE_CHECKING:
     from sapwood.arrays import FloatArray
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
-
-
-class SignedLog(NamedTuple):
-    """A number as `sign * exp(log)`: the sign is 1, -1, or 0 for zero, whose log is -inf."""
-
-    log: float
-    sign: int
 
 
 class TreeModel:

@@ -24,8 +24,7 @@ import numpy as np
 from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.errors import ModelFormatError, SapwoodError, count
-from sapwood.models.kinds import FileContents, SavedModel, read_record, require_type
-from sapwood.models.latent_grammar import read_names
+from sapwood.models.kinds import FileContents, SavedModel, read_names, read_record, require_type
 from sapwood.models.topologies import n_binary_trees, n_dependency_trees, sample_words
 
 SUM_TOLERANCE = 1e-8

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from sapwood.inference.arcs.parser import ArcParse
     from sapwood.inference.arcs.reranking import RerankedParse
     from sapwood.models.arcs.dependency import DependencyModel
+if TYPE_CHECKING:
+    from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel
 
 N_RIVALS = 3  # other heads of a word that are listed
 LEAST = 1e-3
@@ -107,3 +109,31 @@ def tree_scores(model: DependencyModel, bank: ArcBank) -> dict[str, Any]:
         "log_probs": logs.tolist(),
         "signs": [int(sign) for sign in signs.tolist()],
     }
+
+
+def inspect_latent(
+    model: DependencyModel | HiddenMarkovModel, name: str | None = None, *, top: int = 10
+) -> dict[str, Any]:
+    """Tell what is in a model of latent trees or chains.
+
+    Returns
+    -------
+    dict
+        `model` (the name), `kind`, `seen`, `states`, `symbols`, `probabilistic`, `record`, and
+        `symbols_by_state`: for models of probabilities, rows of `state`, `root` and the likeliest
+        `symbols`; empty for spectral ones, whose directions are no states.
+    """
+    arcs = model.arcs
+    rows = []
+    for state in range(arcs.n_states if model.is_probabilistic else 0):
+        column = arcs.symbols[:, state]
+        best = (-column).argsort(kind="stable")[:top]
+        symbols = [{"symbol": model.seen.symbol(x), "probability": float(column[x])}
+                   for x in best.tolist()]  # fmt: skip
+        rows.append({"state": state, "root": float(arcs.root[state]), "symbols": symbols})
+    return {
+        "model": name, "kind": type(model).__name__, "seen": model.seen.kind,
+        "states": arcs.n_states, "symbols": len(arcs.symbols),
+        "probabilistic": model.is_probabilistic, "record": model.record,
+        "symbols_by_state": rows,
+    }  # fmt: skip

@@ -17,6 +17,8 @@ class Purpose(NamedTuple):
     what: str
     command: str  # MODEL stands for the file
     limits: tuple[str, ...] = ()
+    has_mixed_members: bool = False  # members whose weights depend on the context
+    has_weighted_members: bool = False  # members with one weight each
 
 
 _PHRASES = "sapwood parse MODEL sentences.txt"
@@ -41,7 +43,9 @@ PURPOSES = {
         _PHRASES,
         ("What it has learnt cannot be read off its numbers.",),
     ),
-    "Ensemble": Purpose("several parsers whose posteriors are averaged", _PHRASES),
+    "Ensemble": Purpose(
+        "several parsers whose posteriors are averaged", _PHRASES, has_weighted_members=True
+    ),
     "ArcModel": Purpose(
         "a dependency parser with its tagger", "sapwood depend parse MODEL sentences.txt"
     ),
@@ -75,7 +79,9 @@ PURPOSES = {
     "BigramModel": Purpose("a language model with hidden states", _LM, _LM_LIMITS),
     "LatentTrigramModel": Purpose("a language model with hidden states", _LM, _LM_LIMITS),
     "LatentNgramModel": Purpose("n-grams that back off to hidden states", _LM, _LM_LIMITS),
-    "MixtureModel": Purpose("a mixture of language models", _LM, _LM_LIMITS),
+    "MixtureModel": Purpose(
+        "a mixture of language models", _LM, _LM_LIMITS, has_mixed_members=True
+    ),
 }
 # Tables of the training record that are no line of a card.
 TABLES = {
@@ -101,11 +107,10 @@ def describe_model(model: SavedModel) -> str:
     >>> describe_model(bundled_grammar())[:65]
     'a grammar with hidden states, which parses sentences (15 phrases,'
     """
-    from sapwood.models.lm.mixture import MixtureModel
-
-    what = PURPOSES[type(model).__name__].what
-    if isinstance(model, MixtureModel):
-        return f"{what}: {join_words(describe_model(one) for one in model.members)}"
+    purpose = PURPOSES[type(model).__name__]
+    what = purpose.what
+    if purpose.has_mixed_members:
+        return f"{what}: {join_words(describe_model(one) for one in vars(model)['members'])}"
     return f"{what} ({repr(model).partition(': ')[2].removesuffix('>')})"
 
 
@@ -170,10 +175,9 @@ def _sizes(model: SavedModel) -> dict[str, Any]:
 
 
 def _members(model: SavedModel) -> list[dict[str, Any]]:
-    from sapwood.models.ensemble import Ensemble
-
-    if not isinstance(model, Ensemble):
+    if not PURPOSES[type(model).__name__].has_weighted_members:
         return []
+    members, weights = vars(model)["members"], vars(model)["weights"]
     return [
         {
             "kind": type(member).__name__,
@@ -181,7 +185,7 @@ def _members(model: SavedModel) -> list[dict[str, Any]]:
             "weight": float(weight),
             "dev_f1": member.record.get("dev_f1"),
         }
-        for member, weight in zip(model.members, model.weights, strict=True)
+        for member, weight in zip(members, weights, strict=True)
     ]
 
 

@@ -338,7 +338,7 @@ def _surest(
 
 def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:
     """The head word of each constituent."""
-    from sapwood.corpus.transform import head_rule
+    from sapwood.corpus.heads import head_rule
 
     rule = head_rule("penn" if heads == "auto" else heads)
     found: dict[tuple[int, int], str] = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.progress import counted
 
 if TYPE_CHECKING:
+    from sapwood.arrays import SignedLog
     from sapwood.corpus.statistics import TreeCounts
     from sapwood.corpus.tree import Tree
     from sapwood.evaluate.errors import ErrorReport
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from sapwood.execute import Engine
     from sapwood.inference.parser import Parse
     from sapwood.models.ensemble import Model
-    from sapwood.models.tree_model import SignedLog
 
 
 def treebank_report(counts: TreeCounts, known: TreeCounts | None = None) -> dict[str, Any]:
@@ -115,7 +115,7 @@ CHUNK = 1000  # trees scored at once: enough to keep the arrays full, few enough
 
 def score_trees(model: Model, trees: Iterable[Tree]) -> Iterator[tuple[SignedLog, int]]:
     """Log-probability and number of words of each tree, as they come."""
-    from sapwood.models.tree_model import SignedLog
+    from sapwood.arrays import SignedLog
 
     rest = iter(trees)
     while chunk := list(islice(rest, CHUNK)):
@@ -134,7 +134,7 @@ def score_sentences(
 
 
 def _score_sentence(words: list[str], model: Model) -> tuple[SignedLog, int]:
-    from sapwood.models.tree_model import SignedLog
+    from sapwood.arrays import SignedLog
 
     return (model.signed_log_prob(words) if words else SignedLog(math.nan, 0)), len(words)
 

@@ -288,7 +288,7 @@ def _mix() -> Model:
 
 def _arcs() -> Any:
     from sapwood.corpus.arcs.from_trees import tree_arcs
-    from sapwood.corpus.transform import head_rule
+    from sapwood.corpus.heads import head_rule
     from sapwood.estimators.arcs.crf import ArcCRF
 
     rule = head_rule("penn")

@@ -10,7 +10,7 @@ import sapwood as sw
 from sapwood.corpus.arcs.from_trees import read_as_arcs, tree_arcs
 from sapwood.corpus.arcs.projective import is_projective
 from sapwood.corpus.arcs.reader import write_arcs
-from sapwood.corpus.transform import head_rule
+from sapwood.corpus.heads import head_rule
 from sapwood.errors import CorpusError
 
 TREE = (

@@ -9,12 +9,12 @@ import pytest
 from tests.arc_toys import NOUNS, VERBS, bank
 
 import sapwood as sw
+from sapwood.corpus.word_properties import COLUMN, hash_of
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.estimators.arcs.crf import ArcCRF, Lesson
 from sapwood.estimators.arcs.latent import LatentArcCRF
 from sapwood.estimators.arcs.word_clusters import FEW, cluster_words
 from sapwood.execute import as_engine
-from sapwood.features.arcs import COLUMN, hash_of
 from sapwood.models.arcs.tables import WordClusters
 
 # nouns and verbs of the treebank become others, which only the plain text has; all look alike

@@ -7,10 +7,10 @@ import pytest
 from tests.arc_toys import bank
 
 import sapwood as sw
+from sapwood.corpus.word_properties import COLUMN
 from sapwood.estimators import network_training
 from sapwood.estimators.arcs.encoder import learn_encoder
 from sapwood.estimators.network_training import NetworkPlan, _sum_rows
-from sapwood.features.arcs import COLUMN
 from sapwood.inference.arcs.encoder import ArcEncoder
 from sapwood.inference.arcs.steps import tag_forest, tag_posteriors
 from sapwood.inference.arcs.words import one_sentence

@@ -123,7 +123,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
 def show_model(model: Any, name: str, words: list[str], top: int, *, as_json: bool) -> None:
     """What `sapwood inspect` says of vectors of words, and of latent trees and chains."""
     from sapwood.models.eigenwords import Eigenwords
-    from sapwood.report.words import inspect_latent, inspect_words
+    from sapwood.report.arcs import inspect_latent
+    from sapwood.report.words import inspect_words
 
     if isinstance(model, Eigenwords):
         show(inspect_words(model, name, words, top=top), _words_text, as_json=as_json)

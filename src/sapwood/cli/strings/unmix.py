@@ -134,9 +134,9 @@ def _estimator(
 
 def score_unmixed(model: UniformTreeModel, file: str, *, as_json: bool) -> None:
     """Print the log-probability of each sentence, given its length."""
+    from sapwood.arrays import SignedLog
     from sapwood.corpus.files import source_name
     from sapwood.corpus.sentences import refuse_other_kinds, split_words
-    from sapwood.models.tree_model import SignedLog
 
     report = ScoreReport("sentences", is_probabilistic=True)
     for line in refuse_other_kinds(read_lines(file), file, source_name(file)):

@@ -15,8 +15,8 @@ from sapwood.corpus.arcs.reader import SUFFIXES, read_sentences
 from sapwood.corpus.file_memory import PACKED_ARCS, require_reading_memory
 from sapwood.corpus.files import COMPRESSED, Reading, Source, lines_of, open_text, source_name
 from sapwood.corpus.formats import read_lines, treebank_files
+from sapwood.corpus.heads import PUNCTUATION, HeadRule, head_rule, uses_penn_tags
 from sapwood.corpus.sentences import peek_conllu
-from sapwood.corpus.transform import PUNCTUATION, HeadRule, head_rule, uses_penn_tags
 from sapwood.corpus.tree import Tree, clean_all, clean_label, clean_tag
 from sapwood.errors import CorpusError
 

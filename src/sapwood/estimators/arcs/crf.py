@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.corpus.arcs.projective import LIFTED, lift
+from sapwood.corpus.word_properties import COLUMN, Words, hash_of
 from sapwood.errors import CorpusError
 from sapwood.estimators.arcs.arc_memory import require_parser_memory
 from sapwood.estimators.arcs.encoder import learn_encoder
@@ -42,7 +43,7 @@ from sapwood.estimators.network_training import NetworkPlan
 from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.execute import Engine
 from sapwood.features import arc_templates
-from sapwood.features.arcs import COLUMN, Words, hash_of, sentence_rows
+from sapwood.features.arcs import sentence_rows
 from sapwood.inference.arcs.forests import ArcForest, IntArray, PartFeatures
 from sapwood.inference.arcs.steps import (
     TagForest,

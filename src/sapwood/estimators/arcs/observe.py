@@ -9,7 +9,7 @@ import numpy as np
 
 from sapwood.arguments import as_items, as_sentence
 from sapwood.corpus.arcs.bank import ArcBank, ArcBankLike, as_arc_bank
-from sapwood.corpus.vocabulary import STYLES, UNKNOWN, Vocabulary, signatures
+from sapwood.corpus.vocabulary import STYLES, choose_vocabulary
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.estimators.base import (
     ANYTHING,
@@ -157,31 +157,3 @@ class ByEM(Estimator):
         "Called with (iteration, states, log-likelihood) after every E-step.",
         changes_model=False,
     )
-
-
-def choose_vocabulary(
-    counts: dict[tuple[str, bool], int], min_count: int, style: str
-) -> Vocabulary:
-    """Words seen often enough, and the classes of all others that are seen often enough.
-
-    Parameters
-    ----------
-    counts
-        By word, and by whether it stands first in its sentence.
-
-    Examples
-    --------
-    >>> choose_vocabulary({("a", False): 9, ("xy", False): 1, ("uz", True): 2}, 3, "generic").classes
-    ('<unk-lower>', '<unk>')
-    """  # noqa: E501 - one statement, one line
-    total: Counter[str] = Counter()
-    for (word, _), n in counts.items():
-        total[word] += n
-    known = tuple(sorted(word for word, n in total.items() if n >= min_count))
-    classes: Counter[str] = Counter()
-    for (word, is_first), n in counts.items():
-        if total[word] < min_count:
-            for name in signatures(word, is_first=is_first, style=style):
-                classes[name] += n
-    kept = sorted(name for name, n in classes.items() if n >= min_count and name != UNKNOWN)
-    return Vocabulary(known, (*kept, UNKNOWN), style)

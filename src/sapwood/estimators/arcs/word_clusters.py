@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from sapwood.features.arcs import hash_of
+from sapwood.corpus.word_properties import hash_of
 from sapwood.models.arcs.tables import WordClusters
 from sapwood.models.eigenwords import Eigenwords
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import FloatArray
-from sapwood.features.arcs import COLUMN, Words
+from sapwood.corpus.word_properties import COLUMN, Words
 from sapwood.models.arcs.tables import FeatureTable
 
 IntArray = npt.NDArray[np.int32]

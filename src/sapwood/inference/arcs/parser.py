@@ -12,9 +12,9 @@ import numpy as np
 from sapwood.arguments import as_items, describe
 from sapwood.arrays import FloatArray
 from sapwood.corpus.arcs.bank import UNPARSED, ArcBank, Arcs
+from sapwood.corpus.word_properties import COLUMN, Words
 from sapwood.errors import SapwoodTypeError, SapwoodValueError
 from sapwood.execute.engine import Engine, as_engine
-from sapwood.features.arcs import COLUMN, Words
 from sapwood.inference.arcs.encoder import ArcEncoder, ReadSentence
 from sapwood.inference.arcs.forests import ArcForest, IntArray, PartFeatures
 from sapwood.inference.arcs.latent import arc_posteriors

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import FloatArray
-from sapwood.features.arcs import COLUMN, Words
+from sapwood.corpus.word_properties import COLUMN, Words
 from sapwood.inference.arcs.forests import IntArray, PartFeatures
 from sapwood.models.arcs.tables import FeatureTable, TagLexicon
 

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.features.arcs import (
+from sapwood.arrays import place_among
+from sapwood.corpus.word_properties import (
     COLUMN,
     N_OF_FORM,
+    N_PROPERTIES,
     Words,
     form_properties,
     hash_of,
-    sentence_rows,
-)  # fmt: skip
-from sapwood.kernels.arc_layout import N_PROPERTIES
-from sapwood.models.arcs.tables import WordClusters, place_among
+)
+from sapwood.features.arcs import sentence_rows
+from sapwood.models.arcs.tables import WordClusters
 
 UNFAMILIAR = np.uint64(1 << 33)  # apart from all numbers of words
 FIRST_COARSE, N_COARSE = 3, 60  # numbers of tags between words: below 64, behind those of no word

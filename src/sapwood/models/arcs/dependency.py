@@ -22,11 +22,10 @@ import numpy.typing as npt
 from sapwood.arguments import as_count, as_items, as_sentence, describe
 from sapwood.arrays import FloatArray, IntArray, starts_of
 from sapwood.corpus.arcs.bank import NOTHING, ArcBank, ArcBankLike, as_arc_bank
-from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
+from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary, read_style
 from sapwood.errors import ModelFormatError, SapwoodError, count
 from sapwood.models.arcs.latent import LatentArcs, SeenTrees
-from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.latent_grammar import read_flag, read_names, read_style
+from sapwood.models.kinds import FileContents, SavedModel, read_flag, read_names
 
 TAG_COLUMNS = ("upos", "xpos")
 MOST_CHILDREN = 9  # on a side; more are counted as so many

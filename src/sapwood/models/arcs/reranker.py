@@ -17,8 +17,14 @@ from sapwood.arguments import describe
 from sapwood.arrays import FloatArray
 from sapwood.corpus.arcs.bank import ArcBank
 from sapwood.errors import ModelFormatError, count
-from sapwood.models.kinds import FileContents, SavedModel, read_model, read_record, require_type
-from sapwood.models.latent_grammar import read_flag
+from sapwood.models.kinds import (
+    FileContents,
+    SavedModel,
+    read_flag,
+    read_model,
+    read_record,
+    require_type,
+)
 
 COLUMNS = ("upos", "xpos")
 MOST_TREES = 100_000  # of a list

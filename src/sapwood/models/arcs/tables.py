@@ -8,34 +8,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import starts_of
+from sapwood.arrays import place_among, starts_of
+from sapwood.corpus.word_properties import N_PROPERTIES
 from sapwood.errors import ModelFormatError
-from sapwood.kernels.arc_layout import (
-    BETWEEN,
-    KINDS,
-    N_ATOMS,
-    N_BETWEEN,
-    N_PROPERTIES,
-    PLACES,
-    Templates,
-)  # fmt: skip
+from sapwood.kernels.arc_layout import BETWEEN, KINDS, N_ATOMS, N_BETWEEN, PLACES, Templates
 from sapwood.models.kinds import require_type
 
 N_CLUSTERINGS = 2
 MOST_WEIGHTS = 1 << 26  # of a table: 256 MB, four times the largest that is learnt
 DENSE_SHARE = 1 / 3  # with more weights than this, places would take more room than zeros
-
-
-def place_among(numbers: npt.NDArray[Any], known: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Place of each number among sorted ones; -1 for those that are not there.
-
-    >>> place_among(np.array([5, 6]), np.array([2, 5], np.uint32))
-    array([ 1, -1])
-    """
-    if not len(known):
-        return np.full(len(numbers), -1)
-    place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    return np.where(known[place] == numbers, place, -1)
 
 
 class FeatureTable(NamedTuple):

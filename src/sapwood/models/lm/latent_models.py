@@ -25,8 +25,7 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import NOTHING, Rows
 from sapwood.errors import ModelFormatError, count
-from sapwood.models.kinds import FileContents, read_record, require_type
-from sapwood.models.latent_grammar import read_flag
+from sapwood.models.kinds import FileContents, read_flag, read_record, require_type
 from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
 from sapwood.models.lm.ngram_model import NgramModel
 from sapwood.models.lm.normalisation import (

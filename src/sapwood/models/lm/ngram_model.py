@@ -26,8 +26,7 @@ from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import END, NOTHING, SPECIAL, START, Rows
 from sapwood.errors import CorpusError, ModelFormatError
-from sapwood.models.kinds import FileContents, read_record, require_type
-from sapwood.models.latent_grammar import read_flag
+from sapwood.models.kinds import FileContents, read_flag, read_record, require_type
 from sapwood.models.lm.language_model import LanguageModel, require_finite, require_words
 from sapwood.models.lm.normalisation import require_sums
 

@@ -21,8 +21,7 @@ from sapwood.arguments import as_count
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.bracketed import right_branching
 from sapwood.corpus.tree import Tree
-from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.latent_grammar import read_names
+from sapwood.models.kinds import FileContents, SavedModel, read_names
 from sapwood.models.strings.string_model import (
     MAX_TRIES,
     MAX_WORDS,

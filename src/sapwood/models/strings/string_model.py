@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.arguments import as_sentence
-from sapwood.arrays import FloatArray, IntArray
+from sapwood.arrays import FloatArray, IntArray, SignedLog
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.models.kinds import require_type
-from sapwood.models.tree_model import SignedLog
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -23,20 +23,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sapwood.arguments import as_count
-from sapwood.arrays import FloatArray, IntArray, starts_of
+from sapwood.arrays import FloatArray, IntArray, SignedLog, starts_of
 from sapwood.corpus.bracketed import LABEL, Bracketed, bracket, from_splits
 from sapwood.corpus.transform import Symbol
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
 from sapwood.errors import SapwoodError, count
 from sapwood.memory import require_memory
-from sapwood.models.kinds import FileContents, SavedModel
-from sapwood.models.latent_grammar import (
-    CoarseWeights,
-    LatentGrammar,
-    Lexicon,
-    read_names,
-)
+from sapwood.models.kinds import FileContents, SavedModel, read_names
+from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
 from sapwood.models.strings.string_model import (
     MAX_TRIES,
     MAX_WORDS,
@@ -48,7 +43,6 @@ from sapwood.models.strings.string_model import (
     refuse_to_end,
     signed_log,
 )
-from sapwood.models.tree_model import SignedLog
 
 MAX_STEPS = 20_000  # of the sum over ever deeper trees
 CHART_BYTES = 32  # of memory for a state of a span, by its two ends: three charts and a scale
