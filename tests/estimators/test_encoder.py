@@ -106,6 +106,9 @@ def test_the_gradient_is_that_of_differences() -> None:
     def loss() -> float:
         return lesson.gradient(sentences, np.random.default_rng(5), 1).loss
 
+    whole = lesson.gradient(sentences, np.random.default_rng(5), 1).weights.flat.copy()
+    quarter = lesson.gradient(sentences, np.random.default_rng(5), 4).weights.flat
+    np.testing.assert_allclose(quarter, whole / 4, rtol=1e-3, atol=1e-6)  # single precision
     found = lesson.gradient(sentences, np.random.default_rng(5), 1)
     rng = np.random.default_rng(6)
     for name in weights:
