@@ -251,10 +251,10 @@ def em(
     Reference: Varadhan and Roland (2008) for the acceleration.
     """
     begun = process_time()
-    path = _Path(sentences, n_jobs)
-    first = path.expect(smooth(start, floor))
     least = tolerance * max(sentences.total, 1.0)
     with step("EM, at most", total=iterations, unit="iteration") as advance:
+        path = _Path(sentences, n_jobs)
+        first = path.expect(smooth(start, floor))
         while path.n_steps < iterations:
             advance(path.n_steps)
             second = path.expect(maximise(first.model, first.counts))
