@@ -12,8 +12,7 @@ import json
 import sys
 
 import machine  # first: it pins BLAS to one thread
-
-from sapwood.report.hankel_study import (
+from papers.hankel_study import (
     QUICK_METHODS,
     RANDOM_METHODS,
     SIZES,

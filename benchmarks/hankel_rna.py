@@ -8,19 +8,19 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+from pathlib import Path
 
 import machine  # first: it pins BLAS to one thread
+from papers.hankel_corpora import rnafold, study_rna
 
 from sapwood.corpus.files import open_text
 from sapwood.corpus.rna import Structure, read_structures
-from sapwood.report.hankel_corpora import rnafold, study_rna
 
 METHODS = ("pcfg:1", "spectral:8", "spectral:16", "em:8", "em:16", "best:32")
 
 
-def structures(split: str, limit: int | None) -> list[Structure]:
-    """Some structures of a split, drawn with a fixed seed."""
-    path = machine.corpus_file("rna_rfam", split, "dbn")
+def structures(path: Path, limit: int | None) -> list[Structure]:
+    """The structures of a file; when there are more than the limit, a sample with a fixed seed."""
     with open_text(path) as file:
         found = list(read_structures(file, str(path)))
     return found if limit is None else random.Random(0).sample(found, min(limit, len(found)))
@@ -35,6 +35,9 @@ def pair(text: str) -> tuple[str, int]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--files", nargs=2, type=Path, metavar=("TRAIN", "DEV"), help="dot-brackets; else Rfam"
+    )
     parser.add_argument("--train", type=int, default=None, help="structures to learn from")
     parser.add_argument("--dev", type=int, default=None, help="structures to judge by")
     parser.add_argument("--methods", nargs="*", type=pair, default=[pair(x) for x in METHODS])
@@ -45,7 +48,8 @@ def main() -> None:
     machine.print_facts("RNA structures")
     if rnafold() is None:
         print("ViennaRNA is not installed: no RNAfold\n")
-    train, dev = structures("train", args.train), structures("dev", args.dev)
+    files = args.files or [machine.corpus_file("rna_rfam", x, "dbn") for x in ("train", "dev")]
+    train, dev = structures(files[0], args.train), structures(files[1], args.dev)
     random.Random(1).shuffle(train)  # those for --wcfg are the first
     print(
         f"{len(train):,} structures to learn from, {min(args.wcfg_train, len(train)):,} for wcfg,"

@@ -10,9 +10,9 @@ import argparse
 from typing import Any
 
 import machine  # first: it pins BLAS to one thread
+from papers.hankel_corpora import Plan, study_tags
 
 import sapwood as sw
-from sapwood.report.hankel_corpora import Plan, study_tags
 
 PAPER = 30 * 29  # entries of the largest basis of the paper
 PLANS = ("admm:0.0005", "admm:0.002", "factored:0.002", "factored:0.02", "factored:0.1")

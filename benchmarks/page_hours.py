@@ -171,7 +171,6 @@ def heavy_requests() -> list[Request]:
         ask("compare", models=["bundled", "bundled-spectral"], gold=f"{TREES}\n" * 20),
         ask("score", trees=f"{TREES}\n" * 200),
         ask("score", sentences=[page.TWENTY] * 100),
-        ask("lm/sample", *refused, n=500),
         ask("sample", n=200),
         ask("sample", 200, 408, leaves=0.2, n=500),
         ask("identify/table", 408, leaves=0.3, words=3, states=3, length=4),

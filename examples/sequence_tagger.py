@@ -1,5 +1,11 @@
 """A part-of-speech tagger as the special case of right-branching trees.
 
+    the/DT dog/NN barks/VBZ   <->   (DT> (DT the) (NN> (NN dog) (VBZ barks)))
+
+A phrase carries the tag of its first word, so that the rule `DT> -> DT NN>` is the step from one
+tag to the next: a plain PCFG of such trees is a first-order tagger, and one with hidden states is a
+hidden Markov model whose states refine the tags.
+
 Trains on the tag sequences of the bundled treebank, without hidden states (a first-order Markov
 tagger) and with them (a spectral hidden Markov model), and prints how many dev tags are right.
 
@@ -8,12 +14,34 @@ tagger) and with them (a spectral hidden Markov model), and prints how many dev 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 
 import sapwood as sw
-from sapwood.corpus.sequences import sequence_tree, tree_tags
 
 N_STATES = (2, 4, 8)
+MARK = ">"  # at the end of a label: this and everything to its right
+
+
+def sequence_tree(words: Sequence[str], tags: Sequence[str]) -> sw.Tree:
+    """The right-branching tree of a tagged sequence; of one word, its tag alone.
+
+    Examples
+    --------
+    >>> print(sequence_tree(["the", "dog", "barks"], ["DT", "NN", "VBZ"]))
+    (DT> (DT the) (NN> (NN dog) (VBZ barks)))
+    """
+    if isinstance(words, str) or isinstance(tags, str):
+        msg = "words and tags are lists of strings, not strings"
+        raise sw.SapwoodError(msg, hint="use sentence.split()")
+    if len(words) != len(tags) or not words:
+        msg = f"{len(words)} words with {len(tags)} tags; expected one tag a word, and a word"
+        raise sw.SapwoodError(msg, hint="leave out empty sequences, and check how they were split")
+    leaves = [sw.Tree(tag, word) for word, tag in zip(words, tags, strict=True)]
+    tree = leaves[-1]
+    for leaf in reversed(leaves[:-1]):
+        tree = sw.Tree(leaf.label + MARK, (leaf, tree))
+    return tree
 
 
 def sequences(split: str) -> list[sw.Tree]:
@@ -27,7 +55,7 @@ def accuracy(model: sw.LatentGrammar, gold: list[sw.Tree]) -> float:
     pairs = [
         (right, found)
         for tree, parse in zip(gold, parses, strict=True)
-        for right, found in zip(tree_tags(tree), tree_tags(parse.tree), strict=True)
+        for right, found in zip(tree.tags(), parse.tree.tags(), strict=True)
     ]
     return 100 * sum(right == found for right, found in pairs) / len(pairs)
 

@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
+OF_PAPERS = sorted(f"papers/{path.name}" for path in (FOLDER / "papers").glob("*.py"))
 TOOLS = {"__main__.py", "run_all.py", "compare.py", "latent_bigrams_gpu.py"}  # which needs a GPU
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -45,7 +46,7 @@ def compare() -> ModuleType:
 # -- the scripts ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", SCRIPTS + OF_PAPERS)
 def test_what_a_script_imports_is_there(script: str) -> None:
     for node in ast.walk(ast.parse((FOLDER / script).read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sapwood"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from papers.arc_bounds import triples_needed
 from run import Table, benchmark
 from tests.theorems import test_latent_arcs as theorem
 
@@ -61,8 +62,6 @@ def ladder(is_fast: bool) -> Table:
 
 def bound(is_fast: bool) -> Table:
     """Theorem 3.1: triples asked for a relative error of 0.1 of a tree of three words."""
-    from sapwood.identify.arc_bounds import triples_needed
-
     rows = []
     for seed in range(3 if is_fast else 6):
         model = theorem.random_model(seed)

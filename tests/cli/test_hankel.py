@@ -8,11 +8,11 @@ import warnings
 from pathlib import Path
 
 import pytest
+from benchmarks.papers.targets import dyck
 from tests.conftest import Run
 
 from sapwood.errors import FewDataWarning, SapwoodWarning
 from sapwood.models.kinds import load
-from sapwood.models.strings.targets import dyck
 
 
 @pytest.fixture(scope="module")
@@ -124,32 +124,6 @@ def test_bad_input_is_told(fails: Run, misused: Run, folder: Path, tmp_path: Pat
     assert "--solver" in usage.err
 
 
-def test_studies(cli: Run, misused: Run, dev: Path) -> None:
-    trees = str(dev)
-    rows = json.loads(cli("hankel", "study", "tags", trees, trees, "--limit", "60", "--json").out)
-    assert {row["model"] for row in rows["brackets"]} >= {"left-branching", "right-branching"}
-    assert {row["solver"] for row in rows["runs"]} == {"admm", "factored"}
-    assert misused("hankel", "study", "tags", trees).status == 2
-
-
-def test_a_study_of_structures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sapwood.cli.strings.hankel_study import _text
-    from sapwood.corpus.rna import Structure
-    from sapwood.report import hankel_corpora
-
-    stems = [f"{'GC' * k}AAAA{'GC' * k}" for k in range(2, 6)]
-    known = [Structure("x", x, "(" * (n := len(x) // 2 - 2) + "...." + ")" * n) for x in stems]
-    monkeypatch.setattr(hankel_corpora, "rnafold", lambda: lambda bases: "." * len(bases))
-    wanted = {"methods": (("pcfg", 1),), "wcfg": (("em", 3), ("spectral", 200))}
-    rows = list(hankel_corpora.study_rna(known * 20, known, **wanted))
-    assert [row["model"] for row in rows] == ["RNAfold", "pcfg", "wcfg, em", "wcfg, spectral"]
-    assert (rows[0]["f1"], rows[1]["f1"]) == (0, 100)  # G pairs with C: a rule says so
-    assert "rank" in rows[3]["error"]
-    shown = "\n".join(_text("rna", rows))
-    assert "F1 1-60" in shown
-    assert "wcfg, spectral: 200 states asked for" in shown
-
-
 def test_rna_there_and_back(cli: Run, fails: Run, tmp_path: Path) -> None:
     (tmp_path / "s.dbn").write_text(">x\nAGAAACU\n.(...).\n>y\nGGAAACC\n((...))\n")
     trees = cli("data", "convert", "rna", str(tmp_path / "s.dbn")).out
@@ -174,42 +148,8 @@ def test_rna_there_and_back(cli: Run, fails: Run, tmp_path: Path) -> None:
     given = ("rna", str(tmp_path / "empty.dbn"), "-o", str(tmp_path / "none.mrg"))
     assert "no structure found" in fails("data", "convert", *given).err
     assert not (tmp_path / "none.mrg").exists()
-    for kind, told in (("tags", "no string of at most 10 tags"), ("rna", "no structures to learn")):
-        assert told in fails("hankel", "study", kind, given[1], given[1]).err
     done = fails("data", "convert", "rna", str(tmp_path / "bad.dbn"))
     assert "bad.dbn:3: 2 opening brackets are not closed" in done.err
-
-
-def test_studies_that_make_their_own_data() -> None:
-    from math import inf
-
-    from sapwood.cli.strings.hankel_study import _text
-    from sapwood.report.hankel_study import study_dyck, study_random
-
-    rows = study_random(2, 2, targets=1, sizes=(10**8,), methods=("supervised", "direct"))
-    assert [row["method"] for row in rows] == ["supervised", "direct"]
-    assert all(row["kl"] < 1e-3 for row in rows)
-    exact = study_random(
-        3, 6, targets=1, sizes=(inf,), methods=("supervised", "admm", "em"), em_iterations=3
-    )
-    assert exact[0]["kl"] < 1e-12
-    assert exact[1]["worst_gap"] < 1e-4
-    assert exact[2]["kl"] > exact[1]["kl"]
-    assert "exact" in "\n".join(_text("random", exact))
-    few = {"samples": 1500, "repeats": 1, "unsupervised_factors": (1e-9,)}
-    (supervised,) = (row for row in study_dyck(factors=(0.02,), **few) if row["method"] != "wfa")
-    assert (supervised["method"], supervised["samples"]) == ("supervised", 1)
-    assert supervised["l1_7"] < 0.1
-
-
-def test_targets_with_own_seeds_do_not_depend_on_the_sizes():
-    from sapwood.report.hankel_study import study_random
-
-    def kl(sizes: tuple[float, ...]) -> float:
-        rows = study_random(2, 2, targets=2, sizes=sizes, methods=("supervised",), own_seeds=True)
-        return next(row["kl"] for row in rows if row["samples"] == 10**6)
-
-    assert kl((10**6,)) == kl((10**4, 10**6))
 
 
 def test_a_basis_of_what_never_meets_is_told(fails, tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.papers.targets import dyck
 from tests import arc_toys
 
 import sapwood as sw
@@ -25,7 +26,6 @@ from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.estimators.registry import METHODS
 from sapwood.estimators.strings.shared import OfBrackets, OfStrings
 from sapwood.models.kinds import HOMES, SavedModel
-from sapwood.models.strings.targets import dyck
 from sapwood.models.uniform_trees import UniformTreeModel
 
 N_TREES = 60

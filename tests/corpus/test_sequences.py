@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from examples.sequence_tagger import sequence_tree
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sapwood as sw
-from sapwood.corpus.sequences import sequence_tree, tree_tags
 
 TEXT = st.text("abc>|@:^-=0", min_size=1, max_size=3)
 STOP = 0.15
@@ -22,7 +22,7 @@ PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=8)
 def test_there_and_back(pairs: list[tuple[str, str]]) -> None:
     words, tags = [word for word, _ in pairs], [tag for _, tag in pairs]
     tree = sequence_tree(words, tags)
-    assert (tree.words(), tree_tags(tree)) == (words, tags)
+    assert (tree.words(), tree.tags()) == (words, tags)
 
 
 @given(st.lists(PAIRS, min_size=1, max_size=4))
@@ -30,7 +30,7 @@ def test_there_and_back_through_a_treebank(sequences: list[list[tuple[str, str]]
     trees = [sequence_tree(*map(list, zip(*pairs, strict=True))) for pairs in sequences]
     bank = sw.Treebank.from_trees(trees)
     for tree, restored in zip(trees, bank.trees(), strict=True):
-        assert tree_tags(restored) == tree_tags(tree)
+        assert restored.tags() == tree.tags()
         assert restored.words() == tree.words()
 
 
@@ -46,15 +46,15 @@ def test_every_step_branches_to_the_right(pairs: list[tuple[str, str]]) -> None:
 
 def test_long_sequences_need_no_recursion() -> None:
     tree = sequence_tree(["w"] * 5000, ["T"] * 5000)
-    assert tree_tags(tree) == ["T"] * 5000
+    assert tree.tags() == ["T"] * 5000
 
 
 def test_one_word_is_learnt_and_tagged() -> None:
     bank = sw.Treebank.from_trees([sequence_tree(["dog"], ["NN"])] * 3)
     for learner in (sw.PCFG(), sw.SpectralLPCFG(2)):
         parser = sw.Parser(learner.fit(bank).model_)
-        assert tree_tags(parser.parse(["dog"]).tree) == ["NN"]
-        assert len(tree_tags(parser.parse(["two", "dogs"]).tree)) == 2
+        assert parser.parse(["dog"]).tree.tags() == ["NN"]
+        assert len(parser.parse(["two", "dogs"]).tree.tags()) == 2
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_spectral_tagger_is_close_to_the_exact_posterior(seed: int) -> None:
 
     def by(learner: sw.PCFG | sw.SpectralLPCFG) -> float:
         parser = sw.Parser(learner.fit(bank).model_, threshold=0.0, beam=0.0)
-        return accuracy([tree_tags(parser.parse(words).tree) for words, _ in test])
+        return accuracy([parser.parse(words).tree.tags() for words, _ in test])
 
     exact = accuracy([markov.posterior_tags(words) for words, _ in test])
     plain = by(sw.PCFG())

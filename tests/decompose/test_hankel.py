@@ -14,7 +14,6 @@ from sapwood.decompose.hankel import (
     conditioning,
     factorise,
     operators,
-    places_of,
     rank_by_gap,
     sampling_noise,
 )
@@ -177,7 +176,3 @@ def test_symbols_that_never_occur_have_no_steps() -> None:
     assert found[0].n == 1
     assert not found[3][[0, 2]].any()
     assert found[3][1].any()
-
-
-def test_places_of_pairs_of_columns() -> None:
-    assert places_of(np.array([0, 2]), 5).tolist() == [0, 2, 10, 12]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.papers.string_distances import strings_up_to
 from tests.toys import strings_grammar
 
 from sapwood.decompose import lowrank
 from sapwood.decompose.lowrank import Blocks, Problem
 from sapwood.errors import SapwoodError
-from sapwood.evaluate.strings import strings_up_to
 from sapwood.moments.consistency import problem_of
 from sapwood.moments.hankel import Basis
 

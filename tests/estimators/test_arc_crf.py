@@ -103,7 +103,10 @@ def test_several_members_are_averaged():
     assert best[0].arcs == parse.arcs
     assert best[0].score == pytest.approx(sum(parse.head_posteriors))
     one = [
-        sw.ArcParser(learner.model_.of_members([k])).parse(parse.arcs).posteriors for k in range(3)
+        sw.ArcParser(replace(learner.model_, members=learner.model_.members[k : k + 1]))
+        .parse(parse.arcs)
+        .posteriors
+        for k in range(3)
     ]
     np.testing.assert_allclose(parse.posteriors, np.mean(one, axis=0), rtol=1e-9, atol=1e-12)
 

@@ -8,11 +8,11 @@ from operator import add
 
 import numpy as np
 import pytest
+from benchmarks.papers.string_distances import strings_up_to
 from tests.toys import strings_grammar
 
 import sapwood as sw
 from sapwood.estimators.strings.em_wcfg import maximise
-from sapwood.evaluate.strings import strings_up_to
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
 from sapwood.moments.string_counts import GrammarCounts, LongStrings, expect, string_shards
 

@@ -6,20 +6,21 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.toys import strings_grammar
-
-import sapwood as sw
-from sapwood.corpus.bracketed import left_branching, right_branching
-from sapwood.errors import SapwoodError, SapwoodWarning
-from sapwood.estimators.strings.fit_values import fit_values
-from sapwood.evaluate.strings import (
+from benchmarks.papers.hankel_corpora import left_branching
+from benchmarks.papers.string_distances import (
     compare_on_draws,
     compare_strings,
     perplexity,
     strings_up_to,
     unlabelled,
 )
-from sapwood.models.strings.targets import dyck
+from benchmarks.papers.targets import dyck
+from tests.toys import strings_grammar
+
+import sapwood as sw
+from sapwood.corpus.bracketed import right_branching
+from sapwood.errors import SapwoodError, SapwoodWarning
+from sapwood.estimators.strings.fit_values import fit_values
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from benchmarks.papers.targets import dyck
 from tests.notations import EXAMPLES
 
 import sapwood as sw
@@ -21,7 +22,6 @@ from sapwood.models.arcs.reranker import ArcRerankModel
 from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 from sapwood.models.lm.language_model import LanguageModel
 from sapwood.models.span_network import SpanNetwork
-from sapwood.models.strings.targets import dyck
 from sapwood.models.uniform_trees import UniformTreeModel
 from sapwood.moments.ngram_files import save_counts
 from sapwood.moments.ngrams import count_sentences

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.papers.string_distances import strings_up_to
+from benchmarks.papers.targets import dyck, random_pcfg
 from tests.reference.weighted_grammars import inside_vector, outside_vector
 from tests.toys import strings_grammar
 
 import sapwood as sw
 from sapwood.errors import SapwoodError
-from sapwood.evaluate.strings import strings_up_to
-from sapwood.models.strings.targets import dyck, random_pcfg
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
 from sapwood.moments.consistency import composed_contexts, problem_of
 from sapwood.moments.hankel import WHOLE, Basis

@@ -22,7 +22,6 @@ RIGHT: dict[str, dict[str, Any]] = {
     "score": {"sentences": ["they sleep ."]},
     "sample": {"n": 1, "seed": 3},
     "inspect": {"label": "NN", "top": 2},
-    "spectrum": {"label": "NN"},
     "labels": {},
     "state": {"symbol": "NN", "state": 0},
     "word": {"word": "saw"},

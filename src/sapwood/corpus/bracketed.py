@@ -88,8 +88,3 @@ def right_branching(words: Sequence[str]) -> Bracketed:
     """Every word beside all that follow it."""
     n = len(words)
     return Bracketed(tuple(words), tuple((i, i + 1, n) for i in range(n - 2, -1, -1)))
-
-
-def left_branching(words: Sequence[str]) -> Bracketed:
-    """Every word beside all that stand before it."""
-    return Bracketed(tuple(words), tuple((0, j - 1, j) for j in range(2, len(words) + 1)))

@@ -147,21 +147,3 @@ def tree_structure(tree: Tree | Bracketed) -> tuple[str, str]:
         if j - k == 1 and k - i > 1 and split[i, k] == i + 1:
             signs[i], signs[j - 1] = OPEN, CLOSE
     return "".join(found.words), "".join(signs)
-
-
-def base_pairs(pairs: str) -> set[tuple[int, int]]:
-    """Places that are paired.
-
-    Examples
-    --------
-    >>> sorted(base_pairs("(()).()"))
-    [(0, 3), (1, 2), (5, 6)]
-    """
-    opened: list[int] = []
-    found = set()
-    for place, sign in enumerate(pairs):
-        if sign == OPEN:
-            opened.append(place)
-        elif sign == CLOSE:
-            found.add((opened.pop(), place))
-    return found

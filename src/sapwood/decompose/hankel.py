@@ -256,8 +256,3 @@ def automaton(
     initial = matrix[[0]].toarray()[0] @ V
     final = inverse @ matrix[:, [0]].toarray()[:, 0]
     return factors, np.asarray(initial), np.asarray(final), made.reshape(n_symbols, size, size)
-
-
-def places_of(columns: IntArray, s: int) -> IntArray:
-    """Columns of H_A of all pairs of some columns of H, shape [len(columns)] squared."""
-    return (columns[:, None] * s + columns[None, :]).ravel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -164,10 +163,6 @@ class Eigenwords(SavedModel):
         cosines[len(self.vocabulary.words) :] = -np.inf  # classes are no words
         best = _largest(cosines, as_count(n, "n"))
         return [Neighbour(self.vocabulary.words[x], float(cosines[x])) for x in best.tolist()]
-
-    def similar_spelling(self, word: str) -> list[str]:
-        """Known words that are written nearly so, for messages."""
-        return difflib.get_close_matches(word, self.vocabulary.words, 3)
 
     @cached_property
     def _units(self) -> Vectors:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import numpy as np
 import numpy.typing as npt
 
 from sapwood.errors import ModelFormatError, SapwoodError
@@ -97,8 +96,3 @@ class SpanNetwork(TreeModel, SavedModel):
 
         network = Network.from_arrays(_NAME, contents.arrays, len(tags), head_shapes)
         return cls(grammar, network, chains, tags, grammar.record)
-
-
-def chain_names(labels: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Each label of any chain once."""
-    return tuple(np.unique([label for chain in labels for label in chain]).tolist())

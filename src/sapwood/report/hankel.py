@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import CorpusError, SapwoodError
@@ -66,23 +66,3 @@ def with_lines(lines: Iterable[str], file: str) -> Iterator[tuple[int, list[str]
 def at_line(error: SapwoodError, file: str, line: int) -> CorpusError:
     """An error about a string with the place where it stands."""
     return CorpusError(error.message, file=file, line=line, hint=error.hint)
-
-
-def pair_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
-    """Precision, recall and F1 in percent over all base pairs of structures in dot-brackets."""
-    from sapwood.corpus.rna import base_pairs
-
-    matched = n_gold = n_found = 0
-    for one, other in zip(gold, predicted, strict=True):
-        right, found = base_pairs(one), base_pairs(other)
-        matched += len(right & found)
-        n_gold += len(right)
-        n_found += len(found)
-    precision = 100 * matched / n_found if n_found else 0.0
-    recall = 100 * matched / n_gold if n_gold else 0.0
-    both = precision + recall
-    return {
-        "precision": precision,
-        "recall": recall,
-        "f1": 2 * precision * recall / both if both else 0.0,
-    }

@@ -20,7 +20,7 @@ from sapwood import __version__
 from sapwood.corpus.sentences import TREES as BRACKETED
 from sapwood.corpus.sentences import kind_of
 from sapwood.errors import SapwoodError
-from sapwood.report import inspect_model, inspect_spectrum, to_json
+from sapwood.report import inspect_model, to_json
 from sapwood.web import questions as ask
 from sapwood.web.apart import Processes
 from sapwood.web.guard import BYTES, FAULT, GONE
@@ -371,12 +371,6 @@ def _states(app: FastAPI, house: House) -> None:
             served.model, served.name, label=asked.label, member=asked.member, top=asked.top
         )
 
-    @house.question(app, "/api/spectrum", "states", kind=TREES)
-    def spectrum(asked: ask.InspectQuestion, _: Check) -> Any:
-        """The singular values behind a spectral grammar."""
-        served = shelf.get(asked.model, TREES)
-        return inspect_spectrum(served.model, served.name, label=asked.label, member=asked.member)
-
     @house.question(app, "/api/labels", "states", kind=TREES)
     def labels(asked: ask.InspectQuestion, _: Check) -> Any:
         """The symbols of a grammar, commonest first, and the members that can be looked into."""
@@ -520,17 +514,6 @@ def _others(app: FastAPI, house: House) -> None:
         served = shelf.get(asked.model, TEXT)
         return surprise_report(served.model, _words(house, served, asked), check=check)
 
-    @house.question(app, "/api/lm/sample", "text", is_heavy=True)
-    def sample_text(asked: ask.SampleQuestion, check: Check) -> Any:
-        """Sentences drawn from a language model."""
-        import numpy as np
-
-        limits.check_sentences(asked.n)
-        served = shelf.get(asked.model, TEXT)
-        rng = np.random.default_rng(asked.seed)
-        drawn = served.model.sample(asked.n, rng, max_length=limits.words, check=check)
-        return {"sentences": [" ".join(words) for words in drawn]}
-
 
 # -- models, treebanks, training ------------------------------------------------------------------
 
@@ -564,12 +547,6 @@ def _trainings(app: FastAPI, house: House) -> None:
             lambda check: shelf.upload(title, data, partial(house.processes.ask, check=check)),
             is_heavy=True,
         )
-
-    @app.get("/api/treebanks", tags=["training"])
-    async def treebanks() -> Response:
-        """The treebanks that were sent."""
-        rows = [{"treebank": name} | one.report for name, one in list(shelf.treebanks.items())]
-        return Report({"treebanks": rows})
 
     @app.post("/api/train", responses=ERRORS, status_code=202, tags=["training"])
     async def start(asked: ask.TrainQuestion) -> Response:

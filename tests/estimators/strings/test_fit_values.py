@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.papers.string_distances import strings_up_to
 from tests.toys import strings_grammar
 
 from sapwood.estimators.strings import fit_values as module
 from sapwood.estimators.strings.fit_values import _Cells, fit_values
-from sapwood.evaluate.strings import strings_up_to
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
 
 # of 64 strings: two symbols are all there are of one symbol; five times is enough for a cell

@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from benchmarks.papers.string_distances import strings_up_to
 from tests.toys import strings_grammar
 
 import sapwood as sw
 from sapwood.errors import SapwoodWarning
 from sapwood.estimators.strings import spectral_wfa, unsupervised_wcfg
 from sapwood.estimators.strings.spectral_wfa import refuse_large_automaton
-from sapwood.evaluate.strings import strings_up_to
 from sapwood.execute import Threads
 from sapwood.moments.hankel import Basis, count_brackets, count_hankel
 from sapwood.moments.prefixes import BYTES_A_CUT

@@ -15,7 +15,6 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import STDIN, input_files, read_lines
-from sapwood.cli.strings import hankel_study
 from sapwood.cli.strings.models import load_strings_model
 from sapwood.cli.tables import fact_lines, show
 from sapwood.errors import SapwoodError, count
@@ -48,7 +47,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.command("study", epilog=hankel_study.EPILOG)(hankel_study.study)
 
 
 @app.command("learn", epilog=LEARN_EPILOG)

@@ -21,7 +21,6 @@ from sapwood.corpus.tree import Tree, clean_all, clean_label, clean_tag
 from sapwood.errors import CorpusError
 
 N_PEEKED = 1000  # trees that are looked at to recognise the label set
-HEADS = ("auto", "penn", "generic")
 _PENN_TAGS = {
     "ADJ": "JJ JJR JJS AFX", "ADP": "IN RP", "ADV": "RB RBR RBS WRB", "AUX": "MD", "CCONJ": "CC",
     "DET": "DT PDT WDT", "INTJ": "UH", "NOUN": "NN NNS", "NUM": "CD", "PART": "POS TO",

@@ -8,8 +8,8 @@ encoder, a neural network, it gives the tags, leaves the heads, and has a say in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -156,10 +156,6 @@ class ArcModel(SavedModel):
     def n_members(self) -> int:
         """Scorers of trees, the network among them."""
         return len(self.members) + (self.encoder is not None)
-
-    def of_members(self, places: Sequence[int]) -> ArcModel:
-        """The same with some of its members."""
-        return replace(self, members=tuple(self.members[place] for place in places))
 
     def to_file(self) -> FileContents:
         """Names in the header, tables and numbers of words in arrays."""

@@ -6,10 +6,10 @@ from math import inf, log
 
 import numpy as np
 import pytest
+from benchmarks.papers.arc_bounds import triples_needed
 
 from sapwood.decompose.arcs import TripleMoments
 from sapwood.errors import SapwoodError
-from sapwood.identify.arc_bounds import triples_needed
 
 TREE = {"n_words": 3, "n_levels": 2, "epsilon": 0.1, "delta": 0.05}
 

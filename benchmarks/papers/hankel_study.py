@@ -73,7 +73,7 @@ def study_random(  # noqa: PLR0913 - an experiment has as many settings
     """
     import numpy as np
 
-    from sapwood.models.strings.targets import random_pcfg
+    from .targets import random_pcfg
 
     rng = np.random.default_rng(seed)
     found: dict[tuple[str, float], list[_Outcome]] = defaultdict(list)
@@ -124,8 +124,9 @@ class _Trial:
         import numpy as np
 
         from sapwood.corpus.bracketed import from_splits
-        from sapwood.evaluate.strings import strings_up_to
         from sapwood.moments.hankel import Basis
+
+        from .string_distances import strings_up_to
 
         self.target, self.em_iterations = target, em_iterations
         self.listed = strings_up_to(target.symbols, LISTED.get(len(target.symbols), 3))
@@ -176,7 +177,7 @@ class _Trial:
 
     def kl(self, model: WeightedGrammar) -> float:
         """KL from the target: over all strings where they are few enough, else on draws."""
-        from sapwood.evaluate.strings import compare_on_draws, distance, values_in
+        from .string_distances import compare_on_draws, distance, values_in
 
         if self.is_listed:
             return distance(self.truth, values_in(model, self.judged)).kl
@@ -227,8 +228,9 @@ def study_dyck(
     from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG
     from sapwood.estimators.strings.spectral_wfa import SpectralWFA
     from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG
-    from sapwood.evaluate.strings import compare_strings
-    from sapwood.models.strings.targets import dyck
+
+    from .string_distances import compare_strings
+    from .targets import dyck
 
     target = dyck()
     drawn = [target.sample_brackets(samples, seed=seed) for seed in range(repeats)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sapwood.corpus.bracketed import Bracketed
 from sapwood.errors import SapwoodError, SapwoodWarning
 
 if TYPE_CHECKING:
@@ -90,6 +91,11 @@ UNIVERSAL = {
 }  # fmt: skip
 
 
+def left_branching(words: Sequence[str]) -> Bracketed:
+    """Every word beside all that stand before it."""
+    return Bracketed(tuple(words), tuple((0, j - 1, j) for j in range(2, len(words) + 1)))
+
+
 def study_tags(
     train: Iterable[Tree | Arcs],
     dev: Iterable[Tree | Arcs] = (),
@@ -107,7 +113,7 @@ def study_tags(
     dict
         `runs`, a row for each plan and number of states; `brackets`, those of others.
     """
-    from sapwood.corpus.bracketed import left_branching, right_branching
+    from sapwood.corpus.bracketed import right_branching
     from sapwood.estimators.strings.em_wcfg import EMWCFG
     from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG
 
@@ -162,21 +168,22 @@ class _TagTrial:
 
     def score(self, guess: Callable[[list[str]], Any]) -> dict[str, float]:
         """Unlabelled brackets of the trees to judge by."""
-        from sapwood.evaluate.strings import unlabelled
+        from .string_distances import unlabelled
 
         return unlabelled(self.gold, (guess(tree.words()) for tree in self.gold)).as_dict()
 
     def l1(self, model: StringModel) -> float:
         """Expected L1 of the strings learnt from."""
-        from sapwood.evaluate.strings import expected_l1
+        from .string_distances import expected_l1
 
         return expected_l1(model, self.seen)
 
     def run(self, plan: Plan, n: int) -> dict[str, Any]:
         """Learn from the strings alone."""
         from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG
-        from sapwood.evaluate.strings import expected_l1
         from sapwood.report.training import Meter, reset_peak_memory
+
+        from .string_distances import expected_l1
 
         row: dict[str, Any] = {"solver": plan.solver, "factor": plan.factor, "states": n}
         reset_peak_memory()
@@ -291,11 +298,45 @@ def _judge_unlabelled(
     return _judge(f"wcfg, {name}", n, seconds, dev, bracket)
 
 
+def base_pairs(pairs: str) -> set[tuple[int, int]]:
+    """Places that are paired.
+
+    Examples
+    --------
+    >>> sorted(base_pairs("(()).()"))
+    [(0, 3), (1, 2), (5, 6)]
+    """
+    opened: list[int] = []
+    found = set()
+    for place, sign in enumerate(pairs):
+        if sign == "(":
+            opened.append(place)
+        elif sign == ")":
+            found.add((opened.pop(), place))
+    return found
+
+
+def pair_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
+    """Precision, recall and F1 in percent over all base pairs of structures in dot-brackets."""
+    matched = n_gold = n_found = 0
+    for one, other in zip(gold, predicted, strict=True):
+        right, found = base_pairs(one), base_pairs(other)
+        matched += len(right & found)
+        n_gold += len(right)
+        n_found += len(found)
+    precision = 100 * matched / n_found if n_found else 0.0
+    recall = 100 * matched / n_gold if n_gold else 0.0
+    both = precision + recall
+    return {
+        "precision": precision,
+        "recall": recall,
+        "f1": 2 * precision * recall / both if both else 0.0,
+    }
+
+
 def _judge(
     name: str, n: int, train_seconds: float, dev: Sequence[Structure], fold: Callable[[str], str]
 ) -> dict[str, Any]:
-    from sapwood.report.hankel import pair_scores
-
     start = process_time()
     found = [fold(x.bases) for x in dev]
     seconds = process_time() - start
