@@ -46,9 +46,9 @@ fuzz: $(VENV)/installed-dev ## a million spoilt inputs for all readers; INPUTS, 
 kills: $(VENV)/installed-dev ## a thousand kills of all commands that write; KILLS, SEED, JOB say otherwise
 	$(BIN)/python -m tests.kills --kills $(or $(KILLS),1000) --seed $(or $(SEED),0) $(if $(JOB),--job $(JOB))
 
-mutants: $(VENV)/installed-dev ## make known mistakes, one at a time, and see that the tests notice; ROOM=models/lm draws random ones there
+mutants: $(VENV)/installed-dev ## make known and random mistakes, one at a time, and see that the tests notice; ROOM=models/lm for random ones there
 	$(if $(ROOM),,$(BIN)/python tools/mutants.py)
-	$(if $(ROOM),$(BIN)/python tools/random_mutants.py $(ROOM) -n $(or $(MUTANTS),20) --seed $(or $(SEED),0))
+	$(BIN)/python tools/random_mutants.py $(or $(ROOM),.) -n $(or $(MUTANTS),20) --seed $(or $(SEED),0)
 
 check: $(VENV)/installed-dev ## format, lint, types, spelling
 	$(BIN)/ruff format --check .

@@ -5,17 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = (
-    "cli", "corpus", "decompose", "estimators", "evaluate", "execute", "features", "identify",
-    "inference", "kernels", "models", "moments",
-)  # fmt: skip
+MOST = 150  # every one of them has to follow the lines that it names
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +30,10 @@ def test_the_list_is_up_to_date(tool: ModuleType) -> None:
     assert tool.list_problems(tool.read_mutants()) == []
 
 
-def test_every_room_has_its_mutants(tool: ModuleType) -> None:
+def test_the_list_stays_short(tool: ModuleType) -> None:
+    """It is for theorems, kernels, gradients and files; `tools/random_mutants.py` draws others."""
     mutants = tool.read_mutants()
-    rooms = Counter(mutant.room for mutant in mutants)
-    assert len(mutants) >= 110
-    assert set(ROOMS) <= set(rooms)
-    assert min(rooms[room] for room in ROOMS) >= 5
+    assert len(mutants) <= MOST
     argued = [mutant for mutant in mutants if mutant.equivalent]
     assert len(argued) <= len(mutants) // 20  # an exception, not a way out
 
