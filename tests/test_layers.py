@@ -46,6 +46,7 @@ OUTERMOST = {"cli", "web"}
 # Doors, inside functions: methods of models that ask for charts; the command that starts the page.
 DOORS = {
     ("sapwood.models.tree_model", "sapwood.inference.scores"),
+    ("sapwood.models.span_network", "sapwood.inference.spans"),
     ("sapwood.cli.serve", "sapwood.web.server"),
     ("sapwood.cli.serve", "sapwood.web.limits"),
 }

@@ -18,11 +18,12 @@ from sapwood.estimators import crf
 from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Threads
 from sapwood.inference.charts import ParseForest, pruned_forests, right_forest
-from sapwood.inference.prepared import SpanFeatures, prepare
+from sapwood.inference.prepared import prepare
 from sapwood.kernels import span_features as kernel
 from sapwood.kernels.forest import Forest
 from sapwood.models import kinds
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.feature_grammar import FeatureGrammar, SpanFeatures
+from sapwood.models.latent_grammar import LatentGrammar
 
 Array = np.ndarray
 SENTENCE = ["the", "girl", "saw", "a", "dog", "in", "the", "garden", "."]

@@ -22,8 +22,7 @@ from sapwood.estimators.panel import Panel
 from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Threads
 from sapwood.inference.parser import MIDDLE
-from sapwood.models.ensemble import as_written
-from sapwood.models.latent_grammar import FeatureGrammar
+from sapwood.models.feature_grammar import FeatureGrammar
 
 PLAN_OF_FOUR = (
     Candidate("spectral", 4),
@@ -96,9 +95,9 @@ def test_without_dev_trees_only_the_first_are_trained(
 
 def test_members_are_those_of_their_estimators(all_four: sw.EnsembleLPCFG, bank: Treebank) -> None:
     ours = sw.ClusterLPCFG(3, plain=sw.PCFG(binarise="right")).fit(bank).model_
-    ours = as_written(ours)
+    ours = ours.rounded()
     assert all_four.model_.members[2].rule_weights.tobytes() == ours.rule_weights.tobytes()
-    words = as_written(sw.SpanCRF().fit(bank).model_).feature_weights
+    words = sw.SpanCRF().fit(bank).model_.rounded().feature_weights
     member = all_four.model_.members[3]
     assert isinstance(member, FeatureGrammar)
     assert member.feature_weights.tobytes() == words.tobytes()

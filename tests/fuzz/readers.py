@@ -41,8 +41,8 @@ from sapwood.corpus.tokenize import PennTokenizer
 from sapwood.errors import CorpusError, SapwoodError
 from sapwood.inference.arcs.reranking import arc_parser
 from sapwood.inference.decoders import DECODERS
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.from_text import grammar_from_text
-from sapwood.models.latent_grammar import FeatureGrammar
 from sapwood.models.lm.ngram_model import read_arpa
 from sapwood.models.span_network import SpanNetwork
 from sapwood.moments.ngram_files import load_counts

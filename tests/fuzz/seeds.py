@@ -19,7 +19,8 @@ import sapwood as sw
 from sapwood.estimators.arcs.latent import LatentArcCRF
 from sapwood.estimators.arcs.reranker import ArcReranker
 from sapwood.models.arcs.reranker import ArcRerankModel
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.feature_grammar import FeatureGrammar
+from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.lm.language_model import LanguageModel
 from sapwood.models.span_network import SpanNetwork
 from sapwood.models.uniform_trees import UniformTreeModel

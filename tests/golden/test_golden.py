@@ -25,7 +25,6 @@ from tests.contract.subjects import sentences
 
 import sapwood as sw
 from sapwood.estimators.registry import METHODS
-from sapwood.models.ensemble import grammars_of
 
 HERE = Path(__file__).parent
 SENTENCES = "the dog sees the man .\nwho slept ?\nthe wug blicked quickly .\n"
@@ -112,7 +111,7 @@ def test_what_every_method_learns(folder: Path, request: pytest.FixtureRequest) 
         model = method.make(**method.pick({"n_states": 4})).fit(folder / "dev.mrg").model_
         logs = model.log_probs(unseen)
         numbers[name] = {
-            "states": int(grammars_of(model)[0].n_states.sum()),
+            "states": int(model.grammars[0].n_states.sum()),
             "unseen_trees": float(logs[np.isfinite(logs)].sum().round(6)),
             "a_sentence": round(model.log_prob(SENTENCES.splitlines()[0].split()), 6),
         }

@@ -14,8 +14,10 @@ from tests.toys import random_toy
 
 import sapwood as sw
 from sapwood.inference import prepared as module
-from sapwood.inference.prepared import SpanFeatures, prepare, prepare_grammars
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.inference.prepared import prepare, prepare_grammars
+from sapwood.models import feature_grammar
+from sapwood.models.feature_grammar import FeatureGrammar, SpanFeatures
+from sapwood.models.latent_grammar import LatentGrammar
 
 WORDS = ["w0", "w1", "w2", "w0"]
 
@@ -133,7 +135,7 @@ def test_features_remember_words_while_others_forget_them(
     grammar: LatentGrammar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full memory is emptied by one thread while another one looks a word up."""
-    monkeypatch.setattr(module, "MOST_SEEN", 2)
+    monkeypatch.setattr(feature_grammar, "MOST_SEEN", 2)
     plain = random_toy(np.random.default_rng(0)).grammar()
     n_words = len(plain.lexicon.words)
     model = FeatureGrammar(plain, np.zeros(4, np.float32), np.ones(n_words, np.bool_))

@@ -14,11 +14,10 @@ from tests.models.test_files import assert_refused, assert_same
 
 import sapwood as sw
 from sapwood.errors import SapwoodError
-from sapwood.inference.prepared import SpanFeatures
 from sapwood.kernels import span_features as kernel
 from sapwood.models import kinds
-from sapwood.models.ensemble import as_written, grammar_of
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.feature_grammar import FeatureGrammar, SpanFeatures
+from sapwood.models.latent_grammar import LatentGrammar
 
 Array = np.ndarray
 BITS = 12  # a small table, so that files are small
@@ -229,10 +228,10 @@ def test_it_comes_back_as_a_member_of_an_ensemble(
         assert isinstance(after, sw.Ensemble)
         for one, other in zip(members, after.members, strict=True):
             assert type(one) is type(other)
-            grammar = replace(grammar_of(as_written(one)), record=one.record)
-            assert_same(grammar, grammar_of(other))
+            grammar = replace(one.rounded().chart_grammar, record=one.record)
+            assert_same(grammar, other.chart_grammar)
         crf = next(m for m in after.members if isinstance(m, FeatureGrammar))
-        halves = as_written(model).feature_weights
+        halves = model.rounded().feature_weights
         assert crf.feature_weights.tobytes() == halves.tobytes()
         assert np.array_equal(crf.is_familiar, model.is_familiar)
 

@@ -11,8 +11,9 @@ import pytest
 
 import sapwood as sw
 from sapwood.models import kinds
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.models.kinds import HOMES, FileContents, SavedModel, class_of
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
+from sapwood.models.latent_grammar import LatentGrammar
 
 KEPT = Path(__file__).parents[1] / "data" / "models-0.1"
 CLASSES = {

@@ -10,7 +10,6 @@ import pytest
 
 import sapwood as sw
 from sapwood.errors import ModelFormatError
-from sapwood.models.ensemble import as_written
 from sapwood.models.latent_grammar import LatentGrammar
 from sapwood.models.packing import MANY_ZEROS, STEPS, pack_weights, unpack_weights
 
@@ -30,7 +29,7 @@ def weights_of(grammar: LatentGrammar) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_weights_come_back_to_three_digits(grammar: LatentGrammar) -> None:
-    for before, after in zip(weights_of(grammar), weights_of(as_written(grammar)), strict=True):
+    for before, after in zip(weights_of(grammar), weights_of(grammar.rounded()), strict=True):
         # small shares of a block come back as 0
         is_large = np.abs(before) > np.abs(before).max() * 2**-20
         # twice: probabilities are divided by their sum after rounding
@@ -40,12 +39,12 @@ def test_weights_come_back_to_three_digits(grammar: LatentGrammar) -> None:
 
 
 def test_what_was_packed_once_stays_the_same(grammar: LatentGrammar) -> None:
-    once = as_written(grammar)
+    once = grammar.rounded()
     first, again = pack_weights(grammar), pack_weights(once)
     assert first.keys() == again.keys()
     for name, codes in first.items():
         assert codes.tobytes() == again[name].tobytes()
-    for one, two in zip(weights_of(once), weights_of(as_written(once)), strict=True):
+    for one, two in zip(weights_of(once), weights_of(once.rounded()), strict=True):
         assert one.tobytes() == two.tobytes()
 
 
@@ -54,11 +53,11 @@ def test_probabilities_sum_to_one_without_a_scale(learn: Any) -> None:
     assert pack_weights(learn("em")).keys() <= {
         "rule_codes", "rule_kept", "lexicon_codes", "lexicon_kept",
     }  # fmt: skip
-    assert as_written(learn("em")).is_probabilistic
+    assert learn("em").rounded().is_probabilistic
 
 
 def test_a_number_takes_two_bytes_and_zeros_a_bit(grammar: LatentGrammar) -> None:
-    packed, written = pack_weights(grammar), as_written(grammar)
+    packed, written = pack_weights(grammar), grammar.rounded()
     names = {"rule": written.rule_weights, "lexicon": written.lexicon.weights}
     for name, weights in names.items():
         zeros = (weights == 0).mean()
@@ -76,7 +75,7 @@ def test_zeros_and_blocks_of_zeros(learn: Any) -> None:
     emissions = lexicon.weights.copy()
     emissions[lexicon.weight_start[0] : lexicon.weight_start[1]] = 0.0
     holes = replace(spectral, rule_weights=weights, lexicon=replace(lexicon, weights=emissions))
-    found = as_written(holes)
+    found = holes.rounded()
     assert (found.rule_weights[start:stop] == 0.0).all()
     assert (found.lexicon.weights[: lexicon.weight_start[1]] == 0.0).all()
 
@@ -110,6 +109,6 @@ def test_features_too_large_for_a_half_are_cut(learn: Any) -> None:
     crf = sw.SpanCRF(passes=1).fit(sw.bundled_treebank("dev")[:20]).model_
     weights = crf.feature_weights.copy()
     weights[0] = 1e9
-    found = as_written(replace(crf, feature_weights=weights))
+    found = replace(crf, feature_weights=weights).rounded()
     assert found.feature_weights[0] == np.finfo(np.float16).max
     np.testing.assert_allclose(found.feature_weights[1:], weights[1:], rtol=1e-3, atol=1e-7)

@@ -303,10 +303,9 @@ class Text:
             tokenise_lines,
         )
         from sapwood.corpus.tokenize import PennTokenizer
-        from sapwood.models.ensemble import grammars_of
 
         # the members of an ensemble share a vocabulary
-        known = grammars_of(model)[0].lexicon.words
+        known = model.grammars[0].lexicon.words
         if self.trees is None:
             lines = refuse_other_kinds(lines, file, source_name(file), _HINTS)
         tell = lambda *doubt: warn([doubt])  # noqa: E731

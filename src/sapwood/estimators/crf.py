@@ -33,7 +33,7 @@ from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.inference.charts import right_forest
 from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.kernels.signals import undisturbed
-from sapwood.models.latent_grammar import FeatureGrammar
+from sapwood.models.feature_grammar import FeatureGrammar
 from sapwood.progress import counted, step
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter, process_time
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -36,9 +36,8 @@ from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.estimators.pcfg import PCFG, TrainingData
 from sapwood.estimators.registry import METHODS
 from sapwood.execute import Threads
-from sapwood.models.ensemble import Ensemble, Member, as_written, grammar_of
-from sapwood.models.latent_grammar import FeatureGrammar
-from sapwood.models.span_network import SpanNetwork
+from sapwood.models.ensemble import Ensemble
+from sapwood.models.member import Member
 from sapwood.progress import Advance, step
 
 AUTO = "auto"  # the budget that a treebank has when none is given
@@ -587,11 +586,11 @@ class _Mix:
     @property
     def has_network(self) -> bool:
         """Whether a network is among them."""
-        return any(isinstance(member, SpanNetwork) for member in self.members)
+        return not all(member.can.rules for member in self.members)
 
     def add(self, member: Member, trial: Trial) -> None:
         """Grade a grammar on the dev trees, if there are any."""
-        member = as_written(member)
+        member = member.rounded()  # what is graded is then what will be loaded
         if self.dev is None:
             self.members.append(member)
             return
@@ -601,7 +600,8 @@ class _Mix:
         panel.add(member)
         trial.f1 = round(panel.f1([0.0] * n + [1.0]), 3)
         trial.mix_f1 = round(panel.f1([1.0] * (n + 1)), 3)
-        self.members.append(replace(member, record=dict(member.record) | {"dev_f1": trial.f1}))
+        record = dict(member.record) | {"dev_f1": trial.f1}
+        self.members.append(replace(cast("Any", member), record=record))
 
     def _affordable(self, member: Member) -> int:
         """How many dev sentences choose: fewer where their charts would take a good part of it."""
@@ -647,10 +647,7 @@ class _Mix:
 
     def _seconds_to_write(self, places: Sequence[int]) -> float:
         """What writing some members will take."""
-        members = [self.members[k] for k in places]
-        features = (m.feature_weights for m in members if isinstance(m, FeatureGrammar))
-        sizes = [len(grammar_of(member).rule_weights) for member in members]
-        return SECONDS_A_NUMBER * (sum(sizes) + sum(len(weights) for weights in features))
+        return SECONDS_A_NUMBER * sum(self.members[k].n_weights for k in places)
 
     def watch(self, candidate: Candidate) -> Callable[..., int | None] | None:
         """A function that stops a training when one more iteration leaves too little time.
@@ -743,7 +740,7 @@ class _Mix:
 
     def _usual(self, places: Sequence[int]) -> FloatArray:
         """Equal weights of grammars, and of networks beside them."""
-        networks = np.array([isinstance(self.members[k], SpanNetwork) for k in places])
+        networks = np.array([not self.members[k].can.rules for k in places])
         n = int(networks.sum())
         if n in (0, len(places)):
             return np.full(len(places), 1.0 / len(places))

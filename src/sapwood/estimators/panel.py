@@ -46,18 +46,18 @@ from sapwood.inference.decoders import Gains, Nodes, best_tree, bracket_gains
 from sapwood.inference.free_trees import free_tree
 from sapwood.inference.parser import BEAM, THRESHOLD, Parser
 from sapwood.inference.prepared import prepare
-from sapwood.inference.spans import NetworkReader, chains_of
+from sapwood.inference.spans import chains_of
 from sapwood.inference.word_places import one_blas_thread
 from sapwood.kernels.signals import undisturbed
-from sapwood.models.ensemble import grammar_of, shares_chart
-from sapwood.models.span_network import SpanNetwork
+from sapwood.models.ensemble import shares_chart
 from sapwood.progress import counted
 
 if TYPE_CHECKING:
     from sapwood.evaluate.scores import BracketingReport
     from sapwood.execute import Engine
-    from sapwood.models.ensemble import Member, Model
+    from sapwood.models.ensemble import Model
     from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.models.member import Member
 
 WEIGHT_STEPS, WEIGHT_RATE = 300, 5.0  # of the search for weights: converged to the third digit
 LEAST = 1e-4  # probabilities closer to 0 or 1 count as this: one surprise is not the end
@@ -231,7 +231,7 @@ class Panel:
         self.sentences = [sentence(tree, c) for tree, c in zip(self.gold, charts, strict=True)]
 
     def _table(self, member: Member) -> LabelTable:
-        grammar = grammar_of(member)
+        grammar = member.chart_grammar
         for symbol in grammar.symbols:
             for name in symbol.chain:
                 self.numbers.setdefault(name, len(self.numbers))
@@ -239,7 +239,7 @@ class Panel:
 
     def _group_of(self, member: Member) -> int:
         """Place of the charts pruned by a member's plain grammar; a group shares them."""
-        grammar = grammar_of(member)
+        grammar = member.chart_grammar
         for place, group in enumerate(self._groups):
             if shares_chart(group.owner, grammar):
                 return place
@@ -263,11 +263,12 @@ class Panel:
     def add(self, member: Member) -> None:
         """Note a member's posteriors of all brackets."""
         table, place = self._table(member), -1
-        if isinstance(member, SpanNetwork):
-            look = self._reader(member)
-        else:
+        reader = member.reader(self.numbers)
+        if reader is None:
             place = self._group_of(member)
             look = self._charter(member, place, table)
+        else:
+            look = lambda k: Brackets(*reader.read(self.sentences[k].words))  # noqa: E731
         began = process_time()
         found = ordered_map(look, range(len(self.sentences)), jobs=self.jobs)
         found = counted(one_blas_thread(found), "dev trees", total=len(self.gold), unit="sentence")
@@ -275,12 +276,8 @@ class Panel:
             sentence.brackets.append(brackets)
         self._member_seconds.append((place, process_time() - began))
         self._is_network.append(place < 0)
-        self._grammars.append(grammar_of(member))
+        self._grammars.append(member.chart_grammar)
         self.n_members += 1
-
-    def _reader(self, network: SpanNetwork) -> Callable[[int], Brackets]:
-        reader = NetworkReader(network, 1.0, self.numbers)
-        return lambda k: Brackets(*reader.read(self.sentences[k].words))
 
     def _charter(self, member: Member, place: int, table: LabelTable) -> Callable[[int], Brackets]:
         charts, prepared = self._groups[place].charts, prepare(member)
@@ -381,7 +378,7 @@ class Panel:
             in the chart of the first member.
         """
         names, chains = tuple(self.numbers), chains_of(self._grammars) if is_free else {}
-        parser = Parser(grammar_of(self.first) if is_free else self.first)
+        parser = Parser(self.first.chart_grammar if is_free else self.first)
 
         def score(sentence: _Sentence) -> SentenceScore:
             mix, words = sentence.mix(share, sharpness), sentence.words
@@ -398,7 +395,7 @@ class Panel:
 
     def _tree(self, sentence: _Sentence, nodes: Nodes) -> Tree:
         spelled = [(a, b, c, sentence.words[i] if b < 0 else None) for a, b, c, i in nodes]
-        return restore(grammar_of(self.first).symbols, spelled)
+        return restore(self.first.chart_grammar.symbols, spelled)
 
 
 def _best_nodes(sentence: _Sentence, mix: Brackets) -> Nodes | None:

@@ -30,17 +30,18 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray, IntArray, cell, ranges, starts_of
 from sapwood.corpus.transform import Symbol
 from sapwood.inference.prepared import prepare
-from sapwood.inference.spans import NetworkReader, chains_of
+from sapwood.inference.spans import chains_of
 from sapwood.models.ensemble import Ensemble
-from sapwood.models.span_network import SpanNetwork
 
 if TYPE_CHECKING:
     from sapwood.corpus.treebank import Treebank
-    from sapwood.inference.prepared import PlainTables, PreparedGrammar, SpanFeatures
+    from sapwood.inference.prepared import PlainTables, PreparedGrammar
     from sapwood.kernels.coarse import Chart, Tags
     from sapwood.kernels.forest import Forest
     from sapwood.models.ensemble import Model
+    from sapwood.models.feature_grammar import SpanFeatures
     from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.models.member import BracketReader
 
 # Numbers of a buffer that a thread keeps: 32 MB, for 90 words with the rules of the Penn sample.
 # Longer sentences get memory of their own and give it back, which is 5 % slower at 100 words.
@@ -445,12 +446,12 @@ class Mixer:
     """
 
     def __init__(self, model: Model) -> None:
-        self.ensemble = model if isinstance(model, Ensemble) else Ensemble.of([model])
+        self.ensemble = model.as_ensemble()
         chains = (symbol.chain for one in self.ensemble.grammars for symbol in one.symbols)
         self.labels = tuple(dict.fromkeys(label for chain in chains for label in chain))
         self._numbers = {label: number for number, label in enumerate(self.labels)}
         self.groups: list[_Group] = []
-        self.readers: list[NetworkReader] = []
+        self.readers: list[tuple[BracketReader, float]] = []
         # plain grammars behind networks, with the weights of all networks before each
         self._behind: dict[int, tuple[LatentGrammar, float]] = {}
         for places in self.ensemble.groups:
@@ -458,14 +459,15 @@ class Mixer:
             if self.ensemble.weights[list(places)].sum() == 0 and places[0] > 0:
                 continue
             member = self.ensemble.members[places[0]]
-            if isinstance(member, SpanNetwork):
-                weight = float(self.ensemble.weights[places[0]])
-                self.readers.append(NetworkReader(member, weight, self._numbers))
-                like = self.ensemble.likes[places[0]]
-                plain, known = self._behind.get(like, (member.grammar, 0.0))
-                self._behind[like] = plain, known + weight
-            else:
+            reader = member.reader(self._numbers)
+            if reader is None:
                 self.groups.append(_Group(self.ensemble, places, self._numbers))
+                continue
+            weight = float(self.ensemble.weights[places[0]])
+            self.readers.append((reader, weight))
+            owner = self.ensemble.chart_owners[places[0]]
+            plain, known = self._behind.get(owner, (member.chart_grammar, 0.0))
+            self._behind[owner] = plain, known + weight
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mixer, (self.ensemble,)  # whose tables are made again where they are needed
@@ -500,8 +502,8 @@ class Mixer:
             brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
             for rows, (_, parsed) in zip(tables, pairs, strict=True)
         ]
-        parts += [Brackets(*reader.read(words)) for reader in self.readers]
-        weights = [group.weight for group, _ in pairs] + [reader.weight for reader in self.readers]
+        parts += [Brackets(*reader.read(words)) for reader, _ in self.readers]
+        weights = [group.weight for group, _ in pairs] + [weight for _, weight in self.readers]
         joint = parts[0]
         if len(parts) > 1:
             joint = mixed(parts, [weight / sum(weights) for weight in weights])
@@ -556,7 +558,7 @@ class _Group:
         heard = [k for k in places if ensemble.weights[k] > 0] or places[:1]
         by_size = sorted(heard, key=lambda k: int(ensemble.grammars[k].n_states.sum()))
         first = prepare(ensemble.members[by_size[0]])
-        others = [prepare(ensemble.members[k], like=first) for k in by_size[1:]]
+        others = [prepare(ensemble.members[k], chart_owner=first) for k in by_size[1:]]
         self.members = [first, *others]
         self.weights = ensemble.weights[by_size]
         self.weight = float(self.weights.sum())

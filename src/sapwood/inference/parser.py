@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -41,7 +41,7 @@ from sapwood.inference.scores import derivation_log_probs, signed_log_probs
 from sapwood.inference.word_places import blas_of_one_thread, one_blas_thread
 from sapwood.kernels.cold import short_work
 from sapwood.kernels.signals import undisturbed
-from sapwood.models.ensemble import Ensemble, Model
+from sapwood.models.ensemble import Model
 
 if TYPE_CHECKING:
     from sapwood.inference.prepared import PreparedGrammar
@@ -307,9 +307,7 @@ class Parser:
         It prunes more, and asks only the first groups of an ensemble: those that together hold
         more than half of the weight. Settings are those of `Parser`; the ones given here count.
         """
-        if isinstance(model, Ensemble):
-            model = _heaviest_groups(model)
-        return cls(model, **(FAST | settings))
+        return cls(model.heaviest_groups(), **(FAST | settings))
 
     def parse(self, words: Sequence[str]) -> Parse:
         """Parse one sentence, given as a list of words.
@@ -393,7 +391,7 @@ class Parser:
         """Memory of the largest chart of a sentence; groups are charted one after the other."""
         mixer = self._mixer
         charts = [chart_megabytes(group.members[0], n) for group in mixer.groups]
-        return max(charts + [one.reader.megabytes(n) for one in mixer.readers])
+        return max(charts + [reader.megabytes(n) for reader, _ in mixer.readers])
 
     def parse_pruned(self, forests: Sequence[ParseForest]) -> Parse:
         """Parse a sentence whose charts, one for each group of members, were pruned before.
@@ -469,18 +467,6 @@ def _check_model(model: object) -> None:
         elif hasattr(model, "fit"):
             hint = "fit the estimator and give its model: sapwood.Parser(estimator.model_)"
         raise SapwoodTypeError(msg, hint=hint)
-
-
-def _heaviest_groups(ensemble: Ensemble) -> Ensemble:
-    """The first groups, up to more than half of the weight; their charts are what takes time."""
-    kept: list[int] = []
-    for group in ensemble.groups:
-        kept += group
-        if ensemble.weights[kept].sum() > 0.5:
-            break
-    members = [ensemble.members[k] for k in kept]
-    weights = ensemble.weights[kept]
-    return replace(ensemble, members=tuple(members), weights=weights / weights.sum())
 
 
 def chart_megabytes(prepared: PreparedGrammar, n: int) -> float:

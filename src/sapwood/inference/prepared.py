@@ -10,33 +10,26 @@ from collections.abc import Mapping, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.transform import Symbol, root_chain
-from sapwood.corpus.tree import escape
-from sapwood.corpus.vocabulary import signatures
 from sapwood.models.coarse import expected_visits
-from sapwood.models.ensemble import Ensemble, grammar_of, grammars_of
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
 
 if TYPE_CHECKING:
     from sapwood.kernels.coarse import CoarseRules
-    from sapwood.kernels.forest import Forest, PairTable
+    from sapwood.kernels.forest import PairTable
     from sapwood.kernels.trees import TreeGrammar
-    from sapwood.models.ensemble import Member
-    from sapwood.models.tree_model import TreeModel
+    from sapwood.models.ensemble import Model
+    from sapwood.models.feature_grammar import SpanFeatures
+    from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.models.member import Member
 
-Features = npt.NDArray[np.uint32]
 Integers = npt.NDArray[np.integer[Any]]
 Chains = Mapping[tuple[str, ...], int]
 Tensors = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], FloatArray]
-_OF_CLASS = 1 << 40  # rows of classes are numbered from here, apart from those of words
-_BORDER = tuple(range(1 << 41, (1 << 41) + 6))  # what is before and behind a sentence: no word
-MOST_SEEN = 30_000  # words whose properties are remembered, about 0.5 kB each
 
 
 class PlainTables(NamedTuple):
@@ -56,7 +49,7 @@ class PreparedGrammar(NamedTuple):
     """A grammar and its tables."""
 
     member: Member  # what was prepared, and all that a pickle of it holds
-    grammar: LatentGrammar  # the grammar that it is, or the plain one behind it
+    grammar: LatentGrammar  # its chart grammar: the member itself, or the plain one beside it
     plain: PlainTables
     # starts, ranks and weights of the rules' tensors, for the kernels of latent grammars
     tensors: Tensors
@@ -69,41 +62,38 @@ class PreparedGrammar(NamedTuple):
         return prepare, (self.member,)
 
 
-# Without the grammars themselves, which would keep each other alive.
+# The tables hold no grammars, which would keep each other alive.
 _Tables = tuple[PlainTables, Tensors, Chains, "TreeGrammar"]
 _kept: WeakKeyDictionary[LatentGrammar, _Tables] = WeakKeyDictionary()
-_features: WeakKeyDictionary[FeatureGrammar, SpanFeatures] = WeakKeyDictionary()
+_features: WeakKeyDictionary[Member, SpanFeatures | None] = WeakKeyDictionary()
 _keeping = RLock()
 
 
-def prepare(member: Member, like: PreparedGrammar | None = None) -> PreparedGrammar:
-    """A grammar with its tables, made now unless they are there.
+def prepare(member: Member, chart_owner: PreparedGrammar | None = None) -> PreparedGrammar:
+    """A member with the tables of its chart grammar, made now unless they are there.
 
-    Those of a grammar that prunes alike (`shares_chart`) can be shared.
+    Parameters
+    ----------
+    chart_owner
+        A prepared member whose chart grammar prunes alike (`shares_chart`): its tables are shared.
     """
-    features = None
+    grammar = member.chart_grammar
     with _keeping:
-        if isinstance(member, FeatureGrammar):
-            grammar = member.grammar
-            features = _features.get(member) or _features.setdefault(member, SpanFeatures(member))
-        else:
-            grammar = grammar_of(member)
+        if member not in _features:
+            _features[member] = member.features()
         tables = _kept.get(grammar)
         if tables is None:
-            plain = _plain_tables(grammar) if like is None else like.plain
+            plain = _plain_tables(grammar) if chart_owner is None else chart_owner.plain
             tables = _kept[grammar] = (plain, *_own_tables(grammar))
-    return PreparedGrammar(member, grammar, *tables, features)
+        return PreparedGrammar(member, grammar, *tables, _features[member])
 
 
-def prepare_grammars(model: TreeModel) -> list[PreparedGrammar]:
-    """The grammars of all members of an ensemble, or the one that a model is or has."""
-    if not isinstance(model, Ensemble):
-        return [prepare(grammar) for grammar in grammars_of(model)]
+def prepare_grammars(model: Model) -> list[PreparedGrammar]:
+    """The chart grammars of all members, those of a group with shared tables."""
     prepared: dict[int, PreparedGrammar] = {}
     for group in model.groups:
         for place in group:
-            like = prepared.get(group[0])
-            prepared[place] = prepare(model.grammars[place], like)
+            prepared[place] = prepare(model.grammars[place], prepared.get(group[0]))
     return [prepared[place] for place in range(len(prepared))]
 
 
@@ -157,52 +147,6 @@ def number_chains(
     inner = [known.get(s.chain, UNKNOWN) if s.context is None else HIDDEN for s in symbols]
     root = [known.get(chain, UNKNOWN) for chain in top]
     return known, np.array(inner, np.int64), np.array(root, np.int64)
-
-
-class SpanFeatures:
-    """What the features of a `FeatureGrammar` see of words, and their weights."""
-
-    def __init__(self, model: FeatureGrammar) -> None:
-        self.weights = model.feature_weights
-        self.mask = np.uint64(len(model.feature_weights) - 1)
-        self._vocabulary = model.grammar.lexicon.vocabulary
-        words = self._vocabulary.words
-        self._familiar = {words[row]: row for row in np.flatnonzero(model.is_familiar).tolist()}
-        self._seen: dict[tuple[str, bool], tuple[int, ...]] = {}
-
-    def of(self, forest: Forest, words: list[str]) -> tuple[Features, Features]:
-        """The features of all items and of all edges, as places in the table."""
-        from sapwood.kernels import span_features as kernel
-
-        seen = self.word_properties(words)
-        items = kernel.item_features(forest.symbol, forest.start, forest.end, seen, self.mask)
-        return items, kernel.edge_features(forest, seen, self.mask)
-
-    def word_properties(self, words: list[str]) -> npt.NDArray[np.uint64]:
-        """What features see of each word, shape [n + 2, N_PROPERTIES]; borders included."""
-        rows = [self._properties(word, place == 0) for place, word in enumerate(words)]
-        return np.array([_BORDER, *rows, _BORDER], np.uint64)
-
-    def _properties(self, word: str, is_first: bool) -> tuple[int, ...]:
-        key = (word, is_first)
-        found = self._seen.get(key)
-        if found is None:
-            if len(self._seen) >= MOST_SEEN:  # a long stream of text never ends to bring new words
-                self._seen.clear()
-            found = self._seen[key] = self._looked_up(escape(word), is_first)
-        return found
-
-    def _looked_up(self, word: str, is_first: bool) -> tuple[int, ...]:
-        chain = signatures(word, is_first=is_first, style=self._vocabulary.style)
-        lower = word.lower()
-        row = self._familiar.get(word)
-        if row is None and is_first:
-            row = self._familiar.get(word[:1].lower() + word[1:])
-        if row is None:
-            row = _OF_CLASS + self._vocabulary.class_row(word, is_first=is_first)
-        case = chain[-2]  # its capitals, digits or signs
-        texts = (f"{lower[-3:]} {case}", lower[-2:], case, lower, lower[:2])
-        return (row, *(crc32(text.encode()) for text in texts))
 
 
 def coarse_rules(rules: Integers, weights: FloatArray, n_phrases: int, n_tags: int) -> CoarseRules:

@@ -23,12 +23,11 @@ from sapwood.inference.charts import (
     tag_weights,
 )
 from sapwood.inference.prepared import PreparedGrammar, number_chains, prepare_grammars
-from sapwood.models.ensemble import Ensemble
-from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
     from sapwood.corpus.transform import Symbol
     from sapwood.inference.decoders import Nodes
+    from sapwood.models.ensemble import Model
 
 AT_ONCE = 1000  # trees that a kernel is given
 
@@ -46,7 +45,7 @@ class _Rows(NamedTuple):
     words: Sequence[tuple[str, bool]]  # words, and whether they stand first in a sentence
 
 
-def signed_log_prob(model: TreeModel, item: Tree | Sequence[str]) -> SignedLog:
+def signed_log_prob(model: Model, item: Tree | Sequence[str]) -> SignedLog:
     """Weight of a tree or a sentence; of an ensemble the weighted mean."""
     if is_tree(item):
         logs, signs = signed_log_probs(model, [as_tree(item)])
@@ -58,7 +57,7 @@ def signed_log_prob(model: TreeModel, item: Tree | Sequence[str]) -> SignedLog:
 
 
 def signed_log_probs(
-    model: TreeModel, trees: Treebank | Sequence[Tree]
+    model: Model, trees: Treebank | Sequence[Tree]
 ) -> tuple[FloatArray, FloatArray]:
     """Logs of the absolute weights of trees, and their signs: -inf and 0 without derivation.
 
@@ -78,7 +77,7 @@ def signed_log_probs(
 
 
 def derivation_log_probs(
-    model: TreeModel, symbols: Sequence[Symbol], words: Sequence[str], trees: Sequence[Nodes]
+    model: Model, symbols: Sequence[Symbol], words: Sequence[str], trees: Sequence[Nodes]
 ) -> tuple[FloatArray, FloatArray]:
     """The same of the trees that derivations of a sentence restore to."""
     table = np.array([row for nodes in trees for row in nodes], np.int64)
@@ -103,7 +102,7 @@ def _rows_of(bank: Treebank) -> _Rows:
     return _Rows(bank.offsets, bank.left, bank.right, bank.label, symbols, word, words)
 
 
-def _row_log_probs(model: TreeModel, rows: _Rows) -> tuple[FloatArray, FloatArray]:
+def _row_log_probs(model: Model, rows: _Rows) -> tuple[FloatArray, FloatArray]:
     """Weights of trees by each grammar of a model, in parts: Ctrl-C waits for a kernel to end."""
     from sapwood.kernels.trees import Trees, log_weights
 
@@ -146,10 +145,10 @@ def sentence_log_weight(prepared: PreparedGrammar, words: list[str]) -> SignedLo
 
 
 def _mean(
-    model: TreeModel, found: list[tuple[FloatArray, FloatArray]]
+    model: Model, found: list[tuple[FloatArray, FloatArray]]
 ) -> tuple[FloatArray, FloatArray]:
-    """What the grammars of a model have found: of an ensemble, the weighted mean."""
-    if not isinstance(model, Ensemble):
+    """The weighted mean of what the chart grammars of a model have found."""
+    if len(found) == 1:
         return found[0]
     logs, signs = (np.array(part) for part in zip(*found, strict=True))
     return log_mean(logs, signs, model.weights)

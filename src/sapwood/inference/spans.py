@@ -104,10 +104,11 @@ class SpanReader:
 
 
 class NetworkReader:
-    """A network that is asked for brackets."""
+    """A `BracketReader`: the posteriors of a network as codes of brackets."""
 
-    def __init__(self, model: SpanNetwork, weight: float, numbers: Mapping[str, int]) -> None:
-        self.reader, self.weight = SpanReader(model), weight
+    def __init__(self, model: SpanNetwork, numbers: Mapping[str, int]) -> None:
+        self.reader = SpanReader(model)
+        self.megabytes = self.reader.megabytes
         self._starts = starts_of([len(chain) for chain in model.labels])
         labels = (2 * numbers[name] for chain in model.labels for name in chain)
         self._labels = np.fromiter(labels, np.int64)

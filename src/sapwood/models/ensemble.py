@@ -1,8 +1,8 @@
 """`Ensemble`: several grammars that parse together.
 
 Each member gives every labelled span a posterior; the ensemble's is their weighted mean. Members
-with the same symbols, rules and plain grammar form a *group* and share one pruned chart; a network,
-which needs no chart, is one by itself. Groups may differ in how trees were made binary: between
+with the same symbols, rules and plain grammar form a *group* and share one pruned chart; a member
+that needs no chart is a group by itself. Groups may differ in how trees were made binary: between
 groups only brackets are compared, which are the treebank's own labels over words.
 """
 
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,9 @@ from sapwood.arrays import FloatArray
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.errors import SapwoodError, SapwoodTypeError, SapwoodWarning, join_words
 from sapwood.models.kinds import FileContents, SavedModel, read_flag, read_model
-from sapwood.models.latent_grammar import FeatureGrammar, LatentGrammar
-from sapwood.models.packing import pack_weights, unpack_weights
-from sapwood.models.span_network import SpanNetwork
+from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.member import Can, Member
+from sapwood.models.packing import unpack_weights
 from sapwood.models.tree_model import TreeModel
 
 if TYPE_CHECKING:
@@ -47,17 +47,17 @@ class Ensemble(TreeModel, SavedModel):
     Attributes
     ----------
     members
-        The grammars. Trees are looked for in the chart of the first one's group, or, where there
-        is a network, among all trees over the words.
+        The models that are mixed. Trees are looked for in the chart of the first one's group, or,
+        where a member needs no chart, among all trees over the words.
     weights : [n_members]
-        How much each counts; they sum to 1.
+        The weight of each member; they sum to 1.
     combine
         `mean` averages posteriors; `product` takes their geometric mean within a group.
     sharpness
         a in p^a / (p^a + (1 - p)^a), which turns the mean of posteriors into a probability: a mean
         of several is too cautious. 1 leaves it as it is.
     grammars
-        The members, or the plain grammars behind them; trees are made of the first one's symbols.
+        The members' chart grammars; trees are made of the first one's symbols.
     """
 
     members: tuple[Member, ...]
@@ -66,10 +66,11 @@ class Ensemble(TreeModel, SavedModel):
     sharpness: float = 1.0
     record: Mapping[str, Any] = field(default_factory=dict)
     grammars: tuple[LatentGrammar, ...] = field(init=False)
+    is_ensemble: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self)
-        vars(self)["grammars"] = tuple(grammar_of(member) for member in self.members)
+        vars(self)["grammars"] = tuple(member.chart_grammar for member in self.members)
 
     @classmethod
     def of(cls, members: Sequence[Member], weights: Sequence[float] | None = None) -> Ensemble:
@@ -120,27 +121,56 @@ class Ensemble(TreeModel, SavedModel):
         return self.grammars[0].transform
 
     @property
+    def can(self) -> Can:
+        """What the ensemble can do: some members draw trees, and all must hold probabilities."""
+        each = [member.can for member in self.members]
+        return Can(
+            sample=any(can.sample for can in each),
+            probabilities=all(can.probabilities for can in each),
+            rules=any(can.rules for can in each),
+            derivations=len(each) == 1 and each[0].derivations,
+        )
+
+    @property
     def is_probabilistic(self) -> bool:
         """Whether all members hold probabilities."""
-        return has_probabilities(self)
+        return self.can.probabilities
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Members that share a chart, as places in `members`; the first one's group first."""
+        """Indices of members that share a chart; the first member's group first."""
         groups: dict[tuple[int, int], list[int]] = {}
-        for place, member in enumerate(self.members):
-            apart = place if isinstance(member, SpanNetwork) else -1
-            groups.setdefault((self.likes[place], apart), []).append(place)
+        for index, member in enumerate(self.members):
+            apart = -1 if member.can.rules else index
+            groups.setdefault((self.chart_owners[index], apart), []).append(index)
         return tuple(tuple(group) for group in groups.values())
 
     @cached_property
-    def likes(self) -> tuple[int, ...]:
-        """Of each member, the first one whose plain grammar is the same."""
-        likes: list[int] = []
-        for place, grammar in enumerate(self.grammars):
-            first = (k for k in dict.fromkeys(likes) if shares_chart(self.grammars[k], grammar))
-            likes.append(next(first, place))
-        return tuple(likes)
+    def chart_owners(self) -> tuple[int, ...]:
+        """For each member, the index of the first one whose plain grammar is the same."""
+        owners: list[int] = []
+        for index, grammar in enumerate(self.grammars):
+            first = (k for k in dict.fromkeys(owners) if shares_chart(self.grammars[k], grammar))
+            owners.append(next(first, index))
+        return tuple(owners)
+
+    def as_ensemble(self) -> Ensemble:
+        """The ensemble itself."""
+        return self
+
+    def heaviest_groups(self) -> Ensemble:
+        """The first groups, up to more than half of the weight; their charts are what takes time.
+
+        The other members are left out.
+        """
+        kept: list[int] = []
+        for group in self.groups:
+            kept += group
+            if self.weights[kept].sum() > 0.5:
+                break
+        weights = self.weights[kept]
+        members = tuple(self.members[k] for k in kept)
+        return replace(self, members=members, weights=weights / weights.sum())
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
         """Draw trees, each from a member with probabilities that is picked by its weight.
@@ -172,14 +202,14 @@ class Ensemble(TreeModel, SavedModel):
         arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
         members = []
         for place, member in enumerate(self.members):
-            (own, said), like = contents[place], self.likes[place]
-            own = _packed(member, own)
-            if like != place:
-                shared = _SHARED & contents[like].arrays.keys()
+            (own, said), owner = contents[place], self.chart_owners[place]
+            own = member.pack(own)
+            if owner != place:
+                shared = _SHARED & contents[owner].arrays.keys()
                 own = {k: v for k, v in own.items() if k not in shared}
                 said = {k: v for k, v in said.items() if k not in _SHARED_WORDS}
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
-            members.append({"kind": type(member).__name__, "like": like} | said)
+            members.append({"kind": type(member).__name__, "like": owner} | said)
         header = {
             "members": members, "combine": self.combine, "sharpness": self.sharpness,
             "record": dict(self.record),
@@ -192,9 +222,9 @@ class Ensemble(TreeModel, SavedModel):
         arrays, header = contents
         members = []
         for place, description in enumerate(header["members"]):
-            own, said, like = _arrays_of(arrays, place), description, description["like"]
-            if like != place:
-                shared, words = _arrays_of(arrays, like), header["members"][like]
+            own, said, owner = _arrays_of(arrays, place), description, description["like"]
+            if owner != place:
+                shared, words = _arrays_of(arrays, owner), header["members"][owner]
                 own = {k: v for k, v in shared.items() if k in _SHARED} | own
                 said = {k: words[k] for k in _SHARED_WORDS} | said
             kind = said.get("kind", "LatentGrammar")  # version 0.1 does not say
@@ -203,16 +233,6 @@ class Ensemble(TreeModel, SavedModel):
             tuple(members), arrays["weights"], header["combine"], header.get("sharpness", 1.0),
             header["record"],
         )  # fmt: skip
-
-
-def _packed(member: Member, own: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a member as a file of an ensemble has them."""
-    if isinstance(member, FeatureGrammar):
-        return own | {"feature_weights": _halves(member.feature_weights)}
-    if not isinstance(member, LatentGrammar) or member.is_plain:
-        return own
-    whole = {k: v for k, v in own.items() if k not in ("rule_weights", "lexicon_weights")}
-    return whole | pack_weights(member)
 
 
 def _unpacked(own: dict[str, npt.NDArray[Any]], said: dict[str, Any]) -> dict[str, Any]:
@@ -226,99 +246,44 @@ def _unpacked(own: dict[str, npt.NDArray[Any]], said: dict[str, Any]) -> dict[st
     return own | {"rule_weights": own["rule_weights"].astype(np.float64, copy=False)}
 
 
-def as_written(member: Member) -> Member:
-    """A member with its weights rounded as in a file of an ensemble.
-
-    What is graded is then what will be loaded.
-    """
-    if isinstance(member, FeatureGrammar):
-        return replace(member, feature_weights=_halves(member.feature_weights).astype(np.float32))
-    if not isinstance(member, LatentGrammar) or member.is_plain:
-        return member
-    arrays = member.to_file().arrays | pack_weights(member)
-    found = unpack_weights(arrays, member.n_phrases, is_probabilistic=member.is_probabilistic)
-    lexicon = replace(member.lexicon, weights=found["lexicon_weights"])
-    return replace(member, rule_weights=found["rule_weights"], lexicon=lexicon)
-
-
-def _halves(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
-    most = np.finfo(np.float16).max
-    return np.clip(weights, -most, most).astype(np.float16)
-
-
 def _arrays_of(arrays: Mapping[str, npt.NDArray[Any]], place: object) -> dict[str, Any]:
     """The arrays of one member of an ensemble's file."""
     start = f"{place}."
     return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
-Member = LatentGrammar | FeatureGrammar | SpanNetwork
 Model = Member | Ensemble
 
 
-def grammar_of(member: Member) -> LatentGrammar:
-    """The grammar that a member is, or the plain one behind it."""
-    return member if isinstance(member, LatentGrammar) else member.grammar
-
-
-def members_of(model: Model) -> tuple[Member, ...]:
-    """The members of an ensemble, or the one that a model is."""
-    return model.members if isinstance(model, Ensemble) else (model,)
-
-
-def grammars_of(model: TreeModel) -> tuple[LatentGrammar, ...]:
-    """The grammars of all members, or the one that a model is or has."""
-    assert isinstance(model, Model)
-    return model.grammars if isinstance(model, Ensemble) else (grammar_of(model),)
-
-
-def has_probabilities(model: Model) -> bool:
-    """Whether weights of trees and sentences are probabilities; those of spectral models are not.
-
-    A `FeatureGrammar` and a `SpanNetwork` have those of their plain grammars.
-    """
-    return all(grammar.is_probabilistic for grammar in grammars_of(model))
-
-
-def generative_part(model: Model) -> LatentGrammar | Ensemble:
+def generative_part(model: Model) -> Model:
     """The members of a model that define a probability of every tree, with their weights.
 
     Trees can be drawn from these alone. A model all of whose members are such is returned itself.
     Where the ensemble gives none of them any weight, they are equal in weight.
     """
-    members = members_of(model)
-    usable = [isinstance(one, LatentGrammar) and one.is_probabilistic for one in members]
+    usable = [member.can.sample for member in model.members]
     if not any(usable):
-        names = dict.fromkeys(method_of(member) for member in members)
+        names = dict.fromkeys(member.method for member in model.members)
         have = "has" if len(names) == 1 else "have"
         msg = f"trees are drawn by their probabilities, and {join_words(names)} {have} none"
         raise SapwoodError(msg, hint="use a model of --method pcfg, em, pivot or cluster")
-    if not isinstance(model, Ensemble):
-        assert isinstance(model, LatentGrammar)
-        return model
     if all(usable):
         return model
-    kept = [place for place, is_usable in enumerate(usable) if is_usable]
+    kept = [index for index, is_usable in enumerate(usable) if is_usable]
     weights = model.weights[kept].tolist()
-    return Ensemble.of([members[k] for k in kept], weights if sum(weights) > 0 else None)
+    return Ensemble.of([model.members[k] for k in kept], weights if sum(weights) > 0 else None)
 
 
-def describe_draw(model: Ensemble, part: LatentGrammar | Ensemble) -> str:
+def describe_draw(model: Model, part: Model) -> str:
     """Which members trees are drawn from, and which cannot give any, for messages."""
-    kept = members_of(part)
-    weights = part.weights.tolist() if isinstance(part, Ensemble) else [1.0]
-    shares = (f"{method_of(m)} ({w:.0%})" for m, w in zip(kept, weights, strict=True))
-    without = [one for one in model.members if all(one is not other for other in kept)]
-    others = join_words(dict.fromkeys(method_of(member) for member in without))
+    weighted = zip(part.members, part.weights.tolist(), strict=True)
+    drawn = (f"{member.method} ({weight:.0%})" for member, weight in weighted)
+    without = [one for one in model.members if all(one is not other for other in part.members)]
+    others = join_words(dict.fromkeys(member.method for member in without))
     return (
-        f"trees are drawn from {join_words(shares)}, the members with probabilities of trees; "
+        f"trees are drawn from {join_words(drawn)}, the members with probabilities of trees; "
         f"left out: {others}"
     )
-
-
-def method_of(member: Member) -> str:
-    """The name of the method that a member was learnt by."""
-    return str(member.record.get("method", "an unnamed model"))
 
 
 def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:

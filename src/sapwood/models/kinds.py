@@ -40,7 +40,7 @@ HOMES = {
     "ArcModel": "sapwood.models.arcs.arc_model",
     "BigramModel": "sapwood.models.lm.latent_models",
     "Ensemble": "sapwood.models.ensemble",
-    "FeatureGrammar": "sapwood.models.latent_grammar",
+    "FeatureGrammar": "sapwood.models.feature_grammar",
     "HiddenMarkovModel": "sapwood.models.arcs.dependency",
     "LatentGrammar": "sapwood.models.latent_grammar",
     "SpanNetwork": "sapwood.models.span_network",

@@ -15,7 +15,7 @@ model holds the same arrays up to an invertible change of basis per symbol, so t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,16 +26,9 @@ from sapwood.arguments import describe
 from sapwood.arrays import FloatArray, IntArray, pieces, ranges, starts_of
 from sapwood.corpus.transform import Symbol, Transform
 from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary, read_style
-from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models.kinds import (
-    FileContents,
-    SavedModel,
-    _a_list,
-    read_flag,
-    read_labels,
-    read_names,
-)
-from sapwood.models.tree_model import TreeModel
+from sapwood.errors import ModelFormatError
+from sapwood.models.kinds import FileContents, _a_list, read_flag, read_labels, read_names
+from sapwood.models.member import Arrays, Can, Member
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -107,7 +100,7 @@ class CoarseWeights:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LatentGrammar(TreeModel, SavedModel):
+class LatentGrammar(Member):
     """A grammar with hidden states in tensor form; see the notation of this module.
 
     Attributes
@@ -215,6 +208,45 @@ class LatentGrammar(TreeModel, SavedModel):
         """c_1[a] of one symbol, shape [m(a)]."""
         return self.root[self.state_start[symbol] : self.state_start[symbol + 1]]
 
+    @property
+    def can(self) -> Can:
+        """What the grammar can do; one with weights of any sign has no probabilities."""
+        is_known = self.is_probabilistic
+        return Can(
+            sample=is_known, probabilities=is_known, rules=True,
+            derivations=is_known or self.is_plain,
+        )  # fmt: skip
+
+    @property
+    def chart_grammar(self) -> LatentGrammar:
+        """The grammar itself."""
+        return self
+
+    @property
+    def n_weights(self) -> int:
+        """How many weights its rules have."""
+        return len(self.rule_weights)
+
+    def pack(self, arrays: Arrays) -> Arrays:
+        """Weights of rules and words take 16 bits a number where there are hidden states."""
+        from sapwood.models.packing import pack_weights
+
+        if self.is_plain:
+            return arrays
+        whole = {k: v for k, v in arrays.items() if k not in ("rule_weights", "lexicon_weights")}
+        return whole | pack_weights(self)
+
+    def rounded(self) -> Self:
+        """The grammar with its weights rounded as a file of an ensemble stores them."""
+        from sapwood.models.packing import pack_weights, unpack_weights
+
+        if self.is_plain:
+            return self
+        arrays = self.to_file().arrays | pack_weights(self)
+        found = unpack_weights(arrays, self.n_phrases, is_probabilistic=self.is_probabilistic)
+        lexicon = replace(self.lexicon, weights=found["lexicon_weights"])
+        return replace(self, rule_weights=found["rule_weights"], lexicon=lexicon)
+
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
         """Draw trees from a probabilistic grammar."""
         from sapwood.models.sampling import sample_trees
@@ -281,65 +313,6 @@ class LatentGrammar(TreeModel, SavedModel):
         )  # fmt: skip
         _check_magnitudes(grammar)
         return grammar
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FeatureGrammar(TreeModel, SavedModel):
-    """A plain grammar with weights of features; see `sapwood.kernels.span_features`.
-
-    Attributes
-    ----------
-    grammar
-        The plain grammar: symbols, rules, words, and the chart that it leaves.
-    feature_weights
-        The table of weights; its size is a power of two.
-    is_familiar : [n_words]
-        Words of the lexicon that are features themselves; the others stand for their class.
-    """
-
-    grammar: LatentGrammar
-    feature_weights: npt.NDArray[np.float32]
-    is_familiar: npt.NDArray[np.bool_]
-    record: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.grammar.is_plain:
-            msg = "the grammar behind a model of features has hidden states, expected a plain one"
-            raise SapwoodError(msg)
-        weights = self.feature_weights
-        size = weights.size
-        if weights.shape != (size,) or size < 1 or size & (size - 1):
-            msg = f"the table of feature weights has {size} numbers, expected a power of two"
-            raise SapwoodError(msg)
-        if weights.dtype != np.float32 or not np.isfinite(weights).all():
-            msg = f"feature weights must be finite numbers of type float32, not {weights.dtype}"
-            raise SapwoodError(msg)
-        n_words = len(self.grammar.lexicon.vocabulary.words)
-        if self.is_familiar.shape != (n_words,):
-            msg = f"{len(self.is_familiar)} marks of words, expected {n_words}"
-            raise SapwoodError(msg)
-
-    def __repr__(self) -> str:
-        method = self.record.get("method", "of unknown origin")
-        n = len(self.feature_weights)
-        return f"<FeatureGrammar ({method}): {n:,} weights of features over {self.grammar!r}>"
-
-    @property
-    def transform(self) -> Transform:
-        """How treebank trees become trees of the plain grammar."""
-        return self.grammar.transform
-
-    def to_file(self) -> FileContents:
-        """The plain grammar, the table of weights, and which words are features."""
-        arrays, header = self.grammar.to_file()
-        own = {"feature_weights": self.feature_weights, "is_familiar": self.is_familiar}
-        return FileContents(arrays | own, header | {"record": dict(self.record)})
-
-    @classmethod
-    def from_file(cls, contents: FileContents) -> Self:
-        """The model of a file."""
-        grammar, arrays = LatentGrammar.from_file(contents), contents.arrays
-        return cls(grammar, arrays["feature_weights"], arrays["is_familiar"], grammar.record)
 
 
 def read_symbols(value: Any, kind: str) -> tuple[Symbol, ...]:

@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models.kinds import FileContents, SavedModel, read_names
+from sapwood.models.kinds import FileContents, read_names
 from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.models.member import BracketReader, Can, Member
 from sapwood.models.networks import Network, Shapes
-from sapwood.models.tree_model import TreeModel
 from sapwood.networks.spans import SpanSizes
 
 _NAME = "network"  # what its arrays in files start with
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpanNetwork(TreeModel, SavedModel):
+class SpanNetwork(Member):
     """Weights of a network that reads sentences and labels their spans.
 
     It knows trees given their sentences, and all trees over the words, whatever a grammar would
@@ -64,9 +64,32 @@ class SpanNetwork(TreeModel, SavedModel):
             raise SapwoodError(msg)
 
     def __repr__(self) -> str:
-        n = sum(array.size for array in self.network.to_arrays("").values())
+        n = self.n_weights - self.grammar.n_weights
         method = self.record.get("method", "of unknown origin")
         return f"<SpanNetwork ({method}): {n:,} weights beside {self.grammar!r}>"
+
+    @property
+    def can(self) -> Can:
+        """What the network can do: it labels spans, without rules and derivations."""
+        is_known = self.grammar.is_probabilistic
+        return Can(sample=False, probabilities=is_known, rules=False, derivations=False)
+
+    @property
+    def chart_grammar(self) -> LatentGrammar:
+        """The plain grammar."""
+        return self.grammar
+
+    @property
+    def n_weights(self) -> int:
+        """How many weights the network and the rules of the plain grammar have."""
+        arrays = self.network.to_arrays("").values()
+        return self.grammar.n_weights + sum(array.size for array in arrays)
+
+    def reader(self, label_numbers: Mapping[str, int]) -> BracketReader:
+        """What reads sentences with the network."""
+        from sapwood.inference.spans import NetworkReader
+
+        return NetworkReader(self, label_numbers)
 
     @property
     def transform(self) -> Any:

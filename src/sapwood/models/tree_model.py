@@ -1,13 +1,14 @@
 """`TreeModel`: what all models of trees can be asked, whatever answers.
 
-This module is the one door from models up to inference: models are arrays and files, and how
-probable something is under them takes charts. Nothing else in this room may look up.
+This module is a door from models up to inference: models are arrays and files, and how probable
+something is under them takes charts. The other door is in `span_network`, whose reader needs the
+inputs of its network. Nothing else in this room may look up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sapwood.arrays import SignedLog
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sapwood.arrays import FloatArray
     from sapwood.corpus.tree import Tree
     from sapwood.corpus.treebank import Treebank
+    from sapwood.models.ensemble import Model
 
 
 class TreeModel:
@@ -49,7 +51,7 @@ class TreeModel:
         """
         from sapwood.inference.scores import signed_log_prob
 
-        return signed_log_prob(self, item)
+        return signed_log_prob(cast("Model", self), item)
 
     def log_probs(self, trees: Treebank | Sequence[Tree]) -> FloatArray:
         """Log-probabilities of many trees at once, shape [n_trees]; see `log_prob`."""
@@ -59,4 +61,4 @@ class TreeModel:
         """As `log_probs`, with the signs of the weights: 1, -1, or 0 for a log of -inf."""
         from sapwood.inference.scores import signed_log_probs
 
-        return signed_log_probs(self, trees)
+        return signed_log_probs(cast("Model", self), trees)

@@ -56,18 +56,18 @@ def identify_bounds(
         For a model without probabilities, which has neither xi nor gamma.
     """
     from sapwood.identify.bounds import BoundInputs, hidden_constants, sample_bounds
-    from sapwood.models.latent_grammar import LatentGrammar
 
     place = f"{name}: " if name else ""
-    grammar = member_of(model, member, name)
-    if grammar is None:
+    chosen = member_of(model, member, name)
+    if chosen is None:
         msg = f"{place}an ensemble: the theorem is about the states of one grammar"
         raise SapwoodError(msg, hint="--member K takes one of them; `sapwood inspect` lists them")
-    if not isinstance(grammar, LatentGrammar) or not grammar.is_probabilistic:
-        method = grammar.record.get("method") or "unknown"
+    if not chosen.can.sample:
+        method = chosen.record.get("method") or "unknown"
         msg = f"{place}holds weights, not probabilities of hidden states (method {method})"
         hint = "give a grammar of method pcfg, em, cluster, pivot or pivot-em, or `bundled`"
         raise SapwoodError(msg, hint=hint)
+    grammar = chosen.chart_grammar
     hidden = hidden_constants(grammar, depth=depth)
     inputs = BoundInputs(
         n_states=int(grammar.n_states.max()),

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from sapwood.inference.state_vectors import Item, StateVectors
-    from sapwood.models.ensemble import Ensemble, Member, Model
+    from sapwood.models.ensemble import Ensemble, Model
+    from sapwood.models.member import Member
 
 
 def inspect_model(
@@ -106,11 +107,9 @@ def _place(name: str | None) -> str:
 
 def member_of(model: Model, number: int | None, name: str | None = None) -> Member | None:
     """The member to look into; None for a whole ensemble."""
-    from sapwood.models.ensemble import Ensemble
-
-    if not isinstance(model, Ensemble):
+    if not model.is_ensemble:
         if number is None:
-            return model
+            return model.members[0]
         msg = f"{_place(name)}a single grammar, not an ensemble: it has no members"
         raise SapwoodError(msg, hint="leave --member out")
     n = len(model.members)
@@ -128,9 +127,7 @@ def telling_member(model: Model, *, spectrum: bool = False) -> int | None:
     The heaviest of those that have singular values for a spectrum, of those whose states have
     probabilities for anything else. None for a single grammar.
     """
-    from sapwood.models.ensemble import Ensemble
-
-    if not isinstance(model, Ensemble) or len(model.members) == 1:
+    if len(model.members) == 1:
         return None
 
     def rank(k: int) -> tuple[bool, bool, float]:
@@ -172,9 +169,7 @@ class GrammarView:
     """Readable facts about a grammar, with lists of `top` rules, words or tags."""
 
     def __init__(self, member: Member, top: int = 10) -> None:
-        from sapwood.models.ensemble import grammar_of
-
-        self.model = grammar_of(member)
+        self.model = member.chart_grammar
         self.record = member.record
         self.top = top
         self.names = [str(symbol) for symbol in self.model.symbols]

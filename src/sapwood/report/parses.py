@@ -88,11 +88,9 @@ def draw_tree(
     """
     from math import exp, isfinite
 
-    from sapwood.models.ensemble import has_probabilities
-
     weight = model.signed_log_prob(tree)
     whole = parse.sentence_log_prob
-    is_likely = isfinite(weight.log) and isfinite(whole) and has_probabilities(model)
+    is_likely = isfinite(weight.log) and isfinite(whole) and model.can.probabilities
     return drawing_of(tree, parse, states) | {
         "log_prob": weight.log,
         "sign": weight.sign,

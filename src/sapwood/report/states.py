@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sapwood.corpus.tree import Tree
     from sapwood.inference.state_vectors import StateVectors
-    from sapwood.models.ensemble import Member
+    from sapwood.models.member import Member
 
 N_EXAMPLES = 6
 N_NEAR = 5

@@ -118,9 +118,7 @@ def training_report(
     >>> report["trees"], report["most_states"], report["iterations"]
     (300, 1, 0)
     """
-    from sapwood.models.ensemble import grammars_of, members_of
-
-    members, grammars = members_of(learner.model_), grammars_of(learner.model_)
+    members, grammars = learner.model_.members, learner.model_.grammars
     first = grammars[0]
     return {
         "method": method,

@@ -288,11 +288,10 @@ def _given_trees(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/members", "trees", is_heavy=True)
     def members(asked: ask.TreeQuestion, check: Check) -> Any:
         """Where the members of an ensemble disagree about a tree."""
-        from sapwood.models.ensemble import Ensemble
         from sapwood.report.parses import member_report
 
         served = shelf.get(asked.model, TREES)
-        if not isinstance(served.model, Ensemble):
+        if not served.model.is_ensemble:
             return {"members": [], "nodes": []}
         given = _one_tree(house, asked.tree)
         return member_report(
@@ -308,23 +307,22 @@ def _given_trees(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/sample", "trees", is_heavy=True)
     def sample(asked: ask.SampleQuestion, _: Check) -> Any:
         """Trees drawn from the members of a model that have probabilities; `note` names them."""
-        from sapwood.models.ensemble import Ensemble, describe_draw, generative_part
+        from sapwood.models.ensemble import describe_draw, generative_part
 
         limits.check_sentences(asked.n)
         served = shelf.get(asked.model, TREES)
         part, note = generative_part(served.model), None
-        if isinstance(served.model, Ensemble) and part is not served.model:
+        if part is not served.model:
             note = describe_draw(served.model, part)
         drawn = [str(one) for one in part.sample(asked.n, seed=asked.seed)]
         return {"trees": drawn, "model": served.name, "note": note}
 
 
 def _score(house: House, served: Served, asked: ask.ScoreQuestion, check: Check) -> Any:
-    from sapwood.models.ensemble import has_probabilities
     from sapwood.report.trees import ScoreReport, score_sentences, score_trees
 
     report = ScoreReport(
-        "trees" if asked.trees is not None else "sentences", has_probabilities(served.model)
+        "trees" if asked.trees is not None else "sentences", served.model.can.probabilities
     )
     if asked.trees is not None:
         items = score_trees(served.model, _gold(house, asked.trees))

@@ -22,17 +22,14 @@ def traits_of(model: Any) -> dict[str, Any]:
         `method`, None where the model does not record it; `n_members` of an ensemble, 0 for a
         single model; `can_sample`, whether trees can be drawn at random from it.
     """
-    from sapwood.models.ensemble import Ensemble, Model, members_of
-    from sapwood.models.latent_grammar import LatentGrammar
+    from sapwood.models.ensemble import Model
 
-    members = members_of(model) if isinstance(model, Model) else ()
-    is_mix = isinstance(model, Ensemble)
+    is_of_trees = isinstance(model, Model)
+    is_mix = is_of_trees and model.is_ensemble
     return {
         "method": getattr(model, "record", {}).get("method") or ("mix" if is_mix else None),
-        "n_members": len(members) if is_mix else 0,
-        "can_sample": any(
-            isinstance(one, LatentGrammar) and one.is_probabilistic for one in members
-        ),
+        "n_members": len(model.members) if is_mix else 0,
+        "can_sample": is_of_trees and model.can.sample,
     }
 
 

@@ -160,7 +160,7 @@ class Served:
         with self._lock:
             key = (member, decoder)
             if key not in self._parsers:
-                chosen = model if member is None else model.members[member]  # type: ignore[union-attr]
+                chosen = model if member is None else model.members[member]
                 self._parsers[key] = Parser(chosen, decoder=decoder)
             return self._parsers[key]
 

@@ -187,9 +187,7 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
                 advance(n_done + n_lines)
     for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds):
         echo(line)
-    from sapwood.models.ensemble import has_probabilities
-
-    if not (layout.is_bare or has_probabilities(parser.model)):
+    if not (layout.is_bare or parser.model.can.probabilities):
         echo(
             "this model holds weights, not probabilities: log-probabilities are of absolute weights"
         )

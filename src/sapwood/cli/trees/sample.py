@@ -33,7 +33,7 @@ def sample(
     says which. Unknown words are not drawn. Not for a spectral model alone, which holds weights and
     no probabilities, nor for crf or encoder alone, which know trees only given their sentences.
     """
-    from sapwood.models.ensemble import Ensemble, describe_draw, generative_part
+    from sapwood.models.ensemble import describe_draw, generative_part
     from sapwood.models.strings.string_model import StringModel
 
     loaded = load_any(model)
@@ -44,7 +44,7 @@ def sample(
         except SapwoodError as error:
             msg = f"{model}: {error}"
             raise SapwoodError(msg, hint=error.hint) from error
-        if isinstance(whole, Ensemble) and loaded is not whole:
+        if loaded is not whole:
             echo(f"{model}: {describe_draw(whole, loaded)}")
     import numpy as np
 

@@ -65,7 +65,6 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.corpus.files import peek_line
     from sapwood.corpus.formats import recognise
     from sapwood.corpus.tree import clean
-    from sapwood.models.ensemble import has_probabilities
     from sapwood.models.strings.string_model import StringModel
     from sapwood.models.uniform_trees import UniformTreeModel
 
@@ -82,7 +81,7 @@ def score(  # noqa: PLR0913 - every option of the command is an argument
     first, lines = peek_line(read_lines(file, encoding))
     if trees is None:
         trees = bool(format or recognise(first)) and not (raw or tokenizer)
-    report = ScoreReport("trees" if trees else "sentences", has_probabilities(loaded))
+    report = ScoreReport("trees" if trees else "sentences", loaded.can.probabilities)
     with ExitStack() as stack:
         if not as_json:
             stack.enter_context(data_on_stdout(None, file))
