@@ -412,7 +412,7 @@ ALLOWED = {
     ("cli/main.py", "fdopen"),  # of /dev/null
     ("cli/main.py", "open"),
     ("resume.py", "open"),  # the part that a run goes on with
-    ("inference/far_parses.py", "dump"),  # into memory
+    ("execute/remote.py", "dump"),  # into memory
     ("corpus/fetch.py", "open"),  # of new files
     ("corpus/fetch.py", "write_text"),
     ("corpus/fetch.py", "replace"),  # of a folder

@@ -19,6 +19,7 @@ from sapwood.corpus.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpus.tree import ROOT, Tree
 from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.execute import Engine, Threads, as_engine
+from sapwood.execute.remote import stream_results
 from sapwood.inference.charts import (
     SMALLEST,
     Beliefs,
@@ -376,10 +377,15 @@ class Parser:
         if type(engine) is Threads:
             found = engine.stream(self.parse_compiled, items)
         else:
-            from sapwood.inference.far_parses import parse_far_away
-
-            found = parse_far_away(self, items, engine)
+            found = self._add_statistics(
+                stream_results(engine, _parse_and_count, items, self, _shared_objects)
+            )
         return one_blas_thread(found) if self._mixer.readers else found
+
+    def _add_statistics(self, found: Iterator[tuple[Parse, ParserStats]]) -> Iterator[Parse]:
+        for parse, stats in found:
+            self.stats.merge(stats)
+            yield parse
 
     def recount(self) -> Parser:
         """The same parser with statistics of its own, for work whose results are brought home."""
@@ -477,3 +483,15 @@ def chart_megabytes(prepared: PreparedGrammar, n: int) -> float:
     # inside, outside, posterior and list of phrases by cell; inside and outside by start and end
     numbers = 3 * cells * n_phrases + 2 * (n + 1) * (n + 1) * slots
     return (8 * numbers + 4 * cells * n_phrases) / 1e6
+
+
+def _parse_and_count(words: Sequence[str], parser: Parser) -> tuple[Parse, ParserStats]:
+    """A parse with the statistics of this sentence alone, which the asking process adds up."""
+    alone = parser.recount()
+    return alone.parse_compiled(words), alone.stats
+
+
+def _shared_objects(parser: Parser) -> list[object]:
+    """The prepared model of a parser, which all of its parses refer to."""
+    mixer = parser._mixer
+    return [mixer, *(member for group in mixer.groups for member in group.members)]

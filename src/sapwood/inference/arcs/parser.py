@@ -15,6 +15,7 @@ from sapwood.corpus.arcs.bank import UNPARSED, ArcBank, Arcs
 from sapwood.corpus.word_properties import COLUMN, Words
 from sapwood.errors import SapwoodTypeError, SapwoodValueError
 from sapwood.execute.engine import Engine, as_engine
+from sapwood.execute.remote import stream_results
 from sapwood.inference.arcs.encoder import ArcEncoder, ReadSentence
 from sapwood.inference.arcs.forests import ArcForest, IntArray, PartFeatures
 from sapwood.inference.arcs.latent import arc_posteriors
@@ -181,8 +182,8 @@ class ArcParser:
     def parse_many(
         self, sentences: Iterable[Sentence], *, jobs: Engine | int | None = 1
     ) -> Iterator[ArcParse]:
-        """Parse a stream of sentences, in order, on several threads."""
-        found = as_engine(jobs).stream(_parse, sentences, self)
+        """Parse a stream of sentences in order, on so many threads or on an engine."""
+        found = stream_results(as_engine(jobs), _parse, sentences, self, shared_objects)
         return found if self._encoder is None else one_blas_thread(found)
 
     def _as_arcs(self, sentence: Sentence) -> Arcs:
@@ -271,3 +272,9 @@ class ArcParser:
 
 def _parse(sentence: Sentence, parser: ArcParser) -> ArcParse:
     return parser.parse(sentence)
+
+
+def shared_objects(parser: ArcParser) -> list[object]:
+    """The parser and the network, which all parses of a parser refer to."""
+    encoder = parser.model.encoder
+    return [parser] if encoder is None else [parser, encoder.network]

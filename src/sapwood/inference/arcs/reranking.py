@@ -11,8 +11,9 @@ from sapwood.corpus.arcs.bank import ArcBank, Arcs
 from sapwood.corpus.arcs.lists import CandidateLists
 from sapwood.errors import SapwoodError
 from sapwood.execute.engine import Engine, as_engine
+from sapwood.execute.remote import stream_results
 from sapwood.features.arc_triples import N_KINDS, tag_triples
-from sapwood.inference.arcs.parser import ArcParse, ArcParser, ScoredArcs, Sentence
+from sapwood.inference.arcs.parser import ArcParse, ArcParser, ScoredArcs, Sentence, shared_objects
 from sapwood.models.arcs.arc_model import ArcModel
 from sapwood.models.arcs.reranker import ArcRerankModel, LatentScorer
 
@@ -134,8 +135,12 @@ class RerankingParser:
     def parse_many(
         self, sentences: Iterable[Sentence], *, jobs: Engine | int | None = 1
     ) -> Iterator[RerankedParse]:
-        """Parse a stream of sentences, in order, on several threads."""
-        return as_engine(jobs).stream(_parse, sentences, self)
+        """Parse a stream of sentences in order, on so many threads or on an engine."""
+        return stream_results(as_engine(jobs), _parse, sentences, self, _shared_objects)
+
+
+def _shared_objects(parser: RerankingParser) -> list[object]:
+    return shared_objects(parser._parser)
 
 
 def _parse(sentence: Sentence, parser: RerankingParser) -> RerankedParse:
