@@ -26,7 +26,7 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.estimators.lm import ascent
-from sapwood.estimators.lm.ascent import Ascent, OnEngine, cut_pairs
+from sapwood.estimators.lm.bigram_em import BigramEM, OnEngine, cut_pairs
 from sapwood.estimators.lm.latent import follow_counts, random_start, word_distribution
 from sapwood.evaluate.perplexity import perplexity
 from sapwood.execute import Threads
@@ -115,7 +115,7 @@ def paper(most_states: int) -> None:
                 if is_alone:
                     model = replace(model, weight=np.zeros_like(model.weight))
                 climbed = learner.climbs_[0] if title == "em" else learner.climb_
-                found += [*score(model, texts), int(np.argmax(climbed.held_values))]
+                found += [*score(model, texts), int(np.argmax(climbed.scores))]
             rows.append([title, m, *found])
             print("  ".join(map(str, rows[-1])), file=sys.stderr, flush=True)
     machine.print_table(
@@ -223,11 +223,11 @@ def iteration(states: list[int]) -> None:
     rows = []
     for m in states:
         start = random_start(u, m, np.random.default_rng(0))
-        em = Ascent(1, 1.0, u)
+        em = BigramEM(1, 1.0, u)
         source = OnEngine(Threads(1), shards)
-        em.climb(source, start)
+        em.run(source, start)
         with machine.Clock() as clock:
-            em.climb(source, start)
+            em.run(source, start)
         moved = 3 * 4 * m * c.nnz / 1e9
         rows.append([m, f"{clock.cpu:.2f}", f"{moved:.1f}", f"{moved / clock.cpu:.1f}"])
     print(f"One EM iteration over {c.nnz:,} pairs of words, one thread", end="\n\n")

@@ -29,7 +29,7 @@ from latent_bigrams_gpu import LINE, text_model
 from numba import njit
 from scipy import sparse
 
-from sapwood.estimators.lm.ascent import Ascent, OnEngine, cut_pairs
+from sapwood.estimators.lm.bigram_em import BigramEM, OnEngine, cut_pairs
 from sapwood.estimators.lm.latent import (
     PIVOT_COUNT,
     PIVOT_RIDGE,
@@ -168,7 +168,7 @@ def learn(pairs: Path, m: int) -> dict[str, float]:
     source = OnEngine(Threads(1), cut_pairs(c))
     source.expect(start)  # compiled, and its pages touched
     with machine.Clock() as iteration:
-        Ascent(1, 1.0, u).climb(source, start)
+        BigramEM(1, 1.0, u).run(source, start)
     return {"pairs": c.nnz, "loading": loading.cpu, "iteration": iteration.cpu}
 
 

@@ -15,6 +15,8 @@ import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.errors import ModelFormatError, SapwoodError
 from sapwood.estimators import crf
+from sapwood.estimators.info import Info
+from sapwood.estimators.log_linear import Table
 from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Threads
 from sapwood.inference.charts import ParseForest, pruned_forests, right_forest
@@ -213,9 +215,9 @@ def test_the_steps_are_those_of_the_gradient() -> None:
     n = len(model.feature_weights)
     w, rate = np.random.default_rng(0).normal(size=n) * 0.1, 1e-7
     after, ones = w.copy(), np.full(n, 1e12)  # squares so large that all steps are alike
-    before = crf._step(example, after, ones, rate)
+    before = crf._step(example, Table(after, ones), rate)
     moved = after - w
-    gained = crf._step(example, after.copy(), ones, rate) - before
+    gained = crf._step(example, Table(after.copy(), ones), rate) - before
     # gain = gradient . step, and step = rate / 1e6 * gradient
     assert gained == pytest.approx((moved @ moved) / (rate / 1e6), rel=0.01, abs=1e-12)
 
@@ -232,13 +234,13 @@ def test_weights_are_averaged_over_the_last_half() -> None:
     made = [crf._example(prepare(model), bank, tree) for tree in range(bank.n_trees)]
     examples = [example for example in made if example is not None]
     learner = sw.SpanCRF(passes=4)
-    learner.info_ = crf.PassInfo()
-    weights, squares = np.zeros(size), np.full(size, crf.FIRST_SQUARE)
+    learner.info_ = Info()
+    table = Table.of_size(size, name="", dtype=np.float64)
     rng, kept = np.random.default_rng(0), []
     for _ in range(4):
         for place in rng.permutation(len(examples)).tolist():
-            crf._step(examples[place], weights, squares, learner.rate)
-        kept.append(weights.copy())
+            crf._step(examples[place], table, learner.rate)
+        kept.append(table.weights.copy())
     found = learner._learnt(examples, size)
     np.testing.assert_allclose(found, (kept[2] + kept[3]) / 2, atol=1e-12)
     assert not np.allclose(found, kept[3], atol=1e-6)

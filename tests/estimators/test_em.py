@@ -23,13 +23,13 @@ from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.em_steps import (
     NODES_PER_STATE,
     TWINS,
-    EMInfo,
     EMSettings,
     Stage,
     TrainingTrees,
-    climb,
     latent_grammar,
+    run_treebank_em,
 )
+from sapwood.estimators.info import Info
 from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Threads
 from sapwood.models import kinds
@@ -219,7 +219,10 @@ def test_em_returns_to_the_truth_from_near_it(like_truth: TrainingData) -> None:
     goal = trees.expect(true).log_likelihood
     starts = [true, shaken(true, 1.0, 0), shaken(true, 1.0, 1)]
     as_given, settings = [Stage("none", 24, 6)], EMSettings({}, **PLAIN_EM)
-    found = [climb(like_truth, start, as_given, settings)[1].log_likelihoods for start in starts]
+    found = [
+        run_treebank_em(like_truth, start, as_given, settings)[1].log_likelihoods
+        for start in starts
+    ]
     last = [likelihoods[-1] for likelihoods in found]
     assert max(likelihoods[0] for likelihoods in found[1:]) < goal - 5000  # they began far below
     # The best fit to a sample beats the truth by half a unit for each free number (Wilks 1938);
@@ -500,12 +503,12 @@ def test_dev_trees_do_not_change_the_steps(few: Treebank, gold: list[sw.Tree]) -
 
 
 @pytest.fixture(scope="module")
-def unhurried(few: Treebank, gold: list[sw.Tree]) -> EMInfo:
+def unhurried(few: Treebank, gold: list[sw.Tree]) -> Info:
     return EMLPCFG(**GRADED["split"]).fit(few, gold).info_
 
 
 @pytest.mark.parametrize("patience", [1, 3, 100])
-def test_patience(patience: int, few: Treebank, gold: list[sw.Tree], unhurried: EMInfo) -> None:
+def test_patience(patience: int, few: Treebank, gold: list[sw.Tree], unhurried: Info) -> None:
     """A twin reads off all F1 of a whole training when a patient one must end."""
     whole = unhurried
     steps = best = 0
@@ -678,9 +681,9 @@ def test_given_probabilities_are_not_split_when_resumed(tmp_path: Path, dev: Tre
     as_given, settings = [Stage("none", 4, 6)], EMSettings({}, 0.01, 0.1)
     saved = settings._replace(checkpoint=tmp_path / "em.checkpoint")
     with pytest.raises(Stop):
-        climb(data, start, as_given, saved._replace(on_iteration=interrupted(4)))
-    resumed, info = climb(data, start, as_given, saved)
-    whole, _ = climb(data, start, as_given, settings)
+        run_treebank_em(data, start, as_given, saved._replace(on_iteration=interrupted(4)))
+    resumed, info = run_treebank_em(data, start, as_given, saved)
+    whole, _ = run_treebank_em(data, start, as_given, settings)
     assert info.iterations == 6
     assert is_same(resumed, whole)
 
@@ -692,7 +695,7 @@ def test_a_step_is_an_expectation_and_a_maximisation(dev: Treebank) -> None:
     start = matsuzaki(
         trees.plain_parameters(), np.minimum(trees.limit, 3), np.random.default_rng(0)
     )
-    model, _ = climb(data, start, [Stage("none", 3, 1)], EMSettings({}, 0.3, 0.05))
+    model, _ = run_treebank_em(data, start, [Stage("none", 3, 1)], EMSettings({}, 0.3, 0.05))
     after = maximise(start, trees.expect(start), 0.3, 0.05)
     expected = latent_grammar(data, trees.pairs, after, trees.expect(after), {})
     assert is_same(model, expected)
@@ -702,7 +705,9 @@ def test_a_step_is_an_expectation_and_a_maximisation(dev: Treebank) -> None:
 def test_without_any_stage_the_grammar_is_that_of_the_start(tmp_path: Path, dev: Treebank) -> None:
     data, path = sw.PCFG().prepare(dev, Threads()), tmp_path / "em.checkpoint"
     start = TrainingTrees(data).plain_parameters()
-    model, info = climb(data, start, [], EMSettings({}, 0.01, 0.1, checkpoint=path), list(dev)[:3])
+    model, info = run_treebank_em(
+        data, start, [], EMSettings({}, 0.01, 0.1, checkpoint=path), list(dev)[:3]
+    )
     np.testing.assert_allclose(model.rule_weights, data.grammar.rule_weights, rtol=1e-12)
     assert (info.iterations, info.dev_f1) == (0, [])
     assert model.record == {"iterations": 0}

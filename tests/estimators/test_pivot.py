@@ -192,7 +192,7 @@ def test_pivots_outside_find_states_whose_words_are_shared() -> None:
 def test_pivots_outside_fit_the_trees_better(train: Treebank) -> None:
     """Tags have only their words inside: most of their nodes end up in one state."""
     first = [
-        sw.PivotLPCFG(6, side=side, iterations=1).fit(train[:500]).info_.em.log_likelihoods[0]
+        sw.PivotLPCFG(6, side=side, iterations=1).fit(train[:500]).info_.log_likelihoods[0]
         for side in ("inside", "outside")
     ]
     assert first[1] > first[0] + 500  # one nat a tree
@@ -200,7 +200,7 @@ def test_pivots_outside_fit_the_trees_better(train: Treebank) -> None:
 
 def test_em_from_pivots_raises_the_likelihood(train: Treebank) -> None:
     refined = sw.PivotLPCFG(4, iterations=4, rule_smoothing=0.0, word_smoothing=0.0).fit(train)
-    steps = refined.info_.em.log_likelihoods
+    steps = refined.info_.log_likelihoods
     assert len(steps) == 4
     assert (np.diff(steps) > -1e-6 * abs(steps[0])).all()
     assert refined.model_.record["method"] == "pivot-em"

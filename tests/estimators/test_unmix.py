@@ -9,10 +9,10 @@ import pytest
 
 import sapwood as sw
 from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
+from sapwood.estimators.info import Info
 from sapwood.estimators.uniform import fit_moments
 from sapwood.estimators.unmix import (
     LARGEST_REPORT,
-    UnmixInfo,
     check_conditioning,
     clip_columns,
     refuse_family,
@@ -114,7 +114,7 @@ def test_sentences_of_another_family_are_doubted() -> None:
 
 
 def test_conditioning_is_judged_by_noise_and_sentences() -> None:
-    info = UnmixInfo(noise_gain=100.0)
+    info = Info(extra={"noise_gain": 100.0, "clipped": 0.0})
     check_conditioning(info, 1e6)
     check_conditioning(info, np.inf)
     assert info.warnings == []

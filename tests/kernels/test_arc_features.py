@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from sapwood.kernels.adagrad import adagrad_labels, adagrad_parts
 from sapwood.kernels.arc_features import (
     ARC,
     GRAND,
     LAST,
     NONE,
     SIBLING,
-    follow,
-    follow_labels,
     label_scores,
     part_features,
     part_scores,
@@ -119,7 +118,7 @@ def test_scores_are_sums_of_weights_and_steps_are_those_of_adagrad() -> None:
             for place in [f, f ^ lengths[p]] if lengths[p] else [f]:
                 after[place] += np.float32(residue[p] ** 2)
                 moved[place] += rate * np.float32(residue[p]) / np.sqrt(after[place])
-    follow(features, n, lengths, residue, weights, squares, rate)
+    adagrad_parts(features, n, lengths, residue, weights, squares, rate)
     np.testing.assert_allclose(weights, moved, rtol=1e-5)
     np.testing.assert_allclose(squares, after, rtol=1e-6)
 
@@ -158,5 +157,5 @@ def test_labels_are_scored_and_followed() -> None:
             if (p, k) != (0, 0):
                 after[f + k] += residue[p, k] ** 2
                 moved[f + k] += rate * residue[p, k] / np.sqrt(after[f + k])
-    follow_labels(features, residue, weights, squares, rate)
+    adagrad_labels(features, residue, weights, squares, rate)
     np.testing.assert_allclose(weights, moved, rtol=1e-5)

@@ -17,7 +17,9 @@ from tests.reference.enumerate import Node
 from tests.toys import Toy, parse_forest, plain_toys, random_toy, sentences
 
 from sapwood.inference.charts import ParseForest
+from sapwood.kernels import adagrad
 from sapwood.kernels import span_features as kernel
+from sapwood.kernels.adagrad import adagrad_rows
 from sapwood.kernels.forest import Forest
 
 EVERYTHING = 5e-324  # keeps every item of positive posterior
@@ -204,13 +206,15 @@ def test_a_score_on_all_trees_changes_nothing() -> None:
 # -- mutants ----------------------------------------------------------------------------------
 
 
-def mutated(old: str, new: str, name: str = "log_linear_posteriors") -> Kernel:
+def mutated(
+    old: str, new: str, name: str = "log_linear_posteriors", module: Any = kernel
+) -> Kernel:
     """A kernel with one place of its source changed."""
-    function = getattr(kernel, name)
+    function = getattr(module, name)
     source = textwrap.dedent(inspect.getsource(getattr(function, "py_func", function)))
     source = source[source.index("def ") :]
     assert source.count(old) == 1, old
-    scope = dict(vars(kernel))
+    scope = dict(vars(module))
     exec(source.replace(old, new), scope)
     mutant: Kernel = scope[name]
     return mutant
@@ -327,7 +331,7 @@ def test_adagrad_is_its_twin(seed: int, n_features: int) -> None:
     untouched = np.setdiff1d(np.arange(n_features), features[residue != 0])
     before = weights[untouched].copy(), squares[untouched].copy()
     late = (weights.copy(), squares.copy())
-    kernel.adagrad(features, residue, weights, squares, 0.1)
+    adagrad_rows(features, residue, weights, squares, 0.1)
     np.testing.assert_allclose(weights, expected[0], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(squares, expected[1], rtol=1e-12)
     assert np.array_equal(weights[untouched], before[0])
@@ -335,8 +339,10 @@ def test_adagrad_is_its_twin(seed: int, n_features: int) -> None:
     # The mutant divides by the sum before the step.
     mutant = mutated("weights[f] += rate * slope / np.sqrt(squares[f])",
                      "weights[f] += rate * slope / np.sqrt(squares[f] - slope * slope)",
-                     "adagrad")  # fmt: skip
-    mutant(features, residue, *late, 0.1)
+                     "adagrad_step", adagrad)  # fmt: skip
+    for row, slope in zip(features, residue, strict=True):
+        for f in row if slope else ():
+            mutant(f, slope, *late, 0.1)
     assert not residue.any() or not np.allclose(late[0], expected[0], rtol=1e-9)
 
 
@@ -347,8 +353,8 @@ def test_steps_raise_the_probability_of_the_right_tree() -> None:
     for _ in range(20):
         log, items, edges = log_prob(model, weights)
         logs.append(log)
-        kernel.adagrad(model.of_items, items, weights, squares, 0.05)
-        kernel.adagrad(model.of_edges, edges, weights, squares, 0.05)
+        adagrad_rows(model.of_items, items, weights, squares, 0.05)
+        adagrad_rows(model.of_edges, edges, weights, squares, 0.05)
     assert all(b > a for a, b in pairwise(logs))
     assert np.exp(logs[0]) < 0.1
     assert np.exp(logs[-1]) > 0.9

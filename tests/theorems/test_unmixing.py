@@ -444,8 +444,8 @@ def test_em_never_lowers_the_likelihood(family: str, accelerate: bool) -> None:
     for seed in range(4):
         start = random_start(family, names, 2, np.random.default_rng(seed))
         run = em(start, counts, iterations=30, tolerance=-1.0, accelerate=accelerate)
-        steps = np.diff(run.log_likelihoods)
-        assert run.n_steps in (30, 31)
+        steps = np.diff(run.values)
+        assert run.n_expectations in (30, 31)
         assert steps.min() > -1e-6
         assert steps[0] > 1
 
@@ -458,9 +458,9 @@ def test_a_jump_that_leads_downhill_is_not_taken(monkeypatch) -> None:
     monkeypatch.setattr(uniform, "extrapolate", lambda *_: start)
     run = em(start, counts, iterations=12, tolerance=-1.0, accelerate=True)
     # every third E-step is wasted on the way back to the start; the others go on as they would
-    assert np.diff(run.log_likelihoods).min() > -1e-6
-    np.testing.assert_allclose(run.log_likelihoods, plain.log_likelihoods[:9], rtol=1e-12)
-    assert UniformCounts.of(counts, run.model).log_likelihood == run.log_likelihoods[-1]
+    assert np.diff(run.values).min() > -1e-6
+    np.testing.assert_allclose(run.values, plain.values[:9], rtol=1e-12)
+    assert UniformCounts.of(counts, run.parameters).log_likelihood == run.values[-1]
 
 
 def test_a_wrong_m_step_lowers_the_likelihood(monkeypatch) -> None:
@@ -477,7 +477,7 @@ def test_a_wrong_m_step_lowers_the_likelihood(monkeypatch) -> None:
     counts = sampled("pcfg-ie", true, 2_000, (1, 2, 3, 5), 7)
     start = UniformTreeModel("pcfg-ie", tuple("abcd"), true)
     run = em(start, counts, iterations=10, tolerance=-np.inf, accelerate=False)
-    assert np.diff(run.log_likelihoods).min() < -1
+    assert np.diff(run.values).min() < -1
 
 
 @pytest.mark.parametrize("family", ["pcfg-ie", "dep-ies"])
@@ -487,7 +487,7 @@ def test_the_truth_is_a_fixed_point_of_em(family: str) -> None:
     counts = exact_counts(family, true, (2, 3, 4))
     start = UniformTreeModel(family, ("a", "b", "c"), true)
     run = em(start, counts, iterations=4, tolerance=-1.0, floor=0.0)
-    assert error(run.model, true) < 1e-6
+    assert error(run.parameters, true) < 1e-6
 
 
 @pytest.mark.usefixtures("no_warnings")
@@ -499,13 +499,12 @@ def test_unmixing_is_a_better_start_than_chance() -> None:
     settings = {"iterations": 300, "tolerance": 1e-7}
     unmixed = UnmixPCFGIE(3).fit_counts(counts).model_
     ours, best = (
-        em(start, counts, **settings).log_likelihoods[-1]
+        em(start, counts, **settings).values[-1]
         for start in (unmixed, UniformTreeModel("pcfg-ie", names, true))
     )
     rng = np.random.default_rng(10)
     others = [
-        em(random_start("pcfg-ie", names, 3, rng), counts, **settings).log_likelihoods[-1]
-        for _ in range(6)
+        em(random_start("pcfg-ie", names, 3, rng), counts, **settings).values[-1] for _ in range(6)
     ]
     assert ours > best - 10
     assert min(others) < best - 10

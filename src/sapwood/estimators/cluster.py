@@ -16,7 +16,7 @@ import numpy as np
 from sapwood.arrays import FloatArray, IntArray, group_rows
 from sapwood.corpus.treebank import TreebankLike
 from sapwood.estimators.base import OnPlainGrammar, TreebankEstimator, WithEM, WithStates, dev_trees
-from sapwood.estimators.em_steps import Stage, TrainingTrees, climb
+from sapwood.estimators.em_steps import Stage, TrainingTrees, run_treebank_em
 from sapwood.estimators.pcfg import Trainable, TrainingData
 from sapwood.estimators.spectral import Projection, project
 from sapwood.moments.clusters import NodeSample, cluster_counts
@@ -35,7 +35,8 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     Attributes
     ----------
     model_ : LatentGrammar
-    info_ : EMInfo
+    info_ : Info
+        See `run_treebank_em`.
     """
 
     def memory_needed(self, data: TrainingData) -> float:
@@ -62,7 +63,7 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         settings = self.em_settings(self.seed)
         stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
         record = {"method": "cluster", "n_states": self.n_states, "seed": self.seed, **data.sizes}
-        self.model_, self.info_ = climb(  # step 4
+        self.model_, self.info_ = run_treebank_em(  # step 4
             data, start, stages, settings, dev_trees(dev), record
         )
         return self

@@ -28,8 +28,9 @@ from sapwood.estimators.base import (
     parameter,
     whole,
 )
+from sapwood.estimators.info import Info, PhaseClock
+from sapwood.estimators.log_linear import Table, learn
 from sapwood.estimators.pcfg import Trainable, TrainingData
-from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.inference.charts import right_forest
 from sapwood.inference.prepared import PreparedGrammar, prepare
 from sapwood.kernels.signals import undisturbed
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from sapwood.kernels.forest import Forest
 
 TABLE_BITS = 22  # four million weights: at 2^20 collisions already cost accuracy
-FIRST_SQUARE = 1e-2  # AdaGrad's sums start here, so that first steps are not the largest
 FAMILIAR = 2  # words seen so often are features themselves
 PRUNING = 1e-3
 FEW_TREES = 50  # whose charts are made in one go
@@ -55,7 +55,7 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
     Attributes
     ----------
     model_ : FeatureGrammar
-    info_ : PassInfo
+    info_ : Info
     """
 
     passes: int = parameter(5, whole(1), "Over the training trees.")
@@ -81,7 +81,7 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         shards = data.engine.gather(data.shards)
         few = (part for shard in shards for part in shard.shards(-(-shard.n_trees // FEW_TREES)))
         made = data.engine.stream(_examples_of, few, model, ahead=2)
-        self.info_ = PassInfo()
+        self.info_ = Info()
         with step("", total=CHARTS_COST + self.passes) as advance:
             advance(0, size=CHARTS_COST)
             n_parts = -(-data.n_trees // FEW_TREES)
@@ -100,20 +100,18 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
 
     def _learnt(self, examples: list[_Example], size: int) -> FloatArray:
         """Averaged weights."""
-        weights, squares = np.zeros(size), np.full(size, FIRST_SQUARE)
-        total, n_averaged = np.zeros(size), 0
-        rng = np.random.default_rng(self.seed)
-        for done in counted(range(1, self.passes + 1), "features of spans", unit="pass"):
-            likelihood = 0.0
-            for place in counted(rng.permutation(len(examples)).tolist()):
-                likelihood += undisturbed(_step, examples[place], weights, squares, self.rate)
-            self.info_.log_likelihoods.append(likelihood)
+        table = Table.of_size(size, name="features of spans", dtype=np.float64)
+        table.parts = 1
+
+        def note(done: int, likelihood: float) -> None:
+            self.info_.history.append({"log_likelihood": likelihood})
             if self.on_iteration:
                 self.on_iteration(done, 1, likelihood)
-            if done > self.passes // 2:
-                total += weights
-                n_averaged += 1
-        return total / n_averaged
+
+        return learn(
+            table, len(examples), lambda k, rate: _step(examples[k], table, rate), self.passes,
+            self.rate, np.random.default_rng(self.seed), note,
+        )  # fmt: skip
 
 
 class _Example(NamedTuple):
@@ -147,18 +145,20 @@ def _example(prepared: PreparedGrammar, bank: Treebank, tree: int) -> _Example |
     return _Example(parsed.forest, parsed.roots, *features, items, edges)
 
 
-def _step(example: _Example, weights: FloatArray, squares: FloatArray, rate: float) -> float:
+def _step(example: _Example, table: Table, rate: float) -> float:
     """One gradient step; the log-likelihood of the right tree before it."""
     from sapwood.kernels import span_features as kernel
+    from sapwood.kernels.adagrad import adagrad_rows
 
+    weights, squares = table.weights, table.squares
     item_score = kernel.scores(example.item_features, weights)
     edge_score = kernel.scores(example.edge_features, weights)
     total, items, edges = kernel.log_linear_posteriors(
         example.forest, example.roots, item_score, edge_score
     )
     right = item_score @ example.right_items + edge_score @ example.right_edges
-    kernel.adagrad(example.item_features, example.right_items - items, weights, squares, rate)
-    kernel.adagrad(example.edge_features, example.right_edges - edges, weights, squares, rate)
+    adagrad_rows(example.item_features, example.right_items - items, weights, squares, rate)
+    adagrad_rows(example.edge_features, example.right_edges - edges, weights, squares, rate)
     return float(right - total)
 
 

@@ -25,7 +25,7 @@ from sapwood.estimators.base import (
     parameter,
     whole,
 )
-from sapwood.estimators.em_steps import Stage, TrainingTrees, climb
+from sapwood.estimators.em_steps import Stage, TrainingTrees, run_treebank_em
 from sapwood.estimators.pcfg import Trainable, TrainingData
 
 STARTS = ("split", "matsuzaki")
@@ -39,7 +39,8 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     Attributes
     ----------
     model_ : LatentGrammar
-    info_ : EMInfo
+    info_ : Info
+        See `run_treebank_em`.
     """
 
     start: str = parameter(
@@ -79,7 +80,7 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             "method": "em", "n_states": self.n_states, "start": self.start, "seed": self.seed,
             **data.sizes,
         }  # fmt: skip
-        self.model_, self.info_ = climb(
+        self.model_, self.info_ = run_treebank_em(
             data, start, self.schedule(), settings, dev_trees(dev), record
         )
         return self

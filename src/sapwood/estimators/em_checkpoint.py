@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from sapwood.errors import SapwoodError
 from sapwood.estimators.base import MAX_STATES
-from sapwood.estimators.em_steps import EMInfo, Progress
+from sapwood.estimators.em_steps import Progress
+from sapwood.estimators.info import Info
 from sapwood.moments.latent_parameters import LatentParameters
 
 CHECKPOINT = "EM checkpoint"  # the kind of file, as its header says
@@ -28,7 +29,12 @@ def save(path: Path, progress: Progress, settings: dict[str, Any]) -> None:
         tensors |= {f"best_{name}": getattr(progress.best, name) for name in _ARRAYS}
     state = {
         "settings": settings, "stage": progress.stage, "iteration": progress.iteration,
-        "rng": progress.rng.bit_generator.state, "info": asdict(progress.info),
+        "rng": progress.rng.bit_generator.state,
+        "info": {
+            "log_likelihoods": progress.info.log_likelihoods,
+            "states": [row["states"] for row in progress.info.history],
+            "dev_f1": progress.info.dev_f1,
+        },
     }  # fmt: skip
     header = {"kind": CHECKPOINT, "sha256": digest_of(tensors, state), "state": state}
     write_atomically(path, tensors, header)
@@ -100,13 +106,13 @@ def _progress(
     _require(origin.dtype == np.int64 and origin.shape == (n_origins,), "wrong origins")
     rng = np.random.default_rng()
     rng.bit_generator.state = state["rng"]
-    info = EMInfo(**state["info"])
-    info = replace(  # lists come back from JSON in the place of tuples
-        info,
-        log_likelihoods=[float(value) for value in info.log_likelihoods],
-        states=[int(m) for m in info.states],
-        dev_f1=[(int(done), float(f1)) for done, f1 in info.dev_f1],
-    )
+    saved = state["info"]
+    history = [
+        {"states": int(m), "log_likelihood": float(value)}
+        for m, value in zip(saved["states"], saved["log_likelihoods"], strict=True)
+    ]
+    # lists come back from JSON in the place of tuples
+    info = Info(history, extra={"dev_f1": [(int(done), float(f1)) for done, f1 in saved["dev_f1"]]})
     # a level that settled early counts as finished, so that not all need be there
     _require(info.iterations >= min(iteration, 2), "iterations without a likelihood")
     best = _parameters(tensors, "best_", plain) if "best_root" in tensors else None

@@ -11,8 +11,10 @@ The plain lexicon says how probable a word is with a tag, known or not; the stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter, process_time
@@ -22,7 +24,8 @@ import numpy as np
 
 from sapwood.arrays import FloatArray, IntArray, starts_of, sum_rows
 from sapwood.corpus.tree import Tree
-from sapwood.errors import SapwoodError
+from sapwood.estimators.em_loop import EMResult, EMSteps, EMStop, run_em
+from sapwood.estimators.info import Info
 from sapwood.estimators.panel import DevSet
 from sapwood.estimators.pcfg import TrainingData
 from sapwood.execute import Placed
@@ -42,7 +45,6 @@ from sapwood.progress import step
 
 NODES_PER_STATE = 20  # a label gets no more states than its count divided by this
 CLASS_STRENGTH = 5.0  # u above: pseudo-tokens of the class behind the states of each word
-FALL = 1e-7  # relative fall of the likelihood that rounding can explain
 # Total variation up to which states are merged after training; benchmarks/twin_states.py: dev F1
 # stays the same, and the log-probability of a dev tree changes by less than 1 in 10,000.
 TWINS = 0.03
@@ -179,39 +181,6 @@ def _state_shares(
     return np.where(is_class, of_class, shares(classes.own_row[word], behind))
 
 
-@dataclass(frozen=True)
-class EMInfo:
-    """What happened in a training.
-
-    Attributes
-    ----------
-    log_likelihoods, states
-        Log-likelihood before every M-step, and the most states of a symbol then.
-    dev_f1
-        Pairs of the number of iterations done and the F1 then, where dev trees were given.
-    seconds
-        Wall-clock seconds of training, and of the grading on dev trees within it.
-    grading_cpu_seconds
-        Processor seconds of that grading, over all threads.
-    """
-
-    log_likelihoods: list[float] = field(default_factory=list)
-    states: list[int] = field(default_factory=list)
-    dev_f1: list[tuple[int, float]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    grading_cpu_seconds: float = 0.0
-
-    @property
-    def iterations(self) -> int:
-        """E-steps taken."""
-        return len(self.log_likelihoods)
-
-    @property
-    def best_iteration(self) -> int | None:
-        """After how many iterations dev F1 was highest, the first time; None without dev trees."""
-        return max(self.dev_f1, key=lambda pair: pair[1])[0] if self.dev_f1 else None
-
-
 @dataclass(frozen=True, eq=False)
 class Progress:
     """Where a training stands."""
@@ -223,7 +192,7 @@ class Progress:
     # the state before the last split that each state comes from; empty when nothing was split
     origin: IntArray
     rng: np.random.Generator
-    info: EMInfo
+    info: Info
     best: LatentParameters | None = None  # the parameters with the highest dev F1 so far
 
 
@@ -250,14 +219,14 @@ class EMSettings(NamedTuple):
     on_grade: Callable[[int, float], None] | None = None
 
 
-def climb(
+def run_treebank_em(
     data: TrainingData,
     start: LatentParameters,
     schedule: Sequence[Stage],
     settings: EMSettings,
     dev: Sequence[Tree] | None = None,
     record: Mapping[str, Any] | None = None,
-) -> tuple[LatentGrammar, EMInfo]:
+) -> tuple[LatentGrammar, Info]:
     """Run EM over all stages, going on from a checkpoint where there is one.
 
     Parameters
@@ -271,46 +240,30 @@ def climb(
     Returns
     -------
     tuple
-        The grammar, with what is told of the iterations behind the given record; and what happened.
+        The grammar, whose record has the iterations behind the given record; and an `Info`: its
+        history has log-likelihoods before every M-step and the most states of a symbol (`states`);
+        `dev_f1` are pairs of the number of iterations done and the F1 then, and
+        `grading_cpu_seconds` the processor seconds, over all threads, that finding them took.
     """
-    trees, judge = TrainingTrees(data), _Judge(data, dev if schedule else None, settings.on_grade)
-    saved = _Saved(data, trees, schedule, settings, judge)
-    now = saved.resume()
-    if now is None:
-        now = Progress(start, 0, 0, NOT_SPLIT, np.random.default_rng(settings.seed), EMInfo())
-        now = _change_states(trees, now, schedule[0], settings) if schedule else now
-    ends = starts_of([stage.iterations for stage in schedule]).tolist()  # of stages, in iterations
-    with step("EM", total=ends[-1], unit="iteration") as advance:
-        while not _is_done(now, schedule, settings):
-            advance(ends[now.stage] + now.iteration)
-            counts = trees.expect(now.parameters)  # E
-            _check_bound(now, counts.log_likelihood, settings)
-            now = judge.note(now, counts, is_last=now.stage + 1 == len(schedule))
-            if settings.on_iteration:
-                n, states = now.info.iterations, now.info.states[-1]
-                settings.on_iteration(n, states, counts.log_likelihood)
-            parameters = maximise(  # M
-                now.parameters, counts, settings.rule_smoothing, settings.word_smoothing
-            )
-            now = replace(now, parameters=parameters, iteration=now.iteration + 1)
-            now = _next_stage(trees, now, schedule, settings)
-            saved.save(now)
-    counts = trees.expect(now.parameters)
-    now = judge.grade(now, counts) if schedule else now
-    if now.best is not None and now.best is not now.parameters:
-        now = replace(now, parameters=now.best)
-        counts = trees.expect(now.parameters)
-    info = judge.time(now.info)
-    told: dict[str, Any] = {**(record or {}), "iterations": info.iterations}
-    told |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
-    told |= {"best_iteration": info.best_iteration} if info.dev_f1 else {}
-    parameters = now.parameters
+    em = _TreebankEM(data, schedule, settings, dev if schedule else None)
+    now = em.run(start)
+    parameters, counts, info = now.parameters, em.trees.expect(now.parameters), now.info
+    if em.dev is not None:
+        f1 = em.grade(info, parameters, counts)
+        if now.best is not None and f1 <= max(seen for _, seen in info.dev_f1[:-1]):
+            parameters = now.best
+            counts = em.trees.expect(parameters)
+    em.note_time(info)
+    header: dict[str, Any] = {**(record or {}), "iterations": info.iterations}
+    header |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
     # parameters that dev trees chose are kept as they are: to merge them would change their F1
-    if now.best is None and any(stage.change == "split" for stage in schedule):
-        parameters, counts = _merge_twins(data, trees.pairs, parameters, counts)
-        n_merged = now.parameters.n_states.sum() - parameters.n_states.sum()
-        told["merged_twins"] = int(n_merged)
-    return latent_grammar(data, trees.pairs, parameters, counts, told), info
+    if info.dev_f1:
+        header["best_iteration"] = info.best_iteration
+    elif any(stage.change == "split" for stage in schedule):
+        n_states = parameters.n_states.sum()
+        parameters, counts = _merge_twins(data, em.trees.pairs, parameters, counts)
+        header["merged_twins"] = int(n_states - parameters.n_states.sum())
+    return latent_grammar(data, em.trees.pairs, parameters, counts, header), info
 
 
 def _merge_twins(
@@ -325,153 +278,165 @@ def _merge_twins(
     return joined, replace(counts, words=words)
 
 
-def _next_stage(
-    trees: TrainingTrees, now: Progress, schedule: Sequence[Stage], settings: EMSettings
-) -> Progress:
-    """The states of the next stage, where this one is over."""
-    stage = schedule[now.stage]
-    if now.iteration < stage.iterations and not _has_settled(now, settings.tolerance):
-        return now
-    if now.stage + 1 == len(schedule):
-        return replace(now, iteration=stage.iterations)
-    now = replace(now, stage=now.stage + 1, iteration=0)
-    return _change_states(trees, now, schedule[now.stage], settings)
-
-
-def _change_states(
-    trees: TrainingTrees, now: Progress, stage: Stage, settings: EMSettings
-) -> Progress:
-    target = np.minimum(trees.limit, stage.states)
-    if stage.change == "split":
-        parameters, origin = split(now.parameters, target, now.rng)
-        return replace(now, parameters=parameters, origin=origin)
-    if stage.change == "merge":
-        merged = merge_siblings(trees, now.parameters, now.origin, settings.merge)
-        return replace(now, parameters=merged, origin=NOT_SPLIT)
-    if stage.change == "matsuzaki":
-        return replace(now, parameters=matsuzaki(now.parameters, target, now.rng))
-    return now
-
-
-def _is_done(now: Progress, schedule: Sequence[Stage], settings: EMSettings) -> bool:
-    if now.stage + 1 < len(schedule):
-        return False
-    if not schedule or now.iteration >= schedule[-1].iterations:
-        return True
-    best = now.info.best_iteration
-    if settings.patience is None or best is None:
-        return False
-    return now.info.dev_f1[-1][0] - best >= settings.patience
-
-
-def _has_settled(now: Progress, tolerance: float) -> bool:
-    """Whether the likelihood hardly rises any more.
+def _has_settled(tolerance: float) -> Callable[[Sequence[float]], bool]:
+    """A test whether the likelihood hardly rises any more.
 
     Compared with the level's own rise: after a split it is slow at first, since copies differ by
     their noise only.
     """
-    if tolerance == 0.0 or now.iteration < 2:
-        return False
-    level = now.info.log_likelihoods[-now.iteration :]
-    return level[-1] - level[-2] < tolerance * (level[-1] - level[0])
+
+    def has_settled(level: Sequence[float]) -> bool:
+        if tolerance == 0.0 or len(level) < 2:
+            return False
+        return level[-1] - level[-2] < tolerance * (level[-1] - level[0])
+
+    return has_settled
 
 
-def _check_bound(now: Progress, likelihood: float, settings: EMSettings) -> None:
-    """Plain EM never lowers the likelihood; if it does, the code is wrong."""
-    smoothing = settings.rule_smoothing or settings.word_smoothing
-    if smoothing or now.iteration == 0 or not now.info.log_likelihoods:
-        return
-    before = now.info.log_likelihoods[-1]
-    if likelihood < before - FALL * abs(before):
-        msg = f"the log-likelihood fell from {before:.6f} to {likelihood:.6f}"
-        raise SapwoodError(msg, hint="this is a fault of Sapwood: please report it")
-
-
-class _Judge:
-    """Notes what happens, and how well dev trees are parsed where there are any."""
+class _TreebankEM:
+    """One training: its trees, its dev trees where there are any, and its checkpoint."""
 
     def __init__(
         self,
         data: TrainingData,
-        dev: Sequence[Tree] | None,
-        tell: Callable[[int, float], None] | None = None,
-    ) -> None:
-        self.data, self.pairs, self.tell = data, data.counts.pairs, tell
-        self.began = perf_counter()
-        self.wall = self.cpu = 0.0  # spent on grading, charts included
-        clock = perf_counter(), process_time()
-        self.dev = None if dev is None else DevSet(dev, data.grammar, data.engine.jobs_here)
-        self._spend(clock)
-
-    def note(self, now: Progress, counts: ExpectedCounts, *, is_last: bool) -> Progress:
-        """The likelihood and, in the last stage, the dev F1 of the present parameters."""
-        now = self.grade(now, counts) if is_last else now
-        info = replace(
-            now.info,
-            log_likelihoods=[*now.info.log_likelihoods, counts.log_likelihood],
-            states=[*now.info.states, int(now.parameters.n_states.max())],
-        )
-        return replace(now, info=info)
-
-    def grade(self, now: Progress, counts: ExpectedCounts) -> Progress:
-        """The dev F1 of the present parameters, which are kept where they are the best so far."""
-        if self.dev is None:
-            return now
-        clock = perf_counter(), process_time()
-        f1 = self.dev.f1(latent_grammar(self.data, self.pairs, now.parameters, counts, {}))
-        self._spend(clock)
-        if self.tell:
-            self.tell(now.info.iterations, f1)
-        is_best = now.best is None or f1 > max(seen for _, seen in now.info.dev_f1)
-        info = replace(now.info, dev_f1=[*now.info.dev_f1, (now.info.iterations, f1)])
-        return replace(now, info=info, best=now.parameters if is_best else now.best)
-
-    def _spend(self, began: tuple[float, float]) -> None:
-        self.wall += perf_counter() - began[0]
-        self.cpu += process_time() - began[1]
-
-    def time(self, info: EMInfo) -> EMInfo:
-        """Note the time of a training, and how much of it was grading."""
-        seconds = {"em": round(perf_counter() - self.began - self.wall, 3)}
-        if self.dev is None:
-            return replace(info, seconds=seconds)
-        seconds["dev"] = round(self.wall, 3)
-        return replace(info, seconds=seconds, grading_cpu_seconds=self.cpu)
-
-
-class _Saved:
-    """The checkpoint of a training, where one is wanted."""
-
-    def __init__(
-        self,
-        data: TrainingData,
-        trees: TrainingTrees,
         schedule: Sequence[Stage],
         settings: EMSettings,
-        judge: _Judge,
+        dev: Sequence[Tree] | None,
     ) -> None:
-        self.trees, self.schedule = trees, schedule
-        self.path = (
-            None if settings.checkpoint is None or not schedule else Path(settings.checkpoint)
-        )
-        if self.path:
-            gold = "" if judge.dev is None else "\n".join(map(str, judge.dev.gold))
-            self.fingerprint = {
-                "learner": settings.learner, "schedule": [list(stage) for stage in schedule],
-                "trees": data.digest(), "dev": sha256(gold.encode()).hexdigest(),
-            }  # fmt: skip
+        self.data, self.trees = data, TrainingTrees(data)
+        self.schedule, self.settings = schedule, settings
+        self.began = perf_counter()
+        self.grading_seconds = self.grading_cpu_seconds = 0.0  # charts included
+        with self._grading():
+            self.dev = None if dev is None else DevSet(dev, data.grammar, data.engine.jobs_here)
+        self.path = Path(settings.checkpoint) if settings.checkpoint and schedule else None
 
-    def resume(self) -> Progress | None:
+    def run(self, start: LatentParameters) -> Progress:
+        """EM through all stages, from a start or from where a checkpoint stopped."""
+        now = self._resume()
+        if now is None:
+            rng = np.random.default_rng(self.settings.seed)
+            now = Progress(start, 0, 0, NOT_SPLIT, rng, Info(extra={"dev_f1": []}))
+            now = self._change_states(now) if self.schedule else now
+        # iterations before each stage
+        ends = starts_of([stage.iterations for stage in self.schedule]).tolist()
+        with step("EM", total=ends[-1], unit="iteration") as advance:
+            while now.stage < len(self.schedule):
+                if now.iteration < self.schedule[now.stage].iterations:
+                    done = ends[now.stage]
+                    now = self._run_stage(now, lambda n, done=done: advance(done + n))  # type: ignore[misc]
+                if now.stage + 1 == len(self.schedule):
+                    break
+                now = self._change_states(replace(now, stage=now.stage + 1, iteration=0))
+                self._save(now)
+        return now
+
+    def _run_stage(self, now: Progress, advance: Callable[[int], None]) -> Progress:
+        """All iterations of a stage, each an E-step and an M-step."""
+        stage, settings, info = self.schedule[now.stage], self.settings, now.info
+        smoothing = settings.rule_smoothing, settings.word_smoothing
+        is_graded = self.dev is not None and now.stage + 1 == len(self.schedule)
+        steps = EMSteps[LatentParameters, ExpectedCounts](
+            self.trees.expect,
+            lambda parameters, counts: maximise(parameters, counts, *smoothing),
+            score=(lambda run: self.grade(info, run.parameters, run.counts)) if is_graded else None,
+        )
+        stop = EMStop(
+            stage.iterations - 1,
+            _has_settled(settings.tolerance),
+            settings.patience,
+            is_monotone=not any(smoothing),
+        )
+
+        def listen(run: EMResult[LatentParameters, ExpectedCounts]) -> None:
+            advance(len(run.values))
+            states, value = int(run.parameters.n_states.max()), run.values[-1]
+            info.history.append({"states": states, "log_likelihood": value})
+            if settings.on_iteration:
+                settings.on_iteration(info.iterations, states, value)
+
+        def standing(
+            parameters: LatentParameters, run: EMResult[LatentParameters, ExpectedCounts], n: int
+        ) -> Progress:
+            best = run.best if is_graded else None
+            return replace(now, parameters=parameters, iteration=n, best=best)
+
+        began = EMResult[LatentParameters, ExpectedCounts](
+            now.parameters,
+            info.log_likelihoods[len(info.history) - now.iteration :],
+            [f1 for _, f1 in info.dev_f1],
+            now.best,
+            now.iteration,
+        )
+        run = run_em(
+            steps, began, stop, listen=listen,
+            save=lambda run: self._save(standing(run.parameters, run, len(run.values))),
+        )  # fmt: skip
+        # the last M-step of a stage follows its last E-step
+        parameters = steps.maximise(run.parameters, run.counts)
+        over = standing(parameters, run, stage.iterations)
+        if now.stage + 1 == len(self.schedule):
+            self._save(over)
+        return over
+
+    def _change_states(self, now: Progress) -> Progress:
+        stage = self.schedule[now.stage]
+        target = np.minimum(self.trees.limit, stage.states)
+        if stage.change == "split":
+            parameters, origin = split(now.parameters, target, now.rng)
+            return replace(now, parameters=parameters, origin=origin)
+        if stage.change == "merge":
+            merged = merge_siblings(self.trees, now.parameters, now.origin, self.settings.merge)
+            return replace(now, parameters=merged, origin=NOT_SPLIT)
+        if stage.change == "matsuzaki":
+            return replace(now, parameters=matsuzaki(now.parameters, target, now.rng))
+        return now
+
+    def grade(self, info: Info, parameters: LatentParameters, counts: ExpectedCounts) -> float:
+        """The F1 of some parameters on dev trees."""
+        assert self.dev is not None
+        with self._grading():
+            model = latent_grammar(self.data, self.trees.pairs, parameters, counts, {})
+            f1 = self.dev.f1(model)
+        if self.settings.on_grade:
+            self.settings.on_grade(info.iterations, f1)
+        info.extra["dev_f1"].append((info.iterations, f1))
+        return f1
+
+    @contextmanager
+    def _grading(self) -> Iterator[None]:
+        wall, cpu = perf_counter(), process_time()
+        yield
+        self.grading_seconds += perf_counter() - wall
+        self.grading_cpu_seconds += process_time() - cpu
+
+    def note_time(self, info: Info) -> None:
+        """Note the time of a training, and how much of it was grading."""
+        info.seconds["em"] = round(perf_counter() - self.began - self.grading_seconds, 3)
+        info.extra["grading_cpu_seconds"] = self.grading_cpu_seconds
+        if self.dev is not None:
+            info.seconds["dev"] = round(self.grading_seconds, 3)
+
+    @cached_property
+    def _fingerprint(self) -> dict[str, Any]:
+        """What two trainings must have in common to share a checkpoint."""
+        gold = "" if self.dev is None else "\n".join(map(str, self.dev.gold))
+        return {
+            "learner": self.settings.learner, "schedule": [list(stage) for stage in self.schedule],
+            "trees": self.data.digest(), "dev": sha256(gold.encode()).hexdigest(),
+        }  # fmt: skip
+
+    def _resume(self) -> Progress | None:
         """Where a training stopped that had all in common with this one."""
         from sapwood.estimators import em_checkpoint
 
         if self.path is None:
             return None
         plain = self.trees.plain_parameters()
-        return em_checkpoint.resume(self.path, plain, self.schedule, self.fingerprint)
+        return em_checkpoint.resume(self.path, plain, self.schedule, self._fingerprint)
 
-    def save(self, now: Progress) -> None:
+    def _save(self, now: Progress) -> None:
         from sapwood.estimators import em_checkpoint
 
         if self.path is not None:
-            em_checkpoint.save(self.path, now, self.fingerprint)
+            em_checkpoint.save(self.path, now, self._fingerprint)

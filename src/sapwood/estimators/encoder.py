@@ -31,9 +31,9 @@ from sapwood.estimators.base import (
     parameter,
     whole,
 )
+from sapwood.estimators.info import Info, PhaseClock
 from sapwood.estimators.network_training import NetworkLesson, NetworkPlan, ShareGradient
 from sapwood.estimators.pcfg import Trainable, TrainingData
-from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.inference.spans import label_shares
 from sapwood.models.span_network import SpanNetwork
 from sapwood.networks.encoder import EncoderSizes
@@ -62,7 +62,7 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
     Attributes
     ----------
     model_ : SpanNetwork
-    info_ : PassInfo
+    info_ : Info
     """
 
     passes: int | None = parameter(
@@ -100,10 +100,10 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
         sizes = EncoderSizes(state=self.width), SpanSizes(self.hidden)
         lesson = SpanLesson(trees, plan, sizes)
         clock.tick("trees")
-        self.info_ = PassInfo()
+        self.info_ = Info()
 
         def note(done: int, log_likelihood: float) -> int | None:
-            self.info_.log_likelihoods.append(log_likelihood)
+            self.info_.history.append({"log_likelihood": log_likelihood})
             return self.on_iteration(done, 1, log_likelihood) if self.on_iteration else None
 
         network = lesson.learn(lesson.gradient, data.engine.jobs_here, note)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter, process_time
 from typing import Any, NamedTuple, Self, cast
 
@@ -31,6 +31,7 @@ from sapwood.estimators.base import (
 from sapwood.estimators.em import EMLPCFG
 from sapwood.estimators.em_steps import NODES_PER_STATE
 from sapwood.estimators.encoder import seconds_a_pass
+from sapwood.estimators.info import Info
 from sapwood.estimators.network_training import MOST_PASSES, NetworkPlan
 from sapwood.estimators.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.estimators.pcfg import PCFG, TrainingData
@@ -304,45 +305,18 @@ class Trial:
         return {name: kept[name] for name in ("name", "f1", "mix_f1", "verdict")}
 
 
-@dataclass
-class EnsembleInfo:
-    """What was tried.
-
-    Attributes
-    ----------
-    trials
-        One for every candidate.
-    grades
-        Of the final mix, by its own parser, on all dev trees or as many as there was time for; None
-        without any.
-    seconds
-        By phase, those of all threads together (on the clock where an engine works elsewhere).
-        `warming up`, where there is a budget, is not part of it.
-    budget
-        CPU seconds that it had; None for no limit.
-    for_all
-        What all candidates would have taken, about.
-    """
-
-    trials: list[Trial] = field(default_factory=list)
-    budget: float | None = None
-    for_all: float = 0.0
-    grades: Grades | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def f1(self) -> float | None:
-        """F1 of the final mix on dev trees, as `sapwood parse` and `sapwood evaluate` find it."""
-        return self.grades.f1 if self.grades else None
-
-
 class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
     """A mix of latent grammars.
 
     Attributes
     ----------
     model_ : Ensemble
-    info_ : EnsembleInfo
+    info_ : Info
+        With `trials`, one for every candidate; `grades` and `f1` of the final mix, by its own
+        parser, on all dev trees or as many as there was time for, None without any; `budget`, the
+        CPU seconds that it had, None for no limit; `for_all`, what all candidates would have taken,
+        about. Its seconds are those of all threads together (on the clock where an engine works
+        elsewhere); `warming up`, where there is a budget, is not part of it.
 
     Examples
     --------
@@ -376,7 +350,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         bank, dev = as_treebank(bank), dev_trees(dev)
         plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
         gold = cleaned(dev) if dev is not None else None
-        self.info_, now = EnsembleInfo(), self._now
+        self.info_, now = Info(extra={"trials": []}), self._now
         if isinstance(self.budget, float | int):
             with self._timed("warming up"), step("loading kernels"):
                 self._warm_up(bank, plan, gold)
@@ -399,6 +373,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
                 model = self._chosen(mix)
         with self._timed("grading"):
             self.info_.grades = mix.grade(model)
+        self.info_.f1 = self.info_.grades.f1 if self.info_.grades else None
         self.info_.seconds = {k: round(v, 3) for k, v in self.info_.seconds.items()}
         self.info_.budget = None if np.isinf(clock.budget) else clock.budget
         self.info_.for_all = round(clock.seconds_of_all(plan), 1)

@@ -42,7 +42,7 @@ from sapwood.estimators.base import (
     one_of,
     parameter,
 )
-from sapwood.estimators.em_steps import EMInfo, Stage, TrainingTrees, climb
+from sapwood.estimators.em_steps import Stage, TrainingTrees, run_treebank_em
 from sapwood.estimators.pcfg import Trainable, TrainingData
 from sapwood.estimators.spectral import Features, FeatureSettings, Projection, project
 from sapwood.execute import Engine, Placed
@@ -322,34 +322,6 @@ def _total(
     return sum_rows(share * rows.weight[at][:, None], key, n_keys)
 
 
-@dataclass(frozen=True, eq=False)
-class PivotInfo:
-    """What the decomposition found.
-
-    Attributes
-    ----------
-    states : [n_symbols]
-        Pivots found for each label.
-    pivots
-        For each label with more than one state, its pivots in words.
-    missing
-        Labels with fewer pivots than states were wanted: how many were found, and wanted. They have
-        as many states as pivots.
-    em
-        The EM iterations behind, if any.
-    """
-
-    states: IntArray
-    pivots: dict[str, list[str]]
-    missing: dict[str, tuple[int, int]]
-    em: EMInfo
-
-    @property
-    def iterations(self) -> int:
-        """EM iterations behind the pivot estimate."""
-        return self.em.iterations
-
-
 class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
 
@@ -358,7 +330,10 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     Attributes
     ----------
     model_ : LatentGrammar
-    info_ : PivotInfo
+    info_ : Info
+        That of the EM iterations, see `run_treebank_em`, and `states`, the pivots found for each
+        label; `pivots`, in words, of each label with more than one state; `missing`, the labels
+        with fewer pivots than states were wanted: how many were found, and wanted.
     """
 
     side: str = parameter(
@@ -398,7 +373,7 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         start = smooth(start, self.rule_smoothing, self.word_smoothing)
         settings = self.em_settings(self.seed)
         stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
-        model, info = climb(data, start, stages, settings, dev_trees(dev))
+        model, self.info_ = run_treebank_em(data, start, stages, settings, dev_trees(dev))
         pivots = pivot_names(data, projection.features, views.pivots, self.side)
         missing = missing_pivots(data, views.m, wanted)
         record = {
@@ -407,7 +382,7 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             **data.sizes,
         }  # fmt: skip
         self.model_ = replace(model, record={**record, **model.record})
-        self.info_ = PivotInfo(start.n_states, pivots, missing, info)
+        self.info_.extra |= {"states": start.n_states, "pivots": pivots, "missing": missing}
         _warn_of(missing)
         return self
 

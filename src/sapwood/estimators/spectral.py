@@ -11,7 +11,7 @@ Notation
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -37,8 +37,8 @@ from sapwood.estimators.base import (
     between,
     parameter,
 )
+from sapwood.estimators.info import Info, PhaseClock
 from sapwood.estimators.pcfg import Trainable, TrainingData
-from sapwood.estimators.phases import PhaseClock
 from sapwood.execute import Placed
 from sapwood.features.templates import INSIDE, OUTSIDE, Template
 from sapwood.models.latent_grammar import LatentGrammar, Lexicon
@@ -171,23 +171,14 @@ def states_by_label(values: FloatArray, count: FloatArray, m: int) -> IntArray:
     return np.asarray(np.maximum(1, np.minimum(by_count, by_value)))
 
 
-@dataclass(frozen=True, eq=False)
-class SpectralInfo:
-    """What the decomposition found."""
-
-    singular_values: FloatArray
-    n_inside: int
-    n_outside: int
-    seconds: Mapping[str, float]
-
-
 class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
     """Latent-variable PCFG of a treebank, by SVD; no iterations, no local optima.
 
     Attributes
     ----------
     model_ : LatentGrammar
-    info_ : SpectralInfo
+    info_ : Info
+        With `singular_values` of every label, and numbers of features `n_inside`, `n_outside`.
     """
 
     inside_features: Templates = parameter(
@@ -245,8 +236,11 @@ class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
             data, projection.m, layout, sums, self.shrinkage, self.word_trust, record
         )
         clock.tick("tensors")
-        n_inside, n_outside = len(projection.vectors.U), len(projection.vectors.V)
-        self.info_ = SpectralInfo(projection.singular_values, n_inside, n_outside, clock.seconds)
+        found = {
+            "singular_values": projection.singular_values,
+            "n_inside": len(projection.vectors.U), "n_outside": len(projection.vectors.V),
+        }  # fmt: skip
+        self.info_ = Info(seconds=clock.seconds, extra=found)
         return self
 
 

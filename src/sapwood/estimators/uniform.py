@@ -27,10 +27,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import comb
-from time import process_time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +37,7 @@ import numpy.typing as npt
 
 from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
+from sapwood.estimators.em_loop import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.execute import map_reduce
 from sapwood.identify.families import stationary
 from sapwood.identify.mixing import MixingMatrix, pair_mixing, triple_mixing
@@ -213,18 +213,6 @@ def _loss(logits: FloatArray, N: FloatArray, r: FloatArray) -> tuple[float, Floa
     return -Q / n, -inner.ravel() / n
 
 
-@dataclass
-class EMRun:
-    """Where EM ended."""
-
-    model: UniformTreeModel  # the last one; its likelihood is the last of the list
-    # after every E-step that was kept, rising
-    log_likelihoods: list[float] = field(default_factory=list)
-    n_steps: int = 0  # E-steps taken
-    has_converged: bool = False  # whether the gain fell below the tolerance
-    cpu_seconds: float = 0.0
-
-
 def em(
     start: UniformTreeModel,
     sentences: SentenceCounts,
@@ -234,8 +222,8 @@ def em(
     floor: float = FLOOR,
     accelerate: bool = True,
     n_jobs: int = 1,
-) -> EMRun:
-    """Climb the likelihood of sentences.
+) -> EMResult[UniformTreeModel, UniformCounts]:
+    """Raise the likelihood of sentences by EM; the best model is the result's parameters.
 
     Parameters
     ----------
@@ -250,69 +238,30 @@ def em(
 
     Reference: Varadhan and Roland (2008) for the acceleration.
     """
-    begun = process_time()
-    least = tolerance * max(sentences.total, 1.0)
+    n_distinct = sum(map(len, sentences.rows.values()))
+    shards = sentences.shards(-(-n_distinct // SHARD_SENTENCES))
+
+    def expect(model: UniformTreeModel) -> UniformCounts:
+        counts: UniformCounts = map_reduce(
+            partial(UniformCounts.of, model=model), shards, jobs=n_jobs
+        )
+        return counts
+
+    steps = EMSteps[UniformTreeModel, UniformCounts](
+        expect,
+        maximise,
+        # first of all, no sentence may be impossible
+        score=lambda now: (-now.counts.n_impossible, now.counts.log_likelihood),
+        extrapolate=extrapolate if accelerate else None,
+    )
+    stop = EMStop(iterations - 1, gains_less_than(tolerance * max(sentences.total, 1.0)))
     with step("EM, at most", total=iterations, unit="iteration") as advance:
-        path = _Path(sentences, n_jobs)
-        first = path.expect(smooth(start, floor))
-        while path.n_steps < iterations:
-            advance(path.n_steps)
-            second = path.expect(maximise(first.model, first.counts))
-            path.has_converged = second.gain_over(first) < least
-            if path.has_converged or path.n_steps >= iterations:
-                first = max(first, second, key=_Point.key)
-                break
-            third = maximise(second.model, second.counts)
-            jump = path.jump(first.model, second, third) if accelerate else None
-            first = jump or path.expect(third)
-    kept = [point.counts.log_likelihood for point in path.points]
-    return EMRun(first.model, kept, path.n_steps, path.has_converged, process_time() - begun)
-
-
-@dataclass(frozen=True)
-class _Point:
-    """A model and what was expected under it."""
-
-    model: UniformTreeModel
-    counts: UniformCounts
-
-    def key(self) -> tuple[float, float]:
-        """Larger is better: first of all, no sentence may be impossible."""
-        return -self.counts.n_impossible, self.counts.log_likelihood
-
-    def gain_over(self, other: _Point) -> float:
-        return self.counts.log_likelihood - other.counts.log_likelihood
-
-
-class _Path:
-    """E-steps over the same sentences, and the path that they took."""
-
-    def __init__(self, sentences: SentenceCounts, n_jobs: int) -> None:
-        self.jobs = n_jobs
-        n_distinct = sum(map(len, sentences.rows.values()))
-        self.shards = sentences.shards(-(-n_distinct // SHARD_SENTENCES))
-        self.n_steps = 0
-        self.has_converged = False
-        self.points: list[_Point] = []
-
-    def expect(self, model: UniformTreeModel, least: _Point | None = None) -> _Point:
-        task = partial(UniformCounts.of, model=model)
-        counts: UniformCounts = map_reduce(task, self.shards, jobs=self.jobs)
-        self.n_steps += 1
-        point = _Point(model, counts)
-        if least is None or point.key() >= least.key():
-            self.points.append(point)
-        return point
-
-    def jump(
-        self, first: UniformTreeModel, second: _Point, third: UniformTreeModel
-    ) -> _Point | None:
-        """Where three models on the way to an optimum point to, if that is any better."""
-        ahead = extrapolate(first, second.model, third)
-        if ahead is None:
-            return None
-        point = self.expect(ahead, least=second)
-        return point if point.key() >= second.key() else None
+        run = run_em(
+            steps, smooth(start, floor), stop, listen=lambda now: advance(now.n_expectations)
+        )
+    assert run.best is not None
+    run.move(run.best)
+    return run
 
 
 def extrapolate(

@@ -36,11 +36,10 @@ transposes: their mean is taken.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -49,8 +48,9 @@ import numpy as np
 from sapwood.arguments import as_items, as_sentence
 from sapwood.arrays import FloatArray
 from sapwood.decompose.diagonalise import Roots, decompose, stochastic_root
-from sapwood.errors import NotIdentifiableError, SapwoodError, SapwoodWarning
+from sapwood.errors import NotIdentifiableError, SapwoodError
 from sapwood.estimators.base import OfHiddenTrees, maybe, parameter, positional, whole
+from sapwood.estimators.info import Info
 from sapwood.estimators.uniform import (
     DEP_IES,
     FLOOR,
@@ -105,7 +105,7 @@ class _Unmix(OfHiddenTrees, ABC):
             f"unmixing {counts.n_words:,} types of words",
             "write one sign for all rare words, give fewer sentences, or a smaller --max-length",
         )
-        info = UnmixInfo({n: counts.n_sentences(n) for n in counts.lengths})
+        info = unmix_info({n: counts.n_sentences(n) for n in counts.lengths})
         start = self._model(self._unmix_counts(counts, info), counts.n_words, vocabulary)
         found = self._arrange(refine(start, counts, info, self.get_params()))
         self.model_ = replace(found, record=self._record(info))
@@ -120,7 +120,7 @@ class _Unmix(OfHiddenTrees, ABC):
         return LIBRARIES + kernels + 8 * MATRICES * counts.n_words**2 + TOKEN_BYTES * tokens
 
     @abstractmethod
-    def _unmix_counts(self, counts: SentenceCounts, info: UnmixInfo) -> dict[str, FloatArray]:
+    def _unmix_counts(self, counts: SentenceCounts, info: Info) -> dict[str, FloatArray]:
         """The closed form, and warnings where it cannot be trusted."""
 
     def _check_words(self, n_words: int) -> None:
@@ -129,7 +129,7 @@ class _Unmix(OfHiddenTrees, ABC):
     def _arrange(self, model: UniformTreeModel) -> UniformTreeModel:
         return model
 
-    def _record(self, info: UnmixInfo) -> dict[str, Any]:
+    def _record(self, info: Info) -> dict[str, Any]:
         """How the model was made."""
         given, n = self.get_params(), sum(info.n_sentences.values())
         told = {
@@ -152,7 +152,8 @@ class UnmixPCFGIE(_Unmix):
     ----------
     model_ : UniformTreeModel
         States in falling order of their probability at the root.
-    info_ : UnmixInfo
+    info_ : Info
+        See `unmix_info`.
     """
 
     n_states: int = positional(
@@ -167,7 +168,7 @@ class UnmixPCFGIE(_Unmix):
     seed: int = parameter(0, maybe(whole(0)), "Of the directions.")
     _family, _most_words = PCFG_IE, MOST_WORDS_PCFG_IE
 
-    def _unmix_counts(self, counts: SentenceCounts, info: UnmixInfo) -> dict[str, FloatArray]:
+    def _unmix_counts(self, counts: SentenceCounts, info: Info) -> dict[str, FloatArray]:
         tables = self._unmix(lambda eta: psi_of_counts(counts, eta), counts.n_words, info)
         check_conditioning(info, counts.n_sentences(3))
         return tables
@@ -183,7 +184,7 @@ class UnmixPCFGIE(_Unmix):
         self._check_parameters()
         d = len(mu_123)
         self._check_words(d)
-        self.info_ = UnmixInfo({3: np.inf})
+        self.info_ = unmix_info({3: np.inf})
         tables = self._unmix(lambda eta: psi_of_tensor(mu_123, eta), d, self.info_)
         found = self._arrange(self._model(tables, d, vocabulary))
         self.model_ = replace(found, record=self._record(self.info_))
@@ -204,7 +205,7 @@ class UnmixPCFGIE(_Unmix):
         }  # fmt: skip
         return UniformTreeModel(model.family, model.vocabulary, tables)
 
-    def _unmix(self, psi: Contract, d: int, info: UnmixInfo) -> dict[str, FloatArray]:
+    def _unmix(self, psi: Contract, d: int, info: Info) -> dict[str, FloatArray]:
         rng = np.random.default_rng(self.seed)
         whole = psi(np.ones(d))
         found = decompose(whole.T, lambda tau: psi(tau).T, self.n_states, rng, n_draws=self.n_draws)
@@ -235,7 +236,7 @@ def _mean_psi(mu_123: FloatArray, mu_132: FloatArray, mu_231: FloatArray) -> Flo
     return np.asarray((psi + mirrored.T) / 2)
 
 
-def _tables(M1: FloatArray, whole: FloatArray, info: UnmixInfo) -> dict[str, FloatArray]:  # noqa: N803
+def _tables(M1: FloatArray, whole: FloatArray, info: Info) -> dict[str, FloatArray]:  # noqa: N803
     """Step 3: pi, T and O from the columns of A and Psi(1)."""
     A = M1 / M1.sum(axis=0)  # noqa: N806 - a matrix
     inverse = np.linalg.pinv(A)
@@ -262,7 +263,8 @@ class UnmixDEPIES(_Unmix):
     Attributes
     ----------
     model_ : UniformTreeModel
-    info_ : UnmixInfo
+    info_ : Info
+        See `unmix_info`.
     roots_ : Roots
         The choice of eigenvalues.
     """
@@ -273,7 +275,7 @@ class UnmixDEPIES(_Unmix):
         """Also bytes of the errors of all eigenvectors: words by words by words."""
         return super().memory_needed(counts) + 8 * CUBES * counts.n_words**3
 
-    def _unmix_counts(self, counts: SentenceCounts, info: UnmixInfo) -> dict[str, FloatArray]:
+    def _unmix_counts(self, counts: SentenceCounts, info: Info) -> dict[str, FloatArray]:
         pairs = PairMoments(
             _mean_of_ends(counts.joint(3, (1, 2)), counts.joint(3, (2, 3))),
             _mean_of_ends(counts.joint(3, (1, 3)), counts.joint(3, (1, 3))),
@@ -306,13 +308,13 @@ class UnmixDEPIES(_Unmix):
             Of two-word sentences.
         """
         self._check_parameters()
-        self.info_ = UnmixInfo({2: np.inf, 3: np.inf})
+        self.info_ = unmix_info({2: np.inf, 3: np.inf})
         tables = self._unmix(PairMoments(mu_12, mu_13, two), two.sum(axis=1), self.info_)
         found = self._model(tables, len(two), vocabulary)
         self.model_ = replace(found, record=self._record(self.info_))
         return self
 
-    def _unmix(self, pairs: PairMoments, pi: FloatArray, info: UnmixInfo) -> dict[str, FloatArray]:
+    def _unmix(self, pairs: PairMoments, pi: FloatArray, info: Info) -> dict[str, FloatArray]:
         if (pi <= 0).any():
             msg = f"word number {int(np.argmin(pi))} never occurs, so nothing is known below it"
             raise SapwoodError(msg, hint="leave it out of the vocabulary")
@@ -372,48 +374,24 @@ def _noise_gain(roots: Roots, pi: FloatArray) -> float:
     return 7 * float(np.sqrt(2)) / (float(np.sqrt(pi.min())) * max(slope, NEAR_ROOTS))
 
 
-@dataclass
-class UnmixInfo:
-    """What was found on the way, and how far it can be trusted.
+def unmix_info(n_sentences: dict[int, float]) -> Info:
+    """What is known of an estimate before it is made, and how far it can be trusted afterwards.
 
-    Attributes
-    ----------
-    n_sentences
-        By length; infinite for exact moments.
-    gap
-        Smallest distance between two eigenvalues that had to be told apart.
-    noise_gain
-        How much noise in the moments is multiplied, to first order.
-    clipped
-        Largest share of a table that was negative and was set to 0.
-    moment_error, moment_noise
-        Mean L1 distance of the observed pair moments from the model's, at the lengths that were
-        unmixed, and what sampling noise alone would make of it.
-    refined
-        `moments` or `em`, where that was asked for.
-    iterations
-        Of the refinement.
-    log_likelihood
-        Of the sentences given their lengths, after EM.
-    warnings
-        Reasons to doubt the estimate.
+    `n_sentences` are those of each length, infinite for exact moments; `gap` is the smallest
+    distance between two eigenvalues that had to be told apart; `noise_gain` tells how much noise in
+    the moments is multiplied, to first order; `clipped` is the largest fraction of a table that was
+    negative and was set to 0; `moment_error` is the mean L1 distance of the observed pair moments
+    from the model's, at the lengths that were unmixed, and `moment_noise` what sampling noise alone
+    would make of it; `refined` is `moments` or `em`, where that was asked for, `iterations` those
+    of the refinement, and `log_likelihood` that of the sentences given their lengths, after EM.
     """
-
-    n_sentences: dict[int, float] = field(default_factory=dict)
-    gap: float = np.nan
-    noise_gain: float = np.nan
-    clipped: float = 0.0
-    moment_error: float = np.nan
-    moment_noise: float = 0.0
-    refined: str = "none"
-    iterations: int = 0
-    log_likelihood: float | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    def warn(self, text: str) -> None:
-        """Keep a reason for doubt, and show it."""
-        self.warnings.append(text)
-        warnings.warn(text, SapwoodWarning, stacklevel=2)
+    return Info(
+        extra={
+            "n_sentences": n_sentences, "gap": np.nan, "noise_gain": np.nan, "clipped": 0.0,
+            "moment_error": np.nan, "moment_noise": 0.0, "refined": "none", "iterations": 0,
+            "log_likelihood": None,
+        }
+    )  # fmt: skip
 
 
 def count_sentences(
@@ -451,7 +429,7 @@ def clip_columns(table: FloatArray) -> tuple[FloatArray, float]:
     return safe, removed
 
 
-def check_conditioning(info: UnmixInfo, n: float) -> None:
+def check_conditioning(info: Info, n: float) -> None:
     """Warn where the noise of n sentences is multiplied to the size of what is looked for."""
     if np.isfinite(n) and info.noise_gain / np.sqrt(n) > UNSURE:
         needed = (info.noise_gain / UNSURE) ** 2
@@ -479,7 +457,7 @@ def _roughly(n: float) -> str:
     return f"about {int(float(f'{n:.1e}')):,}"
 
 
-def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) -> None:
+def check_fit(info: Info, model: UniformTreeModel, counts: SentenceCounts) -> None:
     """Compare pair moments of short sentences with the model's.
 
     The closed forms add and subtract moments, so that their own errors come to a multiple of the
@@ -507,14 +485,14 @@ def check_fit(info: UnmixInfo, model: UniformTreeModel, counts: SentenceCounts) 
 
 
 def refine(
-    model: UniformTreeModel, counts: SentenceCounts, info: UnmixInfo, settings: dict[str, Any]
+    model: UniformTreeModel, counts: SentenceCounts, info: Info, settings: dict[str, Any]
 ) -> UniformTreeModel:
     """The unmixed estimate as the start of a fit to all sentences, if wanted."""
     how, longest = settings["refine"], settings["max_length"]
     info.refined = how
     if how == "moments":
         fit = fit_moments(model, counts, longest)
-        info.iterations = fit.evaluations
+        info.extra["iterations"] = fit.evaluations
         if fit.max_length < min(longest, counts.lengths[-1]):
             info.warn(f"moments of sentences above {fit.max_length} words are too many: left out")
         return fit.model
@@ -525,11 +503,11 @@ def refine(
             iterations=settings["iterations"],
             n_jobs=settings["n_jobs"],
         )
-        info.iterations = run.n_steps
-        info.log_likelihood = run.log_likelihoods[-1]
+        info.extra["iterations"] = run.n_expectations
+        info.log_likelihood = run.values[-1]
         if not run.has_converged:
             info.warn(f"EM was still climbing after {info.iterations} iterations")
-        return run.model
+        return run.parameters
     return model
 
 

@@ -164,23 +164,6 @@ def part_scores(features, n_features, lengths, weights):
 
 
 @kernel
-def follow(features, n_features, lengths, residue, weights, squares, rate):
-    """One step of AdaGrad along `residue`: what is right less what was expected, by part."""
-    for p in range(len(features)):
-        slope = np.float32(residue[p])
-        if abs(slope) < 1e-4:
-            continue
-        for f in range(n_features[p]):
-            place = features[p, f]
-            squares[place] += slope * slope
-            weights[place] += rate * slope / np.sqrt(squares[place])
-            if lengths[p]:
-                place ^= lengths[p]
-                squares[place] += slope * slope
-                weights[place] += rate * slope / np.sqrt(squares[place])
-
-
-@kernel
 def tag_lattice(types, first_candidate, candidates, words, column, base, mask):
     """The tags that words may have, as a forest whose trees are sequences of tags.
 
@@ -252,17 +235,3 @@ def label_scores(features, weights, n_labels):
             for k in range(n_labels):
                 out[p, k] += weights[place + k]
     return out
-
-
-@kernel
-def follow_labels(features, residue, weights, squares, rate):
-    """One step of AdaGrad along `residue`, shape [n_parts, n_labels]."""
-    for p in range(len(features)):
-        for k in range(residue.shape[1]):
-            slope = residue[p, k]
-            if abs(slope) < 1e-3:
-                continue
-            for f in range(features.shape[1]):
-                place = np.int64(features[p, f]) + k
-                squares[place] += slope * slope
-                weights[place] += rate * slope / np.sqrt(squares[place])

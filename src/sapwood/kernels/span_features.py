@@ -193,16 +193,3 @@ def log_linear_posteriors(forest, roots, item_score, edge_score):
     for x in range(n_items):
         items[x] = np.exp(inside[x] + outside[x] - total)
     return total, items, edges
-
-
-@kernel
-def adagrad(features, residue, weights, squares, rate):
-    """One step along `residue` (gold less expected) for all features of all rows."""
-    for x in range(features.shape[0]):
-        slope = residue[x]
-        if slope == 0.0:
-            continue
-        for k in range(features.shape[1]):
-            f = features[x, k]
-            squares[f] += slope * slope
-            weights[f] += rate * slope / np.sqrt(squares[f])

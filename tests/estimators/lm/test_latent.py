@@ -13,9 +13,8 @@ import sapwood as sw
 from sapwood.corpus.plain_text import UNKNOWN
 from sapwood.decompose.latent_bigrams import DevicePairs
 from sapwood.errors import SapwoodError
-from sapwood.estimators.lm import ascent as ascent_module
-from sapwood.estimators.lm import latent
-from sapwood.estimators.lm.ascent import Ascent, Held, OnEngine, Start, cut_pairs, expect
+from sapwood.estimators.lm import bigram_em, latent
+from sapwood.estimators.lm.bigram_em import BigramEM, Held, OnEngine, Start, cut_pairs, expect
 from sapwood.estimators.lm.latent import random_start
 from sapwood.estimators.lm.mixture import mix, mixture_weights
 from sapwood.execute import Threads
@@ -50,7 +49,7 @@ def test_the_e_step_is_that_of_the_formulas(monkeypatch: pytest.MonkeyPatch) -> 
     r, s = random_start(u, 3, rng, np.float64)
     p = r @ s.T
     joint = c.toarray()[:, :, None] * r[:, None, :] * s[None] / p[:, :, None]  # [x, y, h]
-    monkeypatch.setattr(ascent_module, "SHARD_ENTRIES", 9)
+    monkeypatch.setattr(bigram_em, "SHARD_ENTRIES", 9)
     shards = cut_pairs(c, np.float64)
     assert len(shards) > 3
     with Threads(2) as engine:
@@ -64,11 +63,9 @@ def test_the_e_step_is_that_of_the_formulas(monkeypatch: pytest.MonkeyPatch) -> 
 def test_em_never_lowers_the_likelihood() -> None:
     rng = np.random.default_rng(1)
     c, u = a_table(rng, 30), np.full(30, 1 / 30)
-    ascent = Ascent(iterations=60, prior=0.0, u=u)
-    climbed = ascent.climb(
-        OnEngine(Threads(1), cut_pairs(c, np.float64)), random_start(u, 4, rng, float)
-    )
-    gains = np.diff(climbed.log_likelihoods)
+    em = BigramEM(iterations=60, prior=0.0, u=u)
+    climbed = em.run(OnEngine(Threads(1), cut_pairs(c, np.float64)), random_start(u, 4, rng, float))
+    gains = np.diff(climbed.values)
     assert (gains >= -1e-9).all()
     assert gains.sum() > 1
 
@@ -77,12 +74,12 @@ def test_with_states_of_contexts_fixed_em_finds_the_maximum_for_the_rest() -> No
     """The likelihood is concave in s: any start ends at the same value, and r stays."""
     rng = np.random.default_rng(3)
     c, u = a_table(rng, 15), np.full(15, 1 / 15)
-    ascent = Ascent(iterations=3000, prior=0.0, u=u, is_r_free=False)
+    em = BigramEM(iterations=3000, prior=0.0, u=u, is_r_free=False)
     source = OnEngine(Threads(1), cut_pairs(c, np.float64))
     r = random_start(u, 3, rng, float).r
-    ends = [ascent.climb(source, Start(r, random_start(u, 3, rng, float).s)) for _ in range(3)]
-    assert all(np.array_equal(end.found.r, r) for end in ends)
-    values = [end.log_likelihoods[-1] for end in ends]
+    ends = [em.run(source, Start(r, random_start(u, 3, rng, float).s)) for _ in range(3)]
+    assert all(np.array_equal(end.parameters.r, r) for end in ends)
+    values = [end.values[-1] for end in ends]
     assert max(values) - min(values) < 1e-3 * abs(values[0])
 
 
@@ -103,9 +100,9 @@ def test_a_device_takes_the_same_e_step() -> None:
 
 def test_a_device_is_given_the_sorted_table(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    monkeypatch.setattr(ascent_module, "DevicePairs", lambda *arguments: given.extend(arguments))
+    monkeypatch.setattr(bigram_em, "DevicePairs", lambda *arguments: given.extend(arguments))
     c = sparse.csr_array((np.array([2.0, 3.0]), np.array([4, 1]), np.array([0, 2, 2])), (2, 5))
-    ascent_module.OnDevice(c, "cuda:1")
+    bigram_em.OnDevice(c, "cuda:1")
     starts, places, values, n, device = given
     assert np.asarray(starts).tolist() == [0, 2, 2]
     assert np.asarray(places).tolist() == [1, 4]
@@ -143,8 +140,8 @@ def test_they_are_distributions_that_have_learnt(learner: object, counts: NgramC
 def test_held_out_text_ends_em(counts: NgramCounts, held: NgramCounts) -> None:
     em = sw.EMBigram(8, n_blocks=1, prior=0.0, iterations=500).fit(counts, held)
     (climbed,) = em.climbs_
-    assert len(climbed.log_likelihoods) < 500
-    assert np.argmax(climbed.held_values) == len(climbed.held_values) - 3
+    assert len(climbed.values) < 500
+    assert np.argmax(climbed.scores) == len(climbed.scores) - 3
 
 
 def test_smoothing_weights_make_held_out_text_likelier(

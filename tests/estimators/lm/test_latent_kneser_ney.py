@@ -10,7 +10,7 @@ from tests.estimators.lm.test_latent import log_prob
 import sapwood as sw
 from sapwood.corpus.plain_text import NOTHING
 from sapwood.decompose.latent_bigrams import maximise_states
-from sapwood.estimators.lm.ascent import OnEngine, Start, cut_pairs
+from sapwood.estimators.lm.bigram_em import OnEngine, Start, cut_pairs
 from sapwood.estimators.lm.kneser_ney import KneserNey, adjusted_counts
 from sapwood.estimators.lm.latent import random_start
 from sapwood.estimators.lm.latent_kneser_ney import taken_off
@@ -122,4 +122,4 @@ def test_states_help_where_pairs_are_rare(tmp_path_factory: pytest.TempPathFacto
     latent = sw.LatentKneserNey(2, order=2, n_blocks=1).fit(train, held)
     plain = sw.KneserNey(2).fit(train)
     assert log_prob(latent.model_, held) > log_prob(plain.model_, held) + 0.2
-    assert latent.iterations_ == len(latent.climbs_[0].log_likelihoods) > 0
+    assert latent.iterations_ == len(latent.climbs_[0].values) > 0

@@ -13,7 +13,7 @@ import sapwood as sw
 from sapwood.corpus.plain_text import END, NOTHING, SPECIAL, START, UNKNOWN
 from sapwood.decompose.latent_bigrams import maximise_states
 from sapwood.estimators.lm import latent, latent_kneser_ney, mixture
-from sapwood.estimators.lm.ascent import STOP_WEIGHT, Ascent, Held, OnEngine, Start, cut_pairs
+from sapwood.estimators.lm.bigram_em import STOP_WEIGHT, BigramEM, Held, OnEngine, Start, cut_pairs
 from sapwood.estimators.lm.latent import (
     HELD_SHARE,
     MOST_HELD,
@@ -135,12 +135,12 @@ def test_the_best_iteration_on_held_out_text_is_kept(
     c, u = sparse.csr_array(rng.poisson(1.0, (9, 9)).astype(float)), np.full(9, 1 / 9)
     start = random_start(u, 3, rng)
     source = OnEngine(Threads(1), cut_pairs(c))
-    climbed = Ascent(5, 0.5, u, Scripted(values)).climb(source, start)
-    assert len(climbed.log_likelihoods) == n
-    assert climbed.held_values == values[: n + 1]
-    expected = Ascent(best, 0.5, u).climb(source, start).found
-    np.testing.assert_array_equal(climbed.found.r, expected.r)
-    np.testing.assert_array_equal(climbed.found.s, expected.s)
+    climbed = BigramEM(5, 0.5, u, Scripted(values)).run(source, start)
+    assert len(climbed.values) == n
+    assert climbed.scores == values[: n + 1]
+    expected = BigramEM(best, 0.5, u).run(source, start).parameters
+    np.testing.assert_array_equal(climbed.parameters.r, expected.r)
+    np.testing.assert_array_equal(climbed.parameters.s, expected.s)
 
 
 def test_held_out_text_is_scored_with_a_little_of_single_words() -> None:

@@ -13,7 +13,7 @@ from tests.toys import strings_grammar
 import sapwood as sw
 from sapwood.corpus.tree import Tree
 from sapwood.estimators.strings import em_wcfg
-from sapwood.estimators.strings.em_wcfg import climb_to_maximum, maximise, random_grammar
+from sapwood.estimators.strings.em_wcfg import maximise, maximise_likelihood, random_grammar
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
 from sapwood.moments.string_counts import GrammarCounts, expect, string_shards
 
@@ -103,7 +103,7 @@ def test_the_maximum_is_near_and_the_track_never_falls(monkeypatch: pytest.Monke
         n_steps.append(1)
         return counts_of(model)
 
-    found, track = climb_to_maximum(start, expected, 1e-9)
+    found, track = maximise_likelihood(start, expected, 1e-9)
     assert track == sorted(track)
     assert 1 <= len(track) <= 4
     assert track[-1] == pytest.approx(counts_of(found).log_likelihood, rel=1e-12)
@@ -113,8 +113,8 @@ def test_the_maximum_is_near_and_the_track_never_falls(monkeypatch: pytest.Monke
     assert found.is_probabilistic
     assert len(n_steps) < 2500
     monkeypatch.setattr(em_wcfg, "ROUNDS", 2)
-    assert len(climb_to_maximum(start, counts_of, -1.0)[1]) == 2
-    assert len(climb_to_maximum(start, counts_of, 1e9)[1]) == 1
+    assert len(maximise_likelihood(start, counts_of, -1.0)[1]) == 2
+    assert len(maximise_likelihood(start, counts_of, 1e9)[1]) == 1
 
 
 def test_slopes_of_the_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_slopes_of_the_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(scipy.optimize, "minimize", fake)
     start = strings_grammar(2, 2, seed=1)
-    climb_to_maximum(start, counts_of, 1e9)
+    maximise_likelihood(start, counts_of, 1e9)
     np.testing.assert_allclose(seen["x"], np.log(numbers(start)), rtol=1e-12)
     x = seen["x"] + np.random.default_rng(0).normal(size=len(seen["x"]))
     value, slopes = seen["loss"](x)
@@ -156,7 +156,7 @@ def test_a_climb_that_ends_lower_is_not_taken(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(scipy.optimize, "minimize", away)
     monkeypatch.setattr(em_wcfg, "BETWEEN", 0)
     best = sw.EMWCFG(2, iterations=300, starts=1).fit(STRINGS).model_
-    found, track = climb_to_maximum(best, counts_of, -np.inf)
+    found, track = maximise_likelihood(best, counts_of, -np.inf)
     assert found is best
     np.testing.assert_allclose(track, counts_of(best).log_likelihood, rtol=1e-12)
 

@@ -13,13 +13,15 @@ from sapwood.corpus.tree import Tree
 from sapwood.decompose.hankel import Conditioning
 from sapwood.errors import SapwoodError, SapwoodTypeError, SapwoodWarning
 from sapwood.estimators.strings.shared import (
-    StringInfo,
     best_rank,
     choose_rank,
+    judge_conditioning,
     read_brackets,
     read_strings,
     risk,
     split_counts,
+    string_info,
+    string_record,
 )
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
 
@@ -90,28 +92,28 @@ def test_trees_are_read_and_wide_nodes_counted() -> None:
 
 
 def test_noise_as_large_as_what_is_kept_is_a_warning() -> None:
-    info = StringInfo(n_strings=1234.0)
+    info = string_info(n_strings=1234.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        info.judge(Conditioning(0.5, 0.1, 0.5, 1.0))
+        judge_conditioning(info, Conditioning(0.5, 0.1, 0.5, 1.0))
     assert not info.warnings
     with pytest.warns(SapwoodWarning, match=r"kept, 0.5, .*1,234 strings, about 0.6"):
-        info.judge(Conditioning(0.5, 0.1, 0.6, 1.2))
+        judge_conditioning(info, Conditioning(0.5, 0.1, 0.6, 1.2))
     assert info.conditioning == (0.5, 0.1, 0.6, 1.2)
     assert len(info.warnings) == 1
 
 
 def test_records_of_model_files() -> None:
-    assert StringInfo(n_strings=np.inf).record("x", 2) == {"method": "x", "states": 2}
-    assert StringInfo(n_strings=2.0).record("x", 2)["strings"] == 2
-    assert isinstance(StringInfo(n_strings=2.0).record("x", 2)["strings"], int)
-    assert StringInfo(n_strings=2.5).record("x", 2)["strings"] == 2.5
+    assert string_record(string_info(n_strings=np.inf), "x", 2) == {"method": "x", "states": 2}
+    assert string_record(string_info(n_strings=2.0), "x", 2)["strings"] == 2
+    assert isinstance(string_record(string_info(n_strings=2.0), "x", 2)["strings"], int)
+    assert string_record(string_info(n_strings=2.5), "x", 2)["strings"] == 2.5
     values = np.arange(40) / 3
-    told = StringInfo(basis=(4, 5), singular_values=values).record("x", 2)
+    told = string_record(string_info(basis=(4, 5), singular_values=values), "x", 2)
     assert told["basis"] == [4, 5]
     assert len(told["singular_values"]) == 32
     assert told["singular_values"][4] == 1.333
-    told = StringInfo(iterations=7, log_likelihood=-3.0).record("em", 2)
+    told = string_record(string_info(iterations=7, log_likelihood=-3.0), "em", 2)
     assert (told["iterations"], told["log_likelihood"]) == (7, -3.0)
 
 

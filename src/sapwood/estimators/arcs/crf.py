@@ -27,7 +27,6 @@ from sapwood.corpus.word_properties import COLUMN, Words, hash_of
 from sapwood.errors import CorpusError
 from sapwood.estimators.arcs.arc_memory import require_parser_memory
 from sapwood.estimators.arcs.encoder import learn_encoder
-from sapwood.estimators.arcs.learning import Table, learn
 from sapwood.estimators.arcs.word_clusters import cluster_words
 from sapwood.estimators.base import (
     ANYTHING,
@@ -39,8 +38,9 @@ from sapwood.estimators.base import (
     positional,
     whole,
 )  # fmt: skip
+from sapwood.estimators.info import Info, PhaseClock
+from sapwood.estimators.log_linear import Table, learn
 from sapwood.estimators.network_training import NetworkPlan
-from sapwood.estimators.phases import PassInfo, PhaseClock
 from sapwood.execute import Engine
 from sapwood.features import arc_templates
 from sapwood.features.arcs import sentence_rows
@@ -108,7 +108,7 @@ class ArcCRF(ArcEstimator):
     Attributes
     ----------
     model_ : ArcModel
-    info_ : PassInfo
+    info_ : Info
     """
 
     order: int = positional(
@@ -128,7 +128,7 @@ class ArcCRF(ArcEstimator):
             as_arc_bank(bank), self._engine(), self.folds, self.seed, self.embeddings
         )
         clock.tick("tags and arcs")
-        self.info_ = PassInfo()
+        self.info_ = Info()
         plan = MemberPlan(self.order, usual_templates(self.order), self.passes, self.rate)
         member = lesson.member(plan, self.seed, self._note)
         clock.tick("passes")
@@ -143,7 +143,7 @@ class ArcCRF(ArcEstimator):
         return self
 
     def _note(self, done: int, likelihood: float) -> None:
-        self.info_.log_likelihoods.append(likelihood)
+        self.info_.history.append({"log_likelihood": likelihood})
         if self.on_pass is not None:
             self.on_pass("order " + str(self.order), done, likelihood)
 
@@ -261,7 +261,7 @@ class Lesson:
     def _learn_pruner(self, seed: int) -> FeatureTable:
         """Heads of words one by one."""
         templates = arc_templates.PRUNER
-        table = Table.of_size(self._bits(PRUNER_ROOM), name="likely arcs")
+        table = Table.of_size(1 << self._bits(PRUNER_ROOM), name="likely arcs")
         frame = FeatureTable(templates, table.weights)
 
         def step(s: int, rate: float) -> float:
@@ -272,7 +272,7 @@ class Lesson:
             share = head_posteriors(n, features.scores(table.weights))
             right = share[heads, np.arange(n)]
             share[heads, np.arange(n)] -= 1.0
-            features.follow(-share[parts[:, 1], parts[:, 2] - 1], table, rate)
+            features.adagrad_step(-share[parts[:, 1], parts[:, 2] - 1], table, rate)
             return float(np.log(np.maximum(right, 1e-300)).sum())
 
         rng = np.random.default_rng([seed, 1])
@@ -283,7 +283,7 @@ class Lesson:
     ) -> ArcMember:
         """A scorer of trees."""
         templates = self._templates(plan.templates)
-        table = Table.of_size(self._bits(MEMBER_ROOM), name="parser")
+        table = Table.of_size(1 << self._bits(MEMBER_ROOM), name="parser")
         frame = FeatureTable(templates, table.weights)
 
         def step(s: int, rate: float) -> float:
@@ -291,7 +291,7 @@ class Lesson:
             features = PartFeatures.of(forest.parts, self.sentence(s), frame)
             scores, right = features.scores(table.weights), forest.right(self.right(s))
             total, expected = forest.posteriors(scores)
-            features.follow(right - expected, table, rate)
+            features.adagrad_step(right - expected, table, rate)
             return float(scores @ right - total)
 
         rng = np.random.default_rng([seed, 2])
@@ -313,11 +313,11 @@ class Lesson:
         """The relations of the arcs of right trees."""
         names, relation = self._relations
         templates = self._templates(arc_templates.LABELS)
-        table = Table.of_size(self._bits(LABEL_ROOM), len(names), name="relations")
+        table = Table.of_size((1 << self._bits(LABEL_ROOM)) + len(names), name="relations")
         frame = FeatureTable(templates, table.weights, len(names))
 
         def step(s: int, rate: float) -> float:
-            from sapwood.kernels.arc_features import follow_labels
+            from sapwood.kernels.adagrad import adagrad_labels
 
             right = relation[self.bank.offsets[s] : self.bank.offsets[s + 1]]
             features = label_features(self.right(s), self.sentence(s), frame)
@@ -325,7 +325,7 @@ class Lesson:
             word = np.arange(len(right))
             likelihood = np.log(np.maximum(share[word, right], 1e-30)).sum()
             share[word, right] -= 1.0
-            follow_labels(features, -share, table.weights, table.squares, rate)
+            adagrad_labels(features, -share, table.weights, table.squares, rate)
             return float(likelihood)
 
         rng = np.random.default_rng([seed, 3])
@@ -426,7 +426,7 @@ class _TagCourse:
         self, sentences: npt.NDArray[np.int64], of_words: Words, seed: int
     ) -> tuple[TagLexicon, FeatureTable]:
         lexicon = self._lexicon(sentences)
-        table = Table.of_size(table_bits(self.bank.n_tokens, TAGGER_ROOM), name="tagger")
+        table = Table.of_size(1 << table_bits(self.bank.n_tokens, TAGGER_ROOM), name="tagger")
         frame = FeatureTable(self.templates, table.weights)
         types = lexicon.types(of_words[:, COLUMN["L"]])
         rows, starts = sentence_rows(of_words, self.bank.offsets), self.bank.offsets
@@ -477,7 +477,7 @@ def _tag_step(forest: TagForest, right: npt.NDArray[np.int64], table: Table, rat
     total, expected = posteriors(forest.starts, forest.edges, scores)
     residue = -expected
     residue[right] += 1.0
-    forest.features.follow(residue, table, rate)
+    forest.features.adagrad_step(residue, table, rate)
     return float(scores[right].sum() - total)
 
 

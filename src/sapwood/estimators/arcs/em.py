@@ -12,7 +12,7 @@ With c = 0 the bound is the log-likelihood.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -24,11 +24,13 @@ from sapwood.errors import SapwoodError
 from sapwood.estimators.arcs.arc_memory import EM_KERNELS, require_latent_memory
 from sapwood.estimators.arcs.observe import ByEM, OfArcs, OfChains
 from sapwood.estimators.arcs.spectral import SpectralDependency, SpectralHMM, make_probabilities
+from sapwood.estimators.em_loop import EMResult, EMSteps, EMStop, gains_less_than, run_em
+from sapwood.estimators.info import Info
 from sapwood.execute import Engine, Placed
 from sapwood.models.arcs.dependency import DependencyModel, HiddenMarkovModel, Seen, chains
 from sapwood.models.arcs.latent import LatentArcs
 from sapwood.moments.arcs import SHARD_WORDS, ArcCounts, StateCounts
-from sapwood.progress import counted
+from sapwood.progress import step
 
 Valence = tuple[slice, slice] | None
 SPREAD = np.log(3.0)  # of the noise in a random start, as Matsuzaki et al. (2005) have it
@@ -64,12 +66,12 @@ class EMDependency(ByEM, OfArcs):
             start = make_probabilities(arcs, counts.symbols, self.seed)
         valence = seen.valence_rows
         start = tie_valences(start, valence)
-        run = climb(start, engine, placed, self, n_words=bank.n_tokens, valence=valence)
+        run, self.info_ = run_arc_em(
+            start, engine, placed, self, n_words=bank.n_tokens, valence=valence
+        )
         sizes = {"trees": len(bank), "words": bank.n_tokens}
-        self.log_likelihoods_, self.bounds_ = run.log_likelihoods, run.bounds
-        self.iterations_ = run.iterations
-        complete = self._complete(seen, run.model, bank.n_tokens)
-        self.model_ = DependencyModel(*complete, sizes | run.record(self))
+        complete = self._complete(seen, run.parameters, bank.n_tokens)
+        self.model_ = DependencyModel(*complete, sizes | em_record(self, run))
         return self
 
 
@@ -103,47 +105,13 @@ class EMHMM(ByEM, OfChains):
             spectral = SpectralHMM(**{name: getattr(self, name) for name in names}).fit(kept)
             start = make_probabilities(spectral.model_.arcs, counts.symbols, self.seed)
         n_words = int(trees.offsets[-1])
-        run = climb(start, engine, placed, self, n_words=n_words)
+        run, self.info_ = run_arc_em(start, engine, placed, self, n_words=n_words)
         sizes = {"sentences": len(kept), "words": n_words}
-        self.log_likelihoods_, self.bounds_ = run.log_likelihoods, run.bounds
-        self.iterations_ = run.iterations
-        self.model_ = HiddenMarkovModel(seen, run.model, sizes | run.record(self))
+        self.model_ = HiddenMarkovModel(seen, run.parameters, sizes | em_record(self, run))
         return self
 
 
-@dataclass
-class Climb:
-    """Where EM ended.
-
-    Attributes
-    ----------
-    model
-        The last one; its log-likelihood and bound are the last of the lists.
-    has_converged
-        Whether the gain fell below the tolerance.
-    """
-
-    model: LatentArcs
-    log_likelihoods: list[float] = field(default_factory=list)
-    bounds: list[float] = field(default_factory=list)
-    has_converged: bool = False
-
-    @property
-    def iterations(self) -> int:
-        """M-steps taken."""
-        return len(self.bounds) - 1
-
-    def record(self, settings: ByEM) -> dict[str, Any]:
-        """For the training record."""
-        given = settings.get_params()
-        return {
-            "method": "em", "states": given["n_states"], "start": settings.start,
-            "seed": given["seed"], "iterations": self.iterations, "converged": self.has_converged,
-            "log_likelihood": self.log_likelihoods[-1],
-        }  # fmt: skip
-
-
-def climb(
+def run_arc_em(
     start: LatentArcs,
     engine: Engine,
     placed: Placed,
@@ -151,28 +119,44 @@ def climb(
     *,
     n_words: int,
     valence: Valence = None,
-) -> Climb:
-    """EM from a start until it gains too little, or long enough.
+) -> tuple[EMResult[LatentArcs, StateCounts], Info]:
+    """EM from a start until a step gains too little, or for all iterations.
 
     Parameters
     ----------
     valence
         Symbols that count children, whose distributions are tied; the start's must be so.
     """
-    run = Climb(start)
     smoothing, tell = settings.smoothing, settings.on_iteration
-    for iteration in counted(range(settings.iterations + 1), "EM", unit="iteration"):
-        counts = expect(run.model, engine, placed)
-        run.log_likelihoods.append(counts.log_likelihood)
-        run.bounds.append(counts.log_likelihood + smoothing * log_prior(run.model))
-        if tell is not None:
-            tell(iteration, run.model.n_states, counts.log_likelihood)
-        gain = run.bounds[-1] - run.bounds[-2] if iteration else np.inf
-        run.has_converged = bool(gain < settings.tolerance * n_words)
-        if run.has_converged or iteration == settings.iterations:
-            break
-        run.model = tie_valences(maximise(run.model, counts, smoothing), valence)
-    return run
+    info = Info()
+    steps = EMSteps[LatentArcs, StateCounts](
+        lambda model: expect(model, engine, placed),
+        lambda model, counts: tie_valences(maximise(model, counts, smoothing), valence),
+        lambda model, counts: counts.log_likelihood + smoothing * log_prior(model),
+    )
+    stop = EMStop(settings.iterations, gains_less_than(settings.tolerance * n_words))
+    with step("EM", total=settings.iterations + 1, unit="iteration") as advance:
+
+        def listen(now: EMResult[LatentArcs, StateCounts]) -> None:
+            advance(len(now.values))
+            value = now.counts.log_likelihood
+            info.history.append({"log_likelihood": value, "bound": now.values[-1]})
+            if tell is not None:
+                tell(now.iterations, now.parameters.n_states, value)
+
+        run = run_em(steps, start, stop, listen=listen)
+    info.extra["iterations"] = run.iterations
+    return run, info
+
+
+def em_record(settings: ByEM, run: EMResult[LatentArcs, StateCounts]) -> dict[str, Any]:
+    """What a model file says about EM."""
+    given = settings.get_params()
+    return {
+        "method": "em", "states": given["n_states"], "start": settings.start,
+        "seed": given["seed"], "iterations": run.iterations, "converged": run.has_converged,
+        "log_likelihood": run.counts.log_likelihood,
+    }  # fmt: skip
 
 
 def expect(model: LatentArcs, engine: Engine, placed: Placed) -> StateCounts:

@@ -9,7 +9,7 @@ budget cuts the plan from its end, and the network's passes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -26,8 +26,8 @@ from sapwood.estimators.base import (
     positional,
     whole,
 )
+from sapwood.estimators.info import Info, PhaseClock
 from sapwood.estimators.network_training import SHARES, NetworkPlan
-from sapwood.estimators.phases import PhaseClock
 from sapwood.features import arc_templates
 from sapwood.models.arcs.arc_model import ArcMember, EncoderMember
 
@@ -37,37 +37,15 @@ TIME_SHARE = 0.75  # of the time that is left
 ENCODER_WEIGHT = 0.6  # in the mean; .7 was better on 10,000 sentences, .5 on 1,000
 
 
-@dataclass
-class ArcEnsembleInfo:
-    """What happened in a training.
-
-    Attributes
-    ----------
-    members
-        Name and seconds of each member that was trained.
-    left_out
-        Names of those that there was no time for.
-    seconds
-        Wall-clock seconds by phase.
-    """
-
-    members: list[tuple[str, float]] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def iterations(self) -> int:
-        """Members."""
-        return len(self.members)
-
-
 class ArcEnsemble(ArcEstimator):
     """Several dependency parsers whose posteriors are averaged, within a budget.
 
     Attributes
     ----------
     model_ : ArcModel
-    info_ : ArcEnsembleInfo
+    info_ : Info
+        With `members`, the name and the seconds of each member that was trained, and `left_out`,
+        the names of those that there was no time for.
     """
 
     budget: float | None = positional(
@@ -104,12 +82,13 @@ class ArcEnsemble(ArcEstimator):
         clock.tick("tags and arcs")
         labels = lesson.labels(self.seed)
         clock.tick("relations")
-        self.info_ = ArcEnsembleInfo()
+        self.info_ = Info(extra={"members": [], "left_out": []})
         encoder = self._train_encoder(lesson, end)
         clock.tick("network")
         members = tuple(self._train(lesson, end))
         clock.tick("members")
         self.info_.seconds = clock.seconds
+        self.info_.extra["iterations"] = len(self.info_.members)
         record = lesson.record("best", iterations=len(members) * self.passes, seed=self.seed)
         self.model_ = lesson.model(members, labels, record, encoder)
         return self
@@ -124,7 +103,7 @@ class ArcEnsemble(ArcEstimator):
         if end < inf:
             passes = min(passes, int(TIME_SHARE * (end - started) / a_pass))
         if passes < min(LEAST_PASSES, self.encoder_passes or LEAST_PASSES):
-            self.info_.left_out += ["network"] * (self.encoder_passes != 0)
+            self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
             return None
         note = None if self.on_pass is None else partial(self.on_pass, "network")
         network = lesson.encoder(replace(plan, passes=passes), jobs, note)
@@ -138,7 +117,7 @@ class ArcEnsemble(ArcEstimator):
         longest = 0.0
         while plans:
             if longest and perf_counter() + longest > end:
-                self.info_.left_out += [name for _, name, _ in plans]
+                self.info_.extra["left_out"] += [name for _, name, _ in plans]
                 return
             some, plans = plans[: engine.jobs_here], plans[engine.jobs_here :]
             task = partial(_train_member, lesson, self.seed, self.on_pass)

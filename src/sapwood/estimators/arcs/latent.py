@@ -29,7 +29,7 @@ from sapwood.estimators.base import (
     positional,
     whole,
 )
-from sapwood.estimators.phases import PassInfo, PhaseClock
+from sapwood.estimators.info import Info, PhaseClock
 from sapwood.models.arcs.arc_model import LatentMember
 from sapwood.models.arcs.dependency import TAG_COLUMNS
 
@@ -41,7 +41,7 @@ class LatentArcCRF(ArcEstimator):
     ----------
     model_ : ArcModel
         With a latent member.
-    info_ : PassInfo
+    info_ : Info
         `log_likelihoods` are those of the CRF.
     """
 
@@ -93,7 +93,7 @@ class LatentArcCRF(ArcEstimator):
             iterations=self.iterations, seed=self.seed, n_jobs=self.n_jobs, engine=self.engine,
         ).fit(bank)  # fmt: skip
         clock.tick("states")
-        self.info_: PassInfo = base.info_
+        self.info_: Info = base.info_
         self.info_.seconds = clock.seconds
         record = dict(base.model_.record) | {"method": "latent", "states": self.n_states}
         latent = LatentMember(states.model_, self.trust, self.share)

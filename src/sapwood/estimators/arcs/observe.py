@@ -157,3 +157,18 @@ class ByEM(Estimator):
         "Called with (iteration, states, log-likelihood) after every E-step.",
         changes_model=False,
     )
+
+    @property
+    def log_likelihoods_(self) -> list[float]:
+        """The log-likelihood before the first M-step and after each."""
+        return [row["log_likelihood"] for row in self.info_.history]
+
+    @property
+    def bounds_(self) -> list[float]:
+        """The log-likelihood and the log of the prior, which never fall together."""
+        return [row["bound"] for row in self.info_.history]
+
+    @property
+    def iterations_(self) -> int:
+        """Number of M-steps."""
+        return int(self.info_.iterations)

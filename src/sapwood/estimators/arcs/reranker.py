@@ -7,7 +7,7 @@ are jackknifed once for all of them. What is kept in the end has learnt from all
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from sapwood.estimators.arcs.em import EMDependency
 from sapwood.estimators.arcs.perceptron import Choice, RankLesson, learn_to_rank
 from sapwood.estimators.arcs.spectral import SpectralDependency
 from sapwood.estimators.base import between, one_of, parameter, positional, whole
-from sapwood.estimators.phases import PhaseClock
+from sapwood.estimators.info import Info, PhaseClock
 from sapwood.inference.arcs.parser import ArcParser
 from sapwood.inference.arcs.reranking import propose_trees
 from sapwood.models.arcs.arc_model import ArcModel
@@ -32,33 +32,6 @@ BITS = 18  # of hashed triples of tags
 BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
 MAX_TAGS = 100  # of a set that a triple of them says something
 LATENT = ("auto", "none", "spectral", "em", "both")
-
-
-@dataclass
-class RerankInfo:
-    """What happened in a training.
-
-    Attributes
-    ----------
-    choice
-        Settings, and how they did on lists that were held out.
-    list_size, oracle
-        Trees a list, and heads in percent that the best tree of each list has right.
-    held_uas, parser_uas
-        In percent, on lists that were held out: of what was chosen, and by what the parser says.
-    seconds
-        Wall-clock seconds by phase.
-    without_latent
-        Why there is no latent model, where none could be learnt.
-    """
-
-    choice: Choice
-    list_size: float
-    oracle: float
-    held_uas: float
-    parser_uas: float
-    seconds: dict[str, float] = field(default_factory=dict)
-    without_latent: str = ""
 
 
 class FoldLists(NamedTuple):
@@ -75,7 +48,11 @@ class ArcReranker(ArcEstimator):
     Attributes
     ----------
     model_ : ArcRerankModel
-    info_ : RerankInfo
+    info_ : Info
+        With `choice`, the settings and how they did on lists that were held out; `list_size`, trees
+        a list; `oracle`, `held_uas` and `parser_uas`, percent of right heads on those lists: of the
+        best tree of each list, of what was chosen, and of the parser's first; `without_latent`, why
+        there is no latent model, where none could be learnt.
     """
 
     n_states: int = positional(
@@ -226,7 +203,7 @@ def latent_learners(
     return learners
 
 
-def rerank_info(lesson: RankLesson, choice: Choice) -> RerankInfo:
+def rerank_info(lesson: RankLesson, choice: Choice) -> Info:
     """Shares of right heads in lists that were held out."""
     firsts = lesson.starts[:-1]
     n_words = np.diff(lesson.offsets)[firsts].sum()
@@ -234,4 +211,9 @@ def rerank_info(lesson: RankLesson, choice: Choice) -> RerankInfo:
     oracle, held, own = (
         float(100.0 * n / n_words) for n in (oracle, choice.held_right, choice.parser_right)
     )
-    return RerankInfo(choice, float(np.diff(lesson.starts).mean()), oracle, held, own)
+    return Info(
+        extra={
+            "choice": choice, "list_size": float(np.diff(lesson.starts).mean()), "oracle": oracle,
+            "held_uas": held, "parser_uas": own, "without_latent": "",
+        }
+    )  # fmt: skip

@@ -28,17 +28,18 @@ from sapwood.decompose.latent_bigrams import TINY, maximise_states
 from sapwood.decompose.pivots import PivotStates, columns_given_states, states_from_points
 from sapwood.errors import SapwoodError
 from sapwood.estimators.base import Domain, at_least, maybe, parameter, positional, whole
-from sapwood.estimators.lm.ascent import (
-    Ascent,
-    Climb,
+from sapwood.estimators.em_loop import EMResult
+from sapwood.estimators.lm.base import LanguageEstimator
+from sapwood.estimators.lm.bigram_em import (
+    BigramEM,
     EStep,
+    Expected,
     Held,
     OnDevice,
     OnEngine,
     Start,
     cut_pairs,
 )
-from sapwood.estimators.lm.base import LanguageEstimator
 from sapwood.models.lm.latent_models import BigramModel, LatentTrigramModel, pair_mix
 from sapwood.moments.ngram_files import CountsLike
 from sapwood.moments.ngrams import NgramCounts, first_of_runs
@@ -168,9 +169,9 @@ class EMBigram(LatentEstimator):
         counts = self._read(source, 2)
         c, u, stop, held = self._train_and_held(counts, held_out)
         sizes = block_sizes(self.n_states, self.n_blocks)
-        e_step, ascent = self._e_step(c), Ascent(self.iterations, self.prior, u, stop)
-        self.climbs_ = climb_blocks(ascent, e_step, sizes, self.seed)
-        whole_model = join_blocks([climbed.found for climbed in self.climbs_])
+        e_step, em = self._e_step(c), BigramEM(self.iterations, self.prior, u, stop)
+        self.climbs_ = run_blocks(em, e_step, sizes, self.seed)
+        whole_model = join_blocks([run.parameters for run in self.climbs_])
         model = self._model(counts, whole_model, u, held)
         self.model_ = replace(model, record=self._record("em", counts, held_out))
         return self
@@ -178,7 +179,7 @@ class EMBigram(LatentEstimator):
     @property
     def iterations_(self) -> int:
         """EM iterations of all blocks."""
-        return sum(len(climbed.log_likelihoods) for climbed in self.climbs_)
+        return sum(len(run.values) for run in self.climbs_)
 
 
 def require_pairs(c: sparse.csr_array) -> None:
@@ -188,14 +189,15 @@ def require_pairs(c: sparse.csr_array) -> None:
         raise SapwoodError(msg, hint="count more text")
 
 
-def climb_blocks(ascent: Ascent, e_step: EStep, sizes: list[int], seed: int) -> list[Climb]:
+def run_blocks(
+    em: BigramEM, e_step: EStep, sizes: list[int], seed: int
+) -> list[EMResult[Start, Expected]]:
     """EM for models of some sizes, each from its own start."""
     starts = (
-        random_start(ascent.u, m, np.random.default_rng([seed, block]))
-        for block, m in enumerate(sizes)
+        random_start(em.u, m, np.random.default_rng([seed, block])) for block, m in enumerate(sizes)
     )
     blocks = counted(starts, "EM", total=len(sizes), unit="block of states")
-    return [ascent.climb(e_step, start) for start in blocks]
+    return [em.run(e_step, start) for start in blocks]
 
 
 def block_sizes(n_states: int, n_blocks: int | None = None) -> list[int]:
@@ -299,11 +301,10 @@ class PivotBigram(LatentEstimator):
         is_rare = np.asarray(c.sum(axis=1)).ravel() < self.min_count
         for _ in range(RARE_ITERATIONS):
             start = self._rare_states(e_step, start, is_rare, u)
-        convex = Ascent(CONVEX_ITERATIONS, self.prior, u, stop, is_r_free=False)
-        start = convex.climb(e_step, start).found
-        ascent = Ascent(self.iterations, self.prior, u, stop)
-        self.climb_ = ascent.climb(e_step, start)
-        model = self._model(counts, self.climb_.found, u, held)
+        convex = BigramEM(CONVEX_ITERATIONS, self.prior, u, stop, is_r_free=False)
+        start = convex.run(e_step, start).parameters
+        self.climb_ = BigramEM(self.iterations, self.prior, u, stop).run(e_step, start)
+        model = self._model(counts, self.climb_.parameters, u, held)
         record = self._record("pivot-em" if self.iterations else "pivot", counts, held_out)
         self.model_ = replace(model, record=record)
         return self
@@ -320,7 +321,7 @@ class PivotBigram(LatentEstimator):
     @property
     def iterations_(self) -> int:
         """EM iterations that followed."""
-        return len(self.climb_.log_likelihoods)
+        return len(self.climb_.values)
 
 
 def pivot_states(

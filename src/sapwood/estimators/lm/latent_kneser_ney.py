@@ -27,17 +27,17 @@ from scipy import sparse
 from sapwood.arrays import FloatArray
 from sapwood.corpus.plain_text import NOTHING
 from sapwood.estimators.base import maybe, parameter, whole
-from sapwood.estimators.lm.ascent import Ascent, Held, Start
+from sapwood.estimators.lm.bigram_em import BigramEM, Held, Start
 from sapwood.estimators.lm.kneser_ney import MAX_DISCOUNTS, KneserNey, adjusted_counts
 from sapwood.estimators.lm.latent import (
     BLOCKS,
     LatentEstimator,
     block_sizes,
-    climb_blocks,
     follow_counts,
     hold_out,
     join_blocks,
     require_pairs,
+    run_blocks,
     smoothing_weights,
 )
 from sapwood.models.lm.latent_models import LatentNgramModel, pair_mix
@@ -92,16 +92,16 @@ class LatentKneserNey(LatentEstimator):
         d = taken_off(counts, plain.discounts_[1])
         require_pairs(d)
         held = _held(pairs, held_out)
-        ascent = Ascent(self.iterations, self.prior, held.u, held)
+        em = BigramEM(self.iterations, self.prior, held.u, held)
         sizes = block_sizes(self.n_states, self.n_blocks)
-        self.climbs_ = climb_blocks(ascent, self._e_step(d), sizes, self.seed)
-        start = join_blocks([climbed.found for climbed in self.climbs_])
+        self.climbs_ = run_blocks(em, self._e_step(d), sizes, self.seed)
+        start = join_blocks([run.parameters for run in self.climbs_])
         return States(start, smoothing_weights(start, held.u, counts, held))
 
     @property
     def iterations_(self) -> int:
         """EM iterations of all blocks."""
-        return sum(len(climbed.log_likelihoods) for climbed in self.climbs_)
+        return sum(len(run.values) for run in self.climbs_)
 
 
 def taken_off(counts: NgramCounts, discounts: FloatArray) -> sparse.csr_array:

@@ -13,12 +13,15 @@ from sapwood.arrays import FloatArray
 from sapwood.corpus.bracketed import Bracketed
 from sapwood.corpus.tree import is_tree
 from sapwood.estimators.base import FLAG, at_least, parameter, positional, whole
+from sapwood.estimators.em_loop import EMSteps, EMStop, gains_less_than, run_em
+from sapwood.estimators.info import Info
 from sapwood.estimators.strings.shared import (
     MAX_STATES,
     OfStrings,
-    StringInfo,
     read_brackets,
     read_strings,
+    string_info,
+    string_record,
 )
 from sapwood.execute import Engine, Placed
 from sapwood.models.strings.weighted_grammar import WeightedGrammar, refuse_long_strings
@@ -29,7 +32,7 @@ from sapwood.moments.string_counts import (
     string_shards,
     tree_shards,
 )
-from sapwood.progress import counted
+from sapwood.progress import counted, step
 
 ROUNDS = 4  # of quasi-Newton steps, with EM in between; each begins with new curvature
 STEPS = 250  # quasi-Newton steps of a round
@@ -48,7 +51,7 @@ class EMWCFG(OfStrings):
     model_
         A `WeightedGrammar` of probabilities.
     info_
-        A `StringInfo`: iterations and log-likelihood of the best start.
+        An `Info`, see `string_info`: iterations and log-likelihood of the best start.
     log_likelihoods_
         After each iteration of the best start.
 
@@ -85,7 +88,7 @@ class EMWCFG(OfStrings):
             of them: of the others, it is known that they are longer.
         """
         self._check_parameters()
-        engine, info = self._engine(), StringInfo()
+        engine, info = self._engine(), string_info()
         shards: Any
         if not isinstance(strings, (str, bytes, Mapping)) and hasattr(strings, "__iter__"):
             strings = list(strings)
@@ -110,43 +113,39 @@ class EMWCFG(OfStrings):
         if info.n_strings > n_given:
             shards.append(LongStrings(info.n_strings - n_given, max(lengths.values())))
         mean = sum(lengths[x] * t for x, t in counts.items()) / n_given
-        placed, best = engine.place(shards), -np.inf
-        rng = np.random.default_rng(self.seed)
-        for _ in counted(range(self.starts), "EM", unit="start"):
-            start = random_grammar(symbols, self.n_states, mean, rng)
-            model, track = self._climb(start, placed, engine, info.n_strings)
-            if self.quasi_newton:
-                model, more = climb_to_maximum(
-                    model,
-                    lambda g: engine.total(expect, placed, g),
-                    self.tolerance * info.n_strings,
-                )
-                track += more
-            if track[-1] > best:
-                best, self.log_likelihoods_, found = track[-1], track, model
-        info.iterations, info.log_likelihood = len(self.log_likelihoods_) - 1, best
+        placed, rng = engine.place(shards), np.random.default_rng(self.seed)
+        runs = (
+            self._run_em(random_grammar(symbols, self.n_states, mean, rng), placed, engine, info)
+            for _ in counted(range(self.starts), "EM", unit="start")
+        )
+        found, self.log_likelihoods_ = max(runs, key=lambda run: run[1][-1])
+        info.history = [{"log_likelihood": value} for value in self.log_likelihoods_]
+        info.extra["iterations"] = len(self.log_likelihoods_) - 1
+        info.log_likelihood = self.log_likelihoods_[-1]
         self.info_ = info
         arrays = (found.initial, found.terminals, found.binary)
-        record = info.record("em", self.n_states) | {"seed": self.seed}
+        record = string_record(info, "em", self.n_states) | {"seed": self.seed}
         self.model_ = WeightedGrammar(symbols, *arrays, record)
         return self
 
-    def _climb(
-        self, model: WeightedGrammar, placed: Placed, engine: Engine, n: float
+    def _run_em(
+        self, start: WeightedGrammar, placed: Placed, engine: Engine, info: Info
     ) -> tuple[WeightedGrammar, list[float]]:
         """EM from a start; the log-likelihood of each model on the way."""
-        counts = engine.total(expect, placed, model)
-        track = [counts.log_likelihood]
-        for _ in counted(range(self.iterations), unit="iteration"):
-            model = maximise(model, counts)
-            counts = engine.total(expect, placed, model)
-            track.append(counts.log_likelihood)
-            if track[-1] - track[-2] < self.tolerance * n:
-                break
-        return model, track
+        least = self.tolerance * info.n_strings
+        steps = EMSteps[WeightedGrammar, GrammarCounts](
+            lambda model: engine.total(expect, placed, model), maximise
+        )
+        with step("", total=self.iterations, unit="iteration") as advance:
+            stop = EMStop(self.iterations, gains_less_than(least))
+            run = run_em(steps, start, stop, listen=lambda now: advance(now.iterations))
+        if not self.quasi_newton:
+            return run.parameters, run.values
+        model, more = maximise_likelihood(run.parameters, steps.expect, least)
+        return model, run.values + more
 
 
-def climb_to_maximum(
+def maximise_likelihood(
     model: WeightedGrammar, expect: Callable[[WeightedGrammar], GrammarCounts], least: float
 ) -> tuple[WeightedGrammar, list[float]]:
     """The maximum of the likelihood near a grammar, by L-BFGS and EM in turn.

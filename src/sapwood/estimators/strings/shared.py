@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sapwood.arguments import as_items, as_sentence
-from sapwood.arrays import FloatArray
 from sapwood.corpus.bracketed import Bracketed, as_bracketed
 from sapwood.decompose.hankel import Conditioning
-from sapwood.errors import SapwoodError, SapwoodTypeError, SapwoodWarning
+from sapwood.errors import SapwoodError, SapwoodTypeError
 from sapwood.estimators.base import (
     Estimator,
     between,
@@ -24,6 +21,7 @@ from sapwood.estimators.base import (
     positional,
     whole,
 )
+from sapwood.estimators.info import Info
 from sapwood.models.strings.string_model import StringModel
 from sapwood.moments.hankel import Inside
 
@@ -35,69 +33,46 @@ ALIKE = 0.005  # of the best risk: numbers of states that differ by less are equ
 UNSURE = 1.0  # relative error of the operators, to first order, above which they mean little
 
 
-@dataclass
-class StringInfo:
-    """What was found on the way.
+def string_info(**known: Any) -> Info:
+    """What is known before learning from strings.
 
-    Attributes
-    ----------
-    n_strings
-        Strings that were learnt from.
-    basis
-        Contexts and inside strings; prefixes and suffixes for automata.
-    singular_values
-        Of the Hankel block.
-    conditioning
-        How much noise was multiplied.
-    solver
-        What the solver tells of itself: steps, feasibility, gap.
-    iterations, log_likelihood
-        Of EM.
-    risks
-        Held-out risk by number of states, where they were chosen so.
-    n_wide
-        Nodes of trees with more than two children, which were split to the right.
-    warnings
-        Reasons to doubt the model.
+    `n_strings` are those that were learnt from; `basis` the numbers of contexts and inside strings
+    (prefixes and suffixes for automata); `singular_values` those of the Hankel block;
+    `conditioning` tells how much noise was multiplied; `solver` has the solver's steps, feasibility
+    and gap; `iterations` and `log_likelihood` are those of EM; `risks` held-out risks by number of
+    states, where they were chosen so; `n_wide` nodes of trees with more than two children, which
+    were split to the right.
     """
+    unknown: dict[str, Any] = {
+        "n_strings": 0.0, "basis": None, "singular_values": np.empty(0), "conditioning": None,
+        "solver": {}, "iterations": 0, "log_likelihood": None, "risks": {}, "n_wide": 0,
+    }  # fmt: skip
+    return Info(extra=unknown | known)
 
-    n_strings: float = 0.0
-    basis: tuple[int, int] | None = None
-    singular_values: FloatArray = field(default_factory=lambda: np.empty(0))
-    conditioning: Conditioning | None = None
-    solver: dict[str, Any] = field(default_factory=dict)
-    iterations: int = 0
-    log_likelihood: float | None = None
-    risks: dict[int, float] = field(default_factory=dict)
-    n_wide: int = 0
-    warnings: list[str] = field(default_factory=list)
 
-    def warn(self, text: str) -> None:
-        """Keep a reason for doubt, and show it."""
-        self.warnings.append(text)
-        warnings.warn(text, SapwoodWarning, stacklevel=3)
+def judge_conditioning(info: Info, found: Conditioning) -> None:
+    """Keep the conditioning, and warn where noise drowns what is kept."""
+    info.conditioning = found
+    if found.relative_error > UNSURE:
+        info.warn(
+            f"ill-conditioned: the smallest singular value kept, {found.smallest:.3g}, is not "
+            f"above the noise of {info.n_strings:,.0f} strings, about "
+            f"{found.noise:.3g}: fewer states, or more strings",
+            stacklevel=3,
+        )
 
-    def judge(self, found: Conditioning) -> None:
-        """Keep the conditioning, and warn where noise drowns what is kept."""
-        self.conditioning = found
-        if found.relative_error > UNSURE:
-            self.warn(
-                f"ill-conditioned: the smallest singular value kept, {found.smallest:.3g}, is not "
-                f"above the noise of {self.n_strings:,.0f} strings, about "
-                f"{found.noise:.3g}: fewer states, or more strings"
-            )
 
-    def record(self, method: str, n_states: int) -> dict[str, Any]:
-        """What a model file says about it."""
-        told: dict[str, Any] = {"method": method, "states": n_states}
-        if np.isfinite(self.n_strings):
-            told["strings"] = int(self.n_strings) if self.n_strings % 1 == 0 else self.n_strings
-        if self.basis is not None:
-            told["basis"] = list(self.basis)
-            told["singular_values"] = [float(f"{x:.4g}") for x in self.singular_values[:32]]
-        if self.log_likelihood is not None:
-            told |= {"iterations": self.iterations, "log_likelihood": self.log_likelihood}
-        return told
+def string_record(info: Info, method: str, n_states: int) -> dict[str, Any]:
+    """What a model file says about the training."""
+    record: dict[str, Any] = {"method": method, "states": n_states}
+    if np.isfinite(info.n_strings):
+        record["strings"] = int(info.n_strings) if info.n_strings % 1 == 0 else info.n_strings
+    if info.basis is not None:
+        record["basis"] = list(info.basis)
+        record["singular_values"] = [float(f"{x:.4g}") for x in info.singular_values[:32]]
+    if info.log_likelihood is not None:
+        record |= {"iterations": info.iterations, "log_likelihood": info.log_likelihood}
+    return record
 
 
 class WithRank(Estimator):

@@ -12,15 +12,18 @@ import scipy.sparse as sp
 from sapwood.arrays import FloatArray
 from sapwood.corpus.bracketed import Bracketed
 from sapwood.decompose.hankel import conditioning, factorise, operators, sampling_noise
+from sapwood.estimators.info import Info
 from sapwood.estimators.strings.shared import (
     HELD_OUT,
     OfBrackets,
-    StringInfo,
     WithRank,
     best_rank,
     choose_rank,
+    judge_conditioning,
     read_brackets,
     risk,
+    string_info,
+    string_record,
 )
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
 from sapwood.moments.hankel import Basis, HankelCounts, count_brackets, count_hankel
@@ -38,7 +41,7 @@ class SpectralWCFG(WithRank, OfBrackets):
     model_
         A `WeightedGrammar`.
     info_
-        A `StringInfo`: singular values, conditioning.
+        An `Info`, see `string_info`: singular values, conditioning.
 
     Examples
     --------
@@ -55,7 +58,7 @@ class SpectralWCFG(WithRank, OfBrackets):
         strings, n_wide = read_brackets(trees)
         basis = Basis.by_frequency(count_brackets(strings, engine), self.basis)
         n = self.n_states
-        info = StringInfo(n_wide=n_wide)
+        info = string_info(n_wide=n_wide)
         if n is None and self.choose == "held-out":
             info.risks = self._risks(strings, basis)
             n = choose_rank(info.risks)
@@ -65,17 +68,17 @@ class SpectralWCFG(WithRank, OfBrackets):
     def fit_counts(self, basis: Basis, counts: HankelCounts) -> Self:
         """Learn from counts in a basis."""
         self._check_parameters()
-        self._learn(basis, counts, self.n_states, StringInfo())
+        self._learn(basis, counts, self.n_states, string_info())
         return self
 
     def fit_moments(self, basis: Basis, whole: FloatArray, pairs: FloatArray) -> Self:
         """Learn from exact Hankel blocks, [p, s] and [p, s * s]."""
         self._check_parameters()
         exact = HankelCounts(sp.csr_array(whole), sp.csr_array(pairs), 1.0)
-        self._learn(basis, exact, self.n_states, StringInfo(n_strings=np.inf))
+        self._learn(basis, exact, self.n_states, string_info(n_strings=np.inf))
         return self
 
-    def _learn(self, basis: Basis, counts: HankelCounts, n: int | None, info: StringInfo) -> None:
+    def _learn(self, basis: Basis, counts: HankelCounts, n: int | None, info: Info) -> None:
         is_exact = np.isinf(info.n_strings)
         info.n_strings = info.n_strings if is_exact else counts.n
         info.basis = basis.shape
@@ -83,11 +86,13 @@ class SpectralWCFG(WithRank, OfBrackets):
         noise = sampling_noise(whole, info.n_strings)
         factors = factorise(whole, n, noise)
         info.singular_values = factors.values
-        info.judge(conditioning(factors, noise))
+        judge_conditioning(info, conditioning(factors, noise))
         row = whole[[0]].toarray()[0]
         made = operators(factors, row, whole[:, basis.symbol_columns].toarray(), pairs)
         self.info_ = info
-        self.model_ = WeightedGrammar(basis.symbols, *made, info.record("spectral", factors.n))
+        self.model_ = WeightedGrammar(
+            basis.symbols, *made, string_record(info, "spectral", factors.n)
+        )
 
     def _risks(self, strings: Sequence[Bracketed], basis: Basis) -> dict[int, float]:
         """Held-out risk by number of states; the basis is that of all strings."""

@@ -8,15 +8,18 @@ from typing import Any, Self
 import numpy as np
 
 from sapwood.decompose.hankel import automaton, conditioning, sampling_noise
+from sapwood.estimators.info import Info
 from sapwood.estimators.strings.shared import (
     OfStrings,
-    StringInfo,
     WithRank,
     best_rank,
     choose_rank,
+    judge_conditioning,
     read_strings,
     risk,
     split_counts,
+    string_info,
+    string_record,
 )
 from sapwood.memory import require_memory
 from sapwood.models.strings.sequence_model import SequenceModel
@@ -32,7 +35,7 @@ class SpectralWFA(WithRank, OfStrings):
     model_
         A `SequenceModel`.
     info_
-        A `StringInfo`: singular values, conditioning.
+        An `Info`, see `string_info`: singular values, conditioning.
 
     Examples
     --------
@@ -47,12 +50,12 @@ class SpectralWFA(WithRank, OfStrings):
         self._check_parameters()
         self._engine()
         counts = read_strings(strings)
-        info = StringInfo(n_strings=float(counts.total()))
+        info = string_info(n_strings=float(counts.total()))
         n = self.n_states
         if n is None and self.choose == "held-out":
             rest, held = split_counts(counts)
             info.risks = best_rank(
-                lambda k: self._learn(rest, k, StringInfo()),
+                lambda k: self._learn(rest, k, string_info()),
                 lambda model: risk(model, held, rest),
                 len(counts),
             ) or {1: 0.0}
@@ -61,9 +64,7 @@ class SpectralWFA(WithRank, OfStrings):
         self.info_ = info
         return self
 
-    def _learn(
-        self, counts: Mapping[Inside, float], n: int | None, info: StringInfo
-    ) -> SequenceModel:
+    def _learn(self, counts: Mapping[Inside, float], n: int | None, info: Info) -> SequenceModel:
         observed = frequencies(counts)
         symbols = tuple(sorted({symbol for x in observed for symbol in x}))
         refuse_large_automaton(observed, len(symbols), n or 1)
@@ -73,8 +74,8 @@ class SpectralWFA(WithRank, OfStrings):
         noise = sampling_noise(matrix, info.n_strings or np.inf)
         factors, initial, final, made = automaton(matrix, blocks.steps, len(symbols), n, noise)
         info.singular_values = factors.values
-        info.judge(conditioning(factors, noise))
-        return SequenceModel(symbols, initial, final, made, info.record("wfa", factors.n))
+        judge_conditioning(info, conditioning(factors, noise))
+        return SequenceModel(symbols, initial, final, made, string_record(info, "wfa", factors.n))
 
 
 def refuse_large_automaton(observed: Mapping[Inside, float], n_symbols: int, n: int) -> None:

@@ -21,16 +21,19 @@ from sapwood.decompose.hankel import (
 from sapwood.decompose.lowrank import Problem, Solution
 from sapwood.errors import count
 from sapwood.estimators.base import FLAG, at_least, maybe, one_of, parameter, whole
+from sapwood.estimators.info import Info
 from sapwood.estimators.strings.fit_values import fit_values
 from sapwood.estimators.strings.shared import (
     OfStrings,
-    StringInfo,
     WithRank,
     best_rank,
     choose_rank,
+    judge_conditioning,
     read_strings,
     risk,
     split_counts,
+    string_info,
+    string_record,
 )
 from sapwood.models.strings.weighted_grammar import WeightedGrammar
 from sapwood.moments.consistency import problem_of, refuse_long_list, refuse_oversize
@@ -51,7 +54,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
     model_
         A `WeightedGrammar`.
     info_
-        A `StringInfo`: singular values, conditioning, what the solver tells of itself.
+        An `Info`, see `string_info`: singular values, conditioning, the solver's report.
 
     Examples
     --------
@@ -98,7 +101,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         self._check_parameters()
         counts = read_strings(strings)
         share = counts.total() / n if n else 1.0
-        info = StringInfo(n_strings=np.inf if n == 1 else float(n or counts.total()))
+        info = string_info(n_strings=np.inf if n == 1 else float(n or counts.total()))
         basis = self._basis(counts)
         rank = self.n_states
         if rank is None and self.choose == "held-out":
@@ -106,14 +109,16 @@ class UnsupervisedWCFG(WithRank, OfStrings):
             seen = frequencies(rest, share)
 
             def learn(k: int) -> WeightedGrammar:
-                return WeightedGrammar(basis.symbols, *self._solve(basis, seen, k, StringInfo())[0])
+                return WeightedGrammar(
+                    basis.symbols, *self._solve(basis, seen, k, string_info())[0]
+                )
 
             most = min(basis.shape)
             info.risks = best_rank(learn, lambda model: risk(model, held, rest), most) or {1: 0.0}
             rank = choose_rank(info.risks)
         observed = frequencies(counts, share)
         made, rank = self._solve(basis, observed, rank, info)
-        record = info.record(f"unsupervised ({self.solver})", rank)
+        record = string_record(info, f"unsupervised ({self.solver})", rank)
         model = WeightedGrammar(basis.symbols, *made, record)
         if self.refine == "values":
             model = fit_values(model, observed, n=info.n_strings)
@@ -140,7 +145,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         return found
 
     def _solve(
-        self, basis: Basis, observed: Mapping[Inside, float], n: int | None, info: StringInfo
+        self, basis: Basis, observed: Mapping[Inside, float], n: int | None, info: Info
     ) -> tuple[Operators, int]:
         """The Hankel matrix, and the grammar that Lemma 1 makes of it."""
         s = len(basis.insides)
@@ -159,16 +164,16 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         known = problem.matrix(problem.project(np.zeros(len(problem.rows))))[:, :s]
         noise = sampling_noise(known, info.n_strings or np.inf)
         found = self._complete(problem, known, n, noise)
-        info.solver |= found.as_dict()
+        info.solver.update(found.as_dict())
         matrix = found.matrix
         factors = factorise(matrix[:, :s], n, noise)
         info.singular_values = factors.values
-        info.judge(conditioning(factors, noise))
+        judge_conditioning(info, conditioning(factors, noise))
         self._judge_completion(found, factors, info)
         columns = matrix[:, basis.symbol_columns]
         return operators(factors, matrix[0, :s], columns, matrix[:, s:]), factors.n
 
-    def _judge_completion(self, found: Solution, factors: Factors, info: StringInfo) -> None:
+    def _judge_completion(self, found: Solution, factors: Factors, info: Info) -> None:
         """Warn where the solver did not converge, or where Lemma 2 does not apply.
 
         Lemma 2 needs rank(H) = rank(H_epsilon): all columns lie in the space of the columns kept.
@@ -199,7 +204,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         return lowrank.direct(problem, factors.left)
 
     def _factored(
-        self, problem: Problem, basis: Basis, n: int | None, info: StringInfo
+        self, problem: Problem, basis: Basis, n: int | None, info: Info
     ) -> tuple[Operators, int]:
         """Factors of the entries that were seen; A by least squares over their pairs."""
         s = len(basis.insides)
@@ -207,7 +212,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         noise = sampling_noise(known, info.n_strings or np.inf)
         factors = factorise(known, n, noise)  # says how many states there are at most
         info.singular_values = factors.values
-        info.judge(conditioning(factors, noise))
+        judge_conditioning(info, conditioning(factors, noise))
         n = factors.n
         # columns of pairs that were never seen go: there are s^2 of them
         used = np.unique(np.append(np.arange(s), problem.columns))
@@ -220,7 +225,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         assert found.factors is not None
         left, right = found.factors
         inside = right[:, :s]
-        info.solver |= found.as_dict()
+        info.solver.update(found.as_dict())
         y, z = np.divmod(used[s:] - s, s)
         pairs = (inside.T[y][:, :, None] * inside.T[z][:, None, :]).reshape(len(y), n * n)
         # as few pairs as there are may not fix A: the smallest one that does for them

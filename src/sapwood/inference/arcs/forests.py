@@ -45,11 +45,11 @@ class PartFeatures(NamedTuple):
         found: FloatArray = part_scores(*self, weights)
         return found
 
-    def follow(self, residue: FloatArray, table: Any, rate: float) -> None:
+    def adagrad_step(self, residue: FloatArray, table: Any, rate: float) -> None:
         """One step of AdaGrad along what is right less what was expected."""
-        from sapwood.kernels.arc_features import follow
+        from sapwood.kernels.adagrad import adagrad_parts
 
-        follow(*self, residue, table.weights, table.squares, rate)
+        adagrad_parts(*self, residue, table.weights, table.squares, rate)
 
 
 class ArcForest:

@@ -16,13 +16,15 @@ from scipy import sparse
 from sapwood.arrays import FloatArray, IntArray
 from sapwood.corpus.plain_text import UNKNOWN
 from sapwood.decompose.latent_bigrams import DevicePairs, maximise_states
+from sapwood.estimators.em_loop import EMResult, EMSteps, EMStop, run_em
 from sapwood.execute import Engine
 from sapwood.models.lm.latent_models import pair_mix
-from sapwood.progress import counted
+from sapwood.progress import step
 
 SHARD_ENTRIES = 400_000  # of contexts with their words: tenths of a second of work
 STOP_WEIGHT = 0.05  # of single words while held-out text decides when EM ends
 Single = npt.NDArray[np.float32]
+Expected = tuple[Any, Any, float]  # R, S without its factor s, and the log-likelihood
 
 
 class Pairs(NamedTuple):
@@ -137,25 +139,9 @@ class Held:
         return float(self.counts @ np.log(self.known + self.left * mixed) / self.counts.sum())
 
 
-class Climb(NamedTuple):
-    """How EM went.
-
-    Attributes
-    ----------
-    found
-        Of the best iteration on held-out text.
-    log_likelihoods, held_values
-        After each iteration.
-    """
-
-    found: Start
-    log_likelihoods: list[float]
-    held_values: list[float]
-
-
 @dataclass(frozen=True, eq=False)
-class Ascent:
-    """How EM is run.
+class BigramEM:
+    """How EM is run for hidden states between two words.
 
     Attributes
     ----------
@@ -180,27 +166,32 @@ class Ascent:
     patience: int = 2
     is_r_free: bool = True
 
-    def climb(self, source: EStep, start: Start) -> Climb:
-        """EM: E, M, stop when held-out text gets less likely."""
-        start = source.put(start)
-        u = source.put_one(self.u.astype(np.float32))
-        best, values = start, []
-        held_values = [] if self.held is None else [self.held.value(source.fetch(start))]
+    def run(self, source: EStep, start: Start) -> EMResult[Start, Expected]:
+        """EM until held-out text gets less likely; the parameters are the best, as NumPy arrays."""
+        u, held = source.put_one(self.u.astype(np.float32)), self.held
+
+        def maximise(now: Start, counts: Expected) -> Start:
+            R, S, _ = counts
+            fixed = None if self.is_r_free else now.r
+            return Start(*maximise_states(R, S * now.s, u, self.prior, r=fixed))
+
+        steps = EMSteps[Start, Expected](
+            source.expect,
+            maximise,
+            lambda now, counts: counts[2],
+            None if held is None else lambda now: held.value(source.fetch(now.parameters)),
+        )
+        stop = EMStop(
+            self.iterations, patience=self.patience, keeps_latest=True, evaluates_last=False
+        )
         # without a total: held-out text mostly ends it long before the last of them
-        for _ in counted(iter(range(self.iterations)), unit="iteration"):
-            R, S, value = source.expect(start)
-            fixed = None if self.is_r_free else start.r
-            start = Start(*maximise_states(R, S * start.s, u, self.prior, r=fixed))
-            values.append(value)
-            if self.held is None:
-                best = start
-                continue
-            held_values.append(self.held.value(source.fetch(start)))
-            if held_values[-1] == max(held_values):
-                best = start
-            elif len(held_values) - 1 - int(np.argmax(held_values)) >= self.patience:
-                break
-        return Climb(source.fetch(best), values, held_values)
+        with step("", unit="iteration") as advance:
+            run = run_em(
+                steps, source.put(start), stop, listen=lambda now: advance(len(now.values))
+            )
+        assert run.best is not None
+        best = source.fetch(run.best)
+        return EMResult(best, run.values, run.scores, best)
 
 
 class EStep(Protocol):
@@ -215,7 +206,7 @@ class EStep(Protocol):
     def fetch(self, start: Start) -> Start:
         """Tables as NumPy arrays."""
 
-    def expect(self, start: Start) -> tuple[Any, Any, float]:
+    def expect(self, start: Start) -> Expected:
         """R, S without its factor s, and the log-likelihood."""
 
 
@@ -261,6 +252,6 @@ class OnDevice:
         tables: tuple[Any, Any] = start
         return Start(*(np.ascontiguousarray(table.cpu().numpy()) for table in tables))
 
-    def expect(self, start: Start) -> tuple[Any, Any, float]:
+    def expect(self, start: Start) -> Expected:
         """See `EStep`."""
         return self.pairs.expect(start.r, start.s)
