@@ -1,4 +1,9 @@
-"""Tables of weights of hashed features, and the words and tags that they speak of."""
+"""Tables of weights of hashed features, and the words and tags that they speak of.
+
+Files name the words and properties of a template by their letters (`PLACES`, `PROPERTIES`), so that
+columns of a later version may stand in another order. Files of versions up to 0.2 hold column
+numbers instead, which are read with the letters of that time.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.arrays import place_among, starts_of
-from sapwood.corpus.word_properties import N_PROPERTIES
+from sapwood.corpus.word_properties import N_PROPERTIES, PROPERTIES
 from sapwood.errors import ModelFormatError
 from sapwood.kernels.arc_layout import BETWEEN, KINDS, N_ATOMS, N_BETWEEN, PLACES, Templates
 from sapwood.models.kinds import require_type
 
+# The letters that column numbers in files of versions up to 0.2 count; these must never change.
+PLACES_OF_NUMBERS, PROPERTIES_OF_NUMBERS = "hmslrfeot", "FL12345abcdHWXPCKJ"
+_BETWEEN_LETTER, _UNUSED = ord("b"), 0  # in place of the letter of a word
 N_CLUSTERINGS = 2
 MOST_WEIGHTS = 1 << 26  # of a table: 256 MB, four times the largest that is learnt
 DENSE_SHARE = 1 / 3  # with more weights than this, places would take more room than zeros
@@ -49,7 +57,7 @@ class FeatureTable(NamedTuple):
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a file; of few weights, those that are not zero."""
         arrays: dict[str, npt.NDArray[Any]] = {
-            f"{name}.atoms": self.templates.atoms,
+            f"{name}.letters": _letters_of(self.templates.atoms, PLACES, PROPERTIES),
             f"{name}.bounds": self.templates.bounds,
             f"{name}.size": np.array([len(self.weights), self.spare], np.int64),
         }
@@ -62,11 +70,10 @@ class FeatureTable(NamedTuple):
     @classmethod
     def from_arrays(cls, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The table of a file, which may be damaged."""
-        atoms, bounds = arrays[f"{name}.atoms"], arrays[f"{name}.bounds"]
-        require_type(atoms, f"{name}.atoms", np.int32, 3)
+        bounds = arrays[f"{name}.bounds"]
         require_type(bounds, f"{name}.bounds", np.int32, 1)
         require_type(arrays[f"{name}.values"], f"{name}.values", np.float16, 1)
-        _check_templates(name, atoms, bounds)
+        atoms = _atoms_of_file(name, arrays, bounds)
         values = arrays[f"{name}.values"].astype(np.float32)
         size, spare = (int(number) for number in arrays[f"{name}.size"])
         n_hashed = size - spare
@@ -89,7 +96,73 @@ class FeatureTable(NamedTuple):
         if len(values) != size:
             msg = f"{name} has {len(values)} weights, expected {size}"
             raise ModelFormatError(msg)
-        return cls(Templates(np.array(atoms), np.array(bounds)), values, spare)
+        return cls(Templates(atoms, np.array(bounds)), values, spare)
+
+
+def _letters_of(
+    atoms: npt.NDArray[np.int32], places: str, properties: str
+) -> npt.NDArray[np.uint8]:
+    """Atoms by letters: of a word, its shift by 0 to 4, of a property; shape [n, N_ATOMS, 3].
+
+    Properties of what stands between two words are digits. Atoms that are not used are zeros.
+    """
+    place, column = atoms[..., 0], atoms[..., 1]
+    is_between = place == BETWEEN
+    word = _codes(places)[np.where((place < 0) | is_between, 0, place // 5)]
+    of_word = _codes(properties)[np.where((place < 0) | is_between, 0, column)]
+    letters = np.stack(
+        [
+            np.where(is_between, _BETWEEN_LETTER, word),
+            np.where(is_between, 0, place % 5),
+            np.where(is_between, ord("0") + column, of_word),
+        ],
+        axis=-1,
+    )
+    letters[place < 0] = _UNUSED
+    return letters.astype(np.uint8)
+
+
+def _atoms_of_file(
+    name: str, arrays: Mapping[str, npt.NDArray[Any]], bounds: npt.NDArray[np.int32]
+) -> npt.NDArray[np.int32]:
+    """Atoms as kernels read them, from letters or, in older files, from column numbers."""
+    if f"{name}.letters" in arrays:
+        letters = arrays[f"{name}.letters"]
+        require_type(letters, f"{name}.letters", np.uint8, 3)
+        if letters.shape[1:] != (N_ATOMS, 3):
+            expected = f"expected {N_ATOMS} x 3 for each template"
+            msg = f"{name}.letters has the shape {letters.shape}, {expected}"
+            raise ModelFormatError(msg)
+    else:
+        numbers = arrays[f"{name}.atoms"]
+        require_type(numbers, f"{name}.atoms", np.int32, 3)
+        _check_templates(name, numbers, bounds)
+        letters = _letters_of(numbers, PLACES_OF_NUMBERS, PROPERTIES_OF_NUMBERS)
+    word, shift, of_word = (letters[..., k].astype(np.int32) for k in range(3))
+    is_unused, is_between = word == _UNUSED, word == _BETWEEN_LETTER
+    row, column = _index_of_codes(PLACES)[word], _index_of_codes(PROPERTIES)[of_word]
+    is_unknown = (row < 0) | (column < 0) | (shift > 4)
+    if (is_unknown & ~is_unused & ~is_between).any():
+        first = bytes(letters[is_unknown & ~is_unused & ~is_between][0])
+        message = f"{name} has a template of {first!r}, expected a word of {PLACES}, a shift up to "
+        msg = f"{message}4, and a property of {PROPERTIES}"
+        raise ModelFormatError(msg)
+    place = np.where(is_between, BETWEEN, 5 * row + shift)
+    column = np.where(is_between, of_word - ord("0"), column)
+    atoms = np.where(is_unused[..., None], -1, np.stack([place, column], axis=-1)).astype(np.int32)
+    _check_templates(name, atoms, bounds)
+    return atoms
+
+
+def _codes(letters: str) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(letters.encode("ascii"), np.uint8)
+
+
+def _index_of_codes(letters: str) -> npt.NDArray[np.int32]:
+    """Index of each letter by its code; -1 for codes that are no letters."""
+    index = np.full(256, -1, np.int32)
+    index[_codes(letters)] = np.arange(len(letters))
+    return index
 
 
 def _check_templates(
