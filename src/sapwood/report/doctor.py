@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "scipy", "numba", "safetensors", "typer", "rich", "pooch", "conllu")
+PACKAGES = ("numpy", "scipy", "numba", "safetensors", "typer", "rich", "pooch")
 MISSING = "missing"
 
 

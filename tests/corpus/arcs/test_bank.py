@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -49,6 +50,17 @@ def test_the_library_conllu_reads_and_gives_the_same(arcs: Arcs) -> None:
     tokens = arcs.to_tokens()
     assert [token["form"] for token in tokens] == list(arcs.words)
     assert [token["head"] for token in tokens] == list(arcs.heads)
+
+
+def test_without_the_library_conllu_its_objects_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "conllu", None)
+    arcs = Arcs(["dogs", "bark"], [2, 0])
+    with pytest.raises(SapwoodError, match="conllu, which is not installed") as refused:
+        arcs.to_tokens()
+    assert "pip install conllu" in refused.value.hint
+    assert Arcs.parse(str(arcs)) == arcs  # reading and writing need no package
 
 
 def test_tokens_of_conllu_come_back_with_features() -> None:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from sapwood.arguments import as_items, describe
 from sapwood.arrays import ranges, starts_of
-from sapwood.errors import CorpusError, SapwoodTypeError, SapwoodValueError, count
+from sapwood.errors import CorpusError, SapwoodError, SapwoodTypeError, SapwoodValueError, count
 
 if TYPE_CHECKING:
     import conllu
@@ -135,9 +135,18 @@ class Arcs:
         return cls.parse(tokens.serialize())
 
     def to_tokens(self) -> conllu.TokenList:
-        """Convert to the `TokenList` of the library conllu, with features as dictionaries."""
-        from conllu import parse
+        """Convert to the `TokenList` of the library conllu, with features as dictionaries.
 
+        Raises
+        ------
+        SapwoodError
+            Where the package conllu is not installed.
+        """
+        try:
+            from conllu import parse
+        except ImportError as error:
+            msg = "to_tokens makes objects of the package conllu, which is not installed"
+            raise SapwoodError(msg, hint="pip install conllu, or use str(arcs)") from error
         return parse(f"{self}\n\n")[0]
 
     # -- asking -------------------------------------------------------------------------------
