@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONSTRAINTS ?= -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check bench papers docs constraints clean
+.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check check-js bench papers docs constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,19 @@ check: $(VENV)/installed-dev ## format, lint, types, spelling
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m codespell_lib
+	@$(MAKE) --no-print-directory check-js
+
+# ESLint needs Node 20.19 or newer. The packages are installed anew when their list has changed.
+check-js: ## format and lint the page's JavaScript; skipped where there is no Node
+	@if ! command -v npm > /dev/null || \
+	    ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a * 100 + +b < 2019 ? 1 : 0)'; then \
+	  echo "the JavaScript is not checked: Node 20.19 or newer is not installed" >&2; \
+	elif ! { test node_modules/installed -nt package-lock.json || \
+	    { npm ci --silent --no-audit --no-fund && touch node_modules/installed; }; }; then \
+	  echo "the JavaScript is not checked: npm could not install the packages of package.json" >&2; \
+	else \
+	  npm run --silent check; \
+	fi
 
 bench: $(VENV)/installed-dev ## accuracy and time, on the corpora that SAPWOOD_DATA names; OLD=FILE.json compares
 	$(BIN)/python benchmarks/run_all.py
@@ -74,7 +87,7 @@ constraints: ## pin the newest versions of all packages of dev and docs; run the
 	build/newest/bin/python -m pip list --format=freeze --exclude sapwood --exclude pip --exclude setuptools > constraints.txt
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

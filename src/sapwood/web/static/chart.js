@@ -14,12 +14,12 @@ export const chartScale = () =>
   );
 
 export function chartFigure(report, { onpoint = () => {}, onchoose = () => {} } = {}) {
-  const { words } = report,
-    n = words.length;
+  const { words } = report;
+  const n = words.length;
   const size = n <= 12 ? 40 : n <= 25 ? 28 : n <= 45 ? 18 : 13;
   const isMirrored = isRightToLeft(words);
-  const width = n * size + 2,
-    height = n * size * 0.86 + 84;
+  const width = n * size + 2;
+  const height = n * size * 0.86 + 84;
   const base = n * size * 0.86 + 4;
   const cells = new Map(report.chart.map((cell) => [`${cell.start} ${cell.end}`, cell]));
   const inTree = new Set(
@@ -149,14 +149,14 @@ export function chartFigure(report, { onpoint = () => {}, onchoose = () => {} } 
 
 // The cell that is closest in a direction: along the row, or a wider or narrower one.
 function nearest(drawn, [start, end], dx, dy) {
-  let best = null,
-    least = Infinity;
+  let best = null;
+  let least = Infinity;
   for (const [key, path] of drawn) {
     const [i, j] = key.split(" ").map(Number);
-    const along = (i + j - start - end) / 2,
-      up = j - i - (end - start);
-    const forward = dx ? along * dx : up * dy,
-      aside = dx ? Math.abs(up) : Math.abs(along);
+    const along = (i + j - start - end) / 2;
+    const up = j - i - (end - start);
+    const forward = dx ? along * dx : up * dy;
+    const aside = dx ? Math.abs(up) : Math.abs(along);
     if (forward <= 0) continue;
     const cost = forward + 3 * aside;
     if (cost < least) {

@@ -19,10 +19,10 @@ export function mount(root, { state, set, models }) {
     );
     return;
   }
-  let a = (usable.find((one) => one.name === state.a) ?? usable[0]).name,
-    b = (usable.find((one) => one.name === state.b) ?? usable[1] ?? usable[0]).name;
-  let gold = null,
-    turn = 0;
+  let a = (usable.find((one) => one.name === state.a) ?? usable[0]).name;
+  let b = (usable.find((one) => one.name === state.b) ?? usable[1] ?? usable[0]).name;
+  let gold = null;
+  let turn = 0;
   const options = usable.map((one) => [one.name, one.name]);
   const input = h("textarea", {
     rows: 2,

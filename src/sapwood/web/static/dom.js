@@ -95,8 +95,8 @@ export const busy = (text) =>
 
 // Runs the newest wish only: while one is under way, of those that come only the last is kept.
 export function latest(work) {
-  let isRunning = false,
-    waiting = null;
+  let isRunning = false;
+  let waiting = null;
   return async function run(...wish) {
     if (isRunning) {
       waiting = wish;

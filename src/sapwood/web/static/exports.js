@@ -8,8 +8,8 @@ const SCALE = 2; // pixels of a PNG for each of the drawing
 export async function pngOf(svg) {
   const light = unstyled(svg); // wherever it goes
   const root = new DOMParser().parseFromString(light, "image/svg+xml").documentElement;
-  const width = Number(root.getAttribute("width")),
-    height = Number(root.getAttribute("height"));
+  const width = Number(root.getAttribute("width"));
+  const height = Number(root.getAttribute("height"));
   const url = URL.createObjectURL(new Blob([light], { type: "image/svg+xml" }));
   try {
     const image = new Image();

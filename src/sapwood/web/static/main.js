@@ -12,8 +12,8 @@ const TITLES = {
   text: "Language model",
 };
 const main = document.getElementById("main");
-let leave = null,
-  shown = 0;
+let leave = null;
+let shown = 0;
 
 const viewOf = () => {
   const name = location.pathname.slice(1);
@@ -47,8 +47,8 @@ function showMenu(view) {
 }
 
 async function show(isMove = false) {
-  const view = viewOf(),
-    turn = ++shown;
+  const view = viewOf();
+  const turn = ++shown;
   document.title = `${TITLES[view]} · Sapwood`;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");

@@ -3,17 +3,17 @@
 import { number, s } from "/static/dom.js";
 
 export function curve(points, { title, digits = 0, height = 190 }) {
-  const width = 520,
-    left = 74,
-    bottom = 28,
-    top = 14,
-    right = 12;
-  const xs = points.map((point) => point[0]),
-    ys = points.map((point) => point[1]);
-  const x0 = Math.min(...xs),
-    x1 = Math.max(...xs, x0 + 1),
-    y0 = Math.min(...ys),
-    y1 = Math.max(...ys, y0 + 1e-9);
+  const width = 520;
+  const left = 74;
+  const bottom = 28;
+  const top = 14;
+  const right = 12;
+  const xs = points.map((point) => point[0]);
+  const ys = points.map((point) => point[1]);
+  const x0 = Math.min(...xs);
+  const x1 = Math.max(...xs, x0 + 1);
+  const y0 = Math.min(...ys);
+  const y1 = Math.max(...ys, y0 + 1e-9);
   const x = (value) => left + ((value - x0) / (x1 - x0)) * (width - left - right);
   const y = (value) => height - bottom - ((value - y0) / (y1 - y0)) * (height - bottom - top);
   const last = points.at(-1);
@@ -43,13 +43,13 @@ export function curve(points, { title, digits = 0, height = 190 }) {
 
 // kept: how many of the columns count.
 export function columns(values, { title, kept = values.length }) {
-  const width = 520,
-    height = 130,
-    left = 44,
-    bottom = 22,
-    top = 10;
-  const most = Math.max(...values, 1e-9),
-    step = (width - left - 8) / values.length;
+  const width = 520;
+  const height = 130;
+  const left = 44;
+  const bottom = 22;
+  const top = 10;
+  const most = Math.max(...values, 1e-9);
+  const step = (width - left - 8) / values.length;
   return s(
     "svg",
     {

@@ -128,8 +128,8 @@ export function directionCards(symbol, names) {
 }
 
 function exampleItem({ words, start, end }) {
-  const first = Math.max(0, start - AROUND),
-    last = Math.min(words.length, end + AROUND);
+  const first = Math.max(0, start - AROUND);
+  const last = Math.min(words.length, end + AROUND);
   const before = `${first ? "… " : ""}${words.slice(first, start).join(" ")} `;
   const behind = ` ${words.slice(end, last).join(" ")}${last < words.length ? " …" : ""}`;
   return h("li", {}, before, h("mark", {}, words.slice(start, end).join(" ")), behind);

@@ -18,9 +18,9 @@ const METHODS = [
 const PERIOD = 400;
 
 export function mount(root, { state, set }) {
-  let treebank = state.treebank ?? "bundled",
-    isHere = true,
-    wasRunning = false;
+  let treebank = state.treebank ?? "bundled";
+  let isHere = true;
+  let wasRunning = false;
   const source = h("div", {});
   const checked = h("div", { "aria-live": "polite" });
   const pasted = h("textarea", {
@@ -87,8 +87,8 @@ export function mount(root, { state, set }) {
   );
   const problem = h("div", {});
   const progress = h("div", { class: "stack" });
-  const budgetField = field("Budget, seconds", budget),
-    statesField = field("States of a label, at most", states);
+  const budgetField = field("Budget, seconds", budget);
+  const statesField = field("States of a label, at most", states);
   root.append(
     h("h1", {}, "Train"),
     h(

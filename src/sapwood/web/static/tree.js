@@ -23,8 +23,8 @@ export function treeFigure(report, { onpoint = () => {}, onchoose = () => {}, la
   for (const [index, node] of nodes.entries()) {
     const mine = texts.filter((text) => Number(text.dataset.node) === index);
     const head = mine[0];
-    const x = Number(head.getAttribute("x")),
-      y = Number(head.getAttribute("y"));
+    const x = Number(head.getAttribute("x"));
+    const y = Number(head.getAttribute("y"));
     const width = Math.max(22, 9.6 * [...head.textContent].length + 8);
     const group = s("g", {
       class: "node",
@@ -79,8 +79,8 @@ export function treeFigure(report, { onpoint = () => {}, onchoose = () => {}, la
   });
   const mirrored = svg.querySelector(".word") && rightToLeft(texts);
   svg.addEventListener("keydown", (event) => {
-    const left = mirrored ? "next" : "previous",
-      right = mirrored ? "previous" : "next";
+    const left = mirrored ? "next" : "previous";
+    const right = mirrored ? "previous" : "next";
     const step = { ArrowUp: "parent", ArrowDown: "child", ArrowLeft: left, ArrowRight: right }[event.key];
     if (step) {
       const to = kin[current][step];

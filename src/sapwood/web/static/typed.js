@@ -5,7 +5,7 @@ import { h, plural } from "/static/dom.js";
 const TREE = /^\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)/;
 const LEAF = /\(\s*([^\s()]+)\s+([^\s()]+)\s*\)/g;
 // A mark that ends a sentence, closing quotes and brackets, and then a capital.
-const END = /([.!?…]+)["'”’»)\]]*\s+(?=["'“‘«(\[]?\p{Lu})/gu;
+const END = /([.!?…]+)["'”’»)\]]*\s+(?=["'“‘«([]?\p{Lu})/gu;
 // In text that is tokenised already the mark stands alone, and capitals may be missing.
 const END_ALONE = /\s\.\s+(?=[^\s.!?"'”’»)\]])/gu;
 const ABBREVIATIONS = new Set(
@@ -24,8 +24,8 @@ export const wordsOf = (tree) =>
 // Brackets that belong together, one piece for each tree; what is left open is a piece of its own.
 function treesIn(text) {
   const found = [];
-  let depth = 0,
-    start = 0;
+  let depth = 0;
+  let start = 0;
   for (let at = 0; at < text.length; at++) {
     if (text[at] === "(") depth++;
     else if (text[at] === ")" && --depth === 0) {
