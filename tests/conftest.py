@@ -1,8 +1,8 @@
 """Shared set-up: Hypothesis profiles, trees with awkward labels, commands in this process.
 
 `st.from_type(Tree)` draws trees that can be written and read: one word, unary chains, traces,
-labels that look like the marks our own transforms use. `bank`, `plain` and `learn` are the bundled
-dev trees and grammars of them, learnt once for all tests of a process.
+labels that look like the marks our own transforms use. `train`, `bank` and `small_bank` are
+bundled trees, `plain` and `learn` grammars of them, learnt once for all tests of a process.
 """
 
 from __future__ import annotations
@@ -104,6 +104,26 @@ def bank() -> Treebank:
     from sapwood.corpus.treebank import bundled_treebank
 
     return bundled_treebank("dev")
+
+
+@pytest.fixture(scope="session")
+def dev(bank: Treebank) -> Treebank:
+    """The bundled dev trees, where tests learn from others."""
+    return bank
+
+
+@pytest.fixture(scope="session")
+def small_bank(bank: Treebank) -> Treebank:
+    """The first 150 of the bundled dev trees."""
+    return bank[:150]
+
+
+@pytest.fixture(scope="session")
+def train() -> Treebank:
+    """The bundled training trees."""
+    from sapwood.corpus.treebank import bundled_treebank
+
+    return bundled_treebank("train")
 
 
 @pytest.fixture(scope="session")

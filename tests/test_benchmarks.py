@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
 OF_PAPERS = sorted(f"papers/{path.name}" for path in (FOLDER / "papers").glob("*.py"))
+SETTLED = sorted(f"settled/{path.name}" for path in (FOLDER / "settled").glob("*.py"))
 TOOLS = {"__main__.py", "run_all.py", "compare.py", "latent_bigrams_gpu.py"}  # which needs a GPU
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -46,7 +47,7 @@ def compare() -> ModuleType:
 # -- the scripts ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script", SCRIPTS + OF_PAPERS)
+@pytest.mark.parametrize("script", SCRIPTS + OF_PAPERS + SETTLED)
 def test_what_a_script_imports_is_there(script: str) -> None:
     for node in ast.walk(ast.parse((FOLDER / script).read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sapwood"):
@@ -73,6 +74,13 @@ def test_every_benchmark_backs_a_page() -> None:
         name for page in PAGES for name in re.findall(r"benchmarks/(\w+\.py)", page.read_text())
     }
     assert set(SCRIPTS) - cited - TOOLS <= {"machine.py"}  # which says what the others ran on
+
+
+def test_settled_benchmarks_are_those_that_pages_cite() -> None:
+    """A script whose question is closed stays as long as a page quotes its numbers."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    cited = set(re.findall(r"benchmarks[/.]settled[/.](\w+)", text))
+    assert {f"settled/{name}.py" for name in cited} == set(SETTLED)
 
 
 # -- numbers by name ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.theorems.test_spectral import random_lpcfg
+from tests.theorems.spectral_toys import random_lpcfg
 
 import sapwood as sw
 from sapwood.identify.bounds import hidden_constants

@@ -16,11 +16,6 @@ from sapwood.errors import CorpusError, SapwoodError
 from sapwood.execute import Threads
 
 
-@pytest.fixture(scope="module")
-def bank() -> Treebank:
-    return sw.bundled_treebank("dev")
-
-
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several shards, written in several portions that are not theirs."""

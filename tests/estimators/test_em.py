@@ -53,16 +53,6 @@ ARRAYS = ("n_states", "root", "rules", "rule_weights")
 
 
 @pytest.fixture(scope="module")
-def train() -> Treebank:
-    return sw.bundled_treebank("train")
-
-
-@pytest.fixture(scope="module")
-def dev() -> Treebank:
-    return sw.bundled_treebank("dev")
-
-
-@pytest.fixture(scope="module")
 def learner(train: Treebank) -> EMLPCFG:
     return EMLPCFG(8).fit(train)
 

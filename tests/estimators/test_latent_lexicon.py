@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from tests.shards import rows_of
 
-import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.em_steps import TrainingTrees, latent_grammar
 from sapwood.estimators.pcfg import PCFG, TrainingData
@@ -24,13 +23,8 @@ Vectors = dict[tuple[int, int], Any]  # of row and tag
 
 
 @pytest.fixture(scope="module")
-def bank() -> Treebank:
-    return sw.bundled_treebank("dev")[:200]
-
-
-@pytest.fixture(scope="module")
-def data(bank: Treebank) -> TrainingData:
-    return PCFG().prepare(bank, Threads())
+def data(small_bank: Treebank) -> TrainingData:
+    return PCFG().prepare(small_bank, Threads())
 
 
 def vectors_of(lexicon: Lexicon) -> Vectors:
@@ -46,10 +40,10 @@ def vectors_of(lexicon: Lexicon) -> Vectors:
 class Rows:
     """Rows of words, and of the classes of rare ones."""
 
-    def __init__(self, bank: Treebank, lexicon: Lexicon) -> None:
+    def __init__(self, small_bank: Treebank, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
-        self.words = bank.inventory.words
-        self.count = Counter(bank.word[bank.word >= 0].tolist())
+        self.words = small_bank.inventory.words
+        self.count = Counter(small_bank.word[small_bank.word >= 0].tolist())
 
     def own(self, word: int) -> int:
         return self.lexicon.words.index(self.words[word])
@@ -88,20 +82,22 @@ def shares(expected: dict[tuple[int, int], Any], rows: Rows, entries: Vectors) -
     return out
 
 
-def test_states_of_rare_words_are_those_of_their_class(bank: Treebank, data: TrainingData) -> None:
+def test_states_of_rare_words_are_those_of_their_class(
+    small_bank: Treebank, data: TrainingData
+) -> None:
     model, trees = data.grammar, TrainingTrees(data)
     target = np.minimum(trees.limit, np.arange(len(trees.limit)) % 3 + 1)
     parameters = matsuzaki(trees.plain_parameters(), target, np.random.default_rng(3))
     counts = trees.expect(parameters)
     found = latent_grammar(data, trees.pairs, parameters, counts, {})
-    n_words = len(bank.inventory.words)
+    n_words = len(small_bank.inventory.words)
     expected = {
         (code // n_words, code % n_words): e
         for code, e in zip(
             trees.pairs.tolist(), np.split(counts.words, parameters.word_start[1:-1]), strict=True
         )
     }
-    rows, entries = Rows(bank, model.lexicon), vectors_of(model.lexicon)
+    rows, entries = Rows(small_bank, model.lexicon), vectors_of(model.lexicon)
     assert any(rows.behind(word, is_first=False) is not None for word in rows.count)
     joint = {key: entries[key] * share for key, share in shares(expected, rows, entries).items()}
     totals: dict[int, Any] = defaultdict(float)
@@ -114,7 +110,7 @@ def test_states_of_rare_words_are_those_of_their_class(bank: Treebank, data: Tra
 
 @pytest.mark.parametrize("trust", [0.0, 0.6, 1.0])
 def test_spectral_emissions_mix_a_words_own_vector_with_its_tags(
-    bank: Treebank, data: TrainingData, trust: float
+    small_bank: Treebank, data: TrainingData, trust: float
 ) -> None:
     """c_inf[a -> x] = q(x | a) (trust * mean z over a -> x + (1 - trust) * mean z of a).
 
@@ -122,16 +118,16 @@ def test_spectral_emissions_mix_a_words_own_vector_with_its_tags(
     """
     seen, model = project(data, 3), SpectralLPCFG(3, word_trust=trust).fit(data).model_
     Y, Z = seen.vectors.vectors(rows_of(seen))  # noqa: N806
-    m, n_phrases, label = seen.m, model.n_phrases, bank.label.astype(int)
+    m, n_phrases, label = seen.m, model.n_phrases, small_bank.label.astype(int)
     sigma = {a: (Y * Z)[label == a, : m[a]].mean(axis=0) for a in np.unique(label).tolist()}
     lexicon = data.grammar.lexicon
-    rows, of_entry, of_tag = Rows(bank, lexicon), defaultdict(list), defaultdict(list)
-    for node in np.flatnonzero(bank.word >= 0).tolist():
-        a, word = int(label[node]), int(bank.word[node])
+    rows, of_entry, of_tag = Rows(small_bank, lexicon), defaultdict(list), defaultdict(list)
+    for node in np.flatnonzero(small_bank.word >= 0).tolist():
+        a, word = int(label[node]), int(small_bank.word[node])
         z = Z[node, : m[a]] / sigma[a]
         of_tag[a - n_phrases].append(z)
         of_entry[rows.own(word), a - n_phrases].append(z)
-        if (row := rows.behind(word, bool(bank.start[node] == 0))) is not None:
+        if (row := rows.behind(word, bool(small_bank.start[node] == 0))) is not None:
             of_entry[row, a - n_phrases].append(z)
     found = vectors_of(model.lexicon)
     is_seen = [key in of_entry for key in found]

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 
 import pytest
 
-import sapwood as sw
 from sapwood.corpus.tree import Tree
 from sapwood.corpus.treebank import Treebank
 from sapwood.corpus.vocabulary import UNKNOWN, signatures
@@ -123,11 +122,6 @@ def weights_of(lexicon: Lexicon) -> Weights:
         for row, name in enumerate(names)
         for e in range(lexicon.entries(row).start, lexicon.entries(row).stop)
     }
-
-
-@pytest.fixture(scope="module")
-def bank() -> Treebank:
-    return sw.bundled_treebank("dev")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernels.test_treebank_em import case, forest
+from tests.kernels.treebank_cases import case, forest
 
 from sapwood.moments.latent_parameters import LatentParameters, maximise, normalise, smooth
 

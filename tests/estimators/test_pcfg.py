@@ -37,11 +37,6 @@ def bank_of(text: str, transform: Transform | None = None) -> Treebank:
 
 
 @pytest.fixture(scope="module")
-def dev() -> Treebank:
-    return sw.bundled_treebank("dev")
-
-
-@pytest.fixture(scope="module")
 def model(dev: Treebank) -> LatentGrammar:
     return PCFG().fit(dev).model_
 

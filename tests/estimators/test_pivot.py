@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.estimators.pivot_views import views_of
 from tests.shards import shards_of
 
 import sapwood as sw
@@ -14,10 +15,7 @@ from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError, SapwoodWarning
 from sapwood.estimators import pivot as module
 from sapwood.estimators import spectral
-from sapwood.estimators.em_steps import TrainingTrees
-from sapwood.estimators.pivot import SIDES, PivotNodes, Recipe, Views, find_views, pivot_nodes
-from sapwood.estimators.spectral import project
-from sapwood.execute import Threads
+from sapwood.estimators.pivot import SIDES
 from sapwood.features.templates import INSIDE
 
 
@@ -104,14 +102,6 @@ def test_nobody_is_named_where_nothing_is_missing() -> None:
 
 
 # -- sides ------------------------------------------------------------------------------------
-
-
-def views_of(bank: Treebank, n_states: int, side: str) -> tuple[PivotNodes, Views]:
-    data = sw.PCFG().prepare(bank, Threads())
-    seen, trees = project(data, n_states), TrainingTrees(data)
-    nodes = pivot_nodes(data, seen, trees)
-    wanted = np.minimum(np.minimum(trees.limit, n_states), seen.m)
-    return nodes, find_views(nodes, wanted, side, Recipe())
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.estimators.test_pivot import views_of
+from tests.estimators.pivot_views import views_of
 from tests.shards import shards_of
 
 import sapwood as sw

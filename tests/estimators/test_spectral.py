@@ -25,16 +25,6 @@ ARRAYS = ("n_states", "root", "rules", "rule_weights", "rule_rank")
 
 
 @pytest.fixture(scope="module")
-def train() -> Treebank:
-    return sw.bundled_treebank("train")
-
-
-@pytest.fixture(scope="module")
-def dev() -> Treebank:
-    return sw.bundled_treebank("dev")
-
-
-@pytest.fixture(scope="module")
 def learner(train: Treebank) -> SpectralLPCFG:
     return SpectralLPCFG(8).fit(train)
 

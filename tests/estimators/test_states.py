@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.kernels.test_treebank_em import case
-from tests.models.test_latent_parameters import SEEDS, as_numbers, drawn
+from tests.kernels.treebank_cases import case
+from tests.models.drawn_parameters import SEEDS, as_numbers, drawn
 from tests.shards import shards_of
 
 import sapwood as sw

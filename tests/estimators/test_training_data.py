@@ -22,13 +22,8 @@ ESTIMATORS: tuple[Any, ...] = (
 
 
 @pytest.fixture(scope="module")
-def bank() -> Treebank:
-    return sw.bundled_treebank("dev")[:150]
-
-
-@pytest.fixture(scope="module")
-def data(bank: Treebank) -> TrainingData:
-    return sw.PCFG().prepare(bank, Threads())
+def data(small_bank: Treebank) -> TrainingData:
+    return sw.PCFG().prepare(small_bank, Threads())
 
 
 def is_same(one: Member, other: Member) -> bool:
@@ -40,36 +35,38 @@ def is_same(one: Member, other: Member) -> bool:
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_a_treebank_and_its_data_teach_the_same(
-    estimator: Any, bank: Treebank, data: TrainingData
+    estimator: Any, small_bank: Treebank, data: TrainingData
 ) -> None:
     """Also when others have learnt from the data before, and left there what they made."""
-    from_bank = estimator.fit(bank).model_
+    from_bank = estimator.fit(small_bank).model_
     assert is_same(estimator.fit(data).model_, from_bank)
     assert is_same(estimator.fit(data).model_, from_bank)
 
 
 @pytest.mark.parametrize("other", [{"seed": 1}, {"n_states": 4}, {"kappa": 1.0}], ids=str)
 def test_what_others_made_is_not_taken_for_ones_own(
-    other: dict[str, Any], bank: Treebank, data: TrainingData
+    other: dict[str, Any], small_bank: Treebank, data: TrainingData
 ) -> None:
     learner = sw.SpectralLPCFG(3).fit(data)
     first = learner.model_
-    assert is_same(learner.set_params(**other).fit(data).model_, learner.fit(bank).model_)
+    assert is_same(learner.set_params(**other).fit(data).model_, learner.fit(small_bank).model_)
     assert not is_same(learner.model_, first)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS[1:], ids=lambda e: type(e).__name__)
-def test_the_estimator_of_the_plain_grammar_stays_as_it_was(estimator: Any, bank: Treebank) -> None:
+def test_the_estimator_of_the_plain_grammar_stays_as_it_was(
+    estimator: Any, small_bank: Treebank
+) -> None:
     plain = sw.PCFG(binarise="right")
     before = dict(vars(plain))
     learner = type(estimator)(**estimator.get_params() | {"plain": plain})
-    assert learner.fit(bank).model_.transform.binarise == "right"
+    assert learner.fit(small_bank).model_.transform.binarise == "right"
     assert vars(plain) == before
 
 
 @pytest.mark.parametrize("n", [2, 7])
-def test_shards_change_no_count(n: int, bank: Treebank, data: TrainingData) -> None:
-    cut = sw.PCFG().prepare(shards_of(bank, n), Threads(2))
+def test_shards_change_no_count(n: int, small_bank: Treebank, data: TrainingData) -> None:
+    cut = sw.PCFG().prepare(shards_of(small_bank, n), Threads(2))
     assert len(cut.shards) == n
     for name in ("rules", "symbols", "roots", "lexical", "lexical_count"):
         np.testing.assert_array_equal(getattr(cut.counts, name), getattr(data.counts, name))
@@ -78,31 +75,31 @@ def test_shards_change_no_count(n: int, bank: Treebank, data: TrainingData) -> N
         np.testing.assert_array_equal(mine, whole)
 
 
-def test_classes_are_those_of_the_counted_words(bank: Treebank) -> None:
+def test_classes_are_those_of_the_counted_words(small_bank: Treebank) -> None:
     """Words of the inventory that a part lacks are neither rare nor of a class."""
-    part = sw.PCFG().prepare(bank[:20], Threads())
+    part = sw.PCFG().prepare(small_bank[:20], Threads())
     count = part.classes.seen
     assert (count == 0).any()
     assert (part.classes.class_of_word[:, count == 0] == -1).all()
     assert (part.classes.class_of_word[:, count == 1] >= 0).all()
 
 
-def test_the_lexicon_is_that_of_the_settings(bank: Treebank) -> None:
-    rare = TrainingData(bank, LexiconSettings(rare_count=1), Threads()).grammar.lexicon
-    ours = sw.PCFG(lexicon=LexiconSettings(rare_count=1)).fit(bank).model_.lexicon
+def test_the_lexicon_is_that_of_the_settings(small_bank: Treebank) -> None:
+    rare = TrainingData(small_bank, LexiconSettings(rare_count=1), Threads()).grammar.lexicon
+    ours = sw.PCFG(lexicon=LexiconSettings(rare_count=1)).fit(small_bank).model_.lexicon
     assert np.array_equal(rare.weights, ours.weights)
-    assert not np.array_equal(rare.weights, sw.PCFG().fit(bank).model_.lexicon.weights)
+    assert not np.array_equal(rare.weights, sw.PCFG().fit(small_bank).model_.lexicon.weights)
 
 
-def test_a_fingerprint_tells_trees_apart(bank: Treebank, data: TrainingData) -> None:
-    def digest(bank: Treebank, n: int = 1) -> str:
-        return sw.PCFG().prepare(shards_of(bank, n), Threads(n)).digest()
+def test_a_fingerprint_tells_trees_apart(small_bank: Treebank, data: TrainingData) -> None:
+    def digest(small_bank: Treebank, n: int = 1) -> str:
+        return sw.PCFG().prepare(shards_of(small_bank, n), Threads(n)).digest()
 
-    assert digest(bank) == data.digest()
-    others = [bank[:-1], bank[::-1], sw.bundled_treebank("train")[:150]]
+    assert digest(small_bank) == data.digest()
+    others = [small_bank[:-1], small_bank[::-1], sw.bundled_treebank("train")[:150]]
     assert len({data.digest(), *map(digest, others)}) == 4
-    other_end = bank[[*range(149), 0]]
-    assert digest(other_end, 3) != digest(bank, 3) == digest(bank, 3)
+    other_end = small_bank[[*range(149), 0]]
+    assert digest(other_end, 3) != digest(small_bank, 3) == digest(small_bank, 3)
 
 
 def test_what_is_no_treebank_is_refused() -> None:
@@ -112,6 +109,6 @@ def test_what_is_no_treebank_is_refused() -> None:
         sw.PCFG(horizontal=-1).prepare(sw.bundled_treebank("dev"), Threads())
 
 
-def test_a_record_counts_the_trees(bank: Treebank, data: TrainingData) -> None:
-    assert data.sizes == {"trees": 150, "tokens": bank.n_tokens}
+def test_a_record_counts_the_trees(small_bank: Treebank, data: TrainingData) -> None:
+    assert data.sizes == {"trees": 150, "tokens": small_bank.n_tokens}
     assert data.grammar.record == {"method": "pcfg", **data.sizes}

@@ -9,7 +9,7 @@ from operator import add
 import numpy as np
 import pytest
 
-from sapwood.corpus.treebank import Treebank, bundled_treebank
+from sapwood.corpus.treebank import Treebank
 from sapwood.errors import SapwoodError
 from sapwood.estimators.spectral import SpectralLPCFG
 from sapwood.features.templates import (
@@ -26,22 +26,19 @@ KAPPA = 5.0
 
 
 @pytest.fixture(scope="module")
-def bank() -> Treebank:
-    return bundled_treebank("dev")[:80]
+def counts(small_bank: Treebank) -> FeatureCounts:
+    return NodeKeys.of(small_bank, TEMPLATES).counts
 
 
-@pytest.fixture(scope="module")
-def counts(bank: Treebank) -> FeatureCounts:
-    return NodeKeys.of(bank, TEMPLATES).counts
-
-
-def rows_of(space: FeatureSpace, bank: Treebank) -> np.ndarray:
-    nodes = NodeKeys.of(bank, TEMPLATES)
+def rows_of(space: FeatureSpace, small_bank: Treebank) -> np.ndarray:
+    nodes = NodeKeys.of(small_bank, TEMPLATES)
     return space.rows(nodes.counts.keys, nodes.places)
 
 
-def space_of(bank: Treebank, counts: FeatureCounts, *, scaled: bool = True) -> FeatureSpace:
-    symbols = np.bincount(bank.label, minlength=len(bank.inventory.symbols)).astype(float)
+def space_of(small_bank: Treebank, counts: FeatureCounts, *, scaled: bool = True) -> FeatureSpace:
+    symbols = np.bincount(small_bank.label, minlength=len(small_bank.inventory.symbols)).astype(
+        float
+    )
     return FeatureSpace.build(TEMPLATES, counts.keys, counts.counts, symbols, KAPPA, scaled=scaled)
 
 
@@ -53,35 +50,35 @@ def same(one: FeatureCounts, other: FeatureCounts) -> bool:
     )
 
 
-def test_counts_are_those_of_a_dictionary(bank: Treebank, counts: FeatureCounts) -> None:
-    table = NodeTable(bank)
+def test_counts_are_those_of_a_dictionary(small_bank: Treebank, counts: FeatureCounts) -> None:
+    table = NodeTable(small_bank)
     for place, template in enumerate(TEMPLATES):
-        expected = Counter(zip(template(table).tolist(), bank.label.tolist(), strict=True))
+        expected = Counter(zip(template(table).tolist(), small_bank.label.tolist(), strict=True))
         assert sorted(expected.values()) == sorted(counts.counts[place].tolist())
         assert counts.counts[place].sum() == len(table)
         assert (np.diff(counts.keys[place]) > 0).all()
 
 
 @pytest.mark.parametrize("n", [2, 5, 80])
-def test_shards_add_up(n: int, bank: Treebank, counts: FeatureCounts) -> None:
-    parts = [NodeKeys.of(shard, TEMPLATES).counts for shard in bank.shards(n)]
+def test_shards_add_up(n: int, small_bank: Treebank, counts: FeatureCounts) -> None:
+    parts = [NodeKeys.of(shard, TEMPLATES).counts for shard in small_bank.shards(n)]
     assert same(reduce(add, parts), counts)
     assert same(reduce(add, reversed(parts)), counts)
 
 
-def test_a_shard_left_out_is_noticed(bank: Treebank, counts: FeatureCounts) -> None:
-    parts = [NodeKeys.of(shard, TEMPLATES).counts for shard in bank.shards(5)]
+def test_a_shard_left_out_is_noticed(small_bank: Treebank, counts: FeatureCounts) -> None:
+    parts = [NodeKeys.of(shard, TEMPLATES).counts for shard in small_bank.shards(5)]
     short = reduce(add, parts[1:])
     assert any(a.sum() != b.sum() for a, b in zip(short.counts, counts.counts, strict=True))
 
 
 def test_each_node_has_one_feature_per_template_in_its_labels_block(
-    bank: Treebank, counts: FeatureCounts
+    small_bank: Treebank, counts: FeatureCounts
 ) -> None:
-    space = space_of(bank, counts)
-    ids = rows_of(space, bank)
-    assert ids.shape == (len(bank.label), len(TEMPLATES))
-    first, stop = space.start[bank.label], space.start[bank.label + 1]
+    space = space_of(small_bank, counts)
+    ids = rows_of(space, small_bank)
+    assert ids.shape == (len(small_bank.label), len(TEMPLATES))
+    first, stop = space.start[small_bank.label], space.start[small_bank.label + 1]
     assert (ids >= first[:, None]).all()
     assert (ids < stop[:, None]).all()
     assert space.start[0] == 0
@@ -89,11 +86,11 @@ def test_each_node_has_one_feature_per_template_in_its_labels_block(
     assert all(len(set(row)) == len(TEMPLATES) for row in ids.tolist())  # templates share none
 
 
-def test_numbers_and_values_go_together(bank: Treebank, counts: FeatureCounts) -> None:
+def test_numbers_and_values_go_together(small_bank: Treebank, counts: FeatureCounts) -> None:
     """Nodes share a feature if and only if label and value are the same; counts are its nodes."""
-    space = space_of(bank, counts)
-    ids = rows_of(space, bank)
-    for place, keys in enumerate(feature_keys(bank, TEMPLATES)):
+    space = space_of(small_bank, counts)
+    ids = rows_of(space, small_bank)
+    for place, keys in enumerate(feature_keys(small_bank, TEMPLATES)):
         pairs = set(zip(ids[:, place].tolist(), keys.tolist(), strict=True))
         assert len(pairs) == len({f for f, _ in pairs}) == len({key for _, key in pairs})
     np.testing.assert_array_equal(
@@ -101,20 +98,20 @@ def test_numbers_and_values_go_together(bank: Treebank, counts: FeatureCounts) -
     )
 
 
-def test_scales(bank: Treebank, counts: FeatureCounts) -> None:
-    space = space_of(bank, counts)
-    n_nodes = np.bincount(bank.label, minlength=len(bank.inventory.symbols))
+def test_scales(small_bank: Treebank, counts: FeatureCounts) -> None:
+    space = space_of(small_bank, counts)
+    n_nodes = np.bincount(small_bank.label, minlength=len(small_bank.inventory.symbols))
     for f in range(0, len(space.weight), 97):
         label = np.searchsorted(space.start, f, side="right") - 1
         expected = (n_nodes[label] / (space.count[f] + KAPPA)) ** 0.5
         assert space.weight[f] == pytest.approx(expected, rel=1e-15)
-    assert (space_of(bank, counts, scaled=False).weight == 1.0).all()
+    assert (space_of(small_bank, counts, scaled=False).weight == 1.0).all()
 
 
-def test_rows_of_shards_are_those_of_the_whole(bank: Treebank, counts: FeatureCounts) -> None:
-    space = space_of(bank, counts)
-    parts = [rows_of(space, shard) for shard in bank.shards(6)]
-    assert (np.concatenate(parts) == rows_of(space, bank)).all()
+def test_rows_of_shards_are_those_of_the_whole(small_bank: Treebank, counts: FeatureCounts) -> None:
+    space = space_of(small_bank, counts)
+    parts = [rows_of(space, shard) for shard in small_bank.shards(6)]
+    assert (np.concatenate(parts) == rows_of(space, small_bank)).all()
 
 
 # -- templates of one's own -------------------------------------------------------------------
@@ -128,12 +125,14 @@ def depth_is_even(table: NodeTable) -> Column:
     return depth % 2
 
 
-def test_a_template_of_ones_own(bank: Treebank) -> None:
+def test_a_template_of_ones_own(small_bank: Treebank) -> None:
     learner = SpectralLPCFG(2, inside_features=["rule", "word"], outside_features=[depth_is_even])
-    learner.fit(bank)
-    found = set(zip(bank.label.tolist(), depth_is_even(NodeTable(bank)).tolist(), strict=True))
+    learner.fit(small_bank)
+    found = set(
+        zip(small_bank.label.tolist(), depth_is_even(NodeTable(small_bank)).tolist(), strict=True)
+    )
     assert learner.info_.n_outside == len(found)
-    assert np.isfinite(learner.model_.log_probs(bank)).all()
+    assert np.isfinite(learner.model_.log_probs(small_bank)).all()
 
 
 @pytest.mark.parametrize("side", ["inside_features", "outside_features"])
@@ -142,9 +141,9 @@ def test_a_template_of_ones_own(bank: Treebank) -> None:
     [(["rool"], "no feature template 'rool'"), ([], "no feature template was")],
 )
 def test_unknown_names_are_refused(
-    side: str, wanted: list[str], message: str, bank: Treebank
+    side: str, wanted: list[str], message: str, small_bank: Treebank
 ) -> None:
     with pytest.raises(SapwoodError, match=message) as caught:
-        SpectralLPCFG(2, **{side: wanted}).fit(bank)
+        SpectralLPCFG(2, **{side: wanted}).fit(small_bank)
     known = INSIDE if side == "inside_features" else OUTSIDE
     assert all(name in str(caught.value.hint) for name in known)

@@ -7,15 +7,8 @@ from math import inf, log
 
 import numpy as np
 import pytest
-from tests.theorems.test_spectral import (
-    SYMBOLS,
-    WORDS,
-    moments,
-    observable_form,
-    random_lpcfg,
-    sampled_error,
-    sums,
-)
+from tests.decompose.exact_spectral import observable_form
+from tests.theorems.spectral_toys import SYMBOLS, WORDS, moments, random_lpcfg, sampled_error, sums
 from tests.toys import Toy, random_toy
 
 from sapwood.cli.strings.bounds import CAVEATS

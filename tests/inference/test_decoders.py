@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.models.test_ensemble import toys
+from tests.models.ensemble_toys import toys
 from tests.reference import enumerate as listing
 from tests.reference.enumerate import Node
 from tests.toys import Toy, random_toy

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.conftest import Learn
-from tests.models.test_ensemble import toys
+from tests.models.ensemble_toys import toys
 from tests.reference import enumerate as listing
 from tests.toys import Toy, random_bases, random_toy
 from threadpoolctl import ThreadpoolController, threadpool_limits

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import Learn
-from tests.models.test_files import arrays, assert_refused, assert_same, resigned, rewritten
+from tests.models.ensemble_toys import toys
+from tests.models.file_checks import arrays, assert_refused, assert_same, resigned, rewritten
 from tests.reference import enumerate as listing
-from tests.toys import Toy, exact_log, random_bases, random_toy, tree_of
+from tests.toys import exact_log, random_bases, random_toy, tree_of
 
 import sapwood as sw
 from sapwood.errors import SapwoodError, SapwoodWarning
@@ -26,27 +27,6 @@ from sapwood.models.latent_grammar import LatentGrammar
 
 WORDS = ["w0", "w1", "w2", "w0"]
 SENTENCE = ["the", "girl", "saw", "a", "dog", "in", "the", "garden", "."]
-
-
-def toys(n: int = 3, n_states: int = 2) -> list[Toy]:
-    """Toys with the same symbols and rules and other weights."""
-    first = random_toy(np.random.default_rng(0), n_states=n_states)
-    return [first, *(_jittered(first, seed) for seed in range(1, n))]
-
-
-def _jittered(toy: Toy, seed: int) -> Toy:
-    rng = np.random.default_rng(seed)
-
-    def other(array: np.ndarray) -> np.ndarray:
-        return array * rng.uniform(0.1, 2.0, array.shape)
-
-    return Toy(
-        toy.n_phrases,
-        toy.n_states,
-        {a: other(vector) for a, vector in toy.root.items()},
-        {r: other(tensor) for r, tensor in toy.rules.items()},
-        {w: {t: other(v) for t, v in row.items()} for w, row in toy.words.items()},
-    )
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.models.test_files import assert_refused, assert_same
+from tests.models.file_checks import assert_refused, assert_same
 
 import sapwood as sw
 from sapwood.errors import SapwoodError

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.moments.test_ngrams import TEXT, write
+from tests.moments.texts import TEXT, write
 
 from sapwood.corpus import plain_text
 from sapwood.execute import Cluster, Threads

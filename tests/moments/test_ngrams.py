@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.moments.texts import TEXT, write
 from tests.reference.ngrams import count_grams
 
 from sapwood.corpus import plain_text
@@ -31,7 +32,6 @@ from sapwood.moments.ngrams import (
     unpack,
 )
 
-TEXT = [["the", "dog", "sees", "the", "cat"], ["a", "dog"], ["the", "dog", "sees"], ["cat"]] * 3
 words = st.sampled_from("abcde")
 texts = st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=8)
 
@@ -41,12 +41,6 @@ def as_dict(counts: NgramCounts) -> dict[tuple[str, ...], int]:
     for row, n in zip(counts.rows, counts.counts, strict=True):
         found[tuple(counts.words[x] for x in row[::-1] if x != NOTHING)] = int(n)
     return found
-
-
-def write(folder: Path, sentences: list[list[str]], name: str = "text.txt") -> Path:
-    path = folder / name
-    path.write_text("".join(" ".join(line) + "\n" for line in sentences), "utf-8")
-    return path
 
 
 @given(texts, st.integers(1, 5), st.booleans(), st.sampled_from([3, 11, 1000]))

@@ -23,13 +23,8 @@ M = 3
 
 
 @pytest.fixture(scope="module")
-def bank() -> Treebank:
-    return sw.bundled_treebank("dev")[:150]
-
-
-@pytest.fixture(scope="module")
-def data(bank: Treebank) -> TrainingData:
-    return sw.PCFG().prepare(bank, Threads())
+def data(small_bank: Treebank) -> TrainingData:
+    return sw.PCFG().prepare(small_bank, Threads())
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +50,16 @@ def omega(projection: Projection) -> np.ndarray:
 # -- features and products --------------------------------------------------------------------
 
 
-def test_rows_are_the_nodes_of_the_trees(bank: Treebank, projection: Projection) -> None:
-    rows, table = rows_of(projection), NodeTable(bank)
+def test_rows_are_the_nodes_of_the_trees(small_bank: Treebank, projection: Projection) -> None:
+    rows, table = rows_of(projection), NodeTable(small_bank)
     assert rows.label.tolist() == table.label.tolist()
-    assert rows.roots.tolist() == (bank.offsets[1:] - 1).tolist()
-    assert sorted([*rows.parent.tolist(), *rows.leaf.tolist()]) == list(range(len(bank.label)))
+    assert rows.roots.tolist() == (small_bank.offsets[1:] - 1).tolist()
+    assert sorted([*rows.parent.tolist(), *rows.leaf.tolist()]) == list(
+        range(len(small_bank.label))
+    )
     assert rows.left.tolist() == table.left[rows.parent].tolist()
     assert rows.right.tolist() == table.right[rows.parent].tolist()
-    assert rows.word.tolist() == bank.word[rows.leaf].tolist()
+    assert rows.word.tolist() == small_bank.word[rows.leaf].tolist()
 
 
 def test_products_are_those_of_the_matrix(projection: Projection) -> None:
@@ -172,9 +169,9 @@ def test_sums_are_those_over_the_nodes(
 
 
 @pytest.mark.parametrize("n", [2, 5])
-def test_shards_add_up(data: TrainingData, bank: Treebank, n: int) -> None:
+def test_shards_add_up(data: TrainingData, small_bank: Treebank, n: int) -> None:
     whole = project(data, M)
-    parts = sw.PCFG().prepare(shards_of(bank, n), Threads())
+    parts = sw.PCFG().prepare(shards_of(small_bank, n), Threads())
     cut = project(parts, M)
     layout = rule_layout(data, whole.m, 20.0)
     rows = list(parts.engine.gather(cut.features.rows))

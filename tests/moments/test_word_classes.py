@@ -5,17 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import sapwood as sw
 from sapwood.corpus.treebank import Treebank
 from sapwood.estimators.pcfg import PCFG
 from sapwood.models.latent_grammar import Lexicon
 from sapwood.moments.projected import WordClasses
 from sapwood.moments.tree_counts import TreeCounts
-
-
-@pytest.fixture(scope="module")
-def bank() -> Treebank:
-    return sw.bundled_treebank("dev")
 
 
 @pytest.fixture(scope="module")

@@ -19,13 +19,8 @@ TREES = [sw.Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark)))"), sw.Tree.parse("(S
 
 
 @pytest.fixture(scope="module")
-def bank() -> sw.Treebank:
-    return sw.bundled_treebank("dev")[:60]
-
-
-@pytest.fixture(scope="module")
-def spectral(bank: sw.Treebank) -> sw.SpectralLPCFG:
-    return sw.SpectralLPCFG(3).fit(bank)
+def spectral(small_bank: sw.Treebank) -> sw.SpectralLPCFG:
+    return sw.SpectralLPCFG(3).fit(small_bank)
 
 
 def is_plain(item: object) -> bool:
@@ -45,36 +40,40 @@ def test_what_is_plain() -> None:
 
 
 MAKERS: dict[str, Callable[[sw.SpectralLPCFG, sw.Treebank], Any]] = {
-    "model": lambda learner, bank: room.inspect_model(learner.model_, "m"),
-    "label": lambda learner, bank: room.inspect_model(learner.model_, label="NP"),
-    "truth": lambda learner, bank: room.inspect_model(sw.bundled_grammar(), label="NN"),
-    "card": lambda learner, bank: room.model_card(learner.model_, "m"),
-    "spectrum": lambda learner, bank: room.inspect_spectrum(learner.model_, "m"),
-    "ensemble": lambda learner, bank: room.inspect_model(
+    "model": lambda learner, small_bank: room.inspect_model(learner.model_, "m"),
+    "label": lambda learner, small_bank: room.inspect_model(learner.model_, label="NP"),
+    "truth": lambda learner, small_bank: room.inspect_model(sw.bundled_grammar(), label="NN"),
+    "card": lambda learner, small_bank: room.model_card(learner.model_, "m"),
+    "spectrum": lambda learner, small_bank: room.inspect_spectrum(learner.model_, "m"),
+    "ensemble": lambda learner, small_bank: room.inspect_model(
         sw.Ensemble.of([learner.model_, sw.bundled_grammar()])
     ),
-    "parse": lambda learner, bank: room.parse_report(
-        sw.Parser(learner.model_).parse(bank[0].words()), k_best=2
+    "parse": lambda learner, small_bank: room.parse_report(
+        sw.Parser(learner.model_).parse(small_bank[0].words()), k_best=2
     ),
-    "training": lambda learner, bank: room.training_report(learner, bank, method="spectral"),
-    "scores": lambda learner, bank: room.score_on(learner.model_, list(bank)[:5]),
-    "row": lambda learner, bank: room.comparison_row("spectral", bank, list(bank)[:5], states=2),
-    "evaluation": lambda learner, bank: room.evaluate_trees(
+    "training": lambda learner, small_bank: room.training_report(
+        learner, small_bank, method="spectral"
+    ),
+    "scores": lambda learner, small_bank: room.score_on(learner.model_, list(small_bank)[:5]),
+    "row": lambda learner, small_bank: room.comparison_row(
+        "spectral", small_bank, list(small_bank)[:5], states=2
+    ),
+    "evaluation": lambda learner, small_bank: room.evaluate_trees(
         TREES, [Predicted(tree) for tree in TREES], errors=True
     ).as_dict(per_sentence=True),
-    "treebank": lambda learner, bank: room.treebank_report(
-        TreeCounts.of(bank), TreeCounts.of(TREES)
+    "treebank": lambda learner, small_bank: room.treebank_report(
+        TreeCounts.of(small_bank), TreeCounts.of(TREES)
     ),
-    "split": lambda learner, bank: room.split_report({"train": TREES, "dev": TREES[:1]}),
-    "family": lambda learner, bank: room.identify_family("dep-ies", words=3, length=3).to_dict(
-        with_directions=True
-    ),
-    "table": lambda learner, bank: room.identify_table(2, 2, 2),
-    "bounds": lambda learner, bank: room.identify_bounds(sw.bundled_grammar()),
-    "unmix": lambda learner, bank: room.unmix_report(
+    "split": lambda learner, small_bank: room.split_report({"train": TREES, "dev": TREES[:1]}),
+    "family": lambda learner, small_bank: room.identify_family(
+        "dep-ies", words=3, length=3
+    ).to_dict(with_directions=True),
+    "table": lambda learner, small_bank: room.identify_table(2, 2, 2),
+    "bounds": lambda learner, small_bank: room.identify_bounds(sw.bundled_grammar()),
+    "unmix": lambda learner, small_bank: room.unmix_report(
         sw.UnmixDEPIES().fit([["a", "b", "c"], ["b", "a"], ["c", "b", "a"], ["a", "c"]] * 50)
     ),
-    "checkup": lambda learner, bank: room.checkup(),
+    "checkup": lambda learner, small_bank: room.checkup(),
 }
 
 
@@ -83,10 +82,10 @@ MAKERS: dict[str, Callable[[sw.SpectralLPCFG, sw.Treebank], Any]] = {
 def test_reports_are_plain_and_silent(
     name: str,
     spectral: sw.SpectralLPCFG,
-    bank: sw.Treebank,
+    small_bank: sw.Treebank,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = MAKERS[name](spectral, bank)
+    found = MAKERS[name](spectral, small_bank)
     assert is_plain(found)
     assert json.loads(room.to_json(found)) is not None
     assert capsys.readouterr() == ("", "")

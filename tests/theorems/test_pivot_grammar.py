@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 from tests.decompose.pivot_problems import align, decompose_rows, require_pivots
-from tests.theorems.test_spectral import (
+from tests.theorems.spectral_toys import (
     PHRASES,
     SYMBOLS,
     TAGS,

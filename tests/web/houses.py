@@ -21,6 +21,7 @@ from sapwood.web.limits import Limits
 from sapwood.web.shelf import Shelf
 
 BASE = "http://127.0.0.1"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def guarded(shelf: Shelf, limits: Limits | None = None, **options: Any) -> Guard:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from tests.web.houses import BENCHMARKS
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 
 import pytest
-from tests.web.houses import Client, guarded
-from tests.web.test_load import BENCHMARKS
+from tests.web.houses import BENCHMARKS, Client, guarded
 
 from sapwood.web.limits import Limits
 from sapwood.web.shelf import Shelf

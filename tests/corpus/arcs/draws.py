@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from hypothesis import strategies as st
 
 from sapwood.corpus.arcs.bank import Arcs
@@ -42,3 +45,7 @@ def sentences(draw: st.DrawFn, max_words: int = 9) -> Arcs:
 
     relations = draw(st.lists(st.sampled_from(RELATIONS), min_size=n, max_size=n))
     return Arcs(column(), heads, relations, column(), column())
+
+
+def corpus_files() -> list[Path]:
+    return sorted(Path(os.environ.get("SAPWOOD_DATA", "/nowhere")).glob("*/*.conllu.xz"))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.corpus.arcs.draws import RELATIONS, head_lists, sentences
-from tests.corpus.arcs.test_reader import corpus_files
+from tests.corpus.arcs.draws import RELATIONS, corpus_files, head_lists, sentences
 
 import sapwood as sw
 from sapwood.corpus.arcs.bank import ArcBank, Arcs, heads_problem

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
-import os
 from pathlib import Path
 
 import pytest
+from tests.corpus.arcs.draws import corpus_files
 
 import sapwood as sw
 from sapwood.corpus.arcs.bank import ArcBank
@@ -155,10 +155,6 @@ def test_one_sentence_is_one_sentence() -> None:
         sw.Arcs.parse(GOOD * 2)
     with pytest.raises(sw.SapwoodError, match="expected CoNLL-U in a string"):
         sw.Arcs.parse(3)  # type: ignore[arg-type]
-
-
-def corpus_files() -> list[Path]:
-    return sorted(Path(os.environ.get("SAPWOOD_DATA", "/nowhere")).glob("*/*.conllu.xz"))
 
 
 @pytest.mark.corpora

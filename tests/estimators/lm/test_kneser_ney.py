@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.estimators.lm.texts import ARPA, some_text
 from tests.reference.ngrams import KneserNeyTwin
 
 import sapwood as sw
@@ -19,23 +20,6 @@ from sapwood.moments.ngrams import CountSettings, count_sentences, count_text
 
 words = st.sampled_from("abcde")
 texts = st.lists(st.lists(words, min_size=1, max_size=7), min_size=2, max_size=12)
-
-
-def some_text(n: int = 300, seed: int = 0) -> list[list[str]]:
-    """Sentences in which a word depends on the two before it."""
-    p = np.random.default_rng(0).dirichlet(np.full(9, 0.3), (8, 8))
-    rng = np.random.default_rng(seed)
-    found = []
-    for _ in range(n):
-        x, y, line = 0, 0, []
-        while len(line) < 12:
-            z = int(rng.choice(9, p=p[x, y]))
-            if z == 8:
-                break
-            x, y = y, z
-            line.append("abcdefgh"[z])
-        found.append(line or ["a"])
-    return found
 
 
 @given(texts, st.integers(1, 4), st.booleans(), st.booleans())
@@ -86,24 +70,6 @@ def test_kenlm_gives_the_same_scores(tmp_path: Path) -> None:
     for sentence in [*some_text(40, seed=1), ["a", "unheard", "b"]]:
         expected = theirs.score(" ".join(sentence)) * np.log(10)
         assert model.log_prob(sentence) == pytest.approx(expected, abs=1e-4)
-
-
-ARPA = """\\data\\
-ngram 1=4
-ngram 2=2
-
-\\1-grams:
--1.0 <unk>
--99 <s> -0.3
--0.5 </s>
--0.6 a -0.2
-
-\\2-grams:
--0.1 <s> a
--0.2 a </s>
-
-\\end\\
-"""
 
 
 def test_an_arpa_file_is_read_as_it_says() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.estimators.lm.test_kneser_ney import some_text
+from tests.estimators.lm.texts import log_prob, some_text
 
 import sapwood as sw
 from sapwood.corpus.plain_text import UNKNOWN
@@ -31,12 +31,6 @@ def held(counts: NgramCounts, tmp_path_factory: pytest.TempPathFactory) -> Ngram
     path = tmp_path_factory.mktemp("held") / "text.txt"
     path.write_text("".join(" ".join(line) + "\n" for line in some_text(300, seed=1)))
     return count_text(path, CountSettings(3), words=counts.words)
-
-
-def log_prob(model: object, text: NgramCounts) -> float:
-    rows = text.rows[text.rows[:, 0] != UNKNOWN]
-    n = text.counts[text.rows[:, 0] != UNKNOWN]
-    return float(n @ model.log_probs(rows) / n.sum())  # type: ignore[attr-defined]
 
 
 def a_table(rng: np.random.Generator, n: int = 12) -> sparse.csr_array:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.estimators.lm.test_kneser_ney import some_text
-from tests.estimators.lm.test_latent import log_prob
+from tests.estimators.lm.texts import log_prob, some_text
 
 import sapwood as sw
 from sapwood.corpus.plain_text import NOTHING

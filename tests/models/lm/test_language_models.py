@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.estimators.lm.test_kneser_ney import some_text
+from tests.estimators.lm.texts import some_text
 
 import sapwood as sw
 from sapwood.corpus.plain_text import END, NOTHING, SPECIAL, START, UNKNOWN

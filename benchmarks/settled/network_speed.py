@@ -3,7 +3,7 @@
 Batches are as large as those of the whole treebank, however few trees are read. The least of the
 passes counts, but for the first, in which kernels are loaded.
 
-python benchmarks/network_speed.py --corpora ptb craft --trees 1500 --passes 3 --jobs 1 2
+python -m benchmarks.settled.network_speed --corpora ptb craft --trees 1500 --passes 3 --jobs 1 2
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from threading import get_ident
 from time import perf_counter, process_time, thread_time
 from typing import Any
 
-import machine
 import numpy as np
+from benchmarks import machine
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank

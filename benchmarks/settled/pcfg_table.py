@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import machine
+from benchmarks import machine
 
 SETTINGS: list[dict[str, Any]] = [
     {"binarise": "right", "horizontal": 0, "vertical": 1, "tag_parents": False},
@@ -70,7 +70,7 @@ def measure(corpus: str, settings: dict[str, Any], given: argparse.Namespace) ->
 
 def measured(corpus: str, place: int, given: argparse.Namespace) -> dict[str, Any]:
     """Run `measure` in a fresh process."""
-    command = [sys.executable, __file__, "--one", corpus, str(place)]
+    command = [sys.executable, "-m", "benchmarks.settled.pcfg_table", "--one", corpus, str(place)]
     command += ["--decoder", given.decoder, "--repeats", str(given.repeats)]
     command += ["--limit", str(given.limit)] if given.limit else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

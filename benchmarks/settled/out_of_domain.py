@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import machine
+from benchmarks import machine
 
 import sapwood as sw
 from sapwood.inference.parser import Parse

@@ -4,7 +4,7 @@ One fifth of a part of the training trees is held out; the choice sees the rest 
 method learns from the rest with each setting, and parses the held fifth. `best` is the mix of the
 four grammars that it starts with: a network reads words, however trees are made binary.
 
-python benchmarks/treebank_choices.py --corpora ptb icepahc craft --methods em spectral best
+python -m benchmarks.settled.treebank_choices --corpora ptb icepahc craft --methods em spectral best
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import product
 from time import process_time
 from typing import Any
 
-import machine
 import numpy as np
+from benchmarks import machine
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from time import thread_time
 from typing import Any
 
-import machine
 import numpy as np
+from benchmarks import machine
 from numba import njit
 
 import sapwood as sw

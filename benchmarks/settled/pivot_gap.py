@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import machine
 import numpy as np
+from benchmarks import machine
 
 import sapwood as sw
 from sapwood.corpus.treebank import Treebank

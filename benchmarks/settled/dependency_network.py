@@ -1,6 +1,6 @@
 """What the network is worth beside a parser by features: documents of train held out, by weight.
 
-python benchmarks/dependency_network.py --corpus ud_english_ewt --weights 0.4 0.6 0.75
+python -m benchmarks.settled.dependency_network --corpus ud_english_ewt --weights 0.4 0.6 0.75
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-import machine
 import numpy as np
+from benchmarks import machine
 
 import sapwood as sw
 from sapwood.corpus.arcs.bank import ArcBank
