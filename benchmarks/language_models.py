@@ -25,7 +25,7 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 import sapwood as sw
-from sapwood.estimators.lm import ascent
+from sapwood.estimators.lm import bigram_em
 from sapwood.estimators.lm.bigram_em import BigramEM, OnEngine, cut_pairs
 from sapwood.estimators.lm.latent import follow_counts, random_start, word_distribution
 from sapwood.evaluate.perplexity import perplexity
@@ -96,7 +96,7 @@ def paper(most_states: int) -> None:
     Each keeps the iteration that is best on the held-out part by its own perplexity.
     """
     counts, held, texts = brown_counts()
-    rows, usual = [], ascent.STOP_WEIGHT
+    rows, usual = [], bigram_em.STOP_WEIGHT
     for order in (2, 3):
         model = sw.KneserNey(order, is_modified=False).fit(counts).model_
         rows.append([f"Kneser-Ney {order}", "", *score(model, texts), "", "", "", ""])
@@ -105,7 +105,7 @@ def paper(most_states: int) -> None:
             found: list[str | int] = []
             for is_alone in (True, False):
                 prior = {"prior": 0.0} if is_alone else {}
-                ascent.STOP_WEIGHT = 0.0 if is_alone else usual
+                bigram_em.STOP_WEIGHT = 0.0 if is_alone else usual
                 if title == "em":
                     learner: Any = sw.EMBigram(m, n_blocks=1, **prior)
                 else:
