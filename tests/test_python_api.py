@@ -239,7 +239,7 @@ MISUSE = {
     "log-probabilities of sentences": lambda: GRAMMAR().log_probs([["a"]]),
     "log-probabilities of nothing": lambda: GRAMMAR().log_probs(None),
     "a wrong transform": lambda: sw.Transform(horizontal="x"),
-    "dev trees as a number": lambda: sw.EMLPCFG(n_states=2).fit(sw.bundled_treebank("dev"), dev=3),
+    "dev trees as a number": lambda: sw.EMLPCFG(n_states=2).fit(sw.bundled_treebank("dev"), held=3),
     "an unknown parameter": lambda: sw.PCFG().set_params(x=3),
     "unmixing nothing": lambda: sw.UnmixPCFGIE(n_states=2).fit(None),
 }
@@ -257,7 +257,7 @@ def test_dev_trees_and_gold_trees_may_be_paths(bank: sw.Treebank, tmp_path: Path
     path = tmp_path / "dev.mrg"
     sw.write_trees(bank[:20], path)
     assert sw.evaluate.bracketing(path, str(path)).f1 == 100.0
-    fitted = sw.EMLPCFG(n_states=2, iterations=1).fit(bank[20:60], dev=path)
+    fitted = sw.EMLPCFG(n_states=2, iterations=1).fit(bank[20:60], held=path)
     assert fitted.info_.dev_f1
 
 

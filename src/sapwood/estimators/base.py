@@ -11,20 +11,24 @@ read them.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence, Sized
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import wraps
 from inspect import Parameter as Argument
-from inspect import Signature, cleandoc, get_annotations
+from inspect import Signature, cleandoc, get_annotations, signature
 from math import inf
 from numbers import Real
 from pathlib import Path
 from textwrap import indent, wrap
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
 
 from sapwood.errors import NotFittedError, SapwoodError, count
+from sapwood.estimators.info import Info
 from sapwood.execute import Engine, Threads
 from sapwood.memory import require_memory
-from sapwood.progress import counted
+from sapwood.progress import Event, counted, listening
 
 if TYPE_CHECKING:
     from sapwood.corpus.tree import Tree
@@ -258,6 +262,44 @@ class Parametrised:
         return f"{type(self).__name__}({given})"
 
 
+OLD_NAMES = ("dev", "held_out")  # of the held-out data, in calls of `fit`
+
+
+def keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `fit(data, held=None)` of any estimator's own `fit`, which has `held` where it uses it.
+
+    It listens while the estimator learns, and every fitted estimator has an `info_`.
+    """
+
+    @wraps(fit)
+    def learn(self: Any, *given: Any, **named: Any) -> Any:
+        for old in [name for name in OLD_NAMES if name in named]:
+            text = f"fit({old}=...) is now fit(held=...)"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            named["held"] = named.pop(old)
+        if len(given) > 1:
+            # the old form of learners from strings
+            second = "n" if _is_number(given[1]) and "n" in signature(fit).parameters else "held"
+            if second == "n":
+                text = "give the number of strings by its name: fit(strings, n=...)"
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+            given, named[second] = (given[0], *given[2:]), given[1]
+        if not self.uses_held and named.pop("held", None) is not None:
+            msg = f"{type(self).__name__} has no use for held-out data"
+            raise SapwoodError(msg, hint="leave it out, or evaluate the model on it afterwards")
+        if not self.uses_engine:
+            self._check_parameters()
+            self._engine()  # refuses a wrong number of threads
+            self._refuse_engine("leave it out: this learner works in one process")
+        vars(self).pop("info_", None)
+        with nullcontext() if self.listen is None else listening(self.listen):
+            fit(self, *given, **named)
+        vars(self).setdefault("info_", Info())
+        return self
+
+    return learn
+
+
 class Estimator(Parametrised):
     """Learns with the parameters that its class declares, and checks them when fitting.
 
@@ -283,6 +325,9 @@ class Estimator(Parametrised):
     sapwood.errors.SapwoodError: Mean: prior must be 0 or more, not -1
     """
 
+    # whether `fit` takes held-out data, and whether it has work for an engine elsewhere
+    uses_held: ClassVar[bool] = False
+    uses_engine: ClassVar[bool] = True
     n_jobs: int = parameter(
         1,
         ANYTHING,
@@ -296,6 +341,24 @@ class Estimator(Parametrised):
         "The result does not depend on it.",
         changes_model=False,
     )
+
+    listen: Callable[[Event], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with an `Event` of `sapwood.progress` whenever the work has moved on.",
+        changes_model=False,
+    )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls):
+            cls.fit = keep_contract(vars(cls)["fit"])  # type: ignore[attr-defined]
+
+    def _refuse_engine(self, reason: str) -> None:
+        """Refuse an engine that works elsewhere, for a reason that says what to do."""
+        if self.engine is not None and not isinstance(self.engine, Threads):
+            msg = f"{type(self).__name__} has no work for the engine {type(self.engine).__name__}"
+            raise SapwoodError(msg, hint=reason)
 
     def _engine(self) -> Engine:
         return self.engine if self.engine is not None else Threads(self.n_jobs)
@@ -428,6 +491,7 @@ class WithStates(Estimator):
 class WithEM(Estimator):
     """Runs EM iterations."""
 
+    uses_held: ClassVar[bool] = True
     iterations: int = parameter(0, whole(0), "EM iterations from where it begins; 0 for none.")
     rule_smoothing: float = parameter(
         0.03,

@@ -45,12 +45,12 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
 
         return tree_memory.projected_em_bytes(data, self.n_states)
 
-    def fit(self, bank: Trainable, dev: TreebankLike | None = None) -> Self:
+    def fit(self, bank: Trainable, held: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.
 
         Parameters
         ----------
-        dev
+        held
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
         data = self._prepare(bank)
@@ -64,7 +64,7 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
         record = {"method": "cluster", "n_states": self.n_states, "seed": self.seed, **data.sizes}
         self.model_, self.info_ = run_treebank_em(  # step 4
-            data, start, stages, settings, dev_trees(dev), record
+            data, start, stages, settings, dev_trees(held), record
         )
         return self
 

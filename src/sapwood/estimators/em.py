@@ -64,12 +64,12 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         "what the level has raised it so far; 0 for never.",
     )
 
-    def fit(self, bank: Trainable, dev: TreebankLike | None = None) -> Self:
+    def fit(self, bank: Trainable, held: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.
 
         Parameters
         ----------
-        dev
+        held
             Trees apart from the treebank; the iteration of the last level that parses them best is
             kept.
         """
@@ -81,7 +81,7 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             **data.sizes,
         }  # fmt: skip
         self.model_, self.info_ = run_treebank_em(
-            data, start, self.schedule(), settings, dev_trees(dev), record
+            data, start, self.schedule(), settings, dev_trees(held), record
         )
         return self
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter, process_time
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -327,6 +327,7 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
     2
     """
 
+    uses_held: ClassVar[bool] = True
     plan: Sequence[Candidate] | None = parameter(
         None, ANYTHING, "The candidates; None for the plan that comes with Sapwood."
     )
@@ -337,17 +338,17 @@ class EnsembleLPCFG(WithinBudget, OnPlainGrammar, TreebankEstimator):
         changes_model=False,
     )
 
-    def fit(self, bank: TreebankLike, dev: TreebankLike | None = None) -> Self:
+    def fit(self, bank: TreebankLike, held: TreebankLike | None = None) -> Self:
         """Learn a mix from a treebank.
 
         Parameters
         ----------
-        dev
+        held
             Trees apart from the treebank, which choose members and weights; without any, the first
             six candidates, if the budget allows so many, become members of usual weights.
         """
         self._check_parameters()
-        bank, dev = as_treebank(bank), dev_trees(dev)
+        bank, dev = as_treebank(bank), dev_trees(held)
         plan = self._plan(bank)[: None if dev is not None else MEMBERS_UNSEEN]
         gold = cleaned(dev) if dev is not None else None
         self.info_, now = Info(extra={"trials": []}), self._now

@@ -85,7 +85,7 @@ class Info:
         else:
             self.extra[name] = value
 
-    def warn(self, text: str, stacklevel: int = 2) -> None:
+    def warn(self, text: str, stacklevel: int = 1) -> None:
         """Keep a reason for doubt, and show it."""
         self.warnings.append(text)
         warnings.warn(text, SapwoodWarning, stacklevel=stacklevel + 1)

@@ -355,12 +355,12 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
 
         return tree_memory.projected_em_bytes(data, self.n_states)
 
-    def fit(self, bank: Trainable, dev: TreebankLike | None = None) -> Self:
+    def fit(self, bank: Trainable, held: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank: Figure 1, step by step.
 
         Parameters
         ----------
-        dev
+        held
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
         data = self._prepare(bank)
@@ -373,7 +373,7 @@ class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         start = smooth(start, self.rule_smoothing, self.word_smoothing)
         settings = self.em_settings(self.seed)
         stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
-        model, self.info_ = run_treebank_em(data, start, stages, settings, dev_trees(dev))
+        model, self.info_ = run_treebank_em(data, start, stages, settings, dev_trees(held))
         pivots = pivot_names(data, projection.features, views.pivots, self.side)
         missing = missing_pivots(data, views.m, wanted)
         record = {

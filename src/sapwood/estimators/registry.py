@@ -22,21 +22,27 @@ if TYPE_CHECKING:
     from sapwood.estimators.base import Estimator
     from sapwood.estimators.choice import Choice
     from sapwood.estimators.ensemble import Trial
+    from sapwood.estimators.info import Info
     from sapwood.estimators.pcfg import LexiconSettings
     from sapwood.execute import Engine
     from sapwood.models.ensemble import Model
 
 
 class Learner(Protocol):
-    """What an estimator of trees must offer."""
+    """What every estimator offers once it is fitted, and `fit` itself."""
 
     @property
     def model_(self) -> Model:
         """What was learnt."""
         ...
 
-    def fit(self, bank: Treebank | StoredTreebank) -> Self:
-        """Learn from a treebank."""
+    @property
+    def info_(self) -> Info:
+        """What happened in the training."""
+        ...
+
+    def fit(self, data: Any, held: Any = None) -> Self:
+        """Learn from data; held-out data chooses between iterations or candidates, if any."""
         ...
 
 
@@ -116,6 +122,9 @@ class Method:
     usual: Mapping[str, Any] = field(default_factory=dict)
     # parameters that the name decides, which nobody can set
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    decides_on_held: bool = (
+        True  # whether held-out data, where the class takes any, decides a thing
+    )
 
     @property
     def estimator(self) -> type[Estimator]:
@@ -150,13 +159,17 @@ class Method:
         What the treebank itself has decided, see `Settings.choose`, is told in the model's record.
         """
         learner: Any = self.make(**settings.values_for(self))
-        has_choice = self.has("patience") or self.has("budget")
-        fitted: Any = learner.fit(bank, dev) if dev and has_choice else learner.fit(bank)
+        fitted: Any = learner.fit(bank, dev if dev and self.uses_held else None)
         if settings.choice is not None and settings.choice.grades:
             told = {"choice": settings.choice.as_record()}
             fitted.model_ = replace(fitted.model_, record=dict(fitted.model_.record) | told)
         learnt: Learner = fitted
         return learnt
+
+    @property
+    def uses_held(self) -> bool:
+        """Whether held-out data decides something: an iteration, candidates, smoothing."""
+        return self.decides_on_held and self.estimator.uses_held
 
     @property
     def has_states(self) -> bool:
@@ -187,6 +200,7 @@ METHODS: Mapping[str, Method] = {
         "probabilities by pivot features and convex EM",
         ("pivot", "PivotLPCFG"),
         fixed={"iterations": 0, "patience": None, "checkpoint": None},
+        decides_on_held=False,
     ),
     "pivot-em": Method(
         "ten EM iterations from the pivot estimate",

@@ -28,8 +28,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import reduce
 from math import comb
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +39,7 @@ import numpy.typing as npt
 from sapwood.arrays import FloatArray
 from sapwood.errors import SapwoodError
 from sapwood.estimators.em_loop import EMResult, EMSteps, EMStop, gains_less_than, run_em
-from sapwood.execute import map_reduce
+from sapwood.execute import Engine, Threads
 from sapwood.identify.families import stationary
 from sapwood.identify.mixing import MixingMatrix, pair_mixing, triple_mixing
 from sapwood.models.uniform_trees import UniformTreeModel
@@ -221,7 +222,7 @@ def em(
     tolerance: float = 1e-8,
     floor: float = FLOOR,
     accelerate: bool = True,
-    n_jobs: int = 1,
+    engine: Engine | None = None,
 ) -> EMResult[UniformTreeModel, UniformCounts]:
     """Raise the likelihood of sentences by EM; the best model is the result's parameters.
 
@@ -239,12 +240,13 @@ def em(
     Reference: Varadhan and Roland (2008) for the acceleration.
     """
     n_distinct = sum(map(len, sentences.rows.values()))
-    shards = sentences.shards(-(-n_distinct // SHARD_SENTENCES))
+    engine = Threads(1) if engine is None else engine
+    placed = engine.place(sentences.shards(-(-n_distinct // SHARD_SENTENCES)))
 
     def expect(model: UniformTreeModel) -> UniformCounts:
-        counts: UniformCounts = map_reduce(
-            partial(UniformCounts.of, model=model), shards, jobs=n_jobs
-        )
+        # added in the order of the shards, so that the sum depends on no engine
+        parts = engine.gather(engine.map(UniformCounts.of, placed, model))
+        counts: UniformCounts = reduce(add, parts)
         return counts
 
     steps = EMSteps[UniformTreeModel, UniformCounts](

@@ -61,6 +61,7 @@ from sapwood.estimators.uniform import (
     fit_moments,
     smooth,
 )
+from sapwood.execute import Engine
 from sapwood.identify.check import check, remedy
 from sapwood.identify.families import family_of, moments
 from sapwood.memory import require_memory
@@ -107,7 +108,7 @@ class _Unmix(OfHiddenTrees, ABC):
         )
         info = unmix_info({n: counts.n_sentences(n) for n in counts.lengths})
         start = self._model(self._unmix_counts(counts, info), counts.n_words, vocabulary)
-        found = self._arrange(refine(start, counts, info, self.get_params()))
+        found = self._arrange(refine(start, counts, info, self.get_params(), self._engine()))
         self.model_ = replace(found, record=self._record(info))
         check_fit(info, self.model_, counts)
         self.info_ = info
@@ -485,7 +486,11 @@ def check_fit(info: Info, model: UniformTreeModel, counts: SentenceCounts) -> No
 
 
 def refine(
-    model: UniformTreeModel, counts: SentenceCounts, info: Info, settings: dict[str, Any]
+    model: UniformTreeModel,
+    counts: SentenceCounts,
+    info: Info,
+    settings: dict[str, Any],
+    engine: Engine,
 ) -> UniformTreeModel:
     """The unmixed estimate as the start of a fit to all sentences, if wanted."""
     how, longest = settings["refine"], settings["max_length"]
@@ -501,7 +506,7 @@ def refine(
             _better_start(model, counts, longest),
             counts.up_to(longest),
             iterations=settings["iterations"],
-            n_jobs=settings["n_jobs"],
+            engine=engine,
         )
         info.extra["iterations"] = run.n_expectations
         info.log_likelihood = run.values[-1]

@@ -132,7 +132,7 @@ def training_report(
         "rules": len(first.rules),
         "words": len(first.lexicon.words),
         "seed": seed,
-        "phases": dict(getattr(getattr(learner, "info_", None), "seconds", {})),
+        "phases": dict(learner.info_.seconds),
         "choice": None if choice is None else choice.as_dict(),
     }
 
@@ -208,9 +208,8 @@ def comparison_row(
     meter = Meter()
     learner = chosen.fit(settings, bank, gold)
     model, training = learner.model_, meter.as_dict()
-    info = getattr(learner, "info_", None)
-    em = getattr(info, "em", info)  # pivots keep what EM did behind them
-    grading = getattr(em, "grading_cpu_seconds", 0.0)
+    info = learner.info_
+    grading = info.extra.get("grading_cpu_seconds", 0.0)
     dev = score_on(model, gold, engine)
     cpu = dev["cpu_seconds"]
     return {
@@ -220,7 +219,7 @@ def comparison_row(
         "strict_f1": dev["strict_f1"],
         "tagging_accuracy": dev["tagging_accuracy"],
         "iterations": int(model.record.get("iterations", 0)),
-        "best_iteration": getattr(em, "best_iteration", None),
+        "best_iteration": info.best_iteration,
         "seconds": training["seconds"],
         "cpu_seconds": round((training["cpu_seconds"] or 0.0) - grading, 3),
         "parse_cpu_seconds": cpu,

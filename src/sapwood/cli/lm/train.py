@@ -126,7 +126,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
                 f"{count(counts.n_tokens, 'token')}  {count(len(counts.words) - 4, 'word')}"
             )
         with phases.phase("training") as notes:
-            learner.fit(counts, held) if held and chosen.has("n_states") else learner.fit(counts)
+            learner.fit(counts, held if chosen.uses_held else None)
             model = sign(learner.model_, texts=source, held_out=held_out, min_count=min_count)
             notes.append(describe_model(model))
         with phases.phase("writing") as notes:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -79,6 +80,8 @@ class KneserNey(LanguageEstimator):
         Attributes set: `model_`; `discounts_`, for each order those of counts 1, 2 and more.
         """
         self._check_parameters()
+        if not isinstance(source, (str, Path, NgramCounts)):
+            self._refuse_engine("sentences are counted in this process: give the path of a text")
         counts = self._read(source, self.order)
         record = self._record("kn-mod" if self.is_modified else "kn", counts)
         self.model_ = replace(self.model_of(counts), record=record)

@@ -15,7 +15,7 @@ one: with blocks r = (r_1 .. r_B) / B and s = (s_1 .. s_B) side by side,
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,7 @@ def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
 class LatentEstimator(LanguageEstimator):
     """What learning of hidden states between words has in common."""
 
+    uses_held: ClassVar[bool] = True
     n_states: int = positional(
         default=128, domain=whole(1, 4096), words="Hidden states.", kw_only=False
     )
@@ -160,20 +161,20 @@ class EMBigram(LatentEstimator):
 
     n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS)
 
-    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
         """Learn from counts of pairs at least; held-out text says when to stop and how to smooth.
 
         Attributes set: `model_`; `climbs_`, how EM went for each block.
         """
         self._check_parameters()
         counts = self._read(source, 2)
-        c, u, stop, held = self._train_and_held(counts, held_out)
+        c, u, stop, held_pairs = self._train_and_held(counts, held)
         sizes = block_sizes(self.n_states, self.n_blocks)
         e_step, em = self._e_step(c), BigramEM(self.iterations, self.prior, u, stop)
         self.climbs_ = run_blocks(em, e_step, sizes, self.seed)
         whole_model = join_blocks([run.parameters for run in self.climbs_])
-        model = self._model(counts, whole_model, u, held)
-        self.model_ = replace(model, record=self._record("em", counts, held_out))
+        model = self._model(counts, whole_model, u, held_pairs)
+        self.model_ = replace(model, record=self._record("em", counts, held))
         return self
 
     @property
@@ -280,14 +281,14 @@ class PivotBigram(LatentEstimator):
         "which are noise there, come from EM given the others.",
     )
 
-    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
         """Learn from counts of pairs at least; held-out text says when to stop and how to smooth.
 
         Attributes set: `model_`; `pivots_`, a word for each state; `climb_`, how EM went.
         """
         self._check_parameters()
         counts = self._read(source, 2)
-        c, u, stop, held = self._train_and_held(counts, held_out)
+        c, u, stop, held_pairs = self._train_and_held(counts, held)
         wanted = self.min_pivot_count or max(PIVOT_COUNT, PIVOT_SHARE * c.sum() / self.n_states)
         found, s = pivot_states(
             c, self.n_states, least=wanted, ridge=PIVOT_RIDGE, trusted=self.min_count
@@ -304,8 +305,8 @@ class PivotBigram(LatentEstimator):
         convex = BigramEM(CONVEX_ITERATIONS, self.prior, u, stop, is_r_free=False)
         start = convex.run(e_step, start).parameters
         self.climb_ = BigramEM(self.iterations, self.prior, u, stop).run(e_step, start)
-        model = self._model(counts, self.climb_.parameters, u, held)
-        record = self._record("pivot-em" if self.iterations else "pivot", counts, held_out)
+        model = self._model(counts, self.climb_.parameters, u, held_pairs)
+        record = self._record("pivot-em" if self.iterations else "pivot", counts, held)
         self.model_ = replace(model, record=record)
         return self
 
@@ -383,7 +384,7 @@ class LatentTrigram(LatentEstimator):
     min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
     pair_iterations: int = parameter(4, whole(1), "Of EM for the states of pairs.")
 
-    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
         """Learn from counts of order 3 at least.
 
         Attributes set: `model_`, and `bigram_`, the estimator of the model it backs off to.
@@ -393,9 +394,9 @@ class LatentTrigram(LatentEstimator):
         self.bigram_ = EMBigram(
             self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
             seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
-        ).fit(counts, held_out)  # fmt: skip
+        ).fit(counts, held)  # fmt: skip
         model = self.add_pairs(self.bigram_.model_, counts)
-        self.model_ = replace(model, record=self._record("latent-trigram", counts, held_out))
+        self.model_ = replace(model, record=self._record("latent-trigram", counts, held))
         return self
 
     def memory_needed(self, counts: NgramCounts) -> float:

@@ -19,7 +19,7 @@ discounts. A state for each word before is no smoothing at all.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -64,24 +64,25 @@ class LatentKneserNey(LatentEstimator):
     1.0
     """
 
+    uses_held: ClassVar[bool] = True
     order: int = parameter(3, whole(2, 5), "Words of an n-gram.")
     n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS)
 
-    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
         """Learn from counts of this order at least.
 
         Attributes set: `model_`; `climbs_`, how EM went for each block.
         """
         self._check_parameters()
         counts = self._read(source, self.order)
-        learnt, held = hold_out(counts, self.seed) if held_out is None else (counts, held_out)
-        (r, s), weight = self._states(learnt, held)
+        learnt, judge = hold_out(counts, self.seed) if held is None else (counts, held)
+        (r, s), weight = self._states(learnt, judge)
         plain = KneserNey(self.order)
         single = np.exp(KneserNey(1).model_of(counts).p[0])
         ngrams = plain.model_of(
             counts, lambda x, y: (1 - weight[x]) * pair_mix(r, s, x, y) + weight[x] * single[y]
         )
-        record = self._record("kn-latent", counts, held_out)
+        record = self._record("kn-latent", counts, held)
         self.model_ = LatentNgramModel(ngrams, r, s, weight, record)
         return self
 

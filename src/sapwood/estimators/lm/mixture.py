@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class LanguageMixture(LanguageEstimator):
     are then learnt again from all of them.
     """
 
+    uses_held: ClassVar[bool] = True
     n_states: int = positional(
         default=256, domain=whole(1, 4096), words="Hidden states.", kw_only=False
     )
@@ -40,21 +41,21 @@ class LanguageMixture(LanguageEstimator):
     seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
     device: str = parameter("cpu", DEVICE, DEVICE_WORDS, changes_model=False)
 
-    def fit(self, source: CountsLike, held_out: NgramCounts | None = None) -> Self:
+    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
         """Learn from counts of this order at least.
 
         Attributes set: `model_`; `members_`, models by name; `latent_`, their estimator.
         """
         self._check_parameters()
         counts = self._read(source, self.order)
-        if held_out is not None:
-            model = mix(self._members(counts, held_out), counts, held_out)
+        if held is not None:
+            model = mix(self._members(counts, held), counts, held)
         else:
-            rest, held = hold_out(counts, self.seed)
-            weighed = mix(self._members(rest, held), rest, held)
+            rest, drawn = hold_out(counts, self.seed)
+            weighed = mix(self._members(rest, drawn), rest, drawn)
             bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
             model = MixtureModel(tuple(self._members(counts, None)), bins, weighed.weights)
-        self.model_ = replace(model, record=self._record("mix", counts, held_out))
+        self.model_ = replace(model, record=self._record("mix", counts, held))
         return self
 
     def memory_needed(self, counts: NgramCounts) -> float:

@@ -78,7 +78,7 @@ class EMWCFG(OfStrings):
     )
     seed: int = parameter(0, whole(0), "Of the random starts.")
 
-    def fit(self, strings: Any, n: float | None = None) -> Self:
+    def fit(self, strings: Any, *, n: float | None = None) -> Self:
         """Learn from strings or from trees, or from a mapping of either to counts.
 
         Parameters

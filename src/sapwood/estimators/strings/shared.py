@@ -58,7 +58,7 @@ def judge_conditioning(info: Info, found: Conditioning) -> None:
             f"ill-conditioned: the smallest singular value kept, {found.smallest:.3g}, is not "
             f"above the noise of {info.n_strings:,.0f} strings, about "
             f"{found.noise:.3g}: fewer states, or more strings",
-            stacklevel=3,
+            stacklevel=2,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -45,10 +45,11 @@ class SpectralWFA(WithRank, OfStrings):
     0.125
     """
 
+    uses_engine: ClassVar[bool] = False
+
     def fit(self, strings: Any) -> Self:
         """Learn from strings, lists of symbols, or from a mapping of strings to counts."""
         self._check_parameters()
-        self._engine()
         counts = read_strings(strings)
         info = string_info(n_strings=float(counts.total()))
         n = self.n_states

@@ -89,7 +89,7 @@ class UnsupervisedWCFG(WithRank, OfStrings):
         "`values` goes on from there: fits the values of strings to their frequencies.",
     )
 
-    def fit(self, strings: Any, n: float | None = None) -> Self:
+    def fit(self, strings: Any, *, n: float | None = None) -> Self:
         """Learn from strings, lists of symbols, or from a mapping of strings to counts.
 
         Parameters
