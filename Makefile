@@ -23,15 +23,15 @@ test-browser: $(VENV)/installed-dev ## the page and the site in a real Chromium;
 
 # Tests of kernels on small cases: as plain Python, where their lines are counted, then compiled anew
 # with every index checked, in a cache of its own. Left out there: how kernels are compiled and kept.
-KERNEL_TESTS := tests/kernels tests/models/test_uniform_trees.py
+KERNEL_TESTS := $(wildcard tests/*/kernels) tests/identify/model/test_uniform_trees.py
 test-kernels: $(VENV)/installed-dev ## the kernels without compiling, and with checks of bounds
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow" \
-	  --cov=sapwood.kernels --cov-fail-under=98 $(KERNEL_TESTS)
+	  --cov=sapwood.core.compiling --cov-fail-under=98 $(KERNEL_TESTS)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/checked-kernels $(BIN)/python -m pytest -n 2 \
-	  -m "not slow" -k "not compiles_once" --ignore=tests/kernels/test_border.py $(KERNEL_TESTS)
+	  -m "not slow" -k "not compiles_once" $(KERNEL_TESTS)
 
 golden: $(VENV)/installed-dev ## write anew what tests/golden holds; look at the difference before it is kept
-	$(BIN)/python -m pytest -n 0 tests/golden tests/estimators/test_parameters.py --renew-golden
+	$(BIN)/python -m pytest -n 0 tests/golden tests/core/test_parameters.py --renew-golden
 
 test-slow: $(VENV)/installed-dev ## the tests that take long
 	$(BIN)/python -m pytest -n 2 -m slow

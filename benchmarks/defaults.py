@@ -21,7 +21,7 @@ from time import perf_counter
 import machine
 
 import sapwood as sw
-from sapwood.corpus.tree import clean_all
+from sapwood.corpora.tree import clean_all
 
 HEADER = (
     "corpus", "learnt", "F1, EVALB", "strict", "train, CPU s", "train, s", "MB", "parse, CPU s",

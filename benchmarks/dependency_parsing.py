@@ -20,9 +20,9 @@ import machine
 import numpy as np
 
 import sapwood as sw
-from sapwood.corpus.arcs.bank import ArcBank
-from sapwood.evaluate.attachment import attachment
-from sapwood.inference.arcs.reranking import arc_parser
+from sapwood.dependency.data.bank import ArcBank
+from sapwood.dependency.evaluate import attachment
+from sapwood.dependency.parse.reranking import arc_parser
 
 HEADER = (
     "corpus", "method", "UAS", "LAS", "complete", "UPOS", "XPOS", "gold tags: UAS", "LAS",

@@ -23,12 +23,12 @@ import machine
 import numpy as np
 
 import sapwood as sw
-from sapwood.corpus.arcs.bank import ArcBank
-from sapwood.corpus.arcs.lists import CandidateLists
-from sapwood.estimators.arcs.perceptron import RankLesson, learn_to_rank
-from sapwood.estimators.arcs.reranker import BITS, ArcReranker, FoldLists
-from sapwood.evaluate.attachment import AttachmentScores, attachment, compare_attachment
-from sapwood.inference.arcs.reranking import propose_trees
+from sapwood.dependency.data.bank import ArcBank
+from sapwood.dependency.data.lists import CandidateLists
+from sapwood.dependency.evaluate import AttachmentScores, attachment, compare_attachment
+from sapwood.dependency.learn.perceptron import RankLesson, learn_to_rank
+from sapwood.dependency.learn.reranker import BITS, ArcReranker, FoldLists
+from sapwood.dependency.parse.reranking import propose_trees
 
 CORPORA = (
     "ptb_nltk_dep", "ud_english_ewt", "ud_french_sequoia", "ud_korean_gsd", "ud_vietnamese_vtb",

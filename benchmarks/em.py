@@ -19,13 +19,13 @@ import machine
 import numpy as np
 
 import sapwood as sw
-from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.base import WithEM
-from sapwood.estimators.em_steps import NODES_PER_STATE, TrainingTrees
-from sapwood.estimators.registry import METHODS
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.learn.em_steps import NODES_PER_STATE, TrainingTrees
+from sapwood.constituency.learn.kernels import treebank_em
+from sapwood.constituency.learn.latent_parameters import LatentParameters, copy_states, maximise
+from sapwood.constituency.learn.registry import METHODS
+from sapwood.core.learner import WithEM
 from sapwood.execute import Threads
-from sapwood.kernels import treebank_em
-from sapwood.moments.latent_parameters import LatentParameters, copy_states, maximise
 
 # row of the table: a method, and what is set
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -29,8 +29,8 @@ from typing import Any
 import machine
 
 import sapwood as sw
-from sapwood.corpus.treebank import sample_path
-from sapwood.estimators.registry import METHODS, Settings
+from sapwood.constituency.data.treebank import sample_path
+from sapwood.constituency.learn.registry import METHODS, Settings
 from sapwood.execute import Cluster, Engine, Threads
 
 WORKERS = 2

@@ -19,11 +19,11 @@ import machine
 import numpy as np
 
 import sapwood as sw
-from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.ensemble import PLAN, EnsembleLPCFG, estimator_of
-from sapwood.estimators.panel import Panel
-from sapwood.models.ensemble import Model
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.ensemble import Model
+from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.learn.ensemble import PLAN, EnsembleLPCFG, estimator_of
+from sapwood.constituency.learn.panel import Panel
 
 THREE = ("spectral 16", "em 16", "crf")
 CLASSIC = ("spectral 16", "em 16", "cluster 16")

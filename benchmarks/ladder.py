@@ -23,12 +23,12 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import sapwood as sw
-from sapwood.estimators.ensemble import NETWORK_WEIGHTS, estimator_of
-from sapwood.estimators.panel import Panel, grade
-from sapwood.evaluate.scores import SentenceScore
-from sapwood.inference import free_trees
-from sapwood.inference.charts import Brackets, decoded
-from sapwood.models.ensemble import Member
+from sapwood.constituency.evaluate.scores import SentenceScore
+from sapwood.constituency.grammar.ensemble import Member
+from sapwood.constituency.learn.ensemble import NETWORK_WEIGHTS, estimator_of
+from sapwood.constituency.learn.panel import Panel, grade
+from sapwood.constituency.parse import unconstrained_trees as free_trees
+from sapwood.constituency.parse.charts import Brackets, decoded
 
 PARTS = 5
 RESAMPLES = 1000

@@ -25,13 +25,13 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 import sapwood as sw
-from sapwood.estimators.lm import bigram_em
-from sapwood.estimators.lm.bigram_em import BigramEM, OnEngine, cut_pairs
-from sapwood.estimators.lm.latent import follow_counts, random_start, word_distribution
-from sapwood.evaluate.perplexity import perplexity
 from sapwood.execute import Threads
-from sapwood.models.lm.language_model import LanguageModel
-from sapwood.moments.ngrams import CountSettings, NgramCounts, count_text
+from sapwood.lm.data.ngrams import CountSettings, NgramCounts, count_text
+from sapwood.lm.evaluate import perplexity
+from sapwood.lm.learn import bigram_em
+from sapwood.lm.learn.bigram_em import BigramEM, OnEngine, cut_pairs
+from sapwood.lm.learn.latent import follow_counts, random_start, word_distribution
+from sapwood.lm.model.language_model import LanguageModel
 
 BROWN = (800_000, 900_000, 1_000_000)
 STATES = (2, 4, 8, 16, 32, 64, 128, 256)

@@ -29,8 +29,10 @@ from latent_bigrams_gpu import LINE, text_model
 from numba import njit
 from scipy import sparse
 
-from sapwood.estimators.lm.bigram_em import BigramEM, OnEngine, cut_pairs
-from sapwood.estimators.lm.latent import (
+from sapwood.execute import Threads
+from sapwood.lm.data.ngram_files import load_counts
+from sapwood.lm.learn.bigram_em import BigramEM, OnEngine, cut_pairs
+from sapwood.lm.learn.latent import (
     PIVOT_COUNT,
     PIVOT_RIDGE,
     PIVOT_SHARE,
@@ -40,8 +42,6 @@ from sapwood.estimators.lm.latent import (
     random_start,
     word_distribution,
 )
-from sapwood.execute import Threads
-from sapwood.moments.ngram_files import load_counts
 
 CHUNK = 2_000_000  # tokens that are drawn at a time
 PAPER = 1300  # millions of tokens

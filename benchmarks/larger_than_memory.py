@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 import machine
 
 import sapwood as sw
-from sapwood.corpus.stored import StoredTreebank
+from sapwood.constituency.data.stored import StoredTreebank
+from sapwood.constituency.report.training import peak_memory_mb
 from sapwood.execute import Cluster, Engine, Threads
-from sapwood.report.training import peak_memory_mb
 
 NOISE = 0.02
 

@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from sapwood.decompose.latent_bigrams import DevicePairs, maximise_states
+from sapwood.linalg.latent_bigrams import DevicePairs, maximise_states
 
 LINE, DRAWN = 20, 100_000_000  # words of a line, and those that are drawn at a time
 N_TIMED = 5

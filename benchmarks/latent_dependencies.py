@@ -18,10 +18,10 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 import sapwood as sw
-from sapwood.inference.arcs.forests import ArcForest
-from sapwood.inference.arcs.latent import arc_posteriors
-from sapwood.models.arcs.latent import LatentArcs, SeenTrees
-from sapwood.moments.arcs import SHARD_WORDS, ArcCounts, TripleSums
+from sapwood.dependency.learn.moments import SHARD_WORDS, ArcCounts, TripleSums
+from sapwood.dependency.model.latent import LatentArcs, SeenTrees
+from sapwood.dependency.parse.forests import ArcForest
+from sapwood.dependency.parse.latent import arc_posteriors
 
 
 def data_file(*parts: str) -> Path:

@@ -55,7 +55,7 @@ def gold_trees(corpus: str, split: str, limit: int | None = None) -> list[Any]:
     from itertools import islice
 
     import sapwood as sw
-    from sapwood.corpus.tree import clean_all
+    from sapwood.corpora.tree import clean_all
 
     return list(islice(clean_all(sw.read_trees(corpus_file(corpus, split))), limit))
 

@@ -132,12 +132,12 @@ def measure(kind: str, method: str, values: dict[str, Any], path: str) -> tuple[
 
     from machine import ROOT  # pins BLAS to one thread  # noqa: F401
 
-    import sapwood.memory
+    import sapwood.core.memory
 
     warnings.simplefilter("ignore")
     learner, data = prepare(kind, method, values, path)
     needs = []
-    asked = sapwood.memory.require_memory
+    asked = sapwood.core.memory.require_memory
 
     def note(needed: float, work: str, hint: str) -> None:
         needs.append(needed)
@@ -155,14 +155,14 @@ def measure(kind: str, method: str, values: dict[str, Any], path: str) -> tuple[
 def prepare(kind: str, method: str, values: dict[str, Any], path: str) -> tuple[Any, Any]:
     """A learner, and what it fits."""
     import sapwood as sw
-    from sapwood.corpus.arcs.bank import as_arc_bank
-    from sapwood.estimators import ensemble, unmix  # noqa: F401 - modules that ask for memory
-    from sapwood.estimators.arcs.methods import ARC_METHODS
-    from sapwood.estimators.eigenwords import WordEmbedding
-    from sapwood.estimators.lm.methods import LM_METHODS
-    from sapwood.estimators.registry import METHODS
+    from sapwood.constituency.learn.registry import METHODS
+    from sapwood.dependency.data.bank import as_arc_bank
+    from sapwood.dependency.learn.methods import ARC_METHODS
     from sapwood.execute import Threads
-    from sapwood.moments.ngram_files import as_counts
+    from sapwood.identify.learn import unmix
+    from sapwood.lm.data.ngram_files import as_counts
+    from sapwood.lm.learn.eigenwords import WordEmbedding
+    from sapwood.lm.learn.methods import LM_METHODS
 
     engine = Threads(2)
     if kind.startswith("read"):
@@ -185,10 +185,10 @@ class Reader:
     """Reads a file into memory where a learner would learn."""
 
     def __init__(self, kind: str) -> None:
+        from sapwood.cli.hankel.hankel import _read_strings
         from sapwood.cli.inputs import Reading
-        from sapwood.cli.strings.hankel import _read_strings
-        from sapwood.corpus.arcs.reader import read_arcs
-        from sapwood.corpus.treebank import read_treebank
+        from sapwood.constituency.data.treebank import read_treebank
+        from sapwood.dependency.data.reader import read_arcs
 
         readers: dict[str, Any] = {
             "read trees packed": read_treebank,

@@ -21,11 +21,11 @@ from unittest import mock
 import machine
 
 import sapwood as sw
-from sapwood.evaluate.bracketing import bracketing
-from sapwood.evaluate.reliability import calibration, graded
+from sapwood.constituency.evaluate.bracketing import bracketing
+from sapwood.constituency.evaluate.reliability import calibration, graded
+from sapwood.constituency.parse import charts, spans
+from sapwood.constituency.parse import parser as parsers
 from sapwood.execute import Processes
-from sapwood.inference import charts, spans
-from sapwood.inference import parser as parsers
 
 LENGTHS = {"2 to 10": (2, 10), "15 to 25": (15, 25), "35 to 60": (35, 60)}  # words
 LOOPS = 3_000_000  # of a process that does nothing else: what the machine gives at the moment

@@ -21,10 +21,10 @@ def phase_seconds(path: Path, repeats: int) -> dict[str, machine.Seconds]:
     The garbage collector rests: it would walk all trees kept again and again, which the stream of
     `read_treebank` never makes it do.
     """
-    from sapwood.corpus.files import open_text
-    from sapwood.corpus.formats import read_trees
-    from sapwood.corpus.tree import clean_all
-    from sapwood.corpus.treebank import Treebank
+    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.corpora.files import open_text
+    from sapwood.corpora.formats import read_trees
+    from sapwood.corpora.tree import clean_all
 
     times: dict[str, list[float]] = {phase: [] for phase in PHASES}
     gc.disable()

@@ -45,8 +45,8 @@ def check(words: list[str], result: sw.inference.parser.Parse) -> None:
 
 def parse_long(corpus: str, n: int, limit_mb: float) -> None:
     """Print, in a process of its own, what one sentence of n words takes."""
-    from sapwood.inference.parser import chart_megabytes
-    from sapwood.inference.prepared import prepare
+    from sapwood.constituency.parse.parser import chart_megabytes
+    from sapwood.constituency.parse.prepared import prepare
 
     model = train(corpus)
     trees = machine.gold_trees(corpus, "dev", 100)

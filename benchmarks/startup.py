@@ -105,7 +105,7 @@ def model_rows(models: list[Path], repeats: int) -> list[tuple[str, str, str]]:
 
 def cold_rows() -> list[tuple[str, str, str]]:
     """Commands that find no kernel compiled, and the same again."""
-    from sapwood.corpus.treebank import sample_path
+    from sapwood.constituency.data.treebank import sample_path
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:

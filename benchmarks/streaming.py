@@ -22,7 +22,7 @@ from time import perf_counter
 import machine
 
 import sapwood as sw
-from sapwood.corpus.files import open_text
+from sapwood.corpora.files import open_text
 
 LOOK = 500  # trees after which memory is looked at
 

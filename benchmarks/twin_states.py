@@ -1,8 +1,8 @@
 """What is lost when almost equal states of EM are merged after training: F1, likelihood, time.
 
 EM is trained with 16 states on the bundled trees, and on the train part of each corpus that is
-named. States up to a total variation apart are merged (`sapwood.moments.twin_states`), weighted by
-how often they occur. Tolerance 0 is the model before any merging.
+named. States up to a total variation apart are merged (`sapwood.constituency.learn.twin_states`),
+weighted by how often they occur. Tolerance 0 is the model before any merging.
 
 python benchmarks/twin_states.py --corpora ptb
 """
@@ -16,9 +16,9 @@ from time import process_time
 import machine
 
 import sapwood as sw
-from sapwood.estimators import em_steps
-from sapwood.inference.state_vectors import StateVectors
-from sapwood.moments.twin_states import ROUNDING, merge_states, twin_states
+from sapwood.constituency.learn import em_steps
+from sapwood.constituency.learn.twin_states import ROUNDING, merge_states, twin_states
+from sapwood.constituency.parse.state_vectors import StateVectors
 
 TOLERANCES = (0.0, ROUNDING, 0.001, 0.01, 0.03, 0.1)
 HEADER = (

@@ -18,16 +18,16 @@ from typing import NamedTuple
 import machine  # first: it pins BLAS to one thread
 import numpy as np
 
-from sapwood.errors import SapwoodWarning
-from sapwood.estimators import unmix
-from sapwood.estimators.uniform import UNIFORM_FAMILIES, em, fit_moments
-from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE, clip_columns
+from sapwood.core.errors import SapwoodWarning
+from sapwood.core.topologies import sample_words
 from sapwood.identify.families import family_of, moments, stationary
 from sapwood.identify.jacobian import draw_reals
+from sapwood.identify.learn import unmix
+from sapwood.identify.learn.sentence_counts import SentenceCounts
+from sapwood.identify.learn.uniform import UNIFORM_FAMILIES, em, fit_moments
+from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE, clip_columns
 from sapwood.identify.mixing import PairPaths, pair_mixing, triple_mixing
-from sapwood.models.topologies import sample_words
-from sapwood.models.uniform_trees import UniformTreeModel
-from sapwood.moments.sentence_counts import SentenceCounts
+from sapwood.identify.model.uniform_trees import UniformTreeModel
 
 Tables = dict[str, np.ndarray]
 Learner = UnmixPCFGIE | UnmixDEPIES

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from sapwood.corpus.arcs.bank import ArcBank, Arcs
+from sapwood.dependency.data.bank import ArcBank, Arcs
 
 NOUNS = ("dog", "cat", "park", "tree", "child", "teacher", "song", "window")
 VERBS = ("sees", "hears", "likes", "finds", "sings", "calls")

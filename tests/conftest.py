@@ -22,13 +22,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from sapwood.corpus.tree import Tree
-from sapwood.kernels import compile_watchers
+from sapwood.core.compiling import compile_watchers
+from sapwood.corpora.tree import Tree
 
 if TYPE_CHECKING:
-    from sapwood.corpus.treebank import Treebank
+    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
     from sapwood.execute import Cluster
-    from sapwood.models.latent_grammar import LatentGrammar
 
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile(
@@ -101,7 +101,7 @@ Learn = Callable[..., "LatentGrammar"]
 @pytest.fixture(scope="session")
 def bank() -> Treebank:
     """The bundled dev trees."""
-    from sapwood.corpus.treebank import bundled_treebank
+    from sapwood.constituency.data.treebank import bundled_treebank
 
     return bundled_treebank("dev")
 
@@ -121,7 +121,7 @@ def small_bank(bank: Treebank) -> Treebank:
 @pytest.fixture(scope="session")
 def train() -> Treebank:
     """The bundled training trees."""
-    from sapwood.corpus.treebank import bundled_treebank
+    from sapwood.constituency.data.treebank import bundled_treebank
 
     return bundled_treebank("train")
 
@@ -129,8 +129,8 @@ def train() -> Treebank:
 @pytest.fixture(scope="session")
 def learn(bank: Treebank) -> Learn:
     """`learn(method, states, binarise)`: a grammar of the bundled dev trees, learnt once."""
-    from sapwood.estimators.pcfg import PCFG
-    from sapwood.estimators.registry import METHODS
+    from sapwood.constituency.learn.pcfg import PCFG
+    from sapwood.constituency.learn.registry import METHODS
 
     @cache
     def model(method: str, states: int = 4, binarise: str | None = None) -> LatentGrammar:
@@ -180,11 +180,11 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.fixture
 def limit_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """`limit_memory(n)`: Sapwood finds that n bytes are free, wherever it asks."""
-    import sapwood.memory
+    import sapwood.core.memory
 
     def limit(n: int) -> None:
         for name in ("_machine_memory", "_container_memory", "_process_memory"):
-            monkeypatch.setattr(sapwood.memory, name, lambda: n)
+            monkeypatch.setattr(sapwood.core.memory, name, lambda: n)
 
     return limit
 

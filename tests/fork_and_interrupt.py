@@ -25,7 +25,7 @@ PATIENCE = 60.0  # seconds, on a crowded machine
 def load_everything() -> None:
     """Import what commands import, and load every compiled kernel."""
     from sapwood.cli import main
-    from sapwood.estimators.warming import warm_up
+    from sapwood.cli.warming import warm_up
 
     warm_up()
     _ = main

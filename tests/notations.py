@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sapwood.corpus.tree import Tree
+from sapwood.corpora.tree import Tree
 
 PENN = "( (S (NP-SBJ-1 (DT the) (NN cook)) (VP (VBZ sings) (NP (-NONE- *T*-1))) (. .)) )\n"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.spectral import Projection
-from sapwood.moments.projected import FeatureRows
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.learn.projected import FeatureRows
+from sapwood.constituency.learn.spectral import Projection
 
 
 class CutTreebank(Treebank):

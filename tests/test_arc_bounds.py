@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from benchmarks.papers.arc_bounds import triples_needed
 
-from sapwood.decompose.arcs import TripleMoments
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
+from sapwood.linalg.dependency_operators import TripleMoments
 
 TREE = {"n_words": 3, "n_levels": 2, "epsilon": 0.1, "delta": 0.05}
 

@@ -15,14 +15,14 @@ import numpy as np
 from hypothesis import strategies as st
 from tests.reference.enumerate import Node
 
-from sapwood.corpus.transform import Symbol, Transform
-from sapwood.corpus.tree import Tree
-from sapwood.corpus.vocabulary import UNKNOWN, Vocabulary
-from sapwood.inference.charts import ParseForest, posteriors, pruned_forests
-from sapwood.inference.prepared import prepare
-from sapwood.models.coarse import project
-from sapwood.models.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
-from sapwood.models.strings.weighted_grammar import WeightedGrammar
+from sapwood.constituency.data.transform import Symbol, Transform
+from sapwood.constituency.grammar.coarse import project
+from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
+from sapwood.constituency.parse.charts import ParseForest, posteriors, pruned_forests
+from sapwood.constituency.parse.prepared import prepare
+from sapwood.corpora.tree import Tree
+from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary
+from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
 ORDINARY = (1.0, 0.5, 0.25, 0.1, 0.9, 3.0, 1e-3, 0.0)
 EXTREME = (1.0, 0.3, 1e-100, 1e-300, 0.0, 1e100)

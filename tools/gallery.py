@@ -29,8 +29,8 @@ def states(folder: Path) -> None:
         sapwood sample bundled -n 10000 > trees.mrg
         sapwood train trees.mrg -o states.sapwood --method cluster --states 16
     """
-    from sapwood.inference.node_states import states_in_trees
-    from sapwood.inference.state_vectors import StateVectors
+    from sapwood.constituency.parse.node_states import states_in_trees
+    from sapwood.constituency.parse.state_vectors import StateVectors
 
     bank = sw.Treebank.from_trees(sw.bundled_grammar().sample(10_000, seed=0))
     grammar = sw.ClusterLPCFG(16).fit(bank).model_
@@ -51,7 +51,7 @@ def states(folder: Path) -> None:
 
 def print_states(grammar: sw.LatentGrammar) -> None:
     """What the states that the caption in the README names stand for."""
-    from sapwood.report.states import StateAtlas
+    from sapwood.constituency.report.states import StateAtlas
 
     atlas = StateAtlas(grammar, top=4)
     for symbol, state in NAMED:
@@ -73,7 +73,7 @@ def arcs(folder: Path) -> None:
         ("the", 8, "det", "DET"), ("garden", 3, "obl", "NOUN"),
     )  # fmt: skip
     words, heads, relations, tags = map(list, zip(*rows, strict=True))
-    from sapwood.corpus.arcs.draw import draw_svg
+    from sapwood.dependency.data.draw import draw_svg
 
     drawing = draw_svg(sw.Arcs(words, heads, relations=relations, upos=tags))
     (folder / "arcs.svg").write_text(drawing, encoding="utf-8")

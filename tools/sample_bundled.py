@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from sapwood.corpus.bundled import GrammarText, LatentSymbol, grammar_text, parse_grammar
-from sapwood.corpus.treebank import SPLITS
+from sapwood.constituency.data.bundled import GrammarText, LatentSymbol, grammar_text, parse_grammar
+from sapwood.constituency.data.treebank import SPLITS
 
 SEED = 1789
 SIZES = {"train": 3000, "dev": 300, "test": 300}

@@ -21,8 +21,8 @@ from math import expm1, inf, log, log1p
 
 import numpy as np
 
-from sapwood.decompose.arcs import TripleMoments
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
+from sapwood.linalg.dependency_operators import TripleMoments
 
 ROUNDING = 1e-13  # singular values this much below the largest are no states
 

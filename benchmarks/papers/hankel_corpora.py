@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sapwood.corpus.bracketed import Bracketed
-from sapwood.errors import SapwoodError, SapwoodWarning
+from sapwood.core.errors import SapwoodError, SapwoodWarning
+from sapwood.hankel.data.bracketed import Bracketed
 
 if TYPE_CHECKING:
-    from sapwood.corpus.arcs.bank import Arcs
-    from sapwood.corpus.rna import Structure
-    from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.models.strings.string_model import StringModel
+    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.corpora.tree import Tree
+    from sapwood.dependency.data.bank import Arcs
+    from sapwood.hankel.data.rna import Structure
+    from sapwood.hankel.model.string_model import StringModel
 
 
 LONGEST = 10  # tags of a string
@@ -37,7 +37,7 @@ def tag_strings(
     Tags of the Penn treebank become the universal ones; others stay as they are. Of dependency
     trees, a word with all that depends on it is a phrase.
     """
-    from sapwood.corpus.tree import Tree, clean, rebuild
+    from sapwood.corpora.tree import Tree, clean, rebuild
 
     def leaf(node: Tree) -> Tree | None:
         tag = UNIVERSAL.get(node.label.split("|")[-1], node.label)
@@ -57,13 +57,13 @@ def phrases_of(arcs: Arcs) -> Tree:
 
     Examples
     --------
-    >>> from sapwood.corpus.arcs.bank import Arcs
+    >>> from sapwood.dependency.data.bank import Arcs
     >>> print(phrases_of(Arcs(["the", "dog", "barks"], [2, 3, 0], upos=["DET", "NOUN", "VERB"])))
     (X (X (DET the) (NOUN dog)) (VERB barks))
     """
-    from sapwood.corpus.arcs.projective import lift_arcs, top_down
-    from sapwood.corpus.bracketed import LABEL
-    from sapwood.corpus.tree import Tree
+    from sapwood.corpora.tree import Tree
+    from sapwood.dependency.data.projective import lift_arcs, top_down
+    from sapwood.hankel.data.bracketed import LABEL
 
     heads, _ = lift_arcs(arcs.heads, arcs.relations)
     parts = [
@@ -113,9 +113,9 @@ def study_tags(
     dict
         `runs`, a row for each plan and number of states; `brackets`, those of others.
     """
-    from sapwood.corpus.bracketed import right_branching
-    from sapwood.estimators.strings.em_wcfg import EMWCFG
-    from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG
+    from sapwood.hankel.data.bracketed import right_branching
+    from sapwood.hankel.learn.em_wcfg import EMWCFG
+    from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG
 
     known, judged = tag_strings(train), tag_strings(dev)
     if not known:
@@ -159,7 +159,7 @@ class _TagTrial:
     def __init__(
         self, strings: Counter[tuple[str, ...]], judged: Sequence[tuple[Tree, tuple[str, ...]]]
     ) -> None:
-        from sapwood.moments.hankel import frequencies
+        from sapwood.hankel.learn.moments import frequencies
 
         alphabet = {symbol for x in strings for symbol in x}
         kept = [(tree, x) for tree, x in judged if alphabet.issuperset(x)]
@@ -180,8 +180,8 @@ class _TagTrial:
 
     def run(self, plan: Plan, n: int) -> dict[str, Any]:
         """Learn from the strings alone."""
-        from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG
-        from sapwood.report.training import Meter, reset_peak_memory
+        from sapwood.constituency.report.training import Meter, reset_peak_memory
+        from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG
 
         from .string_distances import expected_l1
 
@@ -231,8 +231,8 @@ def study_rna(
         From bases to dot-brackets: the program to compare with; None takes RNAfold, where the
         package ViennaRNA is installed.
     """
-    import sapwood.corpus.treebank as treebanks
-    from sapwood.corpus.rna import structure_tree
+    import sapwood.constituency.data.treebank as treebanks
+    from sapwood.hankel.data.rna import structure_tree
 
     if not train or not dev:
         msg = f"no structures to {'judge by' if train else 'learn from'}"
@@ -262,9 +262,9 @@ def _judge_labelled(
     name: str, n: int, budget: float, bank: Treebank, dev: Sequence[Structure]
 ) -> dict[str, Any]:
     """A method of `sapwood train`."""
-    from sapwood.corpus.rna import tree_structure
-    from sapwood.estimators.registry import METHODS
-    from sapwood.inference.parser import Parser
+    from sapwood.constituency.learn.registry import METHODS
+    from sapwood.constituency.parse.parser import Parser
+    from sapwood.hankel.data.rna import tree_structure
 
     method, start = METHODS[name], process_time()
     model = method.make(**method.pick({"n_states": n, "budget": budget})).fit(bank).model_
@@ -278,9 +278,9 @@ def _judge_unlabelled(
     name: str, n: int, trees: Sequence[Tree], dev: Sequence[Structure]
 ) -> dict[str, Any]:
     """A weighted grammar from the brackets of trees."""
-    from sapwood.corpus.rna import tree_structure
-    from sapwood.estimators.strings.em_wcfg import EMWCFG
-    from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG
+    from sapwood.hankel.data.rna import tree_structure
+    from sapwood.hankel.learn.em_wcfg import EMWCFG
+    from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG
 
     is_em, start = name == "em", process_time()
     learner = EMWCFG(n, iterations=30, starts=1) if is_em else SpectralWCFG(n, basis=0.001)

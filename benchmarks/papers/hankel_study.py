@@ -9,10 +9,10 @@ from math import inf, nan
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sapwood.errors import SapwoodError, SapwoodWarning
+from sapwood.core.errors import SapwoodError, SapwoodWarning
 
 if TYPE_CHECKING:
-    from sapwood.models.strings.weighted_grammar import WeightedGrammar
+    from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
 SIZES = (*(10**k for k in range(3, 10)), inf)
 LISTED = {2: 8, 6: 4}  # symbols: length up to which strings are drawn as one multinomial
@@ -123,8 +123,8 @@ class _Trial:
     def __init__(self, target: WeightedGrammar, em_iterations: int) -> None:
         import numpy as np
 
-        from sapwood.corpus.bracketed import from_splits
-        from sapwood.moments.hankel import Basis
+        from sapwood.hankel.data.bracketed import from_splits
+        from sapwood.hankel.learn.moments import Basis
 
         from .string_distances import strings_up_to
 
@@ -185,10 +185,10 @@ class _Trial:
 
     def learn(self, method: str, sample: dict[str, Any]) -> Any:
         """A fitted learner."""
-        from sapwood.estimators.strings.em_wcfg import EMWCFG
-        from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG
-        from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG
-        from sapwood.moments.hankel import HankelCounts
+        from sapwood.hankel.learn.em_wcfg import EMWCFG
+        from sapwood.hankel.learn.moments import HankelCounts
+        from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG
+        from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG
 
         n, strings = self.target.n_states, sample["strings"]
         if method == "supervised":
@@ -225,9 +225,9 @@ def study_dyck(
     """
     import numpy as np
 
-    from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG
-    from sapwood.estimators.strings.spectral_wfa import SpectralWFA
-    from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG
+    from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG
+    from sapwood.hankel.learn.spectral_wfa import SpectralWFA
+    from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG
 
     from .string_distances import compare_strings
     from .targets import dyck

@@ -52,7 +52,11 @@ def ladder(is_fast: bool) -> Table:
 
 def bounds(is_fast: bool) -> Table:
     """Theorem 8 as a number of trees, all constants 1, beside the error that 1e4 trees leave."""
-    from sapwood.identify.bounds import BoundInputs, hidden_constants, sample_bounds
+    from sapwood.constituency.evaluate.sample_bounds import (
+        BoundInputs,
+        hidden_constants,
+        sample_bounds,
+    )
 
     rows = []
     for seed in range(2 if is_fast else 3):

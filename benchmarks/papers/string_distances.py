@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.arrays import FloatArray
-from sapwood.corpus.bracketed import Bracketed
-from sapwood.corpus.tree import Tree
-from sapwood.errors import SapwoodError
-from sapwood.models.strings.string_model import StringModel
-from sapwood.models.strings.weighted_grammar import WeightedGrammar
+from sapwood.core.arrays import FloatArray
+from sapwood.core.errors import SapwoodError
+from sapwood.corpora.tree import Tree
+from sapwood.hankel.data.bracketed import Bracketed
+from sapwood.hankel.model.string_model import StringModel
+from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
 FLOOR = 1e-20  # of a probability, before both sides are scaled
 Strings = Sequence[tuple[str, ...]]

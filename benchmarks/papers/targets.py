@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sapwood.models.strings.weighted_grammar import ClassicForm, WeightedGrammar
+from sapwood.hankel.model.weighted_grammar import ClassicForm, WeightedGrammar
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SLOW = 0.99  # spectral radius above which strings take for ever to draw

@@ -1,6 +1,7 @@
 """The full chart of the plain grammar: speed by sentence length, work done, distance to limits.
 
-The work is counted by replaying the loops of `sapwood.kernels.coarse` over finished charts:
+The work is counted by replaying the loops of `sapwood.constituency.parse.kernels.coarse` over
+finished charts:
 
     rule visits      a rule weight is read and used, once per span, for each pair of children that
                      has weight
@@ -22,9 +23,15 @@ from benchmarks import machine
 from numba import njit
 
 import sapwood as sw
-from sapwood.inference.charts import TAG_SHARE, _scratch, chart_room, plain_inside, tag_weights
-from sapwood.inference.parser import BEAM, THRESHOLD
-from sapwood.inference.prepared import PreparedGrammar, prepare
+from sapwood.constituency.parse.charts import (
+    TAG_SHARE,
+    _scratch,
+    chart_room,
+    plain_inside,
+    tag_weights,
+)
+from sapwood.constituency.parse.parser import BEAM, THRESHOLD
+from sapwood.constituency.parse.prepared import PreparedGrammar, prepare
 
 PHASES = ("tag lookup", "inside", "outside", "forest")
 LONGEST = 10_000
@@ -194,8 +201,8 @@ def chart_once(
     prepared: PreparedGrammar, words: list[str], beam: float, out: Sentence
 ) -> tuple[Any, ...]:
     """Chart a sentence as `plain_forest` does, with the thread's CPU seconds of each phase."""
-    from sapwood.kernels.coarse import outside
-    from sapwood.kernels.forest import prune
+    from sapwood.constituency.parse.kernels.coarse import outside
+    from sapwood.constituency.parse.kernels.forest import prune
 
     times = [thread_time()]
     tags = tag_weights(prepared, words, TAG_SHARE)

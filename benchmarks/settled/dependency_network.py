@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks import machine
 
 import sapwood as sw
-from sapwood.corpus.arcs.bank import ArcBank
-from sapwood.evaluate.attachment import attachment
+from sapwood.dependency.data.bank import ArcBank
+from sapwood.dependency.evaluate import attachment
 from sapwood.execute.engine import as_engine
 
 ALONE = 1 - 1e-6  # weight of a network that is nearly alone

@@ -21,27 +21,27 @@ import numpy as np
 from benchmarks import machine
 
 import sapwood as sw
-from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.encoder import RightTrees, SpanLesson
-from sapwood.estimators.network_training import NetworkPlan
-from sapwood.inference.spans import SpanReader
-from sapwood.models.span_network import SpanNetwork
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.span_network import SpanNetwork
+from sapwood.constituency.learn.encoder import RightTrees, SpanLesson
+from sapwood.constituency.parse.spans import SpanReader
 from sapwood.networks.encoder import EncoderSizes
 from sapwood.networks.spans import SpanSizes
+from sapwood.networks.training import NetworkPlan
 
 WORDS = {"ptb": 81_793, "craft": 493_380}  # in train, which the size of batches follows
 # what is timed: the function, where it is looked up, and what is called within it
 PARTS = {
-    "LSTMs, steps forwards": ("sapwood.kernels.lstm", "read_steps"),
-    "LSTMs, steps backwards": ("sapwood.kernels.lstm", "slopes_of_steps"),
+    "LSTMs, steps forwards": ("sapwood.networks.kernels.lstm", "read_steps"),
+    "LSTMs, steps backwards": ("sapwood.networks.kernels.lstm", "slopes_of_steps"),
     "LSTMs, all else forwards": ("sapwood.networks.encoder", "bilstm"),
     "LSTMs, all else backwards": ("sapwood.networks.encoder", "bilstm_gradient"),
-    "fenceposts": ("sapwood.estimators.encoder", "fenceposts"),
-    "scores of labels": ("sapwood.estimators.encoder", "span_scores"),
-    "sums over trees": ("sapwood.estimators.encoder", "label_shares"),
-    "spans backwards": ("sapwood.estimators.encoder", "span_gradient"),
-    "sums of shares": ("sapwood.estimators.network_training", "_step"),
-    "Adam": ("sapwood.kernels.adam", "move_rows"),
+    "fenceposts": ("sapwood.constituency.learn.encoder", "fenceposts"),
+    "scores of labels": ("sapwood.constituency.learn.encoder", "span_scores"),
+    "sums over trees": ("sapwood.constituency.learn.encoder", "label_shares"),
+    "spans backwards": ("sapwood.constituency.learn.encoder", "span_gradient"),
+    "sums of shares": ("sapwood.networks.training", "_step"),
+    "Adam": ("sapwood.networks.kernels.adam", "move_rows"),
 }
 N_READ = 300  # sentences
 

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks import machine
 
 import sapwood as sw
-from sapwood.inference.parser import Parse
+from sapwood.constituency.parse.parser import Parse
 
 SHORT = 5  # words
 METHODS: dict[str, Callable[[], Any]] = {

@@ -17,18 +17,23 @@ import numpy as np
 from benchmarks import machine
 
 import sapwood as sw
-from sapwood.corpus.treebank import Treebank
-from sapwood.estimators import pivot
-from sapwood.estimators.cluster import count_states, find_centres, layout_of
-from sapwood.estimators.em_steps import TrainingTrees, latent_grammar
-from sapwood.estimators.pivot import Recipe, Views, estimate, find_views, likely_states
-from sapwood.estimators.spectral import project
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.learn import pivot
+from sapwood.constituency.learn.cluster import count_states, find_centres, layout_of
+from sapwood.constituency.learn.cluster_moments import hard_counts
+from sapwood.constituency.learn.em_steps import TrainingTrees, latent_grammar
+from sapwood.constituency.learn.expected_counts import ExpectedCounts
+from sapwood.constituency.learn.latent_parameters import (
+    LatentParameters,
+    matsuzaki,
+    maximise,
+    smooth,
+)
+from sapwood.constituency.learn.pivot import Recipe, Views, estimate, find_views, likely_states
+from sapwood.constituency.learn.pivot_nodes import PivotRows, Side
+from sapwood.constituency.learn.projected import FeatureRows
+from sapwood.constituency.learn.spectral import project
 from sapwood.execute import Threads, tree_sum
-from sapwood.moments.clusters import hard_counts
-from sapwood.moments.expected_counts import ExpectedCounts
-from sapwood.moments.latent_parameters import LatentParameters, matsuzaki, maximise, smooth
-from sapwood.moments.pivot_nodes import PivotRows, Side
-from sapwood.moments.projected import FeatureRows
 
 HELD = 0.15  # of train
 SMOOTHING = (0.03, 0.1)  # the defaults of all estimators here

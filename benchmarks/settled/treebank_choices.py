@@ -18,10 +18,10 @@ import numpy as np
 from benchmarks import machine
 
 import sapwood as sw
-from sapwood.corpus.treebank import Treebank
-from sapwood.estimators.choice import WAYS, choose_settings
-from sapwood.estimators.ensemble import MEMBERS_UNSEEN, PLAN
-from sapwood.estimators.registry import METHODS
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.learn.choice import WAYS, choose_settings
+from sapwood.constituency.learn.ensemble import MEMBERS_UNSEEN, PLAN
+from sapwood.constituency.learn.registry import METHODS
 from sapwood.evaluate import bracketing
 
 LONGEST = 40  # words of a held sentence

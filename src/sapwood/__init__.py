@@ -16,117 +16,117 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sapwood import evaluate as evaluate
     from sapwood import identify as identify
-    from sapwood.corpus.arcs.bank import ArcBank as ArcBank
-    from sapwood.corpus.arcs.bank import Arcs as Arcs
-    from sapwood.corpus.arcs.reader import read_arcs as read_arcs
-    from sapwood.corpus.arcs.reader import write_arcs as write_arcs
-    from sapwood.corpus.formats import read_trees as read_trees
-    from sapwood.corpus.formats import write_trees as write_trees
-    from sapwood.corpus.transform import Transform as Transform
-    from sapwood.corpus.tree import Tree as Tree
-    from sapwood.corpus.tree import clean as clean
-    from sapwood.corpus.treebank import Treebank as Treebank
-    from sapwood.corpus.treebank import bundled_treebank as bundled_treebank
-    from sapwood.corpus.treebank import read_treebank as read_treebank
-    from sapwood.errors import CorpusError as CorpusError
-    from sapwood.errors import ModelFormatError as ModelFormatError
-    from sapwood.errors import NotIdentifiableError as NotIdentifiableError
-    from sapwood.errors import SapwoodError as SapwoodError
-    from sapwood.estimators.arcs.crf import ArcCRF as ArcCRF
-    from sapwood.estimators.arcs.em import EMHMM as EMHMM
-    from sapwood.estimators.arcs.em import EMDependency as EMDependency
-    from sapwood.estimators.arcs.ensemble import ArcEnsemble as ArcEnsemble
-    from sapwood.estimators.arcs.latent import LatentArcCRF as LatentArcCRF
-    from sapwood.estimators.arcs.reranker import ArcReranker as ArcReranker
-    from sapwood.estimators.arcs.spectral import SpectralDependency as SpectralDependency
-    from sapwood.estimators.arcs.spectral import SpectralHMM as SpectralHMM
-    from sapwood.estimators.choice import choose_settings as choose_settings
-    from sapwood.estimators.cluster import ClusterLPCFG as ClusterLPCFG
-    from sapwood.estimators.crf import SpanCRF as SpanCRF
-    from sapwood.estimators.eigenwords import WordEmbedding as WordEmbedding
-    from sapwood.estimators.em import EMLPCFG as EMLPCFG
-    from sapwood.estimators.encoder import SpanEncoder as SpanEncoder
-    from sapwood.estimators.ensemble import Candidate as Candidate
-    from sapwood.estimators.ensemble import EnsembleLPCFG as EnsembleLPCFG
-    from sapwood.estimators.lm.kneser_ney import KneserNey as KneserNey
-    from sapwood.estimators.lm.latent import EMBigram as EMBigram
-    from sapwood.estimators.lm.latent import LatentTrigram as LatentTrigram
-    from sapwood.estimators.lm.latent import PivotBigram as PivotBigram
-    from sapwood.estimators.lm.latent_kneser_ney import LatentKneserNey as LatentKneserNey
-    from sapwood.estimators.lm.mixture import LanguageMixture as LanguageMixture
-    from sapwood.estimators.pcfg import PCFG as PCFG
-    from sapwood.estimators.pivot import PivotLPCFG as PivotLPCFG
-    from sapwood.estimators.spectral import SpectralLPCFG as SpectralLPCFG
-    from sapwood.estimators.strings.em_wcfg import EMWCFG as EMWCFG
-    from sapwood.estimators.strings.spectral_wcfg import SpectralWCFG as SpectralWCFG
-    from sapwood.estimators.strings.spectral_wfa import SpectralWFA as SpectralWFA
-    from sapwood.estimators.strings.unsupervised_wcfg import UnsupervisedWCFG as UnsupervisedWCFG
-    from sapwood.estimators.unmix import UnmixDEPIES as UnmixDEPIES
-    from sapwood.estimators.unmix import UnmixPCFGIE as UnmixPCFGIE
-    from sapwood.inference.arcs.parser import ArcParser as ArcParser
-    from sapwood.inference.arcs.reranking import RerankingParser as RerankingParser
-    from sapwood.inference.parser import Parser as Parser
-    from sapwood.models.arcs.arc_model import ArcModel as ArcModel
-    from sapwood.models.arcs.dependency import DependencyModel as DependencyModel
-    from sapwood.models.arcs.dependency import HiddenMarkovModel as HiddenMarkovModel
-    from sapwood.models.eigenwords import Eigenwords as Eigenwords
-    from sapwood.models.ensemble import Ensemble as Ensemble
-    from sapwood.models.from_text import bundled_grammar as bundled_grammar
-    from sapwood.models.kinds import load as load
-    from sapwood.models.latent_grammar import LatentGrammar as LatentGrammar
-    from sapwood.models.strings.sequence_model import SequenceModel as SequenceModel
-    from sapwood.models.strings.weighted_grammar import WeightedGrammar as WeightedGrammar
-    from sapwood.moments.ngrams import count_text as count_text
+    from sapwood.constituency.data.transform import Transform as Transform
+    from sapwood.constituency.data.treebank import Treebank as Treebank
+    from sapwood.constituency.data.treebank import bundled_treebank as bundled_treebank
+    from sapwood.constituency.data.treebank import read_treebank as read_treebank
+    from sapwood.constituency.grammar.ensemble import Ensemble as Ensemble
+    from sapwood.constituency.grammar.from_text import bundled_grammar as bundled_grammar
+    from sapwood.constituency.grammar.latent_grammar import LatentGrammar as LatentGrammar
+    from sapwood.constituency.learn.choice import choose_settings as choose_settings
+    from sapwood.constituency.learn.cluster import ClusterLPCFG as ClusterLPCFG
+    from sapwood.constituency.learn.crf import SpanCRF as SpanCRF
+    from sapwood.constituency.learn.em import EMLPCFG as EMLPCFG
+    from sapwood.constituency.learn.encoder import SpanEncoder as SpanEncoder
+    from sapwood.constituency.learn.ensemble import Candidate as Candidate
+    from sapwood.constituency.learn.ensemble import EnsembleLPCFG as EnsembleLPCFG
+    from sapwood.constituency.learn.pcfg import PCFG as PCFG
+    from sapwood.constituency.learn.pivot import PivotLPCFG as PivotLPCFG
+    from sapwood.constituency.learn.spectral import SpectralLPCFG as SpectralLPCFG
+    from sapwood.constituency.parse.parser import Parser as Parser
+    from sapwood.core.errors import CorpusError as CorpusError
+    from sapwood.core.errors import ModelFormatError as ModelFormatError
+    from sapwood.core.errors import NotIdentifiableError as NotIdentifiableError
+    from sapwood.core.errors import SapwoodError as SapwoodError
+    from sapwood.core.model_files import load as load
+    from sapwood.corpora.eigenwords import Eigenwords as Eigenwords
+    from sapwood.corpora.formats import read_trees as read_trees
+    from sapwood.corpora.formats import write_trees as write_trees
+    from sapwood.corpora.tree import Tree as Tree
+    from sapwood.corpora.tree import clean as clean
+    from sapwood.dependency.data.bank import ArcBank as ArcBank
+    from sapwood.dependency.data.bank import Arcs as Arcs
+    from sapwood.dependency.data.reader import read_arcs as read_arcs
+    from sapwood.dependency.data.reader import write_arcs as write_arcs
+    from sapwood.dependency.learn.crf import ArcCRF as ArcCRF
+    from sapwood.dependency.learn.em import EMHMM as EMHMM
+    from sapwood.dependency.learn.em import EMDependency as EMDependency
+    from sapwood.dependency.learn.ensemble import ArcEnsemble as ArcEnsemble
+    from sapwood.dependency.learn.latent import LatentArcCRF as LatentArcCRF
+    from sapwood.dependency.learn.reranker import ArcReranker as ArcReranker
+    from sapwood.dependency.learn.spectral import SpectralDependency as SpectralDependency
+    from sapwood.dependency.learn.spectral import SpectralHMM as SpectralHMM
+    from sapwood.dependency.model.arc_model import ArcModel as ArcModel
+    from sapwood.dependency.model.dependency import DependencyModel as DependencyModel
+    from sapwood.dependency.model.dependency import HiddenMarkovModel as HiddenMarkovModel
+    from sapwood.dependency.parse.parser import ArcParser as ArcParser
+    from sapwood.dependency.parse.reranking import RerankingParser as RerankingParser
+    from sapwood.hankel.learn.em_wcfg import EMWCFG as EMWCFG
+    from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG as SpectralWCFG
+    from sapwood.hankel.learn.spectral_wfa import SpectralWFA as SpectralWFA
+    from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG as UnsupervisedWCFG
+    from sapwood.hankel.model.sequence_model import SequenceModel as SequenceModel
+    from sapwood.hankel.model.weighted_grammar import WeightedGrammar as WeightedGrammar
+    from sapwood.identify.learn.unmix import UnmixDEPIES as UnmixDEPIES
+    from sapwood.identify.learn.unmix import UnmixPCFGIE as UnmixPCFGIE
+    from sapwood.lm.data.ngrams import count_text as count_text
+    from sapwood.lm.learn.eigenwords import WordEmbedding as WordEmbedding
+    from sapwood.lm.learn.kneser_ney import KneserNey as KneserNey
+    from sapwood.lm.learn.latent import EMBigram as EMBigram
+    from sapwood.lm.learn.latent import LatentTrigram as LatentTrigram
+    from sapwood.lm.learn.latent import PivotBigram as PivotBigram
+    from sapwood.lm.learn.latent_kneser_ney import LatentKneserNey as LatentKneserNey
+    from sapwood.lm.learn.mixture import LanguageMixture as LanguageMixture
 
 __version__ = "0.2.0"
 
 # public names by their modules; evaluate and identify are modules themselves
 _NAMES = {
-    "corpus.arcs.bank": "ArcBank Arcs",
-    "corpus.arcs.reader": "read_arcs write_arcs",
-    "corpus.formats": "read_trees write_trees",
-    "corpus.transform": "Transform",
-    "corpus.tree": "Tree clean",
-    "corpus.treebank": "Treebank bundled_treebank read_treebank",
-    "errors": "CorpusError ModelFormatError NotIdentifiableError SapwoodError",
-    "estimators.arcs.crf": "ArcCRF",
-    "estimators.arcs.em": "EMDependency EMHMM",
-    "estimators.arcs.ensemble": "ArcEnsemble",
-    "estimators.arcs.latent": "LatentArcCRF",
-    "estimators.arcs.reranker": "ArcReranker",
-    "estimators.arcs.spectral": "SpectralDependency SpectralHMM",
-    "estimators.choice": "choose_settings",
-    "estimators.cluster": "ClusterLPCFG",
-    "estimators.crf": "SpanCRF",
-    "estimators.eigenwords": "WordEmbedding",
-    "estimators.em": "EMLPCFG",
-    "estimators.encoder": "SpanEncoder",
-    "estimators.ensemble": "Candidate EnsembleLPCFG",
-    "estimators.lm.kneser_ney": "KneserNey",
-    "estimators.lm.latent": "EMBigram LatentTrigram PivotBigram",
-    "estimators.lm.latent_kneser_ney": "LatentKneserNey",
-    "estimators.lm.mixture": "LanguageMixture",
-    "estimators.pcfg": "PCFG",
-    "estimators.pivot": "PivotLPCFG",
-    "estimators.spectral": "SpectralLPCFG",
-    "estimators.strings.em_wcfg": "EMWCFG",
-    "estimators.strings.spectral_wcfg": "SpectralWCFG",
-    "estimators.strings.spectral_wfa": "SpectralWFA",
-    "estimators.strings.unsupervised_wcfg": "UnsupervisedWCFG",
-    "estimators.unmix": "UnmixDEPIES UnmixPCFGIE",
-    "inference.arcs.parser": "ArcParser",
-    "inference.arcs.reranking": "RerankingParser",
-    "inference.parser": "Parser",
-    "models.arcs.arc_model": "ArcModel",
-    "models.arcs.dependency": "DependencyModel HiddenMarkovModel",
-    "models.eigenwords": "Eigenwords",
-    "models.ensemble": "Ensemble",
-    "models.from_text": "bundled_grammar",
-    "models.kinds": "load",
-    "models.latent_grammar": "LatentGrammar",
-    "models.strings.sequence_model": "SequenceModel",
-    "models.strings.weighted_grammar": "WeightedGrammar",
-    "moments.ngrams": "count_text",
+    "constituency.data.transform": "Transform",
+    "constituency.data.treebank": "Treebank bundled_treebank read_treebank",
+    "constituency.grammar.ensemble": "Ensemble",
+    "constituency.grammar.from_text": "bundled_grammar",
+    "constituency.grammar.latent_grammar": "LatentGrammar",
+    "constituency.learn.choice": "choose_settings",
+    "constituency.learn.cluster": "ClusterLPCFG",
+    "constituency.learn.crf": "SpanCRF",
+    "constituency.learn.em": "EMLPCFG",
+    "constituency.learn.encoder": "SpanEncoder",
+    "constituency.learn.ensemble": "Candidate EnsembleLPCFG",
+    "constituency.learn.pcfg": "PCFG",
+    "constituency.learn.pivot": "PivotLPCFG",
+    "constituency.learn.spectral": "SpectralLPCFG",
+    "constituency.parse.parser": "Parser",
+    "core.errors": "CorpusError ModelFormatError NotIdentifiableError SapwoodError",
+    "core.model_files": "load",
+    "corpora.eigenwords": "Eigenwords",
+    "corpora.formats": "read_trees write_trees",
+    "corpora.tree": "Tree clean",
+    "dependency.data.bank": "ArcBank Arcs",
+    "dependency.data.reader": "read_arcs write_arcs",
+    "dependency.learn.crf": "ArcCRF",
+    "dependency.learn.em": "EMDependency EMHMM",
+    "dependency.learn.ensemble": "ArcEnsemble",
+    "dependency.learn.latent": "LatentArcCRF",
+    "dependency.learn.reranker": "ArcReranker",
+    "dependency.learn.spectral": "SpectralDependency SpectralHMM",
+    "dependency.model.arc_model": "ArcModel",
+    "dependency.model.dependency": "DependencyModel HiddenMarkovModel",
+    "dependency.parse.parser": "ArcParser",
+    "dependency.parse.reranking": "RerankingParser",
+    "hankel.learn.em_wcfg": "EMWCFG",
+    "hankel.learn.spectral_wcfg": "SpectralWCFG",
+    "hankel.learn.spectral_wfa": "SpectralWFA",
+    "hankel.learn.unsupervised_wcfg": "UnsupervisedWCFG",
+    "hankel.model.sequence_model": "SequenceModel",
+    "hankel.model.weighted_grammar": "WeightedGrammar",
+    "identify.learn.unmix": "UnmixDEPIES UnmixPCFGIE",
+    "lm.data.ngrams": "count_text",
+    "lm.learn.eigenwords": "WordEmbedding",
+    "lm.learn.kneser_ney": "KneserNey",
+    "lm.learn.latent": "EMBigram LatentTrigram PivotBigram",
+    "lm.learn.latent_kneser_ney": "LatentKneserNey",
+    "lm.learn.mixture": "LanguageMixture",
 }
 _HOMES = {name: f"sapwood.{home}" for home, names in _NAMES.items() for name in names.split()}
 _HOMES |= {"evaluate": "", "identify": ""}

@@ -13,11 +13,11 @@ import pytest
 from tests.conftest import Learn, Result, Run
 
 import sapwood as sw
-from sapwood.corpus.treebank import sample_path
-from sapwood.estimators import ensemble as ensemble_module
-from sapwood.estimators.ensemble import Candidate
-from sapwood.estimators.warming import warm_up
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.cli.warming import warm_up
+from sapwood.constituency.data.treebank import sample_path
+from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.learn import ensemble as ensemble_module
+from sapwood.constituency.learn.ensemble import Candidate
 
 SOURCE = Path(sw.__file__).parents[1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
-from sapwood.corpus.fetch import list_corpora
+from sapwood.corpora.fetch import list_corpora
 
 
 def test_demo_tells_the_story(cli) -> None:

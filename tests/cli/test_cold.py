@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.kernels import cold
+from sapwood.core import cold
 
 pytestmark = pytest.mark.compiled
 
 CODE = """
 import json, sys
 import sapwood as sw
-from sapwood.kernels.border import all_kernels
+from sapwood.core.jit import all_kernels
 
 parser = sw.Parser(sw.bundled_grammar())
 words = "the dog saw a cat in the garden .".split()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import sapwood as sw
+from sapwood.cli.constituency import compare
 from sapwood.cli.methods import METHODS
-from sapwood.cli.trees import compare
-from sapwood.estimators.panel import DevSet
+from sapwood.constituency.learn.panel import DevSet
 
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 ROW_KEYS = {

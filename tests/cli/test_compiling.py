@@ -102,12 +102,12 @@ def test_a_terminal_is_clean_after_compiling(tmp_path: Path) -> None:
     code = (
         "from sapwood.cli.console import announce_compiling, notice\n"
         "announce_compiling()\n"
-        "from sapwood.kernels.border import kernel\n"
+        "from sapwood.core.jit import kernel\n"
         "import powers; powers.double(3)\n"
         "notice.finish()"
     )
     (tmp_path / "powers.py").write_text(
-        "from sapwood.kernels.border import kernel\n\n@kernel\ndef double(x):\n    return 2 * x\n"
+        "from sapwood.core.jit import kernel\n\n@kernel\ndef double(x):\n    return 2 * x\n"
     )
     source = Path(__file__).parents[2] / "src"
     master, slave = pty.openpty()

@@ -9,9 +9,9 @@ import pytest
 
 import sapwood as sw
 from sapwood.cli.console import Phases, clean_controls, echo, error_lines, show_warning
-from sapwood.errors import CorpusError, FewDataWarning, SapwoodError
+from sapwood.constituency.report.training import Meter
+from sapwood.core.errors import CorpusError, FewDataWarning, SapwoodError
 from sapwood.report import to_json
-from sapwood.report.training import Meter
 
 
 def test_phases_are_numbered_and_timed(capsys: pytest.CaptureFixture[str]) -> None:

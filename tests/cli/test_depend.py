@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import sapwood as sw
-from sapwood.corpus.arcs.bank import Arcs
+from sapwood.dependency.data.bank import Arcs
 
 GOLD = [
     Arcs(["Big", "dogs", "bark"], [2, 3, 0], ["amod", "nsubj", "root"], ["ADJ", "NOUN", "VERB"]),

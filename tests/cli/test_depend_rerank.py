@@ -11,7 +11,7 @@ from tests.arc_toys import bank
 from tests.conftest import Run
 
 import sapwood as sw
-from sapwood.corpus.arcs.lists import read_lists
+from sapwood.dependency.data.lists import read_lists
 
 SETTINGS = {"passes": 2, "folds": 2, "list_folds": 2, "n_best": 6, "list_passes": 2,
             "latent": "both"}  # fmt: skip

@@ -11,7 +11,7 @@ from tests.arc_toys import bank
 from tests.conftest import Run
 
 import sapwood as sw
-from sapwood.estimators import network_training
+from sapwood.networks import training as network_training
 
 QUICK = ("--passes", 2, "--jobs", 1)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.arc_toys import bank
 from tests.conftest import Run
-from tests.estimators.embedding_text import text
+from tests.constituency.learn.embedding_text import text
 
 import sapwood as sw
 

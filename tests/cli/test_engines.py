@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.corpus.treebank import sample_path
+from sapwood.constituency.data.treebank import sample_path
 
 pytestmark = pytest.mark.dask
 

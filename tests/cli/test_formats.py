@@ -9,7 +9,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.cli.options import FORMAT_NAMES
-from sapwood.corpus.formats import read_trees
+from sapwood.corpora.formats import read_trees
 
 PENN = "( (S (NP-SBJ (DT the) (NN baker)) (VP (VBZ sings) (NP-TMP (NN today))) (. .)))\n"
 GOOD = """\

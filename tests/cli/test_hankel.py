@@ -11,8 +11,8 @@ import pytest
 from benchmarks.papers.targets import dyck
 from tests.conftest import Run
 
-from sapwood.errors import FewDataWarning, SapwoodWarning
-from sapwood.models.kinds import load
+from sapwood.core.errors import FewDataWarning, SapwoodWarning
+from sapwood.core.model_files import load
 
 
 @pytest.fixture(scope="module")

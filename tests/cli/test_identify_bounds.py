@@ -10,7 +10,7 @@ import pytest
 from tests.theorems.spectral_toys import random_lpcfg
 
 import sapwood as sw
-from sapwood.identify.bounds import hidden_constants
+from sapwood.constituency.evaluate.sample_bounds import hidden_constants
 
 
 @pytest.fixture(scope="module")

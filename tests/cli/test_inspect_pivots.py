@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
-from sapwood.features import templates
-from sapwood.report.inspect import OUTSIDE, WORDS, pivot_of
+from sapwood.constituency.learn import templates
+from sapwood.constituency.report.inspect import OUTSIDE, WORDS, pivot_of
 
 NOTE = "pivot: the feature that a state was made from"
 EM_NOTE = "EM has changed the states since (3 iterations)"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.corpus.files import MAX_CHARACTERS
-from sapwood.resume import PIECE, complete_records
+from sapwood.core.resume import PIECE, complete_records
+from sapwood.corpora.files import MAX_CHARACTERS
 
 resource = pytest.importorskip("resource")  # limits of memory are a matter of POSIX
 
@@ -28,9 +28,10 @@ RUNNER = f"""
 import contextlib, io, json, resource, sys
 import numpy, scipy.sparse, safetensors.numpy
 from sapwood.cli.main import app
-from sapwood.corpus.formats import read_trees
-import sapwood.corpus.treebank, sapwood.estimators.pcfg, sapwood.estimators.unmix
-import sapwood.evaluate.bracketing, sapwood.inference.parser, sapwood.models.kinds
+from sapwood.corpora.formats import read_trees
+import sapwood.constituency.data.treebank, sapwood.constituency.learn.pcfg
+import sapwood.constituency.evaluate.bracketing, sapwood.constituency.parse.parser
+import sapwood.core.model_files, sapwood.identify.learn.unmix
 
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + {ROOM}

@@ -100,7 +100,7 @@ def test_unexpected_errors_are_one_line_too(fails, monkeypatch: pytest.MonkeyPat
         msg = "first line\nsecond line"
         raise ZeroDivisionError(msg)
 
-    monkeypatch.setattr("sapwood.models.kinds.load", broken)
+    monkeypatch.setattr("sapwood.core.model_files.load", broken)
     result = fails("inspect", "any")
     assert "error: unexpected ZeroDivisionError: first line second line\n" in result.err
     assert "--debug" in result.err
@@ -110,7 +110,7 @@ def test_interrupt_is_one_line_and_130(cli, monkeypatch: pytest.MonkeyPatch) -> 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sapwood.models.kinds.load", interrupted)
+    monkeypatch.setattr("sapwood.core.model_files.load", interrupted)
     assert cli("inspect", "any") == (130, "", "interrupted\n")
 
 

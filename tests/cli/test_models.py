@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import Learn
 
 import sapwood as sw
-from sapwood.corpus.treebank import Treebank
-from sapwood.models.uniform_trees import UniformTreeModel
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.identify.model.uniform_trees import UniformTreeModel
 
 SENTENCE = "the dog sleeps ."
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))"
@@ -158,7 +158,7 @@ def test_seeds_differ(cli) -> None:
 
 def test_many_are_drawn_in_chunks(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = cli("sample", "bundled", "-n", 7).out
-    monkeypatch.setattr("sapwood.cli.trees.sample.CHUNK", 2)
+    monkeypatch.setattr("sapwood.cli.constituency.sample.CHUNK", 2)
     assert cli("sample", "bundled", "-n", 7).out == whole
 
 

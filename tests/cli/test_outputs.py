@@ -13,9 +13,9 @@ import pytest
 from tests.disks import FaultyDisk
 
 import sapwood as sw
-from sapwood import outputs
 from sapwood.cli.main import app
-from sapwood.estimators import em_checkpoint
+from sapwood.constituency.learn import em_checkpoint
+from sapwood.core import outputs
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and streams as POSIX has them")
 SENTENCE = "the dog sleeps .\n"
@@ -378,7 +378,7 @@ def test_a_full_disk_is_one_line_and_the_old_file_stays(
 def test_commands_that_write_in_steps_refuse_an_output_that_another_has(
     fails, dev: Path, tmp_path: Path
 ) -> None:
-    from sapwood.outputs import hold_output
+    from sapwood.core.outputs import hold_output
 
     text, out = tmp_path / "text.txt", tmp_path / "out"
     text.write_text("the dog sleeps\n")

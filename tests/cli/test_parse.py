@@ -12,9 +12,9 @@ from typing import get_args
 import pytest
 
 import sapwood as sw
-from sapwood.cli.trees import parse as command
-from sapwood.inference.decoders import DECODERS
-from sapwood.inference.parser import FAST, MEMORY_LIMIT_MB, THRESHOLD, Parser
+from sapwood.cli.constituency import parse as command
+from sapwood.constituency.parse.decoders import DECODERS
+from sapwood.constituency.parse.parser import FAST, MEMORY_LIMIT_MB, THRESHOLD, Parser
 
 SENTENCES = "the dog sleeps .\nthese men saw a woman with a hat .\ndog\n"
 

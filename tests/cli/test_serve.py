@@ -11,8 +11,8 @@ import pytest
 import sapwood as sw
 from sapwood.web import server
 from sapwood.web.limits import Limits
+from sapwood.web.model_store import Shelf
 from sapwood.web.server import Place
-from sapwood.web.shelf import Shelf
 
 Run = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from tests.conftest import Run
 
 import sapwood as sw
 from sapwood.cli.display import display
-from sapwood.corpus.treebank import sample_path
+from sapwood.constituency.data.treebank import sample_path
 from sapwood.progress import Event
 
 TEXT = "the dog sees a cat\na cat sees the dog\nthe cat sleeps\n" * 40

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import sapwood as sw
+from sapwood.cli.constituency.train import Binarise, Heads, Signatures, seconds_of
 from sapwood.cli.methods import METHODS, OPTIONS
-from sapwood.cli.trees.train import Binarise, Heads, Signatures, seconds_of
-from sapwood.corpus import treebank
-from sapwood.corpus.transform import BINARISATIONS, HEADS, Transform
-from sapwood.corpus.vocabulary import STYLES
-from sapwood.errors import FewDataWarning, SapwoodWarning
-from sapwood.estimators import choice, em_checkpoint
-from sapwood.estimators.em_steps import Progress
-from sapwood.estimators.ensemble import PLAN, Candidate
-from sapwood.estimators.pcfg import LexiconSettings
+from sapwood.constituency.data import treebank
+from sapwood.constituency.data.transform import BINARISATIONS, HEADS, Transform
+from sapwood.constituency.learn import choice, em_checkpoint
+from sapwood.constituency.learn.em_steps import Progress
+from sapwood.constituency.learn.ensemble import PLAN, Candidate
+from sapwood.constituency.learn.pcfg import LexiconSettings
+from sapwood.core.errors import FewDataWarning, SapwoodWarning
+from sapwood.corpora.vocabulary import STYLES
 
 TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 REPORT_KEYS = {

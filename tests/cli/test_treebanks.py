@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
-from sapwood.corpus.statistics import TreeCounts, describe
+from sapwood.constituency.data.statistics import TreeCounts, describe
 
 TREE = "( (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ sleeps) (NP (-NONE- *))) (. .)) )"
 

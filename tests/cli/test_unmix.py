@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sapwood.errors import SapwoodWarning
-from sapwood.models.kinds import load
-from sapwood.models.uniform_trees import UniformTreeModel
+from sapwood.core.errors import SapwoodWarning
+from sapwood.core.model_files import load
+from sapwood.identify.model.uniform_trees import UniformTreeModel
 
 KEYS = {
     "family", "states", "words", "sentences", "sentences_by_length", "vocabulary", "parameters",
@@ -66,7 +66,7 @@ def test_the_report_for_machines_is_complete(cli, text: str) -> None:
     assert report["warnings"] == []
 
 
-@pytest.mark.filterwarnings("ignore::sapwood.errors.SapwoodWarning")
+@pytest.mark.filterwarnings("ignore::sapwood.core.errors.SapwoodWarning")
 @pytest.mark.parametrize("refine", ["moments", "em"])
 def test_arguments_are_shown_for_every_head(cli, file: Path, refine: str) -> None:
     result = cli("unmix", "dep-ies", "--refine", refine, "--max-length", 4, "--top", 2, file)

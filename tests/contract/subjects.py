@@ -17,16 +17,16 @@ from benchmarks.papers.targets import dyck
 from tests import arc_toys
 
 import sapwood as sw
-from sapwood.estimators.arcs.crf import ArcEstimator
-from sapwood.estimators.arcs.methods import ARC_METHODS
-from sapwood.estimators.arcs.observe import OfArcs, OfChains
-from sapwood.estimators.base import Estimator, OfHiddenTrees, TreebankEstimator
-from sapwood.estimators.eigenwords import WordEmbedding
-from sapwood.estimators.lm.base import LanguageEstimator
-from sapwood.estimators.registry import METHODS
-from sapwood.estimators.strings.shared import OfBrackets, OfStrings
-from sapwood.models.kinds import HOMES, SavedModel
-from sapwood.models.uniform_trees import UniformTreeModel
+from sapwood.constituency.learn.registry import METHODS
+from sapwood.core.learner import Estimator, OfHiddenTrees, TreebankEstimator
+from sapwood.core.model_files import HOMES, SavedModel
+from sapwood.dependency.learn.crf import ArcEstimator
+from sapwood.dependency.learn.methods import ARC_METHODS
+from sapwood.dependency.learn.observe import OfArcs, OfChains
+from sapwood.hankel.learn.shared import OfBrackets, OfStrings
+from sapwood.identify.model.uniform_trees import UniformTreeModel
+from sapwood.lm.learn.eigenwords import WordEmbedding
+from sapwood.lm.learn.language_learner import LanguageEstimator
 
 N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters

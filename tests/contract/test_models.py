@@ -16,10 +16,10 @@ import pytest
 from tests.conftest import Run
 from tests.contract.subjects import ESTIMATORS, KINDS, OF_TREES, contents, fitted, model
 
+import sapwood
 import sapwood as sw
-from sapwood import models
-from sapwood.errors import ModelFormatError, SapwoodError
-from sapwood.models.kinds import HOMES, SavedModel
+from sapwood.core.errors import ModelFormatError, SapwoodError
+from sapwood.core.model_files import HOMES, SavedModel
 from sapwood.report import model_card, to_json
 
 PARSERS = {type(fitted(name).model_).__name__ for name in OF_TREES}
@@ -44,8 +44,9 @@ def saved(kind: str, tmp_path: Path) -> Path:
 
 
 def test_every_model_with_files_is_registered() -> None:
-    for module in pkgutil.walk_packages(models.__path__, "sapwood.models."):
-        importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(sapwood.__path__, "sapwood."):
+        if {"grammar", "model"} & set(module.name.split(".")):
+            importlib.import_module(module.name)
     found = {
         kind
         for kind in _subclasses(SavedModel)
@@ -134,7 +135,7 @@ def test_a_flipped_bit_is_noticed(kind: str, saved: Path) -> None:
 @every_kind
 def test_nothing_is_missed_that_is_taken_away(kind: str, saved: Path) -> None:
     """Under a right checksum: each array, and each word of the header."""
-    from sapwood.models import kinds
+    from sapwood.core import model_files as kinds
 
     arrays, header = kinds.read_tensors(saved)
     arrays = {name: array.copy() for name, array in arrays.items()}
@@ -152,7 +153,7 @@ def test_nothing_is_missed_that_is_taken_away(kind: str, saved: Path) -> None:
 def test_a_file_from_before_there_were_records_is_read(
     kind: str, saved: Path, tmp_path: Path
 ) -> None:
-    from sapwood.models import kinds
+    from sapwood.core import model_files as kinds
 
     arrays, header = kinds.read_tensors(saved)
     said = dict(header["model"])

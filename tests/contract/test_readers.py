@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from tests.notations import EXAMPLES, UNRECOGNISED
 
-from sapwood.corpus.files import COMPRESSED
-from sapwood.corpus.formats import FORMATS, read_trees
-from sapwood.corpus.sentences import read_sentences
-from sapwood.corpus.treebank import read_treebank
-from sapwood.errors import CorpusError, SapwoodError
+from sapwood.constituency.data.treebank import read_treebank
+from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.corpora.files import COMPRESSED
+from sapwood.corpora.formats import FORMATS, read_trees
+from sapwood.corpora.sentences import read_sentences
 
 TEXTS = EXAMPLES | UNRECOGNISED
 PACK: dict[str, Callable[[bytes], bytes]] = {

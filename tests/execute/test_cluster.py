@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sapwood.errors import CorpusError, SapwoodError, SapwoodTypeError
+from sapwood.core.errors import CorpusError, SapwoodError, SapwoodTypeError
 from sapwood.execute import Cluster, Threads, Traffic, tree_sum
 from sapwood.execute.cluster import pack
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.execute import Stored, Threads, as_engine, tree_sum
 
 

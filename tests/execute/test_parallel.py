@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.execute import map_reduce, ordered_map, resolve_jobs
 
 WAIT = 10.0  # seconds; only a broken stream ever waits this long

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.execute import Processes, processes
 
 pytestmark = pytest.mark.skipif(not processes.CAN_FORK, reason="threads do the work here")

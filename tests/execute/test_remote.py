@@ -11,8 +11,8 @@ import pytest
 from tests.arc_toys import bank
 
 import sapwood as sw
+from sapwood.dependency.parse.reranking import RerankingParser
 from sapwood.execute import Processes, Threads, Traffic
-from sapwood.inference.arcs.reranking import RerankingParser
 
 SENTENCES = [
     words.split() for words in ("the dog sleeps .", "the cat sees a dog .", "blorp", "a a a")

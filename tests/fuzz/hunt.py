@@ -27,7 +27,7 @@ from time import monotonic, sleep
 
 from tests.fuzz.readers import Reader, input_of
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 
 CPU_SECONDS = 5.0  # of one input: more is a hang
 WALL_SECONDS = 60.0  # likewise, for a process that waits for something; others may use the machine

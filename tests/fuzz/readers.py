@@ -32,21 +32,21 @@ from tests.fuzz.tensor_files import spoil_file
 
 import sapwood as sw
 from sapwood.cli.main import app
-from sapwood.corpus import fetch
-from sapwood.corpus.arcs.projective import LIFTED, lift_arcs, lower_arcs
-from sapwood.corpus.files import open_text
-from sapwood.corpus.formats import read_trees
-from sapwood.corpus.sentences import kind_of, read_sentences, split_words
-from sapwood.corpus.tokenize import PennTokenizer
-from sapwood.errors import CorpusError, SapwoodError
-from sapwood.inference.arcs.reranking import arc_parser
-from sapwood.inference.decoders import DECODERS
-from sapwood.models.feature_grammar import FeatureGrammar
-from sapwood.models.from_text import grammar_from_text
-from sapwood.models.lm.ngram_model import read_arpa
-from sapwood.models.span_network import SpanNetwork
-from sapwood.moments.ngram_files import load_counts
-from sapwood.resume import Part
+from sapwood.constituency.grammar.feature_grammar import FeatureGrammar
+from sapwood.constituency.grammar.from_text import grammar_from_text
+from sapwood.constituency.grammar.span_network import SpanNetwork
+from sapwood.constituency.parse.decoders import DECODERS
+from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.core.resume import Part
+from sapwood.corpora import fetch
+from sapwood.corpora.files import open_text
+from sapwood.corpora.formats import read_trees
+from sapwood.corpora.sentences import kind_of, read_sentences, split_words
+from sapwood.corpora.tokenize import PennTokenizer
+from sapwood.dependency.data.projective import LIFTED, lift_arcs, lower_arcs
+from sapwood.dependency.parse.reranking import arc_parser
+from sapwood.lm.data.ngram_files import load_counts
+from sapwood.lm.model.ngram_model import read_arpa
 
 Make = Callable[[random.Random, int], bytes]
 Read = Callable[[bytes, Path], int | None]

@@ -16,16 +16,16 @@ from benchmarks.papers.targets import dyck
 from tests.notations import EXAMPLES
 
 import sapwood as sw
-from sapwood.estimators.arcs.latent import LatentArcCRF
-from sapwood.estimators.arcs.reranker import ArcReranker
-from sapwood.models.arcs.reranker import ArcRerankModel
-from sapwood.models.feature_grammar import FeatureGrammar
-from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.models.lm.language_model import LanguageModel
-from sapwood.models.span_network import SpanNetwork
-from sapwood.models.uniform_trees import UniformTreeModel
-from sapwood.moments.ngram_files import save_counts
-from sapwood.moments.ngrams import count_sentences
+from sapwood.constituency.grammar.feature_grammar import FeatureGrammar
+from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.grammar.span_network import SpanNetwork
+from sapwood.dependency.learn.latent import LatentArcCRF
+from sapwood.dependency.learn.reranker import ArcReranker
+from sapwood.dependency.model.reranker import ArcRerankModel
+from sapwood.identify.model.uniform_trees import UniformTreeModel
+from sapwood.lm.data.ngram_files import save_counts
+from sapwood.lm.data.ngrams import count_sentences
+from sapwood.lm.model.language_model import LanguageModel
 
 TREES = """\
 (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))

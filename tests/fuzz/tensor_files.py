@@ -11,7 +11,7 @@ import numpy as np
 from safetensors.numpy import load, save
 from tests.fuzz.mutate import dump_json, spoil_array, spoil_bytes, spoil_json
 
-from sapwood.models import kinds
+from sapwood.core import model_files as kinds
 
 Tensors = dict[str, np.ndarray]
 WEIGHTS = (0.0, 1.0, 0.5, 1e-5, 1e-200, 5e-324, 1e30, 1e200, 1e308, -1.0, -1e-9, -1e200)

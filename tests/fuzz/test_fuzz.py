@@ -16,8 +16,8 @@ from tests.fuzz.hunt import portions
 from tests.fuzz.readers import READERS, input_of
 from tests.programs import run_program
 
-from sapwood.corpus import fetch, formats
-from sapwood.errors import CorpusError, SapwoodError
+from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.corpora import fetch, formats
 
 N_FAST = 12  # inputs of each reader in the fast suite
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")

@@ -24,7 +24,7 @@ import pytest
 from tests.contract.subjects import sentences
 
 import sapwood as sw
-from sapwood.estimators.registry import METHODS
+from sapwood.constituency.learn.registry import METHODS
 
 HERE = Path(__file__).parent
 SENTENCES = "the dog sees the man .\nwho slept ?\nthe wug blicked quickly .\n"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.identify import MomentMap, Report, Table, check, check_map, einsum, remedy
 from sapwood.identify.check import LONGEST, family_map, memory_bytes
 from sapwood.identify.dual import PRIME, Dual, Reals, Residues

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.identify import dual
 from sapwood.identify.dual import PRIME, Dual, Reals, Residues, einsum, solve
 

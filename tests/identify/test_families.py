@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.exact_moments import moment
 from tests.reference import topologies
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
+from sapwood.core.topologies import n_binary_trees, n_dependency_trees, n_sides
 from sapwood.identify import families
 from sapwood.identify.dual import PRIME, Dual, Residues
 from sapwood.identify.families import (
@@ -24,7 +25,6 @@ from sapwood.identify.families import (
     stationary,
 )
 from sapwood.identify.jacobian import draw_reals, draw_residues
-from sapwood.models.topologies import n_binary_trees, n_dependency_trees, n_sides
 
 FIELD = Residues()
 ROUNDING = 1e-13  # sums of at most some thousand products of probabilities

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.identify.families import NAMED
 from sapwood.identify.figure import Cell, Size, as_row, figure, paper_answer
 from sapwood.progress import listening

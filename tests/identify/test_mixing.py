@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from tests.reference.topologies import binary_trees, projective_trees
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
+from sapwood.core.topologies import n_binary_trees, n_dependency_trees
 from sapwood.identify.dual import PRIME, Residues
 from sapwood.identify.dual import rank as exact_rank
 from sapwood.identify.mixing import (
@@ -21,7 +22,6 @@ from sapwood.identify.mixing import (
     pair_mixing,
     triple_mixing,
 )
-from sapwood.models.topologies import n_binary_trees, n_dependency_trees
 
 
 def branches(tree: Any, path: str = "") -> dict[int, str]:

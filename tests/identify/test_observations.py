@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.identify.families import NAMED, Observation, observations
 
 

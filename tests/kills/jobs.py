@@ -15,8 +15,8 @@ from tests.arc_toys import bank
 from tests.fuzz.seeds import ARPA
 
 import sapwood as sw
-from sapwood.corpus.fetch import CorpusEntry, RemoteFile, fetch
-from sapwood.corpus.treebank import sample_path
+from sapwood.constituency.data.treebank import sample_path
+from sapwood.corpora.fetch import CorpusEntry, RemoteFile, fetch
 
 N_TREES = 60
 MAX_LENGTH = 160  # of a tree on paper: short ones train fast
@@ -103,7 +103,7 @@ def save_model(folder: Path) -> None:
 
 def write_trees(folder: Path) -> None:
     """Write a file of trees through the library."""
-    from sapwood.corpus.formats import write_trees as write
+    from sapwood.corpora.formats import write_trees as write
 
     write(sw.read_trees(folder / "train.mrg"), folder / "written.mrg")
 
@@ -166,7 +166,7 @@ def lines_gone_on_with(err: str, steps: list[tuple[str, str]]) -> int:
 
 def n_iterations(path: Path) -> int:
     """EM iterations that a checkpoint holds."""
-    from sapwood.models.kinds import read_tensors
+    from sapwood.core.model_files import read_tensors
 
     return len(read_tensors(path)[1]["state"]["info"]["log_likelihoods"])
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from tests.reference.networks import read_words
 
-from sapwood.networks.arcs import (
+from sapwood.networks.biaffine import (
     ArcSizes,
     head_gradient,
     head_shares,

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sapwood.networks.arcs import ArcSizes, start_arcs
+from sapwood.networks.biaffine import ArcSizes, start_arcs
 from sapwood.networks.encoder import EncoderSizes, start_encoder, start_uniform
 from sapwood.networks.parameters import Parameters
 from sapwood.networks.spans import RARE, SpanSizes, start_spans
@@ -75,7 +75,7 @@ def test_spans_start_without_labels_and_with_unit_gains(weights: Parameters) -> 
 
 def test_default_sizes_are_those_of_the_documentation() -> None:
     import sapwood as sw
-    from sapwood.estimators.network_training import NetworkPlan
+    from sapwood.networks.training import NetworkPlan
 
     page = (Path(__file__).parents[2] / "docs/concepts/encoder.md").read_text(encoding="utf-8")
     page = " ".join(page.split())

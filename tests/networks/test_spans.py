@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.reference.networks import hidden_of_span
 
-from sapwood.arrays import starts_of
+from sapwood.core.arrays import starts_of
 from sapwood.networks.encoder import Dropout
 from sapwood.networks.lstm import pack
 from sapwood.networks.parameters import Parameters

@@ -3,7 +3,8 @@
 Notation
 --------
     heads     of the words, the root's place 0 before them: `(0, 2, 0)` is word 1 below word 2
-    parts     as `sapwood.kernels.arc_forest` has them: (kind, head, modifier, third)
+    parts     as `sapwood.dependency.parse.kernels.arc_forest` has them: (kind, head, modifier,
+    third)
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from tests.reference.topologies import Heads, projective_trees
 
-from sapwood.arrays import FloatArray
+from sapwood.core.arrays import FloatArray
 
 Seen = Sequence[Sequence[int]]  # the symbols of each word
 Tables = tuple[FloatArray, FloatArray, FloatArray]  # root, steps, symbols

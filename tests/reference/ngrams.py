@@ -21,7 +21,7 @@ def count_grams(sentences: Iterable[Sequence[str]], n: int, *, is_stream: bool) 
 
 
 class KneserNeyTwin:
-    """p(w | c) by its definition; see `sapwood.estimators.lm.kneser_ney`."""
+    """p(w | c) by its definition; see `sapwood.lm.learn.kneser_ney`."""
 
     def __init__(
         self, sentences: Sequence[Sequence[str]], n: int, vocabulary: Iterable[str], *,

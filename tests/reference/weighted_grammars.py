@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.arrays import FloatArray
+from sapwood.core.arrays import FloatArray
 
 BinaryTree = Any  # int | tuple[BinaryTree, BinaryTree]
 

@@ -6,14 +6,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from tests.decompose.exact_spectral import FullMoments, ObservableForm, observable_form
+from tests.linalg.exact_spectral import FullMoments, ObservableForm, observable_form
 from tests.toys import Toy
 
-from sapwood.corpus.transform import Inventory, Symbol, Transform
-from sapwood.corpus.treebank import Treebank
-from sapwood.errors import NotIdentifiableError
-from sapwood.features.templates import Column, NodeTable
-from sapwood.models.latent_grammar import LatentGrammar
+from sapwood.constituency.data.transform import Inventory, Symbol, Transform
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.learn.templates import Column, NodeTable
+from sapwood.core.errors import NotIdentifiableError
 
 PHRASES, TAGS, WORDS = range(3), range(3, 7), [f"w{x}" for x in range(8)]
 SYMBOLS = range(7)

@@ -20,9 +20,9 @@ import pytest
 from scipy import sparse
 from tests.reference import latent_arcs as listing
 
-from sapwood.corpus.vocabulary import Vocabulary
-from sapwood.decompose.arcs import Operators, diagonal_form, regular_inverse
-from sapwood.estimators.arcs.spectral import (
+from sapwood.corpora.vocabulary import Vocabulary
+from sapwood.dependency.learn.moments import ArcCounts, ChainSums, TripleSums
+from sapwood.dependency.learn.spectral import (
     Projection,
     Solved,
     emission_range,
@@ -32,9 +32,9 @@ from sapwood.estimators.arcs.spectral import (
     solve_arcs,
     solve_chain,
 )
-from sapwood.models.arcs.dependency import Seen
-from sapwood.models.arcs.latent import LatentArcs, SeenTrees, pack_trees
-from sapwood.moments.arcs import ArcCounts, ChainSums, TripleSums
+from sapwood.dependency.model.dependency import Seen
+from sapwood.dependency.model.latent import LatentArcs, SeenTrees, pack_trees
+from sapwood.linalg.dependency_operators import Operators, diagonal_form, regular_inverse
 
 K, N = 3, 8
 # Inverses of matrices with condition numbers up to some thousands; measured: 1e-12.

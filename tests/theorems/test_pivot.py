@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
-from tests.decompose.frank_wolfe import FrankWolfe, frank_wolfe
-from tests.decompose.pivot_problems import (
+from tests.linalg.frank_wolfe import FrankWolfe, frank_wolfe
+from tests.linalg.pivot_problems import (
     OneSided,
     PivotSettings,
     align,
@@ -25,11 +25,11 @@ from tests.decompose.pivot_problems import (
     states_from_points,
 )
 
-from sapwood.decompose.cca import cca
-from sapwood.decompose.convex_em import convex_em
-from sapwood.decompose.pivots import find_anchors
-from sapwood.decompose.simplex import simplex_least_squares
-from sapwood.errors import NotIdentifiableError
+from sapwood.core.errors import NotIdentifiableError
+from sapwood.linalg.cca import cca
+from sapwood.linalg.convex_em import convex_em
+from sapwood.linalg.pivots import find_anchors
+from sapwood.linalg.simplex import simplex_least_squares
 
 M, D = 4, 30
 EXACT = 1e-10  # conditions are below 1e2: measured 1e-15

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
-from tests.decompose.pivot_problems import align, decompose_rows, require_pivots
+from tests.linalg.pivot_problems import align, decompose_rows, require_pivots
 from tests.theorems.spectral_toys import (
     PHRASES,
     SYMBOLS,
@@ -48,15 +48,15 @@ from tests.theorems.spectral_toys import (
 from tests.toys import Toy
 
 import sapwood as sw
-from sapwood.decompose import pivots
-from sapwood.errors import NotIdentifiableError
-from sapwood.estimators import pivot, spectral
-from sapwood.estimators.pcfg import LexiconSettings
-from sapwood.estimators.pivot import SIDES, PivotNodes, Recipe, Views, estimate, find_views
-from sapwood.estimators.spectral import FeatureSettings
+from sapwood.constituency.learn import pivot, spectral
+from sapwood.constituency.learn.latent_parameters import LatentParameters
+from sapwood.constituency.learn.pcfg import LexiconSettings
+from sapwood.constituency.learn.pivot import SIDES, PivotNodes, Recipe, Views, estimate, find_views
+from sapwood.constituency.learn.pivot_nodes import LikelyStates, PivotRows, Side
+from sapwood.constituency.learn.spectral import FeatureSettings
+from sapwood.core.errors import NotIdentifiableError
 from sapwood.execute import Placed, Threads
-from sapwood.moments.latent_parameters import LatentParameters
-from sapwood.moments.pivot_nodes import LikelyStates, PivotRows, Side
+from sapwood.linalg import pivots
 
 # With these, the expected counts of an L-PCFG with pivots give back its parameters.
 EXACT_RECIPE = pivot.Recipe(0.0, 0.0, 1.0, 0.0, 1e-10, 20_000)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.decompose.exact_spectral import FullMoments, ObservableForm, observable_form
+from tests.linalg.exact_spectral import FullMoments, ObservableForm, observable_form
 from tests.reference import enumerate as listing
 from tests.theorems.spectral_toys import (
     PHRASES,
@@ -39,11 +39,11 @@ from tests.theorems.spectral_toys import (
 )
 from tests.toys import Toy, parse_forest
 
-from sapwood.corpus.treebank import Treebank
-from sapwood.errors import NotIdentifiableError
-from sapwood.estimators import spectral
-from sapwood.estimators.pcfg import PCFG, LexiconSettings
-from sapwood.estimators.spectral import SpectralLPCFG
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.learn import spectral
+from sapwood.constituency.learn.pcfg import PCFG, LexiconSettings
+from sapwood.constituency.learn.spectral import SpectralLPCFG
+from sapwood.core.errors import NotIdentifiableError
 
 # Singular values down to 3e-4 are divided by at each of up to seven nodes; measured: 4e-16.
 EXACT = 1e-10

@@ -9,10 +9,10 @@ import pytest
 from tests.toys import Toy, random_toy
 
 import sapwood as sw
-from sapwood.errors import SapwoodValueError
-from sapwood.inference.parser import Parser
-from sapwood.models.latent_grammar import LatentGrammar
-from sapwood.moments.twin_states import merge_states, twin_states
+from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.learn.twin_states import merge_states, twin_states
+from sapwood.constituency.parse.parser import Parser
+from sapwood.core.errors import SapwoodValueError
 
 WORDS = ["w0", "w1", "w2", "w0", "unheard-of"]
 SEEDS = range(6)

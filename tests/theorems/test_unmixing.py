@@ -14,13 +14,14 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from tests.exact_moments import moment
 
-from sapwood.decompose import diagonalise
-from sapwood.errors import SapwoodError, SapwoodWarning
-from sapwood.estimators import uniform, unmix
-from sapwood.estimators.uniform import UNIFORM_FAMILIES, em, fit_moments
-from sapwood.estimators.unmix import UnmixDEPIES, UnmixPCFGIE
+from sapwood.core.errors import SapwoodError, SapwoodWarning
+from sapwood.core.topologies import sample_words
 from sapwood.identify.families import family_of, stationary
 from sapwood.identify.jacobian import draw_reals
+from sapwood.identify.learn import uniform, unmix
+from sapwood.identify.learn.sentence_counts import SentenceCounts, UniformCounts
+from sapwood.identify.learn.uniform import UNIFORM_FAMILIES, em, fit_moments
+from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE
 from sapwood.identify.mixing import (
     MixingMatrix,
     PairPaths,
@@ -28,9 +29,8 @@ from sapwood.identify.mixing import (
     pair_mixing,
     triple_mixing,
 )
-from sapwood.models.topologies import sample_words
-from sapwood.models.uniform_trees import UniformTreeModel
-from sapwood.moments.sentence_counts import SentenceCounts, UniformCounts
+from sapwood.identify.model.uniform_trees import UniformTreeModel
+from sapwood.linalg import diagonalise
 
 Array = np.ndarray
 Tables = dict[str, Array]

@@ -10,11 +10,11 @@ from tests.reference.weighted_grammars import inside_vector, outside_vector
 from tests.toys import strings_grammar
 
 import sapwood as sw
-from sapwood.errors import SapwoodError
-from sapwood.models.strings.weighted_grammar import WeightedGrammar
-from sapwood.moments.consistency import composed_contexts, problem_of
-from sapwood.moments.hankel import WHOLE, Basis
-from sapwood.moments.string_counts import LongStrings, expect, string_shards
+from sapwood.core.errors import SapwoodError
+from sapwood.hankel.learn.consistency import composed_contexts, problem_of
+from sapwood.hankel.learn.moments import WHOLE, Basis
+from sapwood.hankel.learn.string_counts import LongStrings, expect, string_shards
+from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
 EXACT = 1e-12  # values are at most 1
 

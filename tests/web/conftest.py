@@ -11,10 +11,10 @@ from tests.web.browsers import launched
 from tests.web.houses import Client, Server, guarded, running
 
 import sapwood as sw
-from sapwood.corpus.arcs.from_trees import tree_arcs
-from sapwood.corpus.heads import head_rule
-from sapwood.moments.ngrams import count_sentences
-from sapwood.web.shelf import ARCS, TEXT, TREES, Served, Shelf
+from sapwood.corpora.heads import head_rule
+from sapwood.dependency.data.from_trees import tree_arcs
+from sapwood.lm.data.ngrams import count_sentences
+from sapwood.web.model_store import ARCS, TEXT, TREES, Served, Shelf
 
 Learn = Callable[..., Any]
 

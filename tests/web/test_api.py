@@ -11,9 +11,9 @@ from tests.conftest import Learn
 from tests.web.houses import Client
 
 import sapwood as sw
+from sapwood.constituency.report.parses import parse_answer
 from sapwood.report import to_json
-from sapwood.report.parses import parse_answer
-from sapwood.web.shelf import TREES, Served, Shelf, bundled_models, served_files
+from sapwood.web.model_store import TREES, Served, Shelf, bundled_models, served_files
 
 SENTENCE = "the woman saw a dog in the garden ."
 TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
@@ -42,7 +42,7 @@ def test_a_parse_asks_for_no_chart_that_its_answer_drops(
         msg = "the answer does not have it"
         raise AssertionError(msg)
 
-    monkeypatch.setattr("sapwood.inference.parser.Parse.sentence_log_prob", property(fail))
+    monkeypatch.setattr("sapwood.constituency.parse.parser.Parse.sentence_log_prob", property(fail))
     for path in ("parse", "k-best"):
         ask(client, path, sentence=SENTENCE, model="mix", k=2)
 

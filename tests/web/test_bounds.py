@@ -16,10 +16,12 @@ from pydantic import ValidationError
 from tests.web.houses import Client, guarded
 
 from sapwood.cli.serve import serve
-from sapwood.web import guard, limits, pool, questions, shelf
+from sapwood.web import guard, limits, pool
+from sapwood.web import model_store as shelf
+from sapwood.web import schemas as questions
 from sapwood.web.limits import MEGABYTE, Limits, Refusal
+from sapwood.web.model_store import Shelf, check_treebank
 from sapwood.web.pool import Pool
-from sapwood.web.shelf import Shelf, check_treebank
 
 JSON = {"Content-Type": "application/json"}
 

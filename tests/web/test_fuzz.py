@@ -10,7 +10,7 @@ import pytest
 from tests.web.houses import Client, guarded
 
 from sapwood.web.limits import Limits
-from sapwood.web.shelf import Shelf
+from sapwood.web.model_store import Shelf
 
 RIGHT: dict[str, dict[str, Any]] = {
     "parse": {"sentence": "they sleep .", "k": 2, "decoder": "f1", "model": "bundled"},

@@ -13,8 +13,8 @@ from tests.web.houses import BASE, Client, guarded
 
 from sapwood.web.guard import COOKIE
 from sapwood.web.limits import Limits, Refusal
+from sapwood.web.model_store import Shelf
 from sapwood.web.pool import Check, Pool
-from sapwood.web.shelf import Shelf
 
 QUESTION = {"sentence": "they sleep ."}
 

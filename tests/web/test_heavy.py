@@ -16,12 +16,12 @@ import pytest
 from tests.web.houses import Client
 
 import sapwood as sw
-from sapwood.outputs import OLD, lock
+from sapwood.core.outputs import OLD, lock
 from sapwood.web.app import House, make_app, static_files
 from sapwood.web.guard import Guard
 from sapwood.web.limits import MEGABYTE, Limits
+from sapwood.web.model_store import TREES, Served, Shelf
 from sapwood.web.server import LOCK, PREFIX, Place, sweep
-from sapwood.web.shelf import TREES, Served, Shelf
 
 BYTES = {"Content-Type": "application/octet-stream"}
 LONG = b"(S (NP oops\n" * 300_000  # to check it takes many seconds

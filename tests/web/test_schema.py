@@ -12,7 +12,7 @@ import pytest
 from tests.web.houses import BENCHMARKS, Client, guarded
 
 from sapwood.web.limits import Limits
-from sapwood.web.shelf import Shelf
+from sapwood.web.model_store import Shelf
 
 
 @pytest.fixture

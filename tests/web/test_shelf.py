@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
-from sapwood.errors import CorpusError
-from sapwood.web import shelf
+from sapwood.core.errors import CorpusError
+from sapwood.web import model_store as shelf
 from sapwood.web.limits import Refusal
-from sapwood.web.shelf import (
+from sapwood.web.model_store import (
     ARCS,
     TEXT,
     TREES,

@@ -17,7 +17,7 @@ from sapwood.web.apart import check_upload
 from sapwood.web.app import House, make_app
 from sapwood.web.guard import Guard
 from sapwood.web.limits import Limits
-from sapwood.web.shelf import N_KEPT, Served, Shelf, check_treebank
+from sapwood.web.model_store import N_KEPT, Served, Shelf, check_treebank
 from sapwood.web.worker import Order, train
 
 BYTES = {"Content-Type": "application/octet-stream"}

@@ -25,9 +25,9 @@ import typer
 from typer.core import TyperGroup
 
 from sapwood.cli.display import abandon, display, is_terminal
-from sapwood.errors import SapwoodError, count
-from sapwood.kernels import compile_watchers
-from sapwood.outputs import remove_unfinished
+from sapwood.core.compiling import compile_watchers
+from sapwood.core.errors import SapwoodError, count
+from sapwood.core.outputs import remove_unfinished
 from sapwood.progress import step
 
 FAILED = 1

@@ -11,7 +11,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import FAILED, echo
 from sapwood.cli.tables import fact_lines, show
-from sapwood.report.doctor import MISSING, checkup
+from sapwood.constituency.report.checkup import MISSING, checkup
 
 EPILOG = """\b
 Examples:
@@ -47,7 +47,7 @@ def doctor(
 def _warm() -> dict[str, Any]:
     """Load every kernel, compiling those that were not; what it took."""
     from sapwood.cli.console import notice
-    from sapwood.estimators.warming import every_kernel, warm_up
+    from sapwood.cli.warming import every_kernel, warm_up
 
     started = perf_counter()
     notice.total = len(every_kernel())

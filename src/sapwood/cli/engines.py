@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sapwood.cli.console import echo
-from sapwood.errors import count
+from sapwood.core.errors import count
 from sapwood.progress import note, step
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def open_folder(parent: Path | None) -> Iterator[Path | None]:
     if parent is None:
         yield None
         return
-    from sapwood.outputs import working_folder
+    from sapwood.core.outputs import working_folder
 
     folder = working_folder(parent, "sapwood-")
     try:

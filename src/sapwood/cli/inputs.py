@@ -14,17 +14,17 @@ import typer
 
 from sapwood.cli.console import echo, warn
 from sapwood.cli.tables import name_some
-from sapwood.errors import CorpusError, ModelFormatError, SapwoodError, count
-from sapwood.outputs import Input
+from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError, count
+from sapwood.core.outputs import Input
 
 if TYPE_CHECKING:
-    from sapwood.corpus.files import Source
-    from sapwood.corpus.stored import StoredTreebank
-    from sapwood.corpus.tokenize import Tokenizer
-    from sapwood.corpus.transform import Transform
-    from sapwood.corpus.tree import Tree
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.models.ensemble import Model
+    from sapwood.constituency.data.stored import StoredTreebank
+    from sapwood.constituency.data.transform import Transform
+    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.grammar.ensemble import Model
+    from sapwood.corpora.files import Source
+    from sapwood.corpora.tokenize import Tokenizer
+    from sapwood.corpora.tree import Tree
 
 BUNDLED = "bundled"
 STDIN = "-"
@@ -37,7 +37,7 @@ def load_model(name: str) -> Model:
 
 def as_grammar(model: Any, name: str) -> Model:
     """A model that parses into phrases; any other is refused."""
-    from sapwood.models.ensemble import Model
+    from sapwood.constituency.grammar.ensemble import Model
 
     grammar: Model = as_kind(
         model, Model, name, "a grammar or an ensemble", "name a file of `sapwood train`"
@@ -67,7 +67,7 @@ def as_kind(model: Any, kind: Any, name: str, expected: str, hint: str, room: st
     """
     if isinstance(model, kind):
         return model
-    from sapwood.report.card import PURPOSES
+    from sapwood.core.model_card import PURPOSES
 
     found = type(model).__module__.split(".")[2]
     msg = f"{name}: holds {PURPOSES[type(model).__name__].what}, expected {expected}"
@@ -77,20 +77,20 @@ def as_kind(model: Any, kind: Any, name: str, expected: str, hint: str, room: st
 def load_any(name: str) -> Any:
     """The model of any kind that a user names."""
     if name == BUNDLED:
-        from sapwood.models.from_text import bundled_grammar
+        from sapwood.constituency.grammar.from_text import bundled_grammar
 
         return bundled_grammar()
     if Path(name).is_dir():
         msg = f"{name}: a folder, expected a model file"
         raise ModelFormatError(msg, hint="name the file in it that a command of Sapwood wrote")
-    from sapwood.models.kinds import load
+    from sapwood.core.model_files import load
 
     return load(Path(name).expanduser())
 
 
 def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:
     """The lines of a file, compressed or not, or of stdin, as they come."""
-    from sapwood.corpus.files import open_lines
+    from sapwood.corpora.files import open_lines
 
     if source == STDIN and sys.stdin.isatty():
         echo("reading from the terminal, one line each; Ctrl-D ends")
@@ -107,7 +107,7 @@ def count_lines(source: str, *, blank: bool = False) -> int | None:
     --------
     >>> count_lines("-")
     """
-    from sapwood.corpus.files import COMPRESSED
+    from sapwood.corpora.files import COMPRESSED
 
     path = Path(source).expanduser()
     if source == STDIN or path.suffix.lower() in COMPRESSED or not path.is_file():
@@ -128,7 +128,7 @@ def input_files(
     For outputs, which must not be among them; what is missing is left to whoever reads it. `find`
     knows which files of a folder count; None for those of treebanks.
     """
-    from sapwood.corpus.formats import treebank_files
+    from sapwood.corpora.formats import treebank_files
 
     for source in sources:
         if source == STDIN:
@@ -178,7 +178,7 @@ class Reading:
 
     def bank(self, sources: list[str], transform: Transform | None = None) -> Treebank:
         """A treebank; without any tree, the error says in which files, and why if all were bad."""
-        from sapwood.corpus.treebank import read_treebank
+        from sapwood.constituency.data.treebank import read_treebank
 
         with self.explain(sources):
             return read_treebank(sources, transform, **self.options())
@@ -187,7 +187,7 @@ class Reading:
         self, sources: list[str], folder: Path, transform: Transform | None = None
     ) -> StoredTreebank:
         """The same in files of a folder."""
-        from sapwood.corpus.stored import StoredTreebank
+        from sapwood.constituency.data.stored import StoredTreebank
 
         with self.explain(sources):
             return StoredTreebank.read(sources, folder, transform, **self.options())
@@ -209,8 +209,8 @@ class Reading:
 
     def trees_of(self, lines: Iterable[str], source: str) -> Iterator[Tree]:
         """The trees of lines that are read already from a source."""
-        from sapwood.corpus.files import source_name
-        from sapwood.corpus.formats import read_lines
+        from sapwood.corpora.files import source_name
+        from sapwood.corpora.formats import read_lines
 
         return read_lines(
             lines,
@@ -222,15 +222,15 @@ class Reading:
 
     def clean_trees(self, source: str) -> list[Tree]:
         """The cleaned trees of a file; an error when there is none."""
-        from sapwood.corpus.tree import clean_all
+        from sapwood.corpora.tree import clean_all
 
         trees = clean_all(self._read(source), keep_functions=self.keep_functions)
         return self._some(trees, source)
 
     def _read(self, source: str) -> Iterator[Tree]:
         """The trees of a file, all of which are to be in memory at once."""
-        from sapwood.corpus.file_memory import TREES, require_reading_memory
-        from sapwood.corpus.formats import read_trees, treebank_files
+        from sapwood.corpora.file_memory import TREES, require_reading_memory
+        from sapwood.corpora.formats import read_trees, treebank_files
 
         files = treebank_files(source, self.encoding, self.left_out)
         require_reading_memory(files, TREES)
@@ -282,8 +282,8 @@ class Text:
     def sentences(self, file: str, model: Model) -> Iterator[list[str]]:
         """The words of each sentence; none for an empty line, or for a tree without words."""
         if self.trees:
-            from sapwood.corpus.formats import read_trees
-            from sapwood.corpus.tree import clean
+            from sapwood.corpora.formats import read_trees
+            from sapwood.corpora.tree import clean
 
             for tree in read_trees(file):
                 kept = clean(tree)
@@ -294,15 +294,15 @@ class Text:
 
     def words_of(self, lines: Iterator[str], file: str, model: Model) -> Iterator[list[str]]:
         """The words of each line; `file` is where they come from."""
-        from sapwood.corpus.files import source_name
-        from sapwood.corpus.sentences import (
+        from sapwood.corpora.files import source_name
+        from sapwood.corpora.sentences import (
             doubt_sentences,
             doubt_tokenising,
             refuse_other_kinds,
             split_words,
             tokenise_lines,
         )
-        from sapwood.corpus.tokenize import PennTokenizer
+        from sapwood.corpora.tokenize import PennTokenizer
 
         # the members of an ensemble share a vocabulary
         known = model.grammars[0].lexicon.words

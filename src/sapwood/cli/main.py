@@ -14,7 +14,6 @@ import typer
 
 from sapwood import __version__
 from sapwood.cli import doctor, serve
-from sapwood.cli.arcs import main as depend
 from sapwood.cli.console import (
     FAILED,
     INTERRUPTED,
@@ -28,10 +27,13 @@ from sapwood.cli.console import (
     show_warning,
     was_interrupted,
 )
+from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, sample, score, train
 from sapwood.cli.corpora import data, split, stats, words
+from sapwood.cli.dependency import main as depend
+from sapwood.cli.hankel import hankel
+from sapwood.cli.identify import identify, unmix
 from sapwood.cli.lm import app as lm_app
-from sapwood.cli.strings import embed, hankel, identify, unmix
-from sapwood.cli.trees import compare, demo, evaluate, inspect, parse, sample, score, train
+from sapwood.cli.lm import embed
 
 EPILOG = """\b
 Start here:

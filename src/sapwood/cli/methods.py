@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from sapwood.estimators.base import MAX_STATES, OnPlainGrammar, Parameter
-from sapwood.estimators.registry import METHODS, Learner, Method, Settings
+from sapwood.constituency.learn.registry import METHODS, Learner, Method, Settings
+from sapwood.core.learner import MAX_STATES, OnPlainGrammar, Parameter
 
 __all__ = ["MAX_STATES", "METHODS", "Learner", "Settings"]  # for the commands that train
 

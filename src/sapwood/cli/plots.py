@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.cli.inputs import input_files
 from sapwood.cli.options import FIGURE_NAMES, FIGURES
-from sapwood.errors import SapwoodError
-from sapwood.outputs import check_output, write_bytes
+from sapwood.core.errors import SapwoodError
+from sapwood.core.outputs import check_output, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,10 @@ import typer
 
 from sapwood.cli.console import echo, warn
 from sapwood.cli.inputs import Reading, load_any
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 
 if TYPE_CHECKING:
-    from sapwood.corpus.tree import Tree
+    from sapwood.corpora.tree import Tree
 
 MOST_TREES = 5000  # that examples are looked for in
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from sapwood.errors import count
+from sapwood.core.errors import count
 from sapwood.report import to_json
 
 T = TypeVar("T")

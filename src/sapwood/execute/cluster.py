@@ -28,8 +28,9 @@ from uuid import uuid4
 from weakref import finalize
 
 from sapwood import __version__
-from sapwood.arguments import describe
-from sapwood.errors import SapwoodError, SapwoodTypeError, count
+from sapwood.core.arguments import describe
+from sapwood.core.errors import SapwoodError, SapwoodTypeError, count
+from sapwood.core.outputs import working_folder
 from sapwood.execute.engine import (
     Engine,
     PickledShard,
@@ -40,7 +41,6 @@ from sapwood.execute.engine import (
     resolve_jobs,
     tree_sum,
 )
-from sapwood.outputs import working_folder
 
 R = TypeVar("R")
 
@@ -479,7 +479,7 @@ def with_version(function: Callable[..., Any], version: str = __version__) -> Ca
         import pickle
 
         from sapwood import __version__ as installed
-        from sapwood.errors import SapwoodError
+        from sapwood.core.errors import SapwoodError
 
         if installed != version:
             msg = f"a worker has Sapwood {installed}, expected {version}"

@@ -29,9 +29,9 @@ from threading import Semaphore, Thread
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from sapwood.arguments import as_count
-from sapwood.errors import SapwoodError
-from sapwood.outputs import append_bytes, working_folder
+from sapwood.core.arguments import as_count
+from sapwood.core.errors import SapwoodError
+from sapwood.core.outputs import append_bytes, working_folder
 
 T = TypeVar("T")
 S = TypeVar("S")

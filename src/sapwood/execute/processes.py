@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.execute.engine import Stream, Threads
 
 R = TypeVar("R")

@@ -18,7 +18,7 @@ from math import comb
 
 import numpy as np
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.identify.dual import AnyArray, Array, NullSpace, Reals, Residues, null_space, rank
 from sapwood.identify.families import (
     Family,

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import IntArray
-from sapwood.errors import SapwoodError
+from sapwood.core.arrays import IntArray
+from sapwood.core.errors import SapwoodError
 
 PRIME = 2**31 - 1
 LIMB = 16  # bits; 2^16 * 2^31 * 2^6 = 2^53, so 64 products add up exactly in floating point

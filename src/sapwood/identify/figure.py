@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.identify.check import check, family_map
 from sapwood.identify.families import FAMILIES, NAMED, Observation, observations
 from sapwood.progress import counted

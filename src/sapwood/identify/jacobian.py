@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sapwood.arrays import FloatArray
-from sapwood.errors import SapwoodError
+from sapwood.core.arrays import FloatArray
+from sapwood.core.errors import SapwoodError
 from sapwood.identify.dual import AnyArray, Array, Dual, Field, Residues, einsum
 from sapwood.identify.families import Parameters, Table, stationary
 

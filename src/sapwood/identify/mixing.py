@@ -38,9 +38,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import FloatArray, IntArray
-from sapwood.errors import SapwoodError
-from sapwood.models.topologies import n_binary_trees, n_dependency_trees
+from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.errors import SapwoodError
+from sapwood.core.topologies import n_binary_trees, n_dependency_trees
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sapwood.arrays import FloatArray
-from sapwood.errors import count
+from sapwood.core.arrays import FloatArray
+from sapwood.core.errors import count
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from sapwood.corpus.markup import table_html
+        from sapwood.corpora.markup import table_html
 
         first, *rest = (line.strip().partition("  ") for line in self.lines())
         rows: dict[str, str] = {}

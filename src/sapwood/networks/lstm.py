@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.arrays import starts_of
+from sapwood.core.arrays import starts_of
 from sapwood.networks.parameters import Parameters, Real
 
 Places = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ def lstm(P: Parameters, name: str, inputs: Real, packing: Packing) -> LSTMTrace:
 
     i, f, o = sigmoid, g = tanh of  x W + h' U + b;   c = f c' + i g;   h = o tanh(c)
     """
-    from sapwood.kernels.lstm import read_steps
+    from sapwood.networks.kernels.lstm import read_steps
 
     U = P[name + ".U"]
     gates = inputs @ P[name + ".W"]
@@ -98,7 +98,7 @@ def lstm_gradient(
     P: Parameters, G: Parameters, name: str, trace: LSTMTrace, packing: Packing, d_outputs: Real
 ) -> Real:
     """Write the gradient of the weights into G; that of the inputs is returned."""
-    from sapwood.kernels.lstm import slopes_of_steps
+    from sapwood.networks.kernels.lstm import slopes_of_steps
 
     W, U = P[name + ".W"], P[name + ".U"]
     d_outputs, slopes = np.ascontiguousarray(d_outputs), np.empty_like(trace.gates)

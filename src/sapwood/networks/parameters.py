@@ -91,7 +91,7 @@ class Adam:
         each
             Calls a function with each of a list, perhaps in several threads.
         """
-        from sapwood.kernels.adam import move_rows
+        from sapwood.networks.kernels.adam import move_rows
 
         self.n_steps += 1
         rate *= (1 - FORGET_SQUARES**self.n_steps) ** 0.5 / (1 - FORGET**self.n_steps)

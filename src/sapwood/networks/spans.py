@@ -3,7 +3,8 @@
 Between two words lies a fencepost, whose vector is made of the states that were read up to it from
 the start and from the end of the sentence. A span has the difference of the vectors of its ends:
 what was read in it, seen from both sides. One hidden layer, normalised, and a matrix turn it into
-scores of labels; to have none always scores 0. `sapwood.kernels.span_layer` has the notation.
+scores of labels; to have none always scores 0. `sapwood.networks.kernels.span_layer` has the
+notation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.arrays import IntArray, ranges
+from sapwood.core.arrays import IntArray, ranges
 from sapwood.networks.encoder import Dropout, start_uniform, times
 from sapwood.networks.lstm import Packing
 from sapwood.networks.parameters import Parameters, Real
@@ -52,7 +53,7 @@ class Fenceposts(NamedTuple):
         Rows of the batch whose states are read up to a fencepost, from the start and the end.
     spans
         Starts and ends, among all fenceposts, and sentences of all spans; sentence after sentence,
-        those of each numbered as `sapwood.arrays.cell` does.
+        those of each numbered as `sapwood.core.arrays.cell` does.
     vectors : [n_fenceposts, hidden]
         A.
     bias : [hidden]
@@ -129,7 +130,7 @@ def _spans_of(sentence: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray, 
 
 def span_scores(P: Parameters, posts: Fenceposts) -> Real:
     """Scores of labels of all spans, [n_spans, n_labels]."""
-    from sapwood.kernels.span_layer import label_scores
+    from sapwood.networks.kernels.span_layer import label_scores
 
     W, b = P["label.W"], P["label.b"]
     scores = np.empty((len(posts.spans[0]), len(b)), W.dtype)
@@ -144,7 +145,7 @@ def span_gradient(
 
     Nearly all spans of a sentence are in no tree that a network takes for possible, and left out.
     """
-    from sapwood.kernels.span_layer import hidden_layer, largest_of_rows, send_back
+    from sapwood.networks.kernels.span_layer import hidden_layer, largest_of_rows, send_back
 
     steepest = largest_of_rows(np.abs(d_scores))
     kept = np.flatnonzero(steepest >= NEGLIGIBLE * steepest.max())

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sapwood.errors import CorpusError, SapwoodError
+from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.web.limits import MEGABYTE, Limits, Refusal, explain
 from sapwood.web.worker import end_with_server, limit_memory, tell
 
@@ -161,15 +161,15 @@ def identify(**asked: Any) -> Any:
 
 def identify_table(words: int, states: int, length: int) -> Any:
     """All families and moments at one size."""
-    from sapwood.report.identify_size import identify_size
+    from sapwood.identify.size import identify_size
 
     return {"rows": identify_size(words, states, length)}
 
 
 def check_upload(data: str, trees: str) -> Any:
     """Check the treebank in a file, and write its good trees to another file."""
-    from sapwood.corpus.formats import write_trees
-    from sapwood.web.shelf import LEAST_TREES, check_treebank
+    from sapwood.corpora.formats import write_trees
+    from sapwood.web.model_store import LEAST_TREES, check_treebank
 
     report, found = check_treebank(Path(data).read_bytes())
     if len(found) >= LEAST_TREES:

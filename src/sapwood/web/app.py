@@ -17,21 +17,21 @@ from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 
 from sapwood import __version__
-from sapwood.corpus.sentences import TREES as BRACKETED
-from sapwood.corpus.sentences import kind_of
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
+from sapwood.corpora.sentences import TREES as BRACKETED
+from sapwood.corpora.sentences import kind_of
 from sapwood.report import inspect_model, to_json
-from sapwood.web import questions as ask
+from sapwood.web import schemas as ask
 from sapwood.web.apart import Processes
 from sapwood.web.guard import BYTES, FAULT, GONE
 from sapwood.web.invalid import explain_invalid
 from sapwood.web.limits import Limits, Refusal, explain
+from sapwood.web.model_store import ARCS, TEXT, TREES, Served, Shelf
 from sapwood.web.pool import Check, Pool
-from sapwood.web.shelf import ARCS, TEXT, TREES, Served, Shelf
 from sapwood.web.training import Trainings
 
 if TYPE_CHECKING:
-    from sapwood.corpus.tree import Tree
+    from sapwood.corpora.tree import Tree
 
 VIEWS = ("parse", "states", "compare", "train", "identify", "text")
 TYPES = {
@@ -218,7 +218,7 @@ def _words(house: House, served: Served, asked: ask.OfSentence) -> list[str]:
 
 
 def _one_tree(house: House, text: str) -> Tree:
-    from sapwood.corpus.tree import Tree
+    from sapwood.corpora.tree import Tree
 
     house.limits.check_brackets(text)
     tree = Tree.parse(text)
@@ -232,7 +232,7 @@ def _sentences(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/parse", "trees", ask.ParseAnswer, kind=TREES)
     def parse(asked: ask.ParseQuestion, _: Check) -> Any:
         """The best tree of a sentence, its constituents with posteriors, and the k best trees."""
-        from sapwood.report.parses import parse_answer
+        from sapwood.constituency.report.parses import parse_answer
 
         limits.check_k(asked.k)
         served = shelf.get(asked.model, TREES)
@@ -242,7 +242,7 @@ def _sentences(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/k-best", "trees", kind=TREES)
     def k_best(asked: ask.ParseQuestion, _: Check) -> Any:
         """The k best trees of a sentence with their scores."""
-        from sapwood.report.trees import k_best_rows
+        from sapwood.constituency.report.trees import k_best_rows
 
         limits.check_k(asked.k)
         served = shelf.get(asked.model, TREES)
@@ -252,7 +252,7 @@ def _sentences(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/posteriors", "trees", kind=TREES)
     def posteriors(asked: ask.OfSentence, _: Check) -> Any:
         """The posteriors of all constituents and tags of a sentence that survived pruning."""
-        from sapwood.report.parses import posterior_report
+        from sapwood.constituency.report.parses import posterior_report
 
         served = shelf.get(asked.model, TREES)
         return posterior_report(served.parser().parse(_words(house, served, asked)))
@@ -260,7 +260,7 @@ def _sentences(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/draw", "trees", kind=TREES)
     def draw(asked: ask.ParseQuestion, _: Check) -> Any:
         """All that the page shows of a sentence, or of a tree in brackets, as it is."""
-        from sapwood.report.parses import draw_parse, draw_tree
+        from sapwood.constituency.report.parses import draw_parse, draw_tree
 
         limits.check_k(asked.k)
         served = shelf.get(asked.model, TREES)
@@ -278,7 +278,7 @@ def _given_trees(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/tree", "trees", kind=TREES)
     def tree(asked: ask.TreeQuestion, _: Check) -> Any:
         """A tree in brackets: drawn as it is, scored, with the posteriors of its parts."""
-        from sapwood.report.parses import draw_tree
+        from sapwood.constituency.report.parses import draw_tree
 
         served = shelf.get(asked.model, TREES)
         given = _one_tree(house, asked.tree)
@@ -288,7 +288,7 @@ def _given_trees(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/members", "trees", is_heavy=True)
     def members(asked: ask.TreeQuestion, check: Check) -> Any:
         """Where the members of an ensemble disagree about a tree."""
-        from sapwood.report.parses import member_report
+        from sapwood.constituency.report.parses import member_report
 
         served = shelf.get(asked.model, TREES)
         if not served.model.is_ensemble:
@@ -307,7 +307,7 @@ def _given_trees(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/sample", "trees", is_heavy=True)
     def sample(asked: ask.SampleQuestion, _: Check) -> Any:
         """Trees drawn from the members of a model that have probabilities; `note` names them."""
-        from sapwood.models.ensemble import describe_draw, generative_part
+        from sapwood.constituency.grammar.ensemble import describe_draw, generative_part
 
         limits.check_sentences(asked.n)
         served = shelf.get(asked.model, TREES)
@@ -319,7 +319,7 @@ def _given_trees(app: FastAPI, house: House) -> None:
 
 
 def _score(house: House, served: Served, asked: ask.ScoreQuestion, check: Check) -> Any:
-    from sapwood.report.trees import ScoreReport, score_sentences, score_trees
+    from sapwood.constituency.report.trees import ScoreReport, score_sentences, score_trees
 
     report = ScoreReport(
         "trees" if asked.trees is not None else "sentences", served.model.can.probabilities
@@ -343,8 +343,8 @@ def _gold(house: House, text: str) -> list[Tree]:
     """The trees of a request, clean."""
     import io
 
-    from sapwood.corpus.formats import read_lines
-    from sapwood.corpus.tree import clean_all
+    from sapwood.corpora.formats import read_lines
+    from sapwood.corpora.tree import clean_all
 
     trees = list(clean_all(read_lines(io.StringIO(text), "trees")))
     if not trees:
@@ -372,7 +372,7 @@ def _states(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/labels", "states", kind=TREES)
     def labels(asked: ask.InspectQuestion, _: Check) -> Any:
         """The symbols of a grammar, commonest first, and the members that can be looked into."""
-        from sapwood.report.inspect import telling_member
+        from sapwood.constituency.report.inspect import telling_member
 
         served = shelf.get(asked.model, TREES)
         whole = inspect_model(served.model, served.name)
@@ -422,7 +422,7 @@ def _compare(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/compare", "compare", is_heavy=True)
     def compare(asked: ask.CompareQuestion, check: Check) -> Any:
         """Two grammars on one sentence, or on the sentences of gold trees."""
-        from sapwood.report.parses import compare_on_gold, compare_parses
+        from sapwood.constituency.report.parses import compare_on_gold, compare_parses
 
         both = [house.shelf.get(name, TREES) for name in asked.models]
         if asked.gold is not None:
@@ -434,7 +434,7 @@ def _compare(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/difference", "compare")
     def difference(asked: ask.DifferenceQuestion, _: Check) -> Any:
         """Two trees over the same words, with what only one of them has marked."""
-        from sapwood.report.parses import compare_trees
+        from sapwood.constituency.report.parses import compare_trees
 
         trees = [_one_tree(house, text) for text in asked.trees]
         if trees[0].words() != trees[1].words():
@@ -463,7 +463,7 @@ def _others(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/depend", "dependencies", kind=ARCS)
     def depend(asked: ask.DependQuestion, _: Check) -> Any:
         """The dependency tree of a sentence, with posteriors, and the k best ones."""
-        from sapwood.report.arcs import depend_answer
+        from sapwood.dependency.report import depend_answer
 
         limits.check_k(asked.k)
         served = shelf.get(asked.model, ARCS)
@@ -473,8 +473,8 @@ def _others(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/arcs", "dependencies")
     def arcs(asked: ask.ArcsQuestion, _: Check) -> Any:
         """A dependency tree in CoNLL-U, drawn."""
-        from sapwood.corpus.arcs.bank import Arcs
-        from sapwood.report.arcs import draw_arcs
+        from sapwood.dependency.data.bank import Arcs
+        from sapwood.dependency.report import draw_arcs
 
         found = Arcs.parse(asked.conllu)
         limits.check_words(found.words)
@@ -483,7 +483,7 @@ def _others(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/lm/next", "text", kind=TEXT)
     def next_words(asked: ask.NextQuestion, _: Check) -> Any:
         """The likeliest next words."""
-        from sapwood.report.lm import next_report, unknown_words
+        from sapwood.lm.report import next_report, unknown_words
 
         served = shelf.get(asked.model, TEXT)
         context = _words(house, served, ask.of_text(asked.context)) if asked.context.strip() else []
@@ -496,7 +496,7 @@ def _others(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/lm/classes", "text", kind=TEXT)
     def classes(asked: ask.ClassesQuestion, _: Check) -> Any:
         """The hidden states of a language model as classes of words."""
-        from sapwood.report.lm import class_report, describe_language, latent_member
+        from sapwood.lm.report import class_report, describe_language, latent_member
 
         served = shelf.get(asked.model, TEXT)
         latent = latent_member(served.model)
@@ -507,7 +507,7 @@ def _others(app: FastAPI, house: House) -> None:
     @house.question(app, "/api/lm/surprise", "text", kind=TEXT)
     def surprise(asked: ask.SurpriseQuestion, check: Check) -> Any:
         """A sentence word by word: how surprising each one is."""
-        from sapwood.report.lm import surprise_report
+        from sapwood.lm.report import surprise_report
 
         served = shelf.get(asked.model, TEXT)
         return surprise_report(served.model, _words(house, served, asked), check=check)

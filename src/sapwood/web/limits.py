@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sapwood.errors import CorpusError, SapwoodError, count
+from sapwood.core.errors import CorpusError, SapwoodError, count
 
 MEGABYTE = 1 << 20
 BRACKETS_A_WORD = 20  # of a tree, on average: no treebank has half as many

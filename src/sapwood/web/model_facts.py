@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sapwood.models.lm.language_model import LanguageModel
+    from sapwood.lm.model.language_model import LanguageModel
 
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 # A dependency parser keeps no list of words, so its marks are those of Universal Dependencies.
@@ -22,7 +22,7 @@ def traits_of(model: Any) -> dict[str, Any]:
         `method`, None where the model does not record it; `n_members` of an ensemble, 0 for a
         single model; `can_sample`, whether trees can be drawn at random from it.
     """
-    from sapwood.models.ensemble import Model
+    from sapwood.constituency.grammar.ensemble import Model
 
     is_of_trees = isinstance(model, Model)
     is_mix = is_of_trees and model.is_ensemble
@@ -48,7 +48,7 @@ def text_tokenizer(model: LanguageModel) -> Callable[[str], list[str]]:
     What the model knows stays whole, and a capital at the start of the text says little: the first
     word is looked up in lower case where the model knows it only so.
     """
-    from sapwood.corpus.tokenize import PennTokenizer
+    from sapwood.corpora.tokenize import PennTokenizer
 
     penn, known = PennTokenizer(model.words), frozenset(model.words)
     spelling = _BRACKETS if "(" in known else {}
@@ -64,7 +64,7 @@ def text_tokenizer(model: LanguageModel) -> Callable[[str], list[str]]:
 
 def arc_tokenizer() -> Callable[[str], list[str]]:
     """Splits text for a dependency parser, with marks as Universal Dependencies write them."""
-    from sapwood.corpus.tokenize import PennTokenizer
+    from sapwood.corpora.tokenize import PennTokenizer
 
     penn = PennTokenizer(_UNIVERSAL)
     return lambda text: [_BRACKETS.get(word, word) for word in penn(text)]

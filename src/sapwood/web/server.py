@@ -17,15 +17,15 @@ from threading import Thread, current_thread, main_thread
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import SapwoodError
-from sapwood.outputs import OLD, lock
+from sapwood.core.errors import SapwoodError
+from sapwood.core.outputs import OLD, lock
 from sapwood.web.limits import Limits
-from sapwood.web.shelf import TREES, Served, Shelf, bundled_models, served_files
+from sapwood.web.model_store import TREES, Served, Shelf, bundled_models, served_files
 
 if TYPE_CHECKING:
     import uvicorn
 
-    from sapwood.corpus.tree import Tree
+    from sapwood.corpora.tree import Tree
 
 HEAD_SECONDS = 10.0  # that a client has to say what it wants
 GRACE = 1  # seconds that answers have to go out when the server stops

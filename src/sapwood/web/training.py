@@ -13,14 +13,14 @@ from threading import RLock, Thread, Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from sapwood.errors import count
+from sapwood.core.errors import count
 from sapwood.web.limits import Limits, Refusal
-from sapwood.web.shelf import HELD_OUT, TREES, Served, Shelf
+from sapwood.web.model_store import HELD_OUT, TREES, Served, Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sapwood.corpus.tree import Tree
+    from sapwood.corpora.tree import Tree
 
 BUNDLED, NONE, HOLD_OUT = "bundled", "none", "hold-out"
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
@@ -161,7 +161,7 @@ class Trainings:
             run.state = DONE
 
     def _shelve(self, run: Run) -> None:
-        from sapwood.models.kinds import load
+        from sapwood.core.model_files import load
 
         told = run.told
         treebank = told["treebank"]
@@ -223,8 +223,8 @@ def _close(process: subprocess.Popen[str]) -> None:
 
 def _trees_of(file: Path | None) -> Sequence[Tree]:
     """The trees of a file of ours; the bundled ones for None; none where it is gone."""
-    from sapwood.corpus.formats import read_trees
-    from sapwood.web.shelf import bundled_trees
+    from sapwood.corpora.formats import read_trees
+    from sapwood.web.model_store import bundled_trees
 
     if file is None:
         return bundled_trees()

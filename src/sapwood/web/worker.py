@@ -18,10 +18,10 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 
 if TYPE_CHECKING:
-    from sapwood.corpus.tree import Tree
+    from sapwood.corpora.tree import Tree
 
 Tell = Callable[..., None]
 ORPHANED = 3  # exit status
@@ -101,10 +101,10 @@ def tell(event: str, **facts: Any) -> None:
 
 def train(order: Order, tell: Tell) -> None:
     """Read, train, save, score."""
-    from sapwood.corpus.treebank import Treebank
-    from sapwood.estimators.registry import METHODS, Settings
+    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.learn.registry import METHODS, Settings
+    from sapwood.constituency.report.training import sign
     from sapwood.report import score_on, training_report
-    from sapwood.report.training import sign
     from sapwood.web.model_facts import traits_of
 
     began, began_cpu = perf_counter(), process_time()
@@ -140,9 +140,9 @@ def train(order: Order, tell: Tell) -> None:
 
 def _read(order: Order) -> tuple[list[Tree], list[Tree]]:
     """Training trees and dev trees."""
-    from sapwood.corpus.formats import read_trees
-    from sapwood.corpus.tree import clean_all
-    from sapwood.corpus.treebank import bundled_treebank
+    from sapwood.constituency.data.treebank import bundled_treebank
+    from sapwood.corpora.formats import read_trees
+    from sapwood.corpora.tree import clean_all
 
     trees = (
         list(bundled_treebank("train"))

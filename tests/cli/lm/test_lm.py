@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.estimators.lm.texts import ARPA, some_text
+from tests.lm.learn.texts import ARPA, some_text
 
 import sapwood as sw
 from sapwood.cli.main import app

@@ -12,8 +12,8 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import Reading, claim_stdin, input_files
 from sapwood.cli.tables import show, table_lines
-from sapwood.errors import count
-from sapwood.outputs import check_output, open_output
+from sapwood.core.errors import count
+from sapwood.core.outputs import check_output, open_output
 from sapwood.report import to_json
 
 LIST_EPILOG = """\b
@@ -44,7 +44,7 @@ app = typer.Typer(
 @app.command("list", epilog=LIST_EPILOG)
 def list_command(as_json: opt.Json = False) -> None:
     """List the open corpora that can be fetched; needs no network."""
-    from sapwood.corpus.fetch import list_corpora
+    from sapwood.corpora.fetch import list_corpora
 
     show([entry.as_dict() for entry in list_corpora()], list_text, as_json=as_json)
 
@@ -109,11 +109,11 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
     The word `rna` before FILES (write ./rna for a file of that name) turns RNA structures in
     dot-bracket form into trees, and trees into dot-brackets.
     """
-    from sapwood.corpus.formats import read_trees, write_trees
-    from sapwood.corpus.tree import clean_all
+    from sapwood.corpora.formats import read_trees, write_trees
+    from sapwood.corpora.tree import clean_all
 
     if files[0] == RNA and len(files) > 1:
-        from sapwood.cli.strings.rna import convert_rna
+        from sapwood.cli.hankel.rna import convert_rna
 
         convert_rna(files[1:], out, force=force)
         return
@@ -162,7 +162,7 @@ def run_fetch(
     force: bool = False,
 ) -> dict[str, Path]:
     """Fetch one corpus, say how far it is by lines for `echo`, and return the files by split."""
-    from sapwood.corpus.fetch import fetch, find_corpus
+    from sapwood.corpora.fetch import fetch, find_corpus
 
     entry = find_corpus(name)
     echo(

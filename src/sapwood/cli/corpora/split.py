@@ -12,11 +12,11 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.inputs import Reading, claim_stdin, input_files
 from sapwood.cli.tables import show, table_lines
-from sapwood.outputs import check_output, hold_output, open_output
+from sapwood.core.outputs import check_output, hold_output, open_output
 from sapwood.report import split_report
 
 if TYPE_CHECKING:
-    from sapwood.corpus.tree import Tree
+    from sapwood.corpora.tree import Tree
 
 By = Literal["tree", "file", "order"]
 ENDING = ".mrg"
@@ -64,7 +64,7 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
     treebank. The same trees and seed give the same parts. Trees of one document resemble each
     other: where they are spread over the parts, scores flatter.
     """
-    from sapwood.corpus.split import PARTS, part_size, split_trees
+    from sapwood.constituency.data.split import PARTS, part_size, split_trees
 
     claim_stdin(*treebanks)
     reading = Reading(format, encoding, skip_bad=skip_bad)
@@ -97,8 +97,8 @@ def split(  # noqa: PLR0913 - every option of the command is an argument
 
 def _read(treebanks: list[str], reading: Reading) -> tuple[list[Tree], list[int]]:
     """All trees, and the number of the file that each is from."""
-    from sapwood.corpus.file_memory import TREES, require_reading_memory
-    from sapwood.corpus.formats import read_trees, treebank_files
+    from sapwood.corpora.file_memory import TREES, require_reading_memory
+    from sapwood.corpora.formats import read_trees, treebank_files
 
     trees: list[Tree] = []
     files: list[int] = []

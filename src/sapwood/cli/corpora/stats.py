@@ -11,12 +11,12 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.inputs import Reading, claim_stdin
 from sapwood.cli.tables import fact_lines, more_line, name_some, show, table_lines
-from sapwood.errors import CorpusError, count
+from sapwood.core.errors import CorpusError, count
 from sapwood.progress import step
 from sapwood.report import treebank_report
 
 if TYPE_CHECKING:
-    from sapwood.corpus.statistics import TreeCounts
+    from sapwood.constituency.data.statistics import TreeCounts
 
 BAR = 40  # columns of the longest bar
 
@@ -59,8 +59,8 @@ def stats(
 
 
 def _count(treebanks: list[str], reading: Reading) -> TreeCounts:
-    from sapwood.corpus.formats import read_trees
-    from sapwood.corpus.statistics import TreeCounts
+    from sapwood.constituency.data.statistics import TreeCounts
+    from sapwood.corpora.formats import read_trees
 
     with step("reading"):
         counts = TreeCounts.of(read_trees(treebanks, **reading.options()))

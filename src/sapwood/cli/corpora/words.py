@@ -9,8 +9,8 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import Reading, claim_stdin, input_files
-from sapwood.errors import count
-from sapwood.outputs import check_output, open_output
+from sapwood.core.errors import count
+from sapwood.core.outputs import check_output, open_output
 
 EPILOG = """\b
 Examples:
@@ -39,7 +39,7 @@ def words(
     Empty elements are left out, as in training. A tree of nothing else gives an empty line, so that
     lines stay aligned with trees. CoNLL-U is read too: of its words, the column FORM.
     """
-    from sapwood.corpus.sentences import read_sentences
+    from sapwood.corpora.sentences import read_sentences
 
     claim_stdin(*treebanks)
     reading = Reading(format, encoding, skip_bad=skip_bad)

@@ -10,8 +10,8 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
-from sapwood.errors import SapwoodError
-from sapwood.outputs import check_output, open_output
+from sapwood.core.errors import SapwoodError
+from sapwood.core.outputs import check_output, open_output
 
 EPILOG = """\b
 Examples:
@@ -42,9 +42,9 @@ def convert(
     KenLM and most other tools read ARPA files. Models with hidden states have no such form.
     """
     claim_stdin(source)
-    from sapwood.corpus.files import open_text, source_name
-    from sapwood.models.lm.ngram_model import NgramModel, arpa_lines, read_arpa
-    from sapwood.report.card import PURPOSES, describe_model
+    from sapwood.core.model_card import PURPOSES, describe_model
+    from sapwood.corpora.files import open_text, source_name
+    from sapwood.lm.model.ngram_model import NgramModel, arpa_lines, read_arpa
 
     if _is_arpa(source):
         check_output(out, inputs=lm_opt.text_files(source), force=force, is_model=True)

@@ -12,10 +12,10 @@ from sapwood.cli.console import Phases
 from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
-from sapwood.errors import CorpusError, SapwoodError
-from sapwood.outputs import check_output, hold_output
+from sapwood.constituency.report.training import Meter
+from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.core.outputs import check_output, hold_output
 from sapwood.report import to_json
-from sapwood.report.training import Meter
 
 EPILOG = """\b
 Examples:
@@ -48,8 +48,8 @@ def count(  # noqa: PLR0913 - every option of the command is an argument
     meter = Meter()
     claim_stdin(*texts)
     check_output(out, inputs=lm_opt.text_files(*texts), force=force)
-    from sapwood.moments.ngram_files import save_counts
-    from sapwood.moments.ngrams import CountSettings, count_runs
+    from sapwood.lm.data.ngram_files import save_counts
+    from sapwood.lm.data.ngrams import CountSettings, count_runs
 
     settings = CountSettings(order, stream, lm_opt.bytes_of(memory))
     folder = out.with_name(f"{out.name}.part")

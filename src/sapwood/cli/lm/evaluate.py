@@ -11,7 +11,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.tables import fact_lines, show
-from sapwood.errors import SapwoodError
+from sapwood.core.errors import SapwoodError
 from sapwood.progress import step
 
 EPILOG = """\b
@@ -42,8 +42,8 @@ def evaluate(
     if stream and not loaded.is_stream:
         msg = f"{model}: learnt from sentences with ends, not from a stream"
         raise SapwoodError(msg, hint="leave --stream out, or train with --stream")
-    from sapwood.evaluate.perplexity import perplexity
-    from sapwood.moments.ngrams import CountSettings, count_text
+    from sapwood.lm.data.ngrams import CountSettings, count_text
+    from sapwood.lm.evaluate import perplexity
 
     with step("reading"):
         settings = CountSettings(loaded.order, loaded.is_stream)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sapwood.cli.inputs import as_kind, input_files, load_any
-from sapwood.outputs import Input
+from sapwood.core.outputs import Input
 
 if TYPE_CHECKING:
-    from sapwood.models.lm.language_model import LanguageModel
+    from sapwood.lm.model.language_model import LanguageModel
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 24
@@ -75,7 +75,7 @@ Memory = Annotated[
 
 def load_language_model(name: str) -> LanguageModel:
     """The language model that a user names."""
-    from sapwood.models.lm.language_model import LanguageModel
+    from sapwood.lm.model.language_model import LanguageModel
 
     hint = "name a file of `sapwood lm train`"
     model: LanguageModel = as_kind(
@@ -86,7 +86,7 @@ def load_language_model(name: str) -> LanguageModel:
 
 def text_files(*sources: str) -> Iterator[Input]:
     """The files that arguments stand for, as `input_files`, for plain text."""
-    from sapwood.corpus.files import expand
-    from sapwood.corpus.plain_text import TEXT_SUFFIXES
+    from sapwood.corpora.files import expand
+    from sapwood.lm.data.plain_text import TEXT_SUFFIXES
 
     return input_files(*sources, find=lambda source: expand(source, TEXT_SUFFIXES))

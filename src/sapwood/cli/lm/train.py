@@ -14,16 +14,16 @@ from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
 from sapwood.cli.inputs import claim_stdin
 from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
-from sapwood.errors import SapwoodError, count
-from sapwood.estimators.lm.methods import LM_METHODS
-from sapwood.outputs import check_output
+from sapwood.constituency.report.training import Meter, sign
+from sapwood.core.errors import SapwoodError, count
+from sapwood.core.model_card import describe_model
+from sapwood.core.outputs import check_output
+from sapwood.lm.learn.methods import LM_METHODS
 from sapwood.report import to_json
-from sapwood.report.card import describe_model
-from sapwood.report.training import Meter, sign
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
-    from sapwood.moments.ngrams import NgramCounts
+    from sapwood.lm.data.ngrams import NgramCounts
 
 EPILOG = """\b
 Examples:
@@ -106,7 +106,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     given = {"--order": order, "--states": states, "--blocks": blocks, "--device": device}
     refuse_what_does_not_apply(LM_METHODS, OPTIONS, method, given)
     if device not in {None, "cpu"}:
-        from sapwood.decompose.latent_bigrams import import_torch
+        from sapwood.linalg.latent_bigrams import import_torch
 
         import_torch(device)  # what is missing is told before anything is counted
     meter = Meter()
@@ -144,8 +144,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
 
 def _counts(source: list[str], order: int, stream: bool, engine: Engine) -> NgramCounts:
     """Counts from a file of them, or of text."""
-    from sapwood.moments.ngram_files import is_parquet, load_counts
-    from sapwood.moments.ngrams import CountSettings, count_runs
+    from sapwood.lm.data.ngram_files import is_parquet, load_counts
+    from sapwood.lm.data.ngrams import CountSettings, count_runs
 
     if len(source) == 1 and is_parquet(source[0]):
         counts = load_counts(Path(source[0]))
@@ -159,7 +159,7 @@ def _counts(source: list[str], order: int, stream: bool, engine: Engine) -> Ngra
 
 def _held_out(name: str, counts: NgramCounts, engine: Engine) -> NgramCounts:
     """Held-out text in the words of the training text, warned of when it is part of that."""
-    from sapwood.moments.ngrams import CountSettings, count_text, share_seen
+    from sapwood.lm.data.ngrams import CountSettings, count_text, share_seen
 
     settings = CountSettings(counts.order, counts.is_stream)
     held = count_text(name, settings, words=counts.words, engine=engine)

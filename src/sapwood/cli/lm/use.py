@@ -11,7 +11,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.inputs import STDIN, read_lines
 from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.tables import show
-from sapwood.errors import CorpusError, SapwoodError
+from sapwood.core.errors import CorpusError, SapwoodError
 
 SCORE_EPILOG = """\b
 Examples:
@@ -59,9 +59,9 @@ def score(
     """
     import numpy as np
 
-    from sapwood.corpus.files import source_name
-    from sapwood.corpus.plain_text import END
-    from sapwood.corpus.sentences import refuse_other_kinds, split_words
+    from sapwood.corpora.files import source_name
+    from sapwood.corpora.sentences import refuse_other_kinds, split_words
+    from sapwood.lm.data.plain_text import END
 
     if by_word and best:
         msg = "not together with --by-word"
@@ -106,7 +106,7 @@ def next_words(
     as_json: opt.Json = False,
 ) -> None:
     """Print the likeliest next words with their probabilities."""
-    from sapwood.report.lm import next_report
+    from sapwood.lm.report import next_report
 
     report = next_report(lm_opt.load_language_model(model), context.split(), top)
     show(report, lambda rows: (f"{x['p']:.4f}  {x['word']}" for x in rows), as_json=as_json)
@@ -141,7 +141,7 @@ def classes(
 
     Not for Kneser-Ney models, which have no states; of a mixture, the latent bigram's are shown.
     """
-    from sapwood.report.lm import class_report, latent_member
+    from sapwood.lm.report import class_report, latent_member
 
     loaded = latent_member(lm_opt.load_language_model(model))
     if loaded is None:

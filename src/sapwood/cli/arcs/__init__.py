@@ -1,1 +1,0 @@
-"""Commands about dependency trees: `sapwood depend ...`, a file for each."""

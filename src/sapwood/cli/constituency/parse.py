@@ -1,0 +1,323 @@
+"""`sapwood parse`: one sentence a line in, one tree a line out, as a stream."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+from sapwood import __version__
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo
+from sapwood.cli.display import data_on_stdout
+from sapwood.cli.engines import SchedulerOption, StreamEngineOption, open_engine
+from sapwood.cli.inputs import BUNDLED, STDIN, Text, count_lines, input_files, load_model
+from sapwood.constituency.report.training import Meter
+from sapwood.constituency.report.trees import constituents
+from sapwood.core.errors import count
+from sapwood.core.outputs import check_output, is_stdout, open_output
+from sapwood.core.resume import open_part, part_and_note, sha256, skip_done
+from sapwood.progress import step
+from sapwood.report import parse_report, to_json
+
+if TYPE_CHECKING:
+    from sapwood.constituency.parse.parser import Parse, Parser, ParserStats
+    from sapwood.execute import Engine
+
+Decoder = Literal["f1", "goodman", "max-rule", "viterbi"]
+
+EPILOG = """\b
+Layouts (TAB between columns):
+  (default)     TREE
+  --scores      TREE  LOGPROB  SENTENCE_LOGPROB  CONSTITUENTS
+  --k-best K    RANK  SCORE  LOGPROB  TREE
+                best first, and a blank line after each sentence
+  --json        one object a line: tree, log_prob, sign, sentence_log_prob,
+                fallback, kind (parsed, joined or flat), constituents with
+                their posterior probability, and k_best where asked for
+
+\b
+CONSTITUENTS are the phrases of the tree, LABEL:START:END:PROBABILITY with
+blanks between them. START and END count words from 0, END is behind the
+last; a label may hold colons, the three fields behind it never do.
+PROBABILITY is the posterior of the phrase, from 0 to 1: - (null in JSON)
+in a joined or flat tree, and where pruning dropped the phrase.
+
+\b
+Logarithms are natural. SENTENCE_LOGPROB sums over the trees that survive
+pruning; `sapwood score` sums over all. An empty line in gives an empty line
+out, so lines stay aligned (under --json, an object whose tree is null). A
+spectral model has weights instead of probabilities: log-probabilities are
+those of their absolute values, and sign is -1 for a negative one.
+
+\b
+Examples:
+  sapwood parse model.sapwood sentences.txt > trees.mrg
+  echo 'the dog sleeps .' | sapwood parse bundled
+  echo "The dog isn't here." | sapwood parse model.sapwood --raw
+  sapwood parse model.sapwood gold.mrg --trees > predicted.mrg
+  sapwood parse model.sapwood sentences.txt --k-best 5 -o five-best.tsv
+  sapwood parse model.sapwood corpus.txt -o corpus.mrg --resume
+"""
+
+
+def parse(  # noqa: PLR0913 - every option of the command is an argument
+    model: opt.Model,
+    file: str = typer.Argument(
+        STDIN, metavar="FILE", help="Sentences; - for stdin.", show_default="stdin"
+    ),
+    *,
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="OUT",
+        help="Write here instead of to stdout (-); the file appears when it is complete. Not "
+        "when the next program should start at once.",
+    ),
+    force: opt.Force = False,
+    resume: bool = typer.Option(
+        False,
+        "--resume",
+        help="Write OUT.part line by line, and go on there if a run was interrupted; the same "
+        "command continues. Needs FILE and -o. Not for short runs.",
+    ),
+    trees: bool | None = typer.Option(
+        None,
+        "--trees/--sentences",
+        help="What FILE holds: a treebank whose words are parsed, one tree for each tree; or "
+        "one tokenised sentence a line, whatever it looks like.",
+        show_default="sentences, after a look at the first lines",
+    ),
+    raw: opt.Raw = False,
+    tokenizer: opt.Tokenizer = None,
+    k_best: int | None = typer.Option(
+        None, min=1, metavar="K", help="The K best trees of each sentence, with scores."
+    ),
+    scores: bool = typer.Option(
+        False,
+        "--scores",
+        help="Add the log-probabilities of the tree and of the sentence, and the posterior of "
+        "each phrase.",
+    ),
+    decoder: Decoder = typer.Option(
+        "f1",
+        help="f1: highest expected F1; goodman: most expected correct nodes of the binary "
+        "tree; max-rule: largest product of rule posteriors; viterbi: the likeliest "
+        "derivation. Not viterbi for F1 with hidden states, nor for an ensemble.",
+    ),
+    fast: bool = typer.Option(
+        False,
+        "--fast",
+        help="Prune more, and of an ensemble ask only the first grammars that hold half of its "
+        "weight. Not where every point of F1 counts: it may cost up to one.",
+    ),
+    threshold: float | None = typer.Option(
+        None,
+        min=0.0,
+        max=1.0,
+        metavar="T",
+        help="Drop spans with a lower posterior under the plain grammar. Not above 0.001: it "
+        "costs accuracy.",
+        show_default="0.001; 0.003 with --fast",
+    ),
+    jobs: opt.Jobs = 0,
+    engine: StreamEngineOption = None,
+    scheduler: SchedulerOption = None,
+    memory_limit: float = typer.Option(
+        2000.0,
+        min=0.0,
+        metavar="MB",
+        help="A sentence whose chart needs more gets a flat tree; each job may use so much.",
+    ),
+    as_json: opt.Json = False,
+) -> None:
+    """Parse sentences: one a line in, one bracketed tree a line out, in order.
+
+    Every sentence gets a tree: where the grammar has no parse, its best pieces are joined under one
+    root, and stderr counts such trees. Words are separated by blanks, tokenised as in the treebank,
+    unless --raw or --trees say otherwise. Sentences are not looked for: one line is one.
+    """
+    text = Text(trees, raw, tokenizer)
+    layout = _Layout(k_best, scores, as_json)
+    settings = _Settings(decoder, fast, threshold, memory_limit)
+    if out is not None and is_stdout(out):
+        out = None
+    if threshold is not None and threshold >= 1:
+        msg = f"{threshold:g} would drop every span; it must be below 1"
+        raise typer.BadParameter(msg, param_hint="--threshold")
+    if resume and (out is None or not Path(file).is_file()):
+        msg = "needs -o OUT and an ordinary input FILE, which can be read again"
+        raise typer.BadParameter(msg, param_hint="--resume")
+    if out is not None:
+        inputs = list(input_files(file, *([] if model == BUNDLED else [model])))
+        check_output(out, inputs=inputs, force=force, may_stream=not resume)
+        for kept in part_and_note(out) if resume else ():
+            check_output(kept, inputs=inputs, force=True)
+    parser = settings.parser(model)
+    origin: dict[str, Any] | None = None
+    if resume:  # all that the output depends on; not on the number of threads
+        origin = {
+            "Sapwood": __version__,
+            "model": BUNDLED if model == BUNDLED else sha256(Path(model).expanduser()),
+            "input": sha256(Path(file)),
+        }
+        origin |= asdict(layout) | asdict(settings) | asdict(text)
+    n_lines = 0
+    with (
+        data_on_stdout(out, file),
+        open_engine(engine or ("dask" if scheduler else "processes"), scheduler, jobs) as where,
+        _open(out, origin, layout, force) as (write, n_done),
+    ):
+        meter = Meter()
+        sentences = skip_done(text.sentences(file, parser.model), n_done)
+        total = None if text.trees else count_lines(file)
+        with (
+            closing(_answers(parser, layout, sentences, where)) as answers,
+            step("parsing", total=total, unit="line") as advance,
+        ):
+            for n_lines, answer in enumerate(answers, 1):
+                write(answer)
+                advance(n_done + n_lines)
+    for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds):
+        echo(line)
+    if not (layout.is_bare or parser.model.can.probabilities):
+        echo(
+            "this model holds weights, not probabilities: log-probabilities are of absolute weights"
+        )
+
+
+@contextmanager
+def unswept() -> Iterator[None]:
+    """No search for garbage while modules and models are loaded, nor ever among them: all stays."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How to parse."""
+
+    decoder: str
+    fast: bool
+    threshold: float | None
+    memory_limit: float
+
+    def parser(self, model: str) -> Parser:
+        with unswept():
+            from sapwood.constituency.parse.parser import Parser
+
+            make = Parser.fast if self.fast else Parser
+            given = {} if self.threshold is None else {"threshold": self.threshold}
+            loaded = load_model(model)
+            return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
+
+
+@contextmanager
+def _open(
+    out: Path | None, origin: dict[str, Any] | None, layout: _Layout, force: bool
+) -> Iterator[tuple[Callable[[str], object], int]]:
+    """A function that writes the next answer, and how many are there already."""
+    if origin is not None and out is not None:
+        with open_part(out, origin, is_block=layout.is_block, tell=echo, force=force) as part:
+            yield part.write, part.n_done
+        return
+    with open_output(out, force=force) as target:
+
+        def write(answer: str) -> None:
+            target.write(answer)
+            if out is None:
+                target.flush()  # whoever reads a pipe may be waiting for this very line
+
+        yield write, 0
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How one parsed sentence is written."""
+
+    k_best: int | None
+    scores: bool
+    as_json: bool
+
+    @property
+    def is_block(self) -> bool:
+        """Whether several lines, ended by an empty one, are written for a sentence."""
+        return bool(self.k_best) and not self.as_json
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether trees are all there is."""
+        return not (self.k_best or self.scores or self.as_json)
+
+    def text(self, parse: Parse | None) -> str:
+        """What is written for a sentence; None for an empty line."""
+        if self.as_json:
+            return to_json(parse_report(parse, self.k_best)) + "\n"
+        if parse is None:
+            return "\n"
+        if self.k_best:
+            rows = (
+                f"{rank}\t{best.score:.6f}\t{best.log_prob:.6f}\t{best.tree}\n"
+                for rank, best in enumerate(parse.k_best(self.k_best), 1)
+            )
+            return "".join(rows) + "\n"
+        if self.scores:
+            logs = f"{parse.log_prob:.6f}\t{parse.sentence_log_prob:.6f}"
+            return f"{parse.tree}\t{logs}\t{_phrases(parse)}\n"
+        return f"{parse.tree}\n"
+
+
+def _phrases(parse: Parse) -> str:
+    """The phrases alone, for one column."""
+    below = islice(parse.tree.nodes(), 1, None)
+    return " ".join(
+        f"{label}:{start}:{end}:" + ("-" if p is None else f"{p:.4f}")
+        for node, (label, start, end, p) in zip(below, constituents(parse), strict=True)
+        if not node.is_preterminal
+    )
+
+
+def _answers(
+    parser: Parser, layout: _Layout, sentences: Iterator[list[str]], engine: Engine
+) -> Generator[str, None, None]:
+    """What is written for each sentence, parsed wherever the engine runs."""
+    parser.parse_many(())  # arranges the rules once, before threads start
+    for text, stats in engine.stream(_answer, sentences, parser, layout):
+        parser.stats.merge(stats)
+        yield text
+
+
+def _answer(words: list[str], parser: Parser, layout: _Layout) -> tuple[str, ParserStats]:
+    # Written out here, in the worker: k-best lists and posteriors cost as much as the parse.
+    alone = parser.recount()
+    return layout.text(alone.parse(words) if words else None), alone.stats
+
+
+def _summary(stats: ParserStats, n_lines: int, limit: float, seconds: float) -> Iterator[str]:
+    n_empty = n_lines - stats.sentences
+    n_long = min(stats.too_long, stats.fallbacks)  # a single word needs no chart
+    rate = stats.sentences / seconds if seconds else 0.0
+    parts = [count(stats.sentences, "sentence")]
+    parts += [count(n_empty, "empty line")] if n_empty else []
+    parts += [count(stats.fallbacks, "fallback"), f"{n_long:,} too long"]
+    parts += [f"{seconds:.1f} s", f"{rate:,.1f} sentences/s"]
+    yield "  ".join(parts)
+    if stats.joined:
+        joined = count(stats.joined, "joined tree")
+        yield f"{joined}: the grammar has no parse for the sentence; its best pieces, side by side"
+    if n_long:
+        yield (
+            f"{count(n_long, 'flat tree')}: the chart would need more than "
+            f"--memory-limit {limit:g} MB"
+        )

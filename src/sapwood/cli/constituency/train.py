@@ -1,0 +1,398 @@
+"""`sapwood train`: a treebank in, a model file out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import Phases, echo, warn
+from sapwood.cli.engines import (
+    EngineOption,
+    OnDiskOption,
+    SchedulerOption,
+    open_engine,
+    open_folder,
+)
+from sapwood.cli.inputs import Reading, claim_stdin, input_files
+from sapwood.cli.methods import (
+    METHODS,
+    OPTIONS,
+    SEED,
+    Settings,
+    describe_methods,
+    known_method,
+    option,
+    refuse_what_does_not_apply,
+)
+from sapwood.cli.tables import fact_lines
+from sapwood.constituency.report.training import Meter, sign, warn_few
+from sapwood.core.errors import count
+from sapwood.core.learner import WithEM, WithStates
+from sapwood.core.outputs import check_output, hold_output
+from sapwood.report import budget_report, score_on, to_json, training_report
+
+if TYPE_CHECKING:
+    from sapwood.constituency.data.stored import StoredTreebank
+    from sapwood.constituency.data.transform import Transform
+    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.grammar.ensemble import Model
+    from sapwood.constituency.learn.ensemble import EnsembleLPCFG, Trial
+    from sapwood.corpora.tree import Tree
+
+_OF_STATES, _OF_EM = WithStates.parameters(), WithEM.parameters()
+Binarise = Literal["head", "right", "left"]
+Heads = Literal["auto", "penn", "generic"]
+Signatures = Literal["auto", "english", "generic"]
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+EPILOG = """\b
+Examples:
+  sapwood train train.mrg -o model.sapwood --dev dev.mrg
+  sapwood train train.mrg -o model.sapwood --method spectral --states 16
+  sapwood train 'wsj/**/*.mrg' -o model.sapwood --dev dev.mrg.gz --budget 10m
+  zcat trees.gz | sapwood train - -o model.sapwood --json > report.json
+"""
+
+
+def check_time(text: str | None) -> str | None:
+    """A time as it was given; a usage error when it is none."""
+    if text is not None:
+        seconds_of(text)
+    return text
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds of a time such as `90s`, `5m` or `1.5h`; None for `none`.
+
+    Examples
+    --------
+    >>> seconds_of("90s"), seconds_of("5m"), seconds_of("none")
+    (90.0, 300.0, None)
+    """
+    if text == "none":
+        return None
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "s")
+    try:
+        seconds = float(number) * UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < inf:
+        msg = f"{text!r} is no time: give a number with s, m or h, such as 90s, or none"
+        raise typer.BadParameter(msg)
+    return seconds
+
+
+def train(  # noqa: PLR0913 - every option of the command is an argument
+    treebanks: opt.Treebanks,
+    *,
+    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
+    force: opt.Force = False,
+    method: str = typer.Option(
+        "best",
+        "--method",
+        callback=known_method,
+        metavar="METHOD",
+        help=f"{describe_methods(METHODS)}.",
+    ),
+    budget: str | None = typer.Option(
+        None,
+        callback=check_time,
+        metavar="TIME",
+        help="CPU time that best may take in all, as 90s, 5m, 1h, or none. Not below 30s for more "
+        "than a few thousand trees: little more than one grammar is trained then.",
+        show_default="grows with the treebank: 6m for 3,400 trees, 1h at most",
+    ),
+    states: int | None = option(
+        None,
+        _OF_STATES["n_states"],
+        "For best, the most of any member. More than 32 only for tens of thousands of trees. "
+        "Not for pcfg, crf and encoder.",
+        metavar="M",
+        show_default=f"{Settings.states}, or for best {Settings.most_states}",
+    ),
+    dev: str | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Parse these trees' sentences with the new model and print its scores. For best, "
+        "these trees also choose members and weights, so that the scores flatter a little. Not "
+        "for trees that are also in the training data.",
+    ),
+    binarise: Binarise | None = typer.Option(
+        None,
+        help="Grow phrases outward from their head child, or branch one way. Not for crf and "
+        "encoder, which hardly depend on it.",
+        show_default="chosen on held trees, else head",
+    ),
+    horizontal: int | None = typer.Option(
+        None,
+        min=0,
+        metavar="H",
+        help="Sisters that a half-built phrase remembers. More than 2 makes rules sparse.",
+        show_default="chosen on held trees, else 1",
+    ),
+    vertical: int | None = typer.Option(
+        None,
+        min=1,
+        metavar="V",
+        help="1 keeps plain labels, 2 adds the parent's label, 3 the grandparent's too. Not "
+        "above 1 with hidden states, which learn the same and more.",
+        show_default="1; for pcfg, chosen on held trees",
+    ),
+    tag_parents: bool = typer.Option(
+        False,
+        "--tag-parents/--no-tag-parents",
+        help="Let tags carry their ancestors too; without effect at --vertical 1. Not for "
+        "treebanks below some ten thousand trees.",
+    ),
+    heads: Heads = typer.Option(
+        "auto", help="Head table: Penn English, a rule for any labels, or decided by the tags."
+    ),
+    rare_count: int = typer.Option(
+        5,
+        min=1,
+        metavar="N",
+        help="Words seen at most N times teach what unknown words look like. Not above 10 on "
+        "small treebanks.",
+    ),
+    signatures: Signatures = typer.Option(
+        "auto",
+        help="Classes of unknown words: English suffixes, last letters of any alphabet, or "
+        "decided by the tags. Not english for another language.",
+    ),
+    format: opt.Format = None,
+    encoding: opt.Encoding = "utf-8",
+    keep_functions: opt.KeepFunctions = False,
+    skip_bad: opt.SkipBad = False,
+    iterations: int | None = option(
+        None,
+        _OF_EM["iterations"],
+        "For em, those at each level: not below 10, levels need time. For crf and encoder, passes "
+        "over the trees.",
+        metavar="N",
+        show_default="the method's own",
+    ),
+    patience: int | None = option(
+        None,
+        _OF_EM["patience"],
+        "The dev scores then flatter: report others.",
+        metavar="N",
+        show_default="off",
+    ),
+    checkpoint: Path | None = option(
+        None, _OF_EM["checkpoint"], "Delete it to start again.", metavar="FILE"
+    ),
+    seed: int = option(0, SEED, metavar="N"),
+    jobs: opt.Jobs = 0,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
+    on_disk: OnDiskOption = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Learn a grammar from a treebank and write it to a model file.
+
+    Traces, function tags and coindexation are cut from the trees first; --keep-functions leaves
+    NP-SBJ as it is, though scores are of labels without functions. The report has the figures of
+    reading, training and writing; parsing the --dev trees is timed apart, except for best, whose
+    budget covers it.
+    """
+    given = {
+        "--states": states, "--budget": budget, "--iterations": iterations,
+        "--patience": patience, "--checkpoint": checkpoint,
+    }  # fmt: skip
+    refuse_what_does_not_apply(METHODS, OPTIONS, method, given)
+    if on_disk is not None and not METHODS[method].is_additive:
+        users = ", ".join(name for name, known in METHODS.items() if known.is_additive)
+        msg = f"it does not apply to --method {method}; it applies to {users}"
+        raise typer.BadParameter(msg, param_hint="--on-disk")
+    sources = [*treebanks, *([dev] if dev else [])]
+    claim_stdin(*sources)
+    others = [checkpoint] if checkpoint else []
+    for file, rest in ((out, others), *((other, [out]) for other in others)):
+        check_output(file, inputs=input_files(*sources), others=rest, force=force, is_model=True)
+    if patience and not dev:
+        msg = "it needs trees to grade on"
+        raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
+    from sapwood.constituency.data.transform import Transform
+
+    asked = {"binarise": binarise, "horizontal": horizontal, "vertical": vertical}
+    ways: dict[str, Any] = {name: way for name, way in asked.items() if way is not None}
+    with (
+        hold_output(checkpoint) if checkpoint else nullcontext(),
+        open_folder(on_disk) as folder,
+        open_engine(engine, scheduler, jobs, spill=folder) as where,
+    ):
+        run = Run(
+            treebanks=treebanks,
+            out=out,
+            force=force,
+            folder=folder,
+            dev=dev,
+            method=method,
+            transform=replace(Transform(tag_parents=tag_parents, heads=heads), **ways),
+            settings=Settings(
+                open=[name for name in Settings.open if name not in ways],
+                rare_count=rare_count,
+                signatures=signatures,
+                seed=seed,
+                engine=where,
+                states=states or Settings.states,
+                most_states=states or Settings.most_states,
+                iterations=iterations,
+                patience=patience,
+                checkpoint=checkpoint,
+                budget=Settings.budget if budget is None else seconds_of(budget),
+                on_trial=show_trial,
+            ),
+            reading=Reading(format, encoding, keep_functions, skip_bad),
+        )
+        report = run.report()
+    if as_json:
+        print(to_json(report, indent=2))
+    elif "dev" in report:
+        print("\n".join(_dev_text(report["dev"])))
+
+
+def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
+    """Scores on dev trees, one a line."""
+    rows = {
+        "F1 (EVALB)": f"{dev['f1']:.2f}",
+        "F1 (strict)": f"{dev['strict_f1']:.2f}",
+        "Tagging accuracy": f"{dev['tagging_accuracy']:.2f}",
+        "Sentences": f"{dev['sentences']:,}",
+        "Without a parse": f"{dev['fallbacks']:,}",
+        "Sentences/s": f"{dev['sentences_per_second']:,}",
+    }
+    return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 18)
+
+
+def show_trial(trial: Trial) -> None:
+    """Tell what became of a candidate of `best`."""
+    figures = [f"{trial.seconds:.1f} s"] if trial.seconds else []
+    # not called F1: the one F1 of a mix is that of its parser, at the end
+    figures += [f"alone {trial.f1:.2f}"] if trial.f1 is not None else []
+    figures += [f"equal mix {trial.mix_f1:.2f}"] if trial.mix_f1 is not None else []
+    figures += [trial.verdict] if trial.verdict != "trained" else []
+    figures += [trial.note] if trial.note else []
+    echo("    " + "  ".join([f"{trial.name:<20}", *figures]))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run: read, train, write, and score where there are dev trees."""
+
+    treebanks: list[str]
+    out: Path
+    dev: str | None
+    method: str
+    transform: Transform
+    settings: Settings
+    reading: Reading
+    force: bool = False
+    folder: Path | None = None  # for trees that are not kept in memory
+
+    def report(self) -> dict[str, Any]:
+        """Do it all; what `--json` prints."""
+        meter = Meter()
+        method, settings = METHODS[self.method], self.settings
+        # what has a budget grades itself within it
+        phases = Phases(4 if self.dev and not method.has_candidates else 3)
+        bank, gold = self._read(phases)
+        with phases.phase("training") as notes:
+            dev = gold if settings.patience or method.has_candidates else None
+            settings = replace(settings, spent=meter.cpu_seconds).choose(self.method, bank)
+            _tell_choice(settings)
+            learner = method.fit(settings, bank, dev)
+            model = self._sign(learner.model_)
+            states = settings.states if method.has_states else 1
+            found = training_report(
+                learner, bank, method=self.method, states=states, seed=settings.seed,
+                choice=settings.choice,
+            )  # fmt: skip
+            sizes = ("member",) if found["members"] > 1 else ("symbol", "rule")
+            notes += [self.method, *(count(found[f"{size}s"], size) for size in sizes)]
+        if method.has_candidates:
+            trials = cast("EnsembleLPCFG", learner).info_.trials
+            names = [trial.name for trial in trials if trial.verdict == "member"]
+            echo(f"    {count(len(names), 'member')}: {', '.join(names)}")
+        if found["phases"]:
+            steps = (f"{name} {seconds:.1f} s" for name, seconds in found["phases"].items())
+            echo("    " + "  ".join(steps))
+        with phases.phase("writing") as notes:
+            model.save(self.out, force=self.force)
+            notes.append(str(self.out))
+        warn_few(model, bank.n_trees, "tree")
+        report = meter.as_dict() | found
+        if method.has_candidates:
+            report |= budget_report(cast("EnsembleLPCFG", learner), meter.cpu_seconds)
+            _tell_budget(report, len(gold))
+        elif gold:
+            with phases.phase("parsing dev") as notes:
+                report["dev"] = score_on(model, gold, settings.engine or settings.jobs)
+                notes.append(count(len(gold), "sentence"))
+        return report
+
+    def _read(self, phases: Phases) -> tuple[Treebank | StoredTreebank, list[Tree]]:
+        from sapwood.constituency.data.overlap import doubt_dev_trees, doubt_training_trees
+
+        with phases.phase("reading") as notes:
+            # Dev first: a mistake in its name should show before the long part.
+            gold = self.reading.clean_trees(self.dev) if self.dev else []
+            bank = (
+                self.reading.bank(self.treebanks, self.transform)
+                if self.folder is None
+                else self.reading.stored_bank(self.treebanks, self.folder, self.transform)
+            )
+            notes += [count(bank.n_trees, "tree"), count(bank.n_tokens, "word")]
+        self.reading.tell()
+        warn(doubt_training_trees(bank, self.treebanks))
+        if self.dev:
+            warn(doubt_dev_trees(bank, self.treebanks, gold, self.dev))
+        return bank, gold
+
+    def _sign(self, model: Model) -> Model:
+        """Add a record of where the model comes from."""
+        found: Model = sign(
+            model,
+            treebanks=self.treebanks,
+            seed=self.settings.seed,
+            rare_count=self.settings.rare_count,
+            keep_functions=self.reading.keep_functions,
+        )
+        return found
+
+
+def _tell_choice(settings: Settings) -> None:
+    """Say how trees are made binary, where the treebank has decided it."""
+    if settings.choice is not None and settings.choice.grades:
+        echo(f"    {settings.choice}  {settings.choice.seconds:.1f} s")
+
+
+def _tell_budget(report: dict[str, Any], n_dev: int) -> None:
+    """Say how the budget was kept, what it left out, and how many dev trees it left time for."""
+    if report["budget"] is not None:
+        loading = report["phases"].get("warming up", 0.0)
+        kernels = f", and {loading:.1f} s for loading kernels" if loading else ""
+        echo(
+            f"    {report['budget_seconds']:.1f} CPU s of a budget of {report['budget']:g} s"
+            f"{kernels}"
+        )
+    left_out = [one["name"] for one in report["trials"] if one["verdict"] in {"skipped", "stopped"}]
+    if left_out:
+        minutes = max(1, round(report["seconds_for_all"] / 60))
+        echo(
+            f"    without {', '.join(left_out)}; with all, and all passes of the network, it "
+            f"would take about {minutes} CPU minutes (--budget {minutes}m)"
+        )
+    n_scored = report["dev"]["sentences"] if "dev" in report else n_dev
+    if n_scored < n_dev:
+        echo(
+            f"note: the budget left time to score {n_scored:,} of {n_dev:,} dev "
+            "trees; sapwood parse and sapwood evaluate score all of them"
+        )

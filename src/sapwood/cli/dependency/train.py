@@ -1,0 +1,275 @@
+"""`sapwood depend train`: dependency trees in, a model file out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import Phases, echo
+from sapwood.cli.constituency.train import check_time, seconds_of
+from sapwood.cli.dependency.reading import ArcReading, Encoding, Files, SkipBad
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
+from sapwood.cli.inputs import as_kind, claim_stdin, input_files, load_any
+from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
+from sapwood.cli.tables import fact_lines
+from sapwood.constituency.report.training import Meter, sign, warn_few
+from sapwood.core.errors import count
+from sapwood.core.outputs import check_output
+from sapwood.dependency.learn.methods import ARC_METHODS as METHODS
+from sapwood.progress import counted
+from sapwood.report import to_json
+
+if TYPE_CHECKING:
+    from sapwood.corpora.eigenwords import Eigenwords
+    from sapwood.dependency.data.bank import ArcBank
+    from sapwood.dependency.model.arc_model import ArcModel
+    from sapwood.dependency.model.reranker import ArcRerankModel
+    from sapwood.execute import Engine
+
+OPTIONS = {
+    "--budget": ("budget",), "--passes": ("passes",), "--states": ("n_states",),
+    "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
+    "--iterations": ("iterations",), "--embed": ("embeddings",),
+}  # fmt: skip
+BUDGET = "20m"
+EPILOG = """\b
+Examples:
+  sapwood depend train train.conllu -o parser.sapwood --dev dev.conllu
+  sapwood depend train train.conllu -o parser.sapwood --method second
+  sapwood depend train 'ud/*-train.conllu' -o parser.sapwood --budget 5m
+  sapwood depend train train.conllu -o parser.sapwood --embed words.sapwood
+  sapwood depend train train.conllu -o states.sapwood --method spectral --seen words
+"""
+
+
+def train(  # noqa: PLR0913 - every option of the command is an argument
+    files: Files,
+    *,
+    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
+    force: opt.Force = False,
+    method: str = typer.Option(
+        "best",
+        "--method",
+        callback=known_method_of(METHODS),
+        metavar="METHOD",
+        help=f"{describe_methods(METHODS)}.",
+    ),
+    budget: str | None = typer.Option(
+        None,
+        callback=check_time,
+        metavar="TIME",
+        help="How long best may take in all, as 90s, 5m, 1h, or none. Where it is too short, the "
+        "network makes fewer passes or is left out: ten thousand sentences want 10m of two cores.",
+        show_default=BUDGET,
+    ),
+    passes: int | None = typer.Option(
+        None,
+        min=1,
+        metavar="N",
+        help="Over the sentences. More than 8 gain nothing.",
+        show_default="the method's own",
+    ),
+    states: int | None = typer.Option(
+        None,
+        min=1,
+        max=256,
+        metavar="K",
+        help="Hidden states of a word. Only for latent, rerank, spectral and em.",
+        show_default="16 for latent, else 8",
+    ),
+    seen: Literal["tags", "words", "both"] | None = typer.Option(
+        None,
+        help="What hidden states show of a word. Only for latent, spectral and em.",
+        show_default="tags",
+    ),
+    tags: Literal["upos", "xpos"] | None = typer.Option(
+        None,
+        help="Which tags hidden states show: universal ones, or those of the language. Only for "
+        "latent, spectral and em.",
+        show_default="upos; for latent xpos where there are any",
+    ),
+    children: bool | None = typer.Option(
+        None,
+        "--children",
+        help="Hidden states show the numbers of a word's left and right children too, so that "
+        "trees are scored by their shapes. Only for latent, spectral and em.",
+    ),
+    iterations: int | None = typer.Option(
+        None,
+        min=1,
+        metavar="N",
+        help="The most iterations of EM. Only for latent and em.",
+        show_default="60 for latent, 100 for em",
+    ),
+    embed: str | None = typer.Option(
+        None,
+        metavar="U",
+        help="Vectors of words, as `sapwood embed` writes them: words that stand in the same "
+        "places share features. Not for em, and not for vectors of the treebank's own text alone, "
+        "which gain nothing.",
+    ),
+    dev: str | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Parse these sentences with the new model and print its scores; for spectral and em, "
+        "which parse nothing, the log-probability of their trees. Not for sentences that are also "
+        "in the training data.",
+    ),
+    encoding: Encoding = "utf-8",
+    skip_bad: SkipBad = False,
+    seed: int = typer.Option(0, min=0, metavar="N", help="Of the order of sentences."),
+    jobs: opt.Jobs = 0,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Learn a dependency parser, with its tagger, and write it to a model file.
+
+    Only forms, tags, heads and relations are read. Trees that are not projective are lifted: the
+    parser gives projective trees. Tags that it learns from are those that a tagger gives to
+    sentences it has not seen.
+
+    The methods spectral and em learn no parser but a model of trees with hidden states alone:
+    `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
+    """
+    chosen = METHODS[method]
+    given = {
+        "--budget": budget, "--passes": passes, "--states": states, "--seen": seen,
+        "--tags": tags, "--children": children or None, "--iterations": iterations,
+        "--embed": embed,
+    }  # fmt: skip
+    refuse_what_does_not_apply(METHODS, OPTIONS, method, given)
+    sources = [*files, *([dev] if dev else [])]
+    claim_stdin(*sources)
+    check_output(
+        out, inputs=input_files(*sources, *([embed] if embed else [])), force=force, is_model=True
+    )
+    meter = Meter()
+    reading = ArcReading(None, encoding, skip_bad=skip_bad)
+    phases = Phases(4 if dev else 3)
+    values: dict[str, Any] = {"seed": seed}
+    values |= {
+        OPTIONS[name][0]: value
+        for name, value in given.items()
+        if value is not None and name not in {"--budget", "--embed"}
+    }
+    if embed is not None:
+        values["embeddings"] = _load_eigenwords(embed)
+    with open_engine(engine, scheduler, jobs) as where:
+        with phases.phase("reading") as notes:
+            gold = reading.arcs([dev]) if dev else None  # first: a mistake shows before long work
+            bank = reading.arcs(files)
+            notes += [count(len(bank), "sentence"), count(bank.n_tokens, "word")]
+        reading.tell()
+        values |= {"engine": where, "spent": meter.seconds, "budget": seconds_of(budget or BUDGET)}
+        with phases.phase("training") as notes:
+            learner = chosen.make(**chosen.pick(values)).fit(bank)
+            notes += [method, _size(learner.model_)]
+        steps = {} if is_latent(learner.model_) else learner.info_.seconds
+        if steps:
+            echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
+        model = sign(learner.model_, treebanks=files, seed=seed)
+        with phases.phase("writing") as notes:
+            model.save(out, force=force)
+            notes.append(str(out))
+        warn_few(model, len(bank), "sentence")
+        report = meter.as_dict() | _report(learner.model_, bank, method, seed)
+        report["phases"] = dict(steps)
+        if gold is not None:
+            name = "scoring dev" if is_latent(model) else "parsing dev"
+            with phases.phase(name) as notes:
+                report["dev"] = _scores(model, gold, where)
+                notes.append(count(len(gold), "sentence"))
+    if as_json:
+        print(to_json(report, indent=2))
+    elif "dev" in report:
+        print("\n".join(_dev_text(report["dev"])))
+
+
+def _load_eigenwords(name: str) -> Eigenwords:
+    from sapwood.corpora.eigenwords import Eigenwords
+
+    hint = "`sapwood embed TEXT -o U` makes such a file"
+    model: Eigenwords = as_kind(load_any(name), Eigenwords, name, "vectors of words", hint, "arcs")
+    return model
+
+
+def is_latent(model: Any) -> bool:
+    """Whether a model has hidden states and nothing else: it scores trees and parses nothing."""
+    from sapwood.dependency.model.dependency import DependencyModel
+
+    return isinstance(model, DependencyModel)
+
+
+def _size(model: Any) -> str:
+    if is_latent(model):
+        return count(model.arcs.n_states, "state")
+    return count(_parser_in(model).n_members, "member")
+
+
+def _report(model: Any, bank: ArcBank, method: str, seed: int) -> dict[str, Any]:
+    shared = {"method": method, "sentences": len(bank), "tokens": bank.n_tokens, "seed": seed}
+    if is_latent(model):
+        return shared | {
+            "states": model.arcs.n_states,
+            "symbols": len(model.arcs.symbols),
+            "iterations": int(model.record.get("iterations", 0)),
+        }
+    parser = _parser_in(model)
+    return shared | {
+        "members": parser.n_members,
+        "iterations": int(parser.record.get("iterations", 0)),
+        "tags": len(parser.tags),
+        "relations": len(parser.relations),
+    }
+
+
+def _parser_in(model: ArcModel | ArcRerankModel) -> Any:
+    """The parser that a model is, or that it ranks the trees of."""
+    return getattr(model, "parser", model)
+
+
+def _scores(model: Any, gold: ArcBank, engine: Engine) -> dict[str, Any]:
+    """Scores of parses of gold sentences, and the speed; of a latent model, log-probabilities."""
+    if is_latent(model):
+        from sapwood.dependency.report import tree_scores
+
+        scores = tree_scores(model, gold)
+        kept = ("trees", "words", "negative", "impossible", "unknown_tags", "log_prob_per_word")
+        return {name: scores[name] for name in kept}
+    from sapwood.dependency.data.bank import ArcBank
+    from sapwood.dependency.evaluate import attachment
+    from sapwood.dependency.parse.reranking import arc_parser
+
+    parser, meter = arc_parser(model), Meter()
+    words = (gold.sentence(k) for k in range(len(gold)))
+    parses: Any = counted(parser.parse_many(words, jobs=engine), total=len(gold), unit="sentence")
+    found = ArcBank.of(parse.arcs for parse in parses)
+    took = meter.as_dict()
+    cpu = took["cpu_seconds"]
+    return dict(attachment(gold, found).as_dict()) | {
+        "seconds": took["seconds"],
+        "cpu_seconds": cpu,
+        "sentences_per_cpu_second": round(len(gold) / cpu, 1) if cpu else None,
+    }
+
+
+def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
+    """Scores on dev sentences, one a line."""
+    if "log_prob_per_word" in dev:
+        rows = {"Log-probability a word": f"{dev['log_prob_per_word']:.4f}"}
+        rows |= {"Trees": f"{dev['trees']:,}", "Weight not positive": f"{_lost(dev):,}"}
+        return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 23)
+    names = {"UAS": "uas", "LAS": "las", "Complete trees": "complete", "Universal tags": "upos"}
+    rows = {title: f"{dev[name]:.2f}" for title, name in names.items()}
+    rows |= {"Sentences": f"{dev['sentences']:,}"}
+    rows |= {"Sentences/CPU s": f"{dev['sentences_per_cpu_second'] or 0:,}"}
+    return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 18)
+
+
+def _lost(dev: dict[str, Any]) -> int:
+    return int(dev["negative"] + dev["impossible"])

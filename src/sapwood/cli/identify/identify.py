@@ -1,0 +1,187 @@
+"""`sapwood identify`: whether a family of models can be learnt from some moments at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo
+from sapwood.cli.identify.bounds import bounds_text
+from sapwood.cli.inputs import load_model
+from sapwood.cli.tables import show, table_lines
+from sapwood.progress import step
+from sapwood.report import identify_bounds, identify_family, identify_table, to_json
+
+TABLE, BOUNDS = "table", "bounds"
+LENGTH, EPSILON, DELTA = 20, 0.1, 0.05  # of bounds
+MAX_WORDS, MAX_STATES, MAX_LENGTH = 5, 4, 6  # of the table: about half a minute
+
+EPILOG = """\b
+Families: pcfg, pcfg-i, pcfg-ie (hidden states); dep-i, dep-ie, dep-ies (words only).
+Moments: 12, pairs, 123e1, 123, triples-e1, triples, all; or positions, such as 13, 1,10, 12+13.
+
+\b
+Examples:
+  sapwood identify pcfg-ie --words 5 --states 3 --length 4 --moments pairs
+  sapwood identify dep-i --words 4 --length 3 --moments 12+13 --json
+  sapwood identify table --max-words 4 --max-states 3 --max-length 5
+  sapwood identify bounds model.sapwood --length 10 --epsilon 0.5
+"""
+
+
+def identify(  # noqa: PLR0913 - every option of the command is an argument
+    family: str = typer.Argument(
+        ...,
+        metavar="FAMILY",
+        help="A family of models, or the word `table` for all of them side by side, or `bounds` "
+        "for how many trees would teach a grammar.",
+    ),
+    model: str | None = typer.Argument(
+        None,
+        metavar="MODEL",
+        help="Only for `bounds`: a model file of probabilities, or `bundled`.",
+    ),
+    *,
+    words: int | None = typer.Option(None, min=1, metavar="D", help="Word types."),
+    states: int | None = typer.Option(
+        None, min=1, metavar="K", help="Hidden states; only for pcfg families."
+    ),
+    length: int | None = typer.Option(None, min=1, metavar="L", help="Words of a sentence."),
+    moments: str | None = typer.Option(
+        None, metavar="NAME", help="What is seen of the sentences.", show_default="pairs"
+    ),
+    directions: bool = typer.Option(
+        False,
+        "--directions",
+        help="With --json: also a random point and the directions there that cannot be learnt.",
+    ),
+    max_words: int | None = typer.Option(
+        None, min=2, metavar="D", help="Of the table.", show_default="5"
+    ),
+    max_states: int | None = typer.Option(
+        None, min=2, metavar="K", help="Of the table.", show_default="4"
+    ),
+    max_length: int | None = typer.Option(
+        None, min=2, metavar="L", help="Of the table.", show_default="6"
+    ),
+    epsilon: float | None = typer.Option(
+        None,
+        min=1e-12,
+        metavar="E",
+        help="Of bounds: errors of probabilities, summed over all trees of a length.",
+        show_default=str(EPSILON),
+    ),
+    delta: float | None = typer.Option(
+        None,
+        min=1e-12,
+        max=0.999,
+        metavar="P",
+        help="Of bounds: how probable larger errors may be.",
+        show_default=str(DELTA),
+    ),
+    depth: int | None = typer.Option(
+        None,
+        min=1,
+        max=5,
+        metavar="N",
+        help="Of bounds: how many rules below a node features tell; 1 is its own rule or word. Not "
+        "above 2 for more than 16 states: it takes long.",
+        show_default="1",
+    ),
+    member: opt.Member = None,
+    seed: int = typer.Option(0, min=0, metavar="N", help="For the random points."),
+    as_json: opt.Json = False,
+) -> None:
+    """Tell whether the parameters of a family of parsing models can be learnt from moments.
+
+    The rank of the moments' Jacobian is computed exactly. A model is identifiable if it equals the
+    number of non-redundant parameters; else the report says what cannot be learnt, and what would
+    help. Both answers end with status 0.
+
+    `bounds` takes a grammar as the truth, and tells how many of its trees would surely be enough to
+    learn it back by the spectral method: a guarantee, and far more than is needed.
+    """
+    family = family.lower()  # papers write them in capitals
+    sizes = {"--words": words, "--states": states, "--moments": moments}
+    sizes |= {"--directions": directions or None}
+    limits = {"--max-words": max_words, "--max-states": max_states, "--max-length": max_length}
+    bounds = {"MODEL": model, "--epsilon": epsilon, "--delta": delta, "--depth": depth}
+    if family == TABLE:
+        why = "the table takes --max-words, --max-states and --max-length instead"
+        _refuse(sizes | {"--length": length}, why)
+    else:
+        _refuse(limits, "it is for `sapwood identify table`")
+    if family == BOUNDS:
+        _refuse(sizes, "bounds are about a model: give its file, and --length")
+    else:
+        _refuse(bounds | {"--member": member}, "it is for `sapwood identify bounds`")
+    if family == TABLE:
+        largest = (max_words or MAX_WORDS, max_states or MAX_STATES, max_length or MAX_LENGTH)
+        rows = identify_table(*largest, seed=seed)
+        show(rows, partial(_table_text, sizes=largest), as_json=as_json)
+    elif family == BOUNDS:
+        if model is None:
+            msg = "missing; name a file, or `bundled`"
+            raise typer.BadParameter(msg, param_hint="MODEL")
+        report = identify_bounds(
+            load_model(model), model, member=member, length=length or LENGTH,
+            epsilon=epsilon or EPSILON, delta=delta or DELTA, depth=depth or 1,
+        )  # fmt: skip
+        show(report, bounds_text, as_json=as_json)
+    else:
+        if directions and not as_json:
+            msg = "numbers for machines: add --json"
+            raise typer.BadParameter(msg, param_hint="--directions")
+        question = {
+            "words": words, "states": states, "length": length, "seed": seed,
+            "moments": "pairs" if moments is None else moments,
+        }  # fmt: skip
+        _show_family(family, question, with_directions=directions, as_json=as_json)
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise typer.BadParameter(why, param_hint=name)
+
+
+def _show_family(
+    family: str, question: dict[str, Any], *, with_directions: bool, as_json: bool
+) -> None:
+    """Answer one question."""
+    from sapwood.identify.families import family_of
+
+    family_of(family)  # an unknown name is worth more than a missing size
+    for name in ("words", "length"):
+        if question[name] is None:
+            msg = "missing; say how many"
+            raise typer.BadParameter(msg, param_hint=f"--{name}")
+    with step("computing ranks"):
+        report = identify_family(family, **question)
+    if as_json:
+        print(to_json(report.to_dict(with_directions=with_directions), indent=2))
+    else:
+        print("\n".join(report.lines()))
+    if question["states"] is not None and question["states"] > question["words"]:
+        echo("note: more states than words, which is outside the range of the table")
+
+
+def _table_text(rows: list[dict[str, Any]], sizes: tuple[int, int, int]) -> Iterator[str]:
+    words, states, length = sizes
+    columns = {"family": "<9", "moments": "<12", "identifiable": "<42", "in the paper": "<12"}
+    papers = ((row["paper"] or "") + ("" if row["agrees"] else "  differs") for row in rows)
+    yield from table_lines(
+        columns,
+        (
+            (row["family"], row["moments"], row["answer"], paper)
+            for row, paper in zip(rows, papers, strict=True)
+        ),
+    )
+    yield ""
+    yield f"Exact ranks for words 2 to {words}, states 2 to {min(words, states)} (at most as many"
+    yield f"as words), and every length L from 2 to {length}. Paper: Hsu, Kakade and Liang (2012),"
+    yield "Figure 2, as far as the columns of our copy can be told apart."

@@ -1,0 +1,157 @@
+"""`sapwood embed`: vectors of words from plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo
+from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
+from sapwood.cli.inputs import claim_stdin
+from sapwood.cli.lm.options import text_files
+from sapwood.cli.tables import show
+from sapwood.constituency.report.training import Meter, sign
+from sapwood.core.errors import count
+from sapwood.core.model_card import PURPOSES
+from sapwood.core.outputs import check_output
+from sapwood.progress import step
+
+ITERATIONS = 5
+EPILOG = """\b
+Examples:
+  sapwood embed news.txt.xz -o words.sapwood
+  sapwood embed 'text/*.txt' -o words.sapwood --dimension 100 --method two-step
+  sapwood inspect words.sapwood --word Monday --word dog
+"""
+
+
+def embed(  # noqa: PLR0913 - every option of the command is an argument
+    texts: list[str] = typer.Argument(
+        ...,
+        metavar="TEXT",
+        help="One tokenised sentence a line: files (also .gz, .xz, .bz2, .zst), quoted globs, "
+        "folders of text, or - for stdin.",
+    ),
+    *,
+    out: Path = typer.Option(..., "--out", "-o", metavar="U", help="The file of vectors."),
+    force: opt.Force = False,
+    dimension: int = typer.Option(
+        50, min=1, max=2000, metavar="K", help="Numbers in a vector. Not above 50 for little text."
+    ),
+    method: Literal["cca", "two-step", "bigram", "lr-mvl"] = typer.Option(
+        "cca",
+        help="cca: words against their neighbours. two-step: neighbours are reduced first to what "
+        "left and right ones tell of each other. bigram: plain singular vectors of pairs of words. "
+        "lr-mvl: two steps again and again, with exponential smooths of all words on each side.",
+    ),
+    window: int = typer.Option(
+        2,
+        min=1,
+        max=10,
+        metavar="N",
+        help="Neighbours on each side. Not for bigram, which has 1, and lr-mvl, which has all.",
+    ),
+    iterations: int | None = typer.Option(
+        None,
+        min=1,
+        max=100,
+        metavar="N",
+        help="Passes of lr-mvl over the text.",
+        show_default=str(ITERATIONS),
+    ),
+    min_count: int = typer.Option(
+        5,
+        min=1,
+        metavar="N",
+        help="Words seen less often share the vectors of words of their "
+        "shape, as unknown words do.",
+    ),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Of random projections."),
+    jobs: opt.Jobs = 0,
+    engine: EngineOption = None,
+    scheduler: SchedulerOption = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Learn vectors of words from plain text: words in the same places get the same ones.
+
+    Counts of neighbours are decomposed in closed form, without iterations over the text, which is
+    read twice; lr-mvl alone iterates. Words never seen have the vector of their shape: capitals,
+    digits, endings.
+    """
+    if iterations is not None and method != "lr-mvl":
+        msg = f"it does not apply to --method {method}; it applies to lr-mvl"
+        raise typer.BadParameter(msg, param_hint="--iterations")
+    claim_stdin(*texts)
+    check_output(out, inputs=text_files(*texts), force=force, is_model=True)
+    from sapwood.lm.learn.eigenwords import WordEmbedding
+
+    meter = Meter()
+    with open_engine(engine, scheduler, jobs) as where, step("learning vectors"):
+        learner = WordEmbedding(
+            dimension, method=method, window=window, min_count=min_count, seed=seed, engine=where,
+            iterations=iterations or ITERATIONS,
+        ).fit(texts)  # fmt: skip
+    with step(f"writing {out}"):
+        model = sign(learner.model_, texts=texts)
+        model.save(out, force=force)
+    report: dict[str, Any] = {
+        "model": str(out), "method": method, "dimension": model.dimension,
+        "words": len(model.vocabulary.words), "classes": len(model.vocabulary.classes),
+        "sentences": model.record["sentences"], "tokens": model.record["words"],
+    }  # fmt: skip
+    report |= meter.as_dict()
+    if as_json:
+        show(report, list, as_json=True)
+    else:
+        for line in _lines(report):
+            echo(line)
+
+
+def _lines(report: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"{count(report['words'], 'word')}, {report['classes']:,} classes of others, "
+        f"dimension {report['dimension']}, from {count(report['tokens'], 'token')}"
+    )
+    yield f"{report['model']}  {report['seconds']:.1f} s"
+
+
+def show_model(model: Any, name: str, words: list[str], top: int, *, as_json: bool) -> None:
+    """What `sapwood inspect` says of vectors of words, and of latent trees and chains."""
+    from sapwood.corpora.eigenwords import Eigenwords
+    from sapwood.dependency.report import inspect_latent
+    from sapwood.lm.report_words import inspect_words
+
+    if isinstance(model, Eigenwords):
+        show(inspect_words(model, name, words, top=top), _words_text, as_json=as_json)
+    else:
+        report = inspect_latent(model, name, top=top)
+        show(report, partial(_latent_text, top=top), as_json=as_json)
+
+
+def _words_text(report: dict[str, Any]) -> Iterator[str]:
+    yield f"{report['model']}  {count(report['words'], 'word')}, dimension {report['dimension']}"
+    yield f"record  {', '.join(f'{key} {value}' for key, value in report['record'].items())}"
+    strengths = "  ".join(f"{value:.3f}" for value in report["strengths"][:8])
+    yield f"strengths  {strengths}"
+    for row in report["neighbours"]:
+        yield ""
+        yield row["word"] + ("" if row["known"] else "  (not known: as words of its shape)")
+        for near in row["nearest"]:
+            yield f"  {near['cosine']:.3f}  {near['word']}"
+
+
+def _latent_text(report: dict[str, Any], top: int) -> Iterator[str]:
+    form = "probabilities" if report["probabilistic"] else "not probabilities (spectral)"
+    what, states = PURPOSES[report["kind"]].what, count(report["states"], "state")
+    yield f"{report['model']}  {what}, learnt from {report['seen']}, {states}"
+    yield f"weights  {form}"
+    facts = (f"{key} {value}" for key, value in report["record"].items() if key != "correlations")
+    yield f"record  {', '.join(facts)}"
+    for row in report["symbols_by_state"]:
+        shown = "  ".join(f"{x['symbol']} {x['probability']:.3f}" for x in row["symbols"][:top])
+        yield f"state {row['state']:>3}  root {row['root']:.3f}  {shown}"

@@ -1,1 +1,0 @@
-"""Commands about models of plain sentences, whose trees are hidden."""

@@ -1,1 +1,0 @@
-"""Commands about grammars of trees: learn, parse, score, look into."""

@@ -1,0 +1,1 @@
+"""Constituent trees: treebanks, grammars, parsers, learners, evaluation, reports."""

@@ -1,0 +1,318 @@
+"""`Treebank`: all trees as packed arrays; `sapwood.constituency.data.stored` has the same in files.
+
+Notation
+--------
+A node of a tree is a row; the rows of one tree stand together, children before parents, so the
+root is the last row. Bottom-up is a loop up, top-down a loop down.
+
+    column   meaning                                              in-terminal   pre-terminal
+    label    symbol number                                        < n_phrases   >= n_phrases
+    rule     number of its binary rule                            >= 0          -1
+    left     row of the left child, counted from the tree's first >= 0          -1
+    right    row of the right child, likewise                     >= 0          -1
+    parent   row of the parent, likewise; -1 at the root
+    word     word number                                          -1            >= 0
+    start    first word covered
+    end      one past the last word covered
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib import resources
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.constituency.data.transform import COLUMNS, Inventory, Transform, pack, restore
+from sapwood.core.arguments import describe
+from sapwood.core.arrays import ranges, starts_of
+from sapwood.core.errors import CorpusError, count
+from sapwood.corpora.file_memory import FEWER_TREES, PACKED_TREES, require_reading_memory
+from sapwood.corpora.files import Source
+from sapwood.corpora.formats import read_trees, treebank_files
+from sapwood.corpora.tree import ROOT, Tree, as_tree, clean_all
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+IntArray = npt.NDArray[np.int32]
+# what `as_treebank` takes: trees, files of them by name, or one file's or folder's name
+TreebankLike = Iterable[Any] | str | Path
+# Shards depend on the data alone, so that no sum over them depends on who takes it. Each has counts
+# of all rules, so that smaller ones cost more time than more threads win.
+SHARD_NODES = 100_000
+ON_DISK = "`sapwood train --on-disk FOLDER` keeps trees on disk, StoredTreebank.read in Python"
+SPLITS = ("train", "dev", "test")  # of the bundled treebank
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Treebank:
+    """Packed trees; slicing gives shards that share everything and copy nothing.
+
+    For people it is a sequence of trees: `bank[0]` is a `Tree`, `bank[:100]` and `bank[[3, 5, 8]]`
+    are treebanks, and a loop over it gives its trees.
+
+    Examples
+    --------
+    >>> tree = Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))")
+    >>> bank = Treebank.from_trees([tree])
+    >>> bank.n_trees, bank.n_tokens, len(bank.label)
+    (1, 3, 5)
+    >>> print(bank[0])
+    (TOP (S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now)))))
+    >>> bank
+    <Treebank: 1 tree, 3 words; 4 phrase labels, 3 tags>
+    """
+
+    inventory: Inventory
+    offsets: npt.NDArray[np.int64]
+    label: IntArray
+    rule: IntArray
+    left: IntArray
+    right: IntArray
+    parent: IntArray
+    word: IntArray
+    start: IntArray
+    end: IntArray
+
+    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
+
+    def digest(self) -> str:
+        """A fingerprint of trees and numbering: the same trees, in the same order, or another one.
+
+        Cost: a few hundred MB of columns a second.
+        """
+        known = self.inventory
+        names = [known.phrases, known.tags, known.words, known.transform.as_dict()]
+        made = sha256(json.dumps(names).encode())
+        for column in (known.rules, self.offsets, *(getattr(self, name) for name in self.COLUMNS)):
+            made.update(f"{column.dtype.str} {column.shape}".encode())
+            made.update(np.ascontiguousarray(column).tobytes())
+        return made.hexdigest()
+
+    @classmethod
+    def from_trees(cls, trees: Iterable[Tree], transform: Transform | None = None) -> Treebank:
+        """Pack trees that are already clean, in one pass.
+
+        Parameters
+        ----------
+        trees
+            Cleaned trees, ours or NLTK's; ones that lack the root `TOP` are taken as its only
+            child. `as_treebank` cleans them first.
+        transform
+            How to make them binary; the default grows phrases outward from their heads.
+        """
+        if isinstance(trees, (str, bytes, PathLike, Tree)) or not isinstance(trees, Iterable):
+            msg = f"from_trees needs several trees, not {describe(trees)}"
+            raise CorpusError(msg, hint="give a list of trees; files are read by read_treebank")
+        return cls(*pack(map(as_tree, trees), transform))
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """How many words, counted with repetition."""
+        return (len(self.label) + self.n_trees) // 2  # a binary tree over n words has 2n - 1 nodes
+
+    def __len__(self) -> int:
+        return self.n_trees
+
+    def __repr__(self) -> str:
+        sizes = f"{count(self.n_trees, 'tree')}, {count(self.n_tokens, 'word')}"
+        labels, tags = self._labels()
+        return (
+            f"<Treebank: {sizes}; {count(len(labels), 'phrase label')}, {count(len(tags), 'tag')}>"
+        )
+
+    def _labels(self) -> tuple[set[str], set[str]]:
+        """Labels of phrases and of tags that occur in the trees, not the symbols made of them."""
+        n_phrases, symbols = len(self.inventory.phrases), self.inventory.symbols
+        numbers = np.unique(self.label).tolist()
+        tags = {symbols[a].chain[-1] for a in numbers if a >= n_phrases}
+        chains = [symbols[a].chain[: -1 if a >= n_phrases else None] for a in numbers]
+        return {label for chain in chains for label in chain} - {ROOT}, tags
+
+    def __iter__(self) -> Iterator[Tree]:
+        return self.trees()
+
+    @overload
+    def __getitem__(self, place: int) -> Tree: ...
+
+    @overload
+    def __getitem__(self, place: slice | Sequence[int] | npt.NDArray[Any]) -> Treebank: ...
+
+    def __getitem__(self, place: int | slice | Sequence[int] | npt.NDArray[Any]) -> Tree | Treebank:
+        """One tree for a number; a treebank for a slice, numbers in a list, or an array of them."""
+        if isinstance(place, slice):
+            first, last, step = place.indices(self.n_trees)
+            if step == 1:
+                return self._run(first, max(first, last))
+            return self._take(np.arange(first, last, step))
+        if isinstance(place, (int, np.integer)) and not isinstance(place, bool):
+            if not -self.n_trees <= place < self.n_trees:
+                msg = f"the treebank has {count(self.n_trees, 'tree')}, so there is no tree {place}"
+                raise IndexError(msg)
+            return self.tree(int(place) % self.n_trees)
+        return self._take(_tree_numbers(place, self.n_trees))
+
+    def _take(self, trees: npt.NDArray[np.int64]) -> Treebank:
+        """The trees of these numbers, copied, in this order."""
+        first, end = self.offsets[trees], self.offsets[trees + 1]
+        rows = ranges(first, end)
+        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
+        return replace(self, offsets=starts_of(end - first), **cut)
+
+    def _run(self, first: int, last: int) -> Treebank:
+        """The trees from one number up to another, as views."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
+        return replace(self, offsets=self.offsets[first : last + 1] - self.offsets[first], **cut)
+
+    def shards(self, n: int | None = None) -> list[Treebank]:
+        """Cut into runs of trees with about equally many nodes.
+
+        Parameters
+        ----------
+        n
+            How many at most; None for as many as the number of nodes asks for.
+        """
+        return [self._run(first, last) for first, last in shard_cuts(self.offsets, n)]
+
+    def words(self, index: int) -> list[str]:
+        """The sentence of one tree."""
+        numbers = self.word[self._rows(index)]
+        return [self.inventory.words[number] for number in numbers[numbers >= 0]]
+
+    def tree(self, index: int) -> Tree:
+        """One tree, restored to what `clean` left."""
+        rows = self._rows(index)
+        names = self.inventory.words
+        columns = (getattr(self, c)[rows].tolist() for c in ("label", "left", "right", "word"))
+        nodes = [
+            (a, b, c, names[x] if x >= 0 else None) for a, b, c, x in zip(*columns, strict=True)
+        ]
+        return restore(self.inventory.symbols, nodes)
+
+    def trees(self) -> Iterator[Tree]:
+        """All trees, restored."""
+        return (self.tree(index) for index in range(self.n_trees))
+
+    def retransform(self, transform: Transform) -> Treebank:
+        """The same trees made binary in another way."""
+        if is_same(self.inventory.transform, transform):
+            return self
+        return Treebank.from_trees(self.trees(), transform)
+
+    def _rows(self, index: int) -> slice:
+        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+
+
+def read_treebank(
+    sources: Source | Iterable[Source],
+    transform: Transform | None = None,
+    *,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    keep_functions: bool = False,
+    skipped: list[CorpusError] | None = None,
+    left_out: list[str] | None = None,
+) -> Treebank:
+    """Read, clean, make binary and pack a treebank.
+
+    One that does not fit in memory is read by `StoredTreebank.read`.
+
+    Parameters
+    ----------
+    transform
+        How to make the trees binary; the default grows phrases outward from their heads.
+    keep_functions
+        Whether function tags stay in the labels, as in `NP-SBJ`.
+    sources, format, encoding, skipped, left_out
+        As `read_trees` takes them.
+    """
+    files = treebank_files(sources, encoding, left_out)
+    require_reading_memory(files, PACKED_TREES, f"{FEWER_TREES}; {ON_DISK}")
+    trees = read_trees(
+        files, format=format, encoding=encoding, keep_functions=keep_functions, skipped=skipped
+    )
+    return Treebank(*pack(clean_all(trees, keep_functions=keep_functions), transform))
+
+
+def as_treebank(source: TreebankLike) -> Treebank:
+    """What `fit` and others take for a treebank: one, trees (ours or NLTK's), or where they lie.
+
+    Trees that come as objects are cleaned (`sapwood.corpora.tree`) as read ones are.
+
+    Examples
+    --------
+    >>> as_treebank([Tree.parse("(S (NP-SBJ (NNS dogs)) (VP (VBP bark)))")])[0].words()
+    ['dogs', 'bark']
+    """
+    if isinstance(source, Treebank):
+        return source
+    if isinstance(source, (str, Path)):
+        return read_treebank(source)
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, Tree, Mapping)):
+        items = list(source)
+        if items and all(isinstance(item, (str, Path)) for item in items):
+            return read_treebank(items)
+        return Treebank.from_trees(clean_all(map(as_tree, items)))
+    msg = f"expected a treebank, not {describe(source)}"
+    raise CorpusError(msg, hint="give a Treebank, a list of trees, or the path of a file or folder")
+
+
+def bundled_treebank(split: str = "train", transform: Transform | None = None) -> Treebank:
+    """The treebank that comes with Sapwood: `train` (3,000 trees), `dev` or `test` (300 each)."""
+    with resources.as_file(sample_path(split)) as path:
+        return read_treebank(path, transform)
+
+
+def sample_path(split: str) -> Traversable:
+    """The gzipped file of the bundled trees `train`, `dev` or `test`.
+
+    It is a `pathlib.Path` whenever Sapwood is installed as plain files.
+    """
+    if split not in SPLITS:
+        msg = f"there is no bundled split {split!r}"
+        raise CorpusError(msg, hint=f"choose one of {', '.join(SPLITS)}")
+    return resources.files("sapwood.constituency.data.bundled").joinpath(f"{split}.mrg.gz")
+
+
+def _tree_numbers(places: object, n_trees: int) -> npt.NDArray[np.int64]:
+    """Numbers of trees from a list or array of numbers, or from one truth value a tree."""
+    numbers = np.asarray(places)
+    if numbers.ndim == 1 and numbers.dtype == bool and len(numbers) == n_trees:
+        return np.flatnonzero(numbers)
+    if numbers.ndim == 1 and not len(numbers):
+        return np.empty(0, np.int64)
+    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+        msg = f"a treebank is indexed by numbers, a slice, or a list of numbers, not {places!r:.80}"
+        raise TypeError(msg)
+    wrong = numbers[(numbers < -n_trees) | (numbers >= n_trees)]
+    if len(wrong):
+        msg = f"the treebank has {count(n_trees, 'tree')}, so there is no tree {wrong[0]}"
+        raise IndexError(msg)
+    return numbers.astype(np.int64) % n_trees
+
+
+def is_same(done: Transform, wanted: Transform) -> bool:
+    """Whether trees made binary in one way need not be made so again for another."""
+    return wanted in (done, replace(done, heads="auto"))
+
+
+def shard_cuts(offsets: npt.NDArray[np.int64], n: int | None = None) -> list[tuple[int, int]]:
+    """First tree, and one past the last, of shards with about equally many nodes."""
+    n = -(-int(offsets[-1]) // SHARD_NODES) if n is None else n
+    targets = np.linspace(0, offsets[-1], max(1, n) + 1)
+    return list(pairwise(np.unique(np.searchsorted(offsets, targets)).tolist()))

@@ -1,0 +1,1 @@
+"""Grammars with hidden states, span networks and ensembles of both."""

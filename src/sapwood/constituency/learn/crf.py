@@ -1,0 +1,169 @@
+"""`SpanCRF`: a log-linear model of trees given their sentences.
+
+1. The plain grammar prunes the chart of every training sentence; the right tree is always kept.
+2. AdaGrad follows the gradient of log p(right tree | sentence, chart), sentence by sentence.
+3. The weights are averaged over the last half of the passes.
+
+Few passes and the average keep it from fitting the training trees too well; shrinking the weights
+instead (L2) cost accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.feature_grammar import FeatureGrammar
+from sapwood.constituency.learn.pcfg import Trainable, TrainingData
+from sapwood.constituency.parse.charts import right_forest
+from sapwood.constituency.parse.prepared import PreparedGrammar, prepare
+from sapwood.core.arrays import FloatArray
+from sapwood.core.info import Info, PhaseClock
+from sapwood.core.learner import (
+    ANYTHING,
+    OnPlainGrammar,
+    TreebankEstimator,
+    between,
+    parameter,
+    whole,
+)
+from sapwood.core.log_linear import Table, learn
+from sapwood.core.signals import undisturbed
+from sapwood.progress import counted, step
+
+if TYPE_CHECKING:
+    from sapwood.constituency.parse.kernels.forest import Forest
+
+TABLE_BITS = 22  # four million weights: at 2^20 collisions already cost accuracy
+FAMILIAR = 2  # words seen so often are features themselves
+PRUNING = 1e-3
+FEW_TREES = 50  # whose charts are made in one go
+CHARTS_COST = 2  # passes that take about as long as making the charts
+
+
+class SpanCRF(OnPlainGrammar, TreebankEstimator):
+    """A conditional model: features of spans in the plain grammar's pruned charts.
+
+    Threads prune the charts; learning itself runs on one.
+
+    Attributes
+    ----------
+    model_ : FeatureGrammar
+    info_ : Info
+    """
+
+    passes: int = parameter(5, whole(1), "Over the training trees.")
+    rate: float = parameter(0.05, between(0, 1, "(]"), "Of AdaGrad.")
+    on_iteration: Callable[[int, int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1.",
+        changes_model=False,
+    )
+
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees."""
+        from sapwood.constituency.learn import memory as tree_memory
+
+        return tree_memory.charts_bytes(data, 1 << TABLE_BITS)
+
+    def fit(self, bank: Trainable) -> Self:
+        """Learn the weights from a treebank."""
+        clock = PhaseClock()
+        data = self._prepare(bank)
+        model = _untrained(data)
+        shards = data.engine.gather(data.shards)
+        few = (part for shard in shards for part in shard.shards(-(-shard.n_trees // FEW_TREES)))
+        made = data.engine.stream(_examples_of, few, model, ahead=2)
+        self.info_ = Info()
+        with step("", total=CHARTS_COST + self.passes) as advance:
+            advance(0, size=CHARTS_COST)
+            n_parts = -(-data.n_trees // FEW_TREES)
+            examples = list(chain.from_iterable(counted(made, "charts", total=n_parts)))
+            clock.tick("charts")
+            advance(CHARTS_COST, size=self.passes)
+            weights = self._learnt(examples, len(model.feature_weights))
+            clock.tick("passes")
+        self.info_.seconds = clock.seconds
+        record = {
+            "method": "crf", "iterations": self.info_.iterations, "seed": self.seed,
+            "log_likelihood": self.info_.log_likelihoods[-1], **data.sizes,
+        }  # fmt: skip
+        self.model_ = replace(model, feature_weights=weights.astype(np.float32), record=record)
+        return self
+
+    def _learnt(self, examples: list[_Example], size: int) -> FloatArray:
+        """Averaged weights."""
+        table = Table.of_size(size, name="features of spans", dtype=np.float64)
+        table.parts = 1
+
+        def note(done: int, likelihood: float) -> None:
+            self.info_.history.append({"log_likelihood": likelihood})
+            if self.on_iteration:
+                self.on_iteration(done, 1, likelihood)
+
+        return learn(
+            table, len(examples), lambda k, rate: _step(examples[k], table, rate), self.passes,
+            self.rate, np.random.default_rng(self.seed), note,
+        )  # fmt: skip
+
+
+class _Example(NamedTuple):
+    """A training sentence: its forest, its features, and which items and edges are right."""
+
+    forest: Forest
+    roots: npt.NDArray[np.int64]
+    item_features: npt.NDArray[np.uint32]
+    edge_features: npt.NDArray[np.uint32]
+    right_items: FloatArray
+    right_edges: FloatArray
+
+
+def _examples_of(bank: Treebank, model: FeatureGrammar) -> list[_Example]:
+    prepared = prepare(model)
+    made = (undisturbed(_example, prepared, bank, tree) for tree in range(bank.n_trees))
+    return [example for example in made if example is not None]
+
+
+def _example(prepared: PreparedGrammar, bank: Treebank, tree: int) -> _Example | None:
+    """None for one-word sentences, and where a rare tag of a word is not in the lexicon."""
+    words = bank.words(tree)
+    if len(words) == 1:
+        return None
+    nodes = slice(int(bank.offsets[tree]), int(bank.offsets[tree + 1]))
+    parsed, items, edges = right_forest(prepared, words, bank, nodes, PRUNING)
+    if items.sum() != nodes.stop - nodes.start:
+        return None
+    assert prepared.features is not None
+    features = prepared.features.of(parsed.forest, words)
+    return _Example(parsed.forest, parsed.roots, *features, items, edges)
+
+
+def _step(example: _Example, table: Table, rate: float) -> float:
+    """One gradient step; the log-likelihood of the right tree before it."""
+    from sapwood.constituency.parse.kernels import span_features as kernel
+    from sapwood.core.kernels.adagrad import adagrad_rows
+
+    weights, squares = table.weights, table.squares
+    item_score = kernel.scores(example.item_features, weights)
+    edge_score = kernel.scores(example.edge_features, weights)
+    total, items, edges = kernel.log_linear_posteriors(
+        example.forest, example.roots, item_score, edge_score
+    )
+    right = item_score @ example.right_items + edge_score @ example.right_edges
+    adagrad_rows(example.item_features, example.right_items - items, weights, squares, rate)
+    adagrad_rows(example.edge_features, example.right_edges - edges, weights, squares, rate)
+    return float(right - total)
+
+
+def _untrained(data: TrainingData) -> FeatureGrammar:
+    plain, count = data.grammar, data.classes.seen
+    seen = {data.inventory.words[x] for x in np.flatnonzero(count >= FAMILIAR).tolist()}
+    familiar = np.array([word in seen for word in plain.lexicon.words], np.bool_)
+    return FeatureGrammar(plain, np.zeros(1 << TABLE_BITS, np.float32), familiar)

@@ -1,0 +1,255 @@
+"""`SpanEncoder`: a network that reads sentences and labels their spans.
+
+1. Words and their affixes become vectors, which two layers of LSTMs read from both ends; tags are
+   guessed on the way.
+2. Each span is scored for each label by what was read in it.
+3. The loss is the negative log of the right tree's share among all trees over the sentence, and of
+   the right tags'; Adam follows its gradient in small batches.
+
+A phrase of several children has many binary trees, all of the same weight, since spans without a
+label score 0: whichever of them is called right, the gradient is the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from sapwood.constituency.data.transform import Symbol
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.span_network import SpanNetwork
+from sapwood.constituency.learn.pcfg import Trainable, TrainingData
+from sapwood.constituency.parse.spans import label_shares
+from sapwood.core.arrays import IntArray, cell, ranges, starts_of
+from sapwood.core.info import Info, PhaseClock
+from sapwood.core.learner import (
+    ANYTHING,
+    OnPlainGrammar,
+    TreebankEstimator,
+    between,
+    maybe,
+    parameter,
+    whole,
+)
+from sapwood.networks.encoder import EncoderSizes
+from sapwood.networks.parameters import Real
+from sapwood.networks.spans import (
+    SpanSizes,
+    fenceposts,
+    span_gradient,
+    span_scores,
+    start_spans,
+)
+from sapwood.networks.training import NetworkLesson, NetworkPlan, ShareGradient
+
+FAMILIAR = 2  # chains of labels seen so often are told apart
+WORD_DROPOUT, UNKNOWN = 0.2, 1.0  # of words; more than arcs take: measured on held trees
+SECONDS_A_WORD, SECONDS_A_STEP = 1.75e-4, 0.005  # of one core: a word read, all weights changed
+
+
+def seconds_a_pass(n_words: int) -> float:
+    """CPU seconds of a pass over so many words, roughly."""
+    return SECONDS_A_WORD * n_words + SECONDS_A_STEP * n_words / NetworkPlan.usual(n_words).words
+
+
+class SpanEncoder(OnPlainGrammar, TreebankEstimator):
+    """A small network beside the plain grammar: two layers of LSTMs, and scores of labelled spans.
+
+    Attributes
+    ----------
+    model_ : SpanNetwork
+    info_ : Info
+    """
+
+    passes: int | None = parameter(
+        None,
+        maybe(whole(1)),
+        "Over the training trees. None chooses: about 1.6 million words, in 8 to 30 passes.",
+    )
+    width: int = parameter(200, whole(1), "Numbers that an LSTM remembers, in each direction.")
+    hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")
+    rate: float = parameter(0.003, between(0, 1, "(]"), "Of Adam; falls to 0 in a straight line.")
+    dropout: float = parameter(0.2, between(0, 1, "[)"), "Share of numbers that are left out.")
+    on_iteration: Callable[[int, int, float], int | None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1. It "
+        "may answer how many passes there is time for in all, where those are fewer.",
+        changes_model=False,
+    )
+
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees."""
+        from sapwood.constituency.learn import memory as tree_memory
+
+        return tree_memory.network_bytes(data)
+
+    def fit(self, bank: Trainable) -> Self:
+        """Learn the weights from a treebank."""
+        clock = PhaseClock()
+        data = self._prepare(bank)
+        plan = NetworkPlan.usual(int(data.sizes["tokens"]), self.passes, self.seed or 0)
+        plan = replace(
+            plan, rate=self.rate, dropout=self.dropout, word_dropout=WORD_DROPOUT, unknown=UNKNOWN
+        )
+        trees = RightTrees.of(data.engine.gather(data.shards))
+        sizes = EncoderSizes(state=self.width), SpanSizes(self.hidden)
+        lesson = SpanLesson(trees, plan, sizes)
+        clock.tick("trees")
+        self.info_ = Info()
+
+        def note(done: int, log_likelihood: float) -> int | None:
+            self.info_.history.append({"log_likelihood": log_likelihood})
+            return self.on_iteration(done, 1, log_likelihood) if self.on_iteration else None
+
+        network = lesson.learn(lesson.gradient, data.engine.jobs_here, note)
+        clock.tick("passes")
+        self.info_.seconds = clock.seconds
+        record = {
+            "method": "encoder", "iterations": self.info_.iterations, "seed": self.seed,
+            "log_likelihood": self.info_.log_likelihoods[-1], **data.sizes,
+        }  # fmt: skip
+        self.model_ = SpanNetwork(data.grammar, network, trees.labels, trees.tags, record)
+        return self
+
+
+class RightTrees(NamedTuple):
+    """Sentences with the labels of their spans and the tags of their words.
+
+    Attributes
+    ----------
+    sentences
+        Words.
+    labels
+        Chains that are told apart.
+    tags
+        Names.
+    tag
+        Of all words, sentence after sentence.
+    starts : [n_sentences + 1]
+        First labelled span of each sentence.
+    start, end, label
+        Of all labelled spans.
+    """
+
+    sentences: list[list[str]]
+    labels: tuple[tuple[str, ...], ...]
+    tags: tuple[str, ...]
+    tag: IntArray
+    starts: IntArray
+    start: IntArray
+    end: IntArray
+    label: IntArray
+
+    @classmethod
+    def of(cls, shards: Iterable[Treebank]) -> RightTrees:
+        """Of the trees of a treebank; rare chains lose their inner labels until they are known."""
+        parts = [_spans_of(shard) for shard in shards]
+        chains = [chain for part in parts for chain in part.chains]
+        counts = Counter(chain for chain in chains if chain)
+        known = {chain for chain, n in counts.items() if n >= FAMILIAR}
+        known |= {chain[:1] for chain in counts}
+        labels = tuple(sorted(known))
+        number = {chain: place for place, chain in enumerate(labels)}
+        label = [number[_shorten(chain, number)] for chain in chains]
+        tags = [tag for part in parts for tag in part.tags]
+        names = tuple(sorted(set(tags)))
+        place = {name: k for k, name in enumerate(names)}
+        columns = [np.concatenate([part.spans[k] for part in parts]) for k in range(3)]
+        return cls(
+            [words for part in parts for words in part.sentences], labels, names,
+            np.array([place[tag] for tag in tags], np.int64), starts_of(columns[0]),
+            columns[1], columns[2], np.array(label, np.int64),
+        )  # fmt: skip
+
+
+def _shorten(chain: tuple[str, ...], known: dict[tuple[str, ...], int]) -> tuple[str, ...]:
+    while chain not in known:
+        chain = chain[:-1]
+    return chain
+
+
+class _Spans(NamedTuple):
+    """Of the trees of a shard.
+
+    Attributes
+    ----------
+    chains
+        Of labelled spans.
+    spans
+        How many each sentence has; where they start, where they end.
+    """
+
+    sentences: list[list[str]]
+    tags: list[str]
+    chains: list[tuple[str, ...]]
+    spans: tuple[IntArray, IntArray, IntArray]
+
+
+def _spans_of(bank: Treebank) -> _Spans:
+    symbols, n_phrases = bank.inventory.symbols, len(bank.inventory.phrases)
+    above = [_chain_above(symbol, k >= n_phrases) for k, symbol in enumerate(symbols)]
+    has_label = np.array([bool(chain) for chain in above])[bank.label]
+    tree = np.repeat(np.arange(bank.n_trees), np.diff(bank.offsets))
+    leaves = np.flatnonzero(bank.word >= 0)
+    leaves = leaves[np.lexsort((bank.start[leaves], tree[leaves]))]
+    counts = np.bincount(tree[has_label], minlength=bank.n_trees)
+    return _Spans(
+        [bank.words(k) for k in range(bank.n_trees)],
+        [symbols[k].chain[-1] for k in bank.label[leaves].tolist()],
+        [above[k] for k in bank.label[has_label].tolist()],
+        (counts, bank.start[has_label].astype(np.int64), bank.end[has_label].astype(np.int64)),
+    )
+
+
+def _chain_above(symbol: Symbol, is_tag: bool) -> tuple[str, ...]:
+    """The labels of a node, without the tag of its word; none for a half-built phrase."""
+    if symbol.is_intermediate:
+        return ()
+    return symbol.chain[:-1] if is_tag else symbol.chain
+
+
+class SpanLesson(NetworkLesson):
+    """Sentences with the labels of their spans and the tags of their words."""
+
+    def __init__(
+        self, trees: RightTrees, plan: NetworkPlan, sizes: tuple[EncoderSizes, SpanSizes]
+    ) -> None:
+        self.trees = trees
+        encoder, spans = sizes
+        shapes = encoder.shapes(len(trees.tags))
+        shapes |= spans.shapes(2 * encoder.state, len(trees.labels))
+        super().__init__(trees.sentences, encoder, shapes, start_spans, plan, has_end=True)
+
+    def gradient(
+        self, sentences: IntArray, rng: np.random.Generator, n_words: int
+    ) -> ShareGradient:
+        """Loss and gradient of some sentences, longest first."""
+        batch = self.read(sentences, rng)
+        packing, states = batch.packing, batch.encoding.states
+        posts = fenceposts(self.P, states, packing, batch.starts, batch.dropout)
+        loss, d_scores = self._tree_loss(sentences, span_scores(self.P, posts))
+        d_scores *= 1 / n_words
+        d_states = span_gradient(self.P, batch.G, posts, packing, d_scores)
+        # two marks a sentence are no words
+        first, end = (self.words.starts[sentences + k] - 2 * (sentences + k) for k in (0, 1))
+        right = self.trees.tag[ranges(first, end)]
+        return self.finish(batch, loss, d_states, right, n_words)
+
+    def _tree_loss(self, sentences: IntArray, scores: Real) -> tuple[float, Real]:
+        """Negative log of the shares of the right trees, and its gradient by the scores."""
+        trees = self.trees
+        first, end = trees.starts[sentences], trees.starts[sentences + 1]
+        n = self.words.starts[sentences + 1] - self.words.starts[sentences] - 2  # without marks
+        before = starts_of(n * (n + 1) // 2)[:-1]  # spans of the sentences before
+        those, place = ranges(first, end), np.repeat(np.arange(len(n)), end - first)
+        spans = before[place] + cell(trees.start[those], trees.end[those], n[place])
+        right = spans, trees.label[those]
+        log_total, shares = label_shares(scores, n.tolist())
+        loss = log_total - float(scores[right].sum(dtype=np.float64))
+        shares[right] -= 1  # no span is there twice
+        return loss, shares

@@ -1,0 +1,409 @@
+"""`Panel`: members of an ensemble to be, graded together on dev trees.
+
+Expected F1 needs no more of a member than the posteriors of brackets, so each member is run over
+the dev sentences once, and any mix of members is then decoded from what was noted.
+
+Notation
+--------
+    P[k, c]    posterior of bracket c of a sentence under member k
+
+Grammars alone are decoded in the chart of the first; where a network is heard, all trees count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.constituency.data.transform import restore
+from sapwood.constituency.evaluate.bracketing import add_up, bracketing
+from sapwood.constituency.evaluate.scores import SentenceScore
+from sapwood.constituency.grammar.ensemble import shares_chart
+from sapwood.constituency.parse.charts import (
+    NO_BRACKETS,
+    Brackets,
+    ItemLabels,
+    LabelTable,
+    ParseForest,
+    brackets_of,
+    decoded,
+    item_labels,
+    label_table,
+    mixed,
+    posteriors,
+    pruned_forests,
+    sharpened,
+)
+from sapwood.constituency.parse.decoders import Gains, Nodes, best_tree, bracket_gains
+from sapwood.constituency.parse.parser import BEAM, THRESHOLD, Parser
+from sapwood.constituency.parse.prepared import prepare
+from sapwood.constituency.parse.spans import chains_of
+from sapwood.constituency.parse.unconstrained_trees import free_tree
+from sapwood.core.arrays import FloatArray
+from sapwood.core.errors import SapwoodError
+from sapwood.core.signals import undisturbed
+from sapwood.corpora.tree import Tree, clean
+from sapwood.execute import ordered_map
+from sapwood.networks.network_inputs import one_blas_thread
+from sapwood.progress import counted
+
+if TYPE_CHECKING:
+    from sapwood.constituency.evaluate.scores import BracketingReport
+    from sapwood.constituency.grammar.ensemble import Model
+    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+    from sapwood.constituency.grammar.member import Member
+    from sapwood.execute import Engine
+
+WEIGHT_STEPS, WEIGHT_RATE = 300, 5.0  # of the search for weights: converged to the third digit
+LEAST = 1e-4  # probabilities closer to 0 or 1 count as this: one surprise is not the end
+
+
+def cleaned(gold: Sequence[Tree]) -> list[Tree]:
+    """Dev trees as a treebank would have them; an error when none is left."""
+    trees = [tree for tree in map(clean, gold) if tree is not None]
+    if not trees:
+        msg = "no dev tree is left after cleaning"
+        raise SapwoodError(msg, hint="give trees with words, in Penn brackets")
+    return trees
+
+
+def pruned_by(member: Member, trees: Sequence[Tree], jobs: int) -> list[ParseForest | None]:
+    """Charts of the trees' sentences; None for one word, and where nothing is found."""
+    prepared = prepare(member)
+
+    def chart(tree: Tree) -> ParseForest | None:
+        words = tree.words()
+        if len(words) == 1:
+            return None
+        return next(pruned_forests(prepared, words, THRESHOLD, BEAM), None)
+
+    charts = ordered_map(chart, trees, jobs=jobs)
+    return list(counted(charts, "dev charts", total=len(trees), unit="sentence"))
+
+
+class DevSet:
+    """Gold trees and the charts of their sentences.
+
+    Parameters
+    ----------
+    gold
+        Trees that are not in the training data.
+    plain
+        The plain grammar; grammars that are graded must share its symbols, rules and lexicon rows.
+    jobs
+        Threads; 0 means all cores.
+    """
+
+    def __init__(self, gold: Sequence[Tree], plain: LatentGrammar, jobs: int = 1) -> None:
+        self.gold = cleaned(gold)
+        self.jobs = jobs
+        self.charts = pruned_by(plain, self.gold, jobs)
+
+    def parse(self, model: LatentGrammar) -> list[Tree]:
+        """The trees that a model gives the sentences."""
+        parser = Parser(model)
+
+        def tree(pair: tuple[Tree, ParseForest | None]) -> Tree:
+            gold, chart = pair
+            if chart is None:
+                return parser.parse(gold.words()).tree
+            return undisturbed(parser.parse_pruned, [chart]).tree
+
+        pairs = zip(self.gold, self.charts, strict=True)
+        trees = ordered_map(tree, pairs, jobs=self.jobs)
+        return list(counted(trees, "dev trees", total=len(self.gold), unit="sentence"))
+
+    def f1(self, model: LatentGrammar) -> float:
+        """EVALB's F1 of a model, in percent."""
+        return bracketing(self.gold, self.parse(model)).f1
+
+
+@dataclass(frozen=True, eq=False)
+class Grades:
+    """How well a model parses, as `sapwood parse` and `sapwood evaluate` would say."""
+
+    report: BracketingReport  # EVALB's figures
+    fallbacks: int  # sentences without a parse
+    # of parsing, on the clock and of all threads together
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def f1(self) -> float:
+        """EVALB's F1, in percent."""
+        return self.report.f1
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees were graded."""
+        return self.report.all.sentences
+
+
+def grade(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> Grades:
+    """Parse the sentences of gold trees and compare."""
+    parser = Parser(model)
+    wall, cpu = perf_counter(), process_time()
+    found = parser.parse_many((tree.words() for tree in gold), jobs=jobs)
+    found = counted(found, "parsing dev trees", total=len(gold), unit="sentence")
+    predicted = [parse.tree for parse in found]
+    wall, cpu = perf_counter() - wall, process_time() - cpu
+    return Grades(bracketing(gold, predicted), parser.stats.fallbacks, wall, cpu)
+
+
+@dataclass(eq=False)
+class _Sentence:
+    """A dev sentence in the chart of the first member.
+
+    Attributes
+    ----------
+    chart
+        None for a sentence of one word, or without a parse.
+    rows
+        The labels of its items.
+    brackets
+        P[k], by member.
+    scores
+        EVALB's row of every tree that some mix has given the sentence: most mixes agree.
+    """
+
+    gold: Tree
+    words: list[str]
+    chart: ParseForest | None
+    rows: ItemLabels | None
+    brackets: list[Brackets] = field(default_factory=list)
+    scores: dict[Hashable, SentenceScore] = field(default_factory=dict)
+
+    def mix(self, weights: FloatArray, sharpness: float) -> Brackets:
+        """Posteriors of a mix of those who found a parse."""
+        heard = [k for k, one in enumerate(self.brackets) if weights[k] > 0 and len(one.code)]
+        if not heard:
+            return NO_BRACKETS
+        shares = weights[heard] / weights[heard].sum()
+        joint = mixed([self.brackets[k] for k in heard], shares.tolist())
+        return joint._replace(p=sharpened(joint.p, sharpness))
+
+
+class _Charts(NamedTuple):
+    """Charts that all members of a group share, and how long they took."""
+
+    owner: LatentGrammar
+    charts: list[ParseForest | None]
+    seconds: float
+
+
+class Panel:
+    """Dev trees, and what every member thinks of their sentences.
+
+    Parameters
+    ----------
+    gold
+        Trees that are not in the training data.
+    first
+        The member whose symbols and chart the trees are made of; add it like any other.
+    jobs
+        Threads; 0 means all cores.
+    """
+
+    def __init__(self, gold: Sequence[Tree], first: Member, jobs: int = 1) -> None:
+        self.gold = cleaned(gold)
+        self.jobs = jobs
+        self.first = first
+        self.numbers: dict[str, int] = {}
+        self.n_members = 0
+        self._is_network: list[bool] = []
+        self._grammars: list[LatentGrammar] = []
+        self.f1_seconds = 0.0  # of the slowest of all mixes so far
+        self._groups: list[_Charts] = []
+        self._member_seconds: list[tuple[int, float]] = []  # group and seconds
+        table = self._table(first)
+
+        def sentence(tree: Tree, chart: ParseForest | None) -> _Sentence:
+            words = tree.words()
+            rows = item_labels(chart.forest, len(words), table) if chart else None
+            return _Sentence(tree, words, chart, rows)
+
+        charts = self._groups[self._group_of(first)].charts
+        self.sentences = [sentence(tree, c) for tree, c in zip(self.gold, charts, strict=True)]
+
+    def _table(self, member: Member) -> LabelTable:
+        grammar = member.chart_grammar
+        for symbol in grammar.symbols:
+            for name in symbol.chain:
+                self.numbers.setdefault(name, len(self.numbers))
+        return label_table(grammar.symbols, grammar.n_phrases, self.numbers)
+
+    def _group_of(self, member: Member) -> int:
+        """Place of the charts pruned by a member's plain grammar; a group shares them."""
+        grammar = member.chart_grammar
+        for place, group in enumerate(self._groups):
+            if shares_chart(group.owner, grammar):
+                return place
+        began = process_time()
+        charts = pruned_by(grammar, self.gold, self.jobs)
+        self._groups.append(_Charts(grammar, charts, process_time() - began))
+        return len(self._groups) - 1
+
+    def seconds_of(self, members: Sequence[int]) -> float:
+        """How long charts and posteriors of members took: parsing with them takes no longer."""
+        asked = [self._member_seconds[k] for k in members]
+        charts = sum(self._groups[k].seconds for k in {place for place, _ in asked if place >= 0})
+        return charts + sum(seconds for _, seconds in asked)
+
+    def seconds_of_one_more(self, *, has_charts: bool) -> float:
+        """How long one more member will take; less where others have charts that it can share."""
+        posteriors = float(np.mean([seconds for _, seconds in self._member_seconds]))
+        charts = float(np.mean([group.seconds for group in self._groups]))
+        return posteriors if has_charts else posteriors + charts
+
+    def add(self, member: Member) -> None:
+        """Note a member's posteriors of all brackets."""
+        table, place = self._table(member), -1
+        reader = member.reader(self.numbers)
+        if reader is None:
+            place = self._group_of(member)
+            look = self._charter(member, place, table)
+        else:
+            look = lambda k: Brackets(*reader.read(self.sentences[k].words))  # noqa: E731
+        began = process_time()
+        found = ordered_map(look, range(len(self.sentences)), jobs=self.jobs)
+        found = counted(one_blas_thread(found), "dev trees", total=len(self.gold), unit="sentence")
+        for sentence, brackets in zip(self.sentences, found, strict=True):
+            sentence.brackets.append(brackets)
+        self._member_seconds.append((place, process_time() - began))
+        self._is_network.append(place < 0)
+        self._grammars.append(member.chart_grammar)
+        self.n_members += 1
+
+    def _charter(self, member: Member, place: int, table: LabelTable) -> Callable[[int], Brackets]:
+        charts, prepared = self._groups[place].charts, prepare(member)
+
+        def look(k: int) -> Brackets:
+            chart = charts[k]
+            parsed = posteriors(prepared, chart) if chart is not None else None
+            if parsed is None or chart is None:
+                return NO_BRACKETS
+            rows = item_labels(chart.forest, len(chart.words), table)
+            return brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
+
+        return look
+
+    def f1_of(
+        self,
+        members: Sequence[int],
+        weights: FloatArray | None = None,
+        sharpness: float = 1.0,
+    ) -> float:
+        """F1 of some members, of equal weight unless weights are given."""
+        everyone = np.zeros(self.n_members)
+        everyone[list(members)] = 1.0 if weights is None else weights
+        return self.f1(everyone, sharpness)
+
+    def likely_weights(self, members: Sequence[int]) -> FloatArray:
+        """Weights of members that make right brackets probable and wrong ones improbable.
+
+        Minimises the log-loss of all brackets of all dev sentences, a convex function of the
+        weights, by exponentiated gradient steps.
+        """
+        everything, is_right = self._all_brackets()
+        posterior = everything[list(members)]
+        w = np.full(len(posterior), 1.0 / len(posterior))
+        for _ in range(WEIGHT_STEPS if len(is_right) else 0):
+            p = np.clip(w @ posterior, LEAST, 1.0 - LEAST)
+            slope = np.where(is_right, -1.0 / p, 1.0 / (1.0 - p))
+            gradient = posterior @ slope / len(p)
+            w = w * np.exp(-WEIGHT_RATE * (gradient - w @ gradient))
+            w /= w.sum()
+        return w
+
+    def likely_sharpness(self, members: Sequence[int], weights: FloatArray) -> float:
+        """The sharpness under which the brackets of a mix are most probable, see `Ensemble`."""
+        from scipy.optimize import minimize_scalar
+
+        everything, is_right = self._all_brackets()
+        if not len(is_right):
+            return 1.0
+        mean = weights @ everything[list(members)]
+
+        def loss(sharpness: float) -> float:
+            p = np.clip(sharpened(mean, sharpness), LEAST, 1.0 - LEAST)
+            return float(-np.log(np.where(is_right, p, 1.0 - p)).mean())
+
+        return float(minimize_scalar(loss, bounds=(0.5, 3.0), method="bounded").x)
+
+    def _all_brackets(self) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """P of all brackets, [n_members, n_brackets], and which of them the gold trees have."""
+        columns, right = [np.empty((self.n_members, 0))], [np.empty(0, np.bool_)]
+        for sentence, tree in zip(self.sentences, self.gold, strict=True):
+            if sentence.rows is None:
+                continue
+            code = np.unique(np.concatenate([part.code for part in sentence.brackets]))
+            code = code[~decoded(code, len(sentence.words))[3]]
+            columns.append(np.array([part.of(code) for part in sentence.brackets]))
+            right.append(np.isin(code, self._gold_codes(tree, len(sentence.words))))
+        return np.concatenate(columns, axis=1), np.concatenate(right)
+
+    def _gold_codes(self, tree: Tree, n: int) -> list[int]:
+        nodes = zip(tree.nodes(), tree.spans(), strict=True)
+        spans = (span for node, span in nodes if not node.is_preterminal)
+        known = ((self.numbers.get(x), i, j) for x, i, j in spans)
+        return [(2 * x * (n + 1) + i) * (n + 1) + j for x, i, j in known if x is not None]
+
+    def f1(self, weights: Sequence[float] | FloatArray, sharpness: float = 1.0) -> float:
+        """EVALB's F1, in percent, of the members mixed with these weights.
+
+        That of a parser that prunes nothing between the members (`Parser(mix, middle=0)`).
+        """
+        began, share = process_time(), np.asarray(weights, float) / np.sum(weights)
+        is_free = bool(share[self._is_network].any())
+        found = add_up(self.scores(share, sharpness, is_free=is_free)).f1
+        self.f1_seconds = max(self.f1_seconds, process_time() - began)
+        return found
+
+    def scores(
+        self, share: FloatArray, sharpness: float = 1.0, *, is_free: bool
+    ) -> list[SentenceScore]:
+        """EVALB's rows of the dev sentences, parsed by a mix.
+
+        Parameters
+        ----------
+        share
+            Of each member; they sum to 1.
+        is_free
+            Whether trees are looked for among all over the words, as where a network is heard, or
+            in the chart of the first member.
+        """
+        names, chains = tuple(self.numbers), chains_of(self._grammars) if is_free else {}
+        parser = Parser(self.first.chart_grammar if is_free else self.first)
+
+        def score(sentence: _Sentence) -> SentenceScore:
+            mix, words = sentence.mix(share, sharpness), sentence.words
+            nodes = None if is_free else _best_nodes(sentence, mix)
+            tree = free_tree(mix, words, names, chains)[0] if is_free else None
+            key = tree or tuple(nodes or ())
+            if key not in sentence.scores:
+                if tree is None:
+                    tree = self._tree(sentence, nodes) if nodes else parser.parse(words).tree
+                sentence.scores[key] = bracketing([sentence.gold], [tree]).sentences[0]
+            return sentence.scores[key]
+
+        return list(ordered_map(score, self.sentences, jobs=self.jobs))
+
+    def _tree(self, sentence: _Sentence, nodes: Nodes) -> Tree:
+        spelled = [(a, b, c, sentence.words[i] if b < 0 else None) for a, b, c, i in nodes]
+        return restore(self.first.chart_grammar.symbols, spelled)
+
+
+def _best_nodes(sentence: _Sentence, mix: Brackets) -> Nodes | None:
+    """The tree of highest expected F1 under a mix; None for one word, or without a parse."""
+    chart, rows = sentence.chart, sentence.rows
+    if chart is None or rows is None:
+        return None
+    gains = bracket_gains(rows, mix.of(rows.code), len(chart.items))
+    none = np.zeros(len(chart.forest.head))
+    best = best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))
+    return best.nodes if best is not None else None

@@ -1,0 +1,431 @@
+"""`PivotLPCFG`: latent-variable PCFGs with true parameters, by pivot features (PIVOT, Figure 1).
+
+Notation
+--------
+    f, g         inside and outside features of a node; several per node, one a template
+    r(f | h, a)  p(f | state h of label a)       s(g | h, a)   likewise outside
+    pi(h | a)    share of the states             t(h1, h2, h3 | a -> b c)
+
+A *pivot* is a feature that occurs in one state only. In a picture in which every outside feature g
+is the point E[inside vector | g], pivots are the corners and every other feature lies between
+them: its weights are p(h | g). The same holds with inside and outside swapped. One side with pivots
+is enough (remark below Theorem 2): the other follows from it by least squares.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.constituency.data.treebank import TreebankLike
+from sapwood.constituency.learn.em_steps import Stage, TrainingTrees, run_treebank_em
+from sapwood.constituency.learn.latent_parameters import LatentParameters, normalise, smooth
+from sapwood.constituency.learn.pcfg import Trainable, TrainingData
+from sapwood.constituency.learn.pivot_nodes import (
+    LikelyStates,
+    PivotRows,
+    RuleInstances,
+    Side,
+    sums_over_features,
+)
+from sapwood.constituency.learn.projected import FeatureRows
+from sapwood.constituency.learn.spectral import Features, FeatureSettings, Projection, project
+from sapwood.constituency.learn.templates import NodeTable
+from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
+from sapwood.core.errors import SapwoodWarning
+from sapwood.core.learner import (
+    OnPlainGrammar,
+    TreebankEstimator,
+    WithEM,
+    WithStates,
+    between,
+    dev_trees,
+    one_of,
+    parameter,
+)
+from sapwood.execute import Engine, Placed
+from sapwood.linalg.convex_em import convex_em
+from sapwood.linalg.pivots import (
+    columns_given_states,
+    frequent,
+    states_from_points,
+)
+
+# Outside templates that look at more than one rule: so many are shown.
+RULES_SHOWN = {"two_rules_above": 2, "three_rules_above": 3, "grandparent": 2}
+Ids = npt.NDArray[np.uint32]
+MOST_INSTANCES = 50_000  # of a rule, about, that its convex EM looks at
+BLOCK_INSTANCES = 200_000  # of all rules that are collected at a time
+SIDES = ("outside", "inside")
+LABELS_NAMED = 5  # of those with too few pivots, in the warning
+
+
+def pivot_names(
+    data: TrainingData, features: Features, pivots: Mapping[int, IntArray], side: str
+) -> dict[str, list[str]]:
+    """The pivots of each label in words, such as `rule_above: S -> [NP] VP`."""
+    space = features.inside if side == "inside" else features.outside
+    templates = [template.__name__ for template in space.templates]
+    wanted = np.unique(np.concatenate([np.empty(0, np.int64), *pivots.values()]))
+    # nodes and their features lie in shards of their own, but in the same order
+    found: dict[int, str] = {}
+    engine = data.engine
+    examples = engine.gather(engine.map(example_nodes, features.rows, wanted, side))
+    for shard, example in zip(engine.gather(data.shards), examples, strict=True):
+        table = NodeTable(shard)
+        for feature, (place, node) in example.items():
+            n_rules = RULES_SHOWN.get(templates[place], 1)
+            words = _below(table, node) if side == "inside" else _above(table, node, n_rules)
+            found[feature] = f"{templates[place]}: {words}"
+    symbols = data.inventory.symbols
+    return {str(symbols[a]): [found[f] for f in of.tolist()] for a, of in pivots.items()}
+
+
+def example_nodes(rows: FeatureRows, wanted: IntArray, side: str) -> dict[int, tuple[int, int]]:
+    """For each wanted feature that occurs in a shard, its template and the last node with it."""
+    ids = rows.inside if side == "inside" else rows.outside
+    found: dict[int, tuple[int, int]] = {}
+    for place in range(ids.shape[1]):
+        nodes = np.flatnonzero(np.isin(ids[:, place], wanted))
+        found |= {
+            f: (place, n) for f, n in zip(ids[nodes, place].tolist(), nodes.tolist(), strict=True)
+        }
+    return found
+
+
+def _below(table: NodeTable, node: int) -> str:
+    """A node by its word or its rule."""
+    if table.word[node] >= 0:
+        return str(table.inventory.words[table.word[node]])
+    return "{} -> {} {}".format(*_rule(table, node))
+
+
+def _rule(table: NodeTable, node: int) -> list[str]:
+    inventory = table.inventory
+    return [str(inventory.symbols[x]) for x in inventory.rules[table.rule[node]]]
+
+
+def _above(table: NodeTable, node: int, n_rules: int) -> str:
+    """A node by the rules above it, its own place in brackets."""
+    rules = list[str]()
+    while len(rules) < n_rules and table.parent[node] >= 0:
+        node, is_left = int(table.parent[node]), node == table.left[table.parent[node]]
+        a, b, c = _rule(table, node)
+        rules.append(f"{a} -> [{b}] {c}" if is_left else f"{a} -> {b} [{c}]")
+    return ", ".join(rules) if len(rules) == n_rules else ", ".join([*rules, "root"])
+
+
+class Recipe(NamedTuple):
+    """What treebanks need and exact moments do not."""
+
+    # of nodes, and of the label's nodes, that must have a feature for it to be a pivot: rarer
+    # ones are extreme points by chance
+    least_count: float = 20.0
+    least_share: float = 1e-3
+    # exponent of the product of a node's feature probabilities; 1 would treat the templates as
+    # independent, which they are not
+    sharpness: float = 0.5
+    floor: float = 1e-6  # of a state's feature distribution: no feature excludes a state for good
+    # where the convex EM of each rule ends
+    gap: float = 1e-3
+    max_iter: int = 30
+
+
+@dataclass(frozen=True, eq=False)
+class PivotNodes:
+    """All that Figure 1 asks of the data: rows in their shards, and what they have in common."""
+
+    # the features of either side
+    inside: Side
+    outside: Side
+    size: IntArray  # [n_symbols]: how many numbers of a row's vectors count for each label
+    rules: IntArray  # [n_rules, 3]
+    symbol_of_pair: IntArray  # [n_pairs]: tags of the pairs of tag and word
+    # [n_symbols], [n_rules]: weights of the rows of each label and of the instances of each rule
+    count: FloatArray
+    rule_count: FloatArray
+    shards: Placed  # `PivotRows`, placed
+    engine: Engine
+
+
+@dataclass(eq=False)
+class Views:
+    """Step 1: r, s and pi of every label."""
+
+    m: IntArray  # [n_symbols]: states (pivots found) of each label
+    pivots: dict[int, IntArray]  # by label, the features that its states were made from
+    pi: FloatArray
+    # [n_features, n_states]: r(f | h), s(g | h) in the rows of their features; columns beyond a
+    # label's states are zero
+    r: FloatArray
+    s: FloatArray
+
+
+def find_views(nodes: PivotNodes, wanted: IntArray, side: str, recipe: Recipe) -> Views:
+    """Pivots on one side, and the distributions of features on both.
+
+    With pivots inside, r(f | h) = p(h | f) p(f) / pi(h), and s solves p(g | f) = sum of p(h | f)
+    s(g | h); pivots outside swap the two.
+
+    Parameters
+    ----------
+    wanted : [n_symbols]
+        States of each label; it gets fewer where fewer pivots are found.
+    side
+        Where pivots are looked for, `inside` or `outside`.
+    """
+    is_inside, total = side == "inside", nodes.engine.total
+    own, other = (nodes.inside, nodes.outside) if is_inside else (nodes.outside, nodes.inside)
+    points = total(PivotRows.points, nodes.shards, side, len(own.count))
+    points /= np.where(own.count > 0, own.count, 1.0)[:, None]
+    n_symbols, n_states = len(wanted), int(wanted.max())
+    m, pivots = np.ones(n_symbols, np.int64), dict[int, IntArray]()
+    posterior = np.zeros((len(own.count), n_states))
+    pi = np.zeros((n_symbols, n_states))
+    for a, block in enumerate(map(own.block, range(n_symbols))):
+        posterior[block, 0] = pi[a, 0] = 1.0
+        count = own.count[block]
+        candidates = frequent(
+            count, nodes.count[a], least=recipe.least_count, share=recipe.least_share
+        )
+        if wanted[a] > 1 and candidates.sum() > 1:
+            here = points[block, : nodes.size[a]]
+            found = states_from_points(here, count, int(wanted[a]), candidates=candidates)
+            m[a], pivots[a] = len(found.pi), block.start + found.pivots
+            posterior[block, : m[a]], pi[a, : m[a]] = found.posterior, found.pi
+    weighted = posterior * own.count[:, None]
+    joint = total(PivotRows.joint, nodes.shards, side, posterior, len(other.count))
+    solution = np.zeros_like(joint)
+    for a, k in enumerate(m.tolist()):
+        mine, theirs = own.block(a), other.block(a)
+        gram = posterior[mine, :k].T @ weighted[mine, :k]
+        # sampling noise makes some negative
+        solution[theirs, :k] = np.maximum(columns_given_states(gram, joint[theirs, :k]), 0.0)
+    first, second = own.per_template(weighted, m), other.per_template(solution, m)
+    return Views(m, pivots, pi, *((first, second) if is_inside else (second, first)))
+
+
+def estimate(nodes: PivotNodes, views: Views, recipe: Recipe) -> LatentParameters:
+    """Steps 2 and 3 of Figure 1, and pi and q of section 6.1."""
+    m, pairs, engine = views.m, nodes.symbol_of_pair, nodes.engine
+    likely = engine.map(likely_states, nodes.shards, views, recipe)
+    rules = rule_counts(nodes, m, likely, recipe)
+    words = engine.total(word_counts, likely, views.pi, len(pairs))
+    root = engine.total(root_counts, likely, views.pi)
+    states = np.arange(views.r.shape[1])
+    return normalise(
+        LatentParameters(
+            m, nodes.rules, pairs, root[states < m[:, None]], rules,
+            words[states < m[pairs][:, None]],
+        )
+    )  # fmt: skip
+
+
+def likely_states(rows: PivotRows, views: Views, recipe: Recipe) -> LikelyStates:
+    """How likely each state makes the features below and above each row."""
+    below = likelihoods(rows, rows.inside, views.r, views.m, recipe)
+    return LikelyStates(rows, below, likelihoods(rows, rows.outside, views.s, views.m, recipe))
+
+
+def likelihoods(
+    rows: PivotRows, ids: Ids, table: FloatArray, m: IntArray, recipe: Recipe
+) -> FloatArray:
+    """Product over templates of r or s of each row's features, to a power; largest 1."""
+    with np.errstate(divide="ignore"):  # without a floor, a feature may exclude a state
+        logs = sums_over_features(ids, np.log(table + recipe.floor)) * recipe.sharpness
+    kept = np.arange(table.shape[1]) < m[rows.label][:, None]
+    logs = np.where(kept, logs, -np.inf)
+    top = logs.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(logs - np.where(np.isfinite(top), top, 0.0)))
+
+
+def rule_counts(nodes: PivotNodes, m: IntArray, likely: Placed, recipe: Recipe) -> FloatArray:
+    """Step 2: expected counts n(rule) t(h1, h2, h3 | rule) of all rules, one after the other.
+
+    The convex EM of a rule needs its instances again and again: those of a block of rules are
+    collected at a time, and of a very frequent rule a part of them.
+    """
+    engine = nodes.engine
+    seen = engine.total(instance_counts, nodes.shards, len(nodes.rules))
+    stride = np.maximum(1, -(-seen // MOST_INSTANCES))
+    parts = [np.empty(0)]
+    for block in _blocks(seen // stride):
+        found = engine.total(LikelyStates.instances, likely, block, stride)
+        groups = group_rows(found.rule, len(nodes.rules))[block]
+        tasks = (
+            _of_rule(found, at, m[nodes.rules[r]], nodes.rule_count[r])
+            for r, at in enumerate(groups, block.start)
+        )
+        parts += [states.ravel() for states in engine.stream(_states_of_rule, tasks, recipe)]
+    return np.concatenate(parts)
+
+
+def instance_counts(rows: PivotRows, n_rules: int) -> IntArray:
+    """How many instances each rule has."""
+    return np.bincount(rows.rule, minlength=n_rules)
+
+
+def _blocks(sizes: IntArray) -> list[slice]:
+    """Runs of rules with not many more instances than can be held at a time."""
+    end = np.cumsum(sizes)
+    cuts = np.flatnonzero(np.diff(end // BLOCK_INSTANCES)) + 1
+    return [slice(*pair) for pair in pairwise([0, *cuts.tolist(), len(sizes)])]
+
+
+def _of_rule(found: RuleInstances, at: IntArray, m: IntArray, total: float) -> list[FloatArray]:
+    """Views and weights of one rule's instances, which stand for all of them."""
+    a, b, c = m.tolist()
+    weight = found.weight[at]
+    weight = weight * (total / max(float(weight.sum()), 1e-300))
+    return [found.z[at, :a], found.y[at, :b], found.x[at, :c], weight]
+
+
+def _states_of_rule(views: list[FloatArray], recipe: Recipe) -> FloatArray:
+    z, y, x, weight = views
+    return states_of_rule(z, y, x, weight, recipe)
+
+
+def states_of_rule(
+    z: FloatArray, y: FloatArray, x: FloatArray, weight: FloatArray, recipe: Recipe
+) -> FloatArray:
+    """Expected counts of the states of one rule: the convex EM of Eq. 1."""
+    total, shape = float(weight.sum()), (z.shape[1], y.shape[1], x.shape[1])
+    if total == 0.0 or max(shape) == 1:
+        return np.full(shape, total)
+    found = convex_em(z, y, x, weights=weight, gap=recipe.gap, max_iter=recipe.max_iter)
+    return np.asarray(total * found.t)
+
+
+def word_counts(likely: LikelyStates, pi: FloatArray, n_pairs: int) -> FloatArray:
+    """Expected counts of pairs of tag and word by state: q, where the tag's word is a feature."""
+    rows = likely.rows
+    return _total(rows, likely.below * pi[rows.label], rows.leaf, rows.pair, n_pairs)
+
+
+def root_counts(likely: LikelyStates, pi: FloatArray) -> FloatArray:
+    """Expected counts of root labels by state: pi, read off s of nodes with nothing above."""
+    rows = likely.rows
+    return _total(rows, likely.above * pi[rows.label], rows.top, rows.label[rows.top], len(pi))
+
+
+def _total(
+    rows: PivotRows, posterior: FloatArray, at: IntArray, key: IntArray, n_keys: int
+) -> FloatArray:
+    """Sum over rows, by key, of their weights times their distributions of states."""
+    share = posterior[at] / np.maximum(posterior[at].sum(axis=1, keepdims=True), 1e-300)
+    return sum_rows(share * rows.weight[at][:, None], key, n_keys)
+
+
+class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
+    """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
+
+    A label gets no more states than it has pivots, and with n nodes at most n / 20.
+
+    Attributes
+    ----------
+    model_ : LatentGrammar
+    info_ : Info
+        That of the EM iterations, see `run_treebank_em`, and `states`, the pivots found for each
+        label; `pivots`, in words, of each label with more than one state; `missing`, the labels
+        with fewer pivots than states were wanted: how many were found, and wanted.
+    """
+
+    side: str = parameter(
+        "outside",
+        one_of(SIDES),
+        "Where pivots are looked for: among `outside` or `inside` features. Inside, a tag has only "
+        "its word, and nearly all of its nodes end up in a few states.",
+    )
+    sharpness: float = parameter(
+        0.5,
+        between(0, 1, "(]"),
+        "Exponent of the product of a node's feature probabilities; 1 would treat the templates as "
+        "independent, which they are not.",
+    )
+
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees."""
+        from sapwood.constituency.learn import memory as tree_memory
+
+        return tree_memory.projected_em_bytes(data, self.n_states)
+
+    def fit(self, bank: Trainable, held: TreebankLike | None = None) -> Self:
+        """Learn the grammar of a treebank: Figure 1, step by step.
+
+        Parameters
+        ----------
+        held
+            Trees apart from the treebank; the EM iteration that parses them best is kept.
+        """
+        data = self._prepare(bank)
+        projection = project(data, self.n_states, self.features(), seed=self.seed)  # step 0
+        trees = TrainingTrees(data)
+        nodes, recipe = pivot_nodes(data, projection, trees), self.recipe()
+        wanted = np.minimum(np.minimum(trees.limit, self.n_states), projection.m)
+        views = find_views(nodes, wanted, self.side, recipe)  # step 1
+        start = estimate(nodes, views, recipe)  # steps 2 and 3, and section 6.1
+        start = smooth(start, self.rule_smoothing, self.word_smoothing)
+        settings = self.em_settings(self.seed)
+        stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
+        model, self.info_ = run_treebank_em(data, start, stages, settings, dev_trees(held))
+        pivots = pivot_names(data, projection.features, views.pivots, self.side)
+        missing = missing_pivots(data, views.m, wanted)
+        record = {
+            "method": "pivot-em" if self.iterations else "pivot", "n_states": self.n_states,
+            "seed": self.seed, "side": self.side, "pivots": pivots, "missing_pivots": missing,
+            **data.sizes,
+        }  # fmt: skip
+        self.model_ = replace(model, record={**record, **model.record})
+        self.info_.extra |= {"states": start.n_states, "pivots": pivots, "missing": missing}
+        _warn_of(missing)
+        return self
+
+    def features(self) -> FeatureSettings:
+        """Those of spectral learning."""
+        return FeatureSettings()
+
+    def recipe(self) -> Recipe:
+        """What treebanks need and exact moments do not."""
+        return Recipe(sharpness=self.sharpness)
+
+
+def pivot_nodes(data: TrainingData, projection: Projection, trees: TrainingTrees) -> PivotNodes:
+    """All nodes of a projected treebank, with their features, each of weight 1."""
+    spaces = (projection.features.inside, projection.features.outside)
+    inside, outside = (Side(space.start, space.count, space.number) for space in spaces)
+    rows = data.engine.map(
+        PivotRows.of, projection.features.rows, projection.vectors, trees.pairs,
+        len(data.inventory.phrases), len(data.inventory.words),
+    )  # fmt: skip
+    return PivotNodes(
+        inside, outside, projection.m, data.inventory.rules.astype(np.int64), trees.symbol_of_pair,
+        data.counts.symbols, data.counts.rules, rows, data.engine,
+    )  # fmt: skip
+
+
+def missing_pivots(
+    data: TrainingData, found: IntArray, wanted: IntArray
+) -> dict[str, tuple[int, int]]:
+    """Labels with fewer pivots than states were wanted, the commonest first."""
+    few = np.flatnonzero(found < wanted)
+    few = few[np.argsort(-data.counts.symbols[few], kind="stable")]
+    symbols = data.inventory.symbols
+    return {str(symbols[a]): (int(found[a]), int(wanted[a])) for a in few.tolist()}
+
+
+def _warn_of(missing: dict[str, tuple[int, int]]) -> None:
+    if not missing:
+        return
+    named = [f"{x} {k} of {m}" for x, (k, m) in list(missing.items())[:LABELS_NAMED]]
+    rest = f" and {len(missing) - len(named)} more" if len(missing) > len(named) else ""
+    msg = (
+        f"fewer pivots than states for {len(missing)} of the labels ({', '.join(named)}{rest}): "
+        "they get as many states as pivots"
+    )
+    warnings.warn(msg, SapwoodWarning, stacklevel=3)

@@ -1,0 +1,1 @@
+"""A model or a run in, plain dictionaries out."""

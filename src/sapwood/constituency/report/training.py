@@ -1,0 +1,230 @@
+"""What a training run gave: sizes, times, memory, candidates of an ensemble, dev scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, Any
+
+from sapwood.core.errors import FewDataWarning, count
+from sapwood.execute import peak_memory
+
+if TYPE_CHECKING:
+    from sapwood.constituency.data.stored import StoredTreebank
+    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.grammar.ensemble import Model
+    from sapwood.constituency.learn.choice import Choice
+    from sapwood.constituency.learn.ensemble import EnsembleLPCFG
+    from sapwood.constituency.learn.panel import Grades
+    from sapwood.constituency.learn.registry import Learner
+    from sapwood.core.model_files import SavedModel
+    from sapwood.corpora.tree import Tree
+    from sapwood.execute import Engine
+
+
+class Meter:
+    """Wall-clock and processor seconds since it was made, and the peak memory of the process."""
+
+    def __init__(self) -> None:
+        self._wall = perf_counter()
+        self._cpu = process_time()
+
+    def as_dict(self) -> dict[str, float | None]:
+        """The report's keys `seconds`, `cpu_seconds` (all threads) and `peak_memory_mb`."""
+        return {
+            "seconds": round(self.seconds, 3),
+            "cpu_seconds": round(self.cpu_seconds, 3),
+            "peak_memory_mb": peak_memory_mb(),
+        }
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds so far."""
+        return perf_counter() - self._wall
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor seconds of all threads so far."""
+        return process_time() - self._cpu
+
+
+def peak_memory_mb() -> float | None:
+    """The most memory this process has held, in MB; None where the platform does not tell."""
+    peak = peak_memory()
+    return None if peak is None else round(peak / 2**20, 1)
+
+
+def reset_peak_memory() -> None:
+    """Let the peak start again from what is held now, where the system can (Linux)."""
+    with suppress(OSError):  # elsewhere it stays the peak of the process so far
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def sign(model: Any, **origin: Any) -> Any:
+    """The model of any kind with a record of where it comes from, and of what made it.
+
+    Examples
+    --------
+    >>> from sapwood.constituency.grammar.from_text import bundled_grammar
+    >>> sorted(sign(bundled_grammar(), treebanks=["mine.mrg"]).record)
+    ['method', 'sapwood', 'treebanks']
+    """
+    from sapwood import __version__
+
+    return replace(model, record={**model.record, **origin, "sapwood": __version__})
+
+
+def warn_few(model: SavedModel, n: int, noun: str) -> None:
+    """Warn, with a `FewDataWarning`, where a model was learnt from very few examples.
+
+    Parameters
+    ----------
+    n
+        Number of trees, sentences or strings that the model was learnt from.
+    noun
+        What they are, in the singular.
+    """
+    if n >= FewDataWarning.FEWEST:
+        return
+    n_weights = sum(x.size for x in model.to_file().arrays.values() if x.dtype.kind == "f")
+    warning = FewDataWarning(
+        f"{count(n_weights, 'weight')} were learnt from {count(n, noun)} only, and may be wrong "
+        f"for any other {noun}",
+        f"give at least {FewDataWarning.FEWEST}, and some hundred where the model is to be used",
+    )
+    warnings.warn(warning, stacklevel=2)
+
+
+def training_report(
+    learner: Learner,
+    bank: Treebank | StoredTreebank,
+    *,
+    method: str,
+    states: int = 1,
+    seed: int = 0,
+    choice: Choice | None = None,
+) -> dict[str, Any]:
+    """Sizes of what was learnt, the seconds of its steps, and what the treebank has decided.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> bank = sw.bundled_treebank("dev")
+    >>> report = training_report(sw.PCFG().fit(bank), bank, method="pcfg")
+    >>> report["trees"], report["most_states"], report["iterations"]
+    (300, 1, 0)
+    """
+    members, grammars = learner.model_.members, learner.model_.grammars
+    first = grammars[0]
+    return {
+        "method": method,
+        "states": states,
+        "most_states": max(int(grammar.n_states.max()) for grammar in grammars),
+        "members": len(members),
+        "iterations": sum(int(member.record.get("iterations", 0)) for member in members),
+        "trees": bank.n_trees,
+        "tokens": bank.n_tokens,
+        "symbols": first.n_symbols,
+        "rules": len(first.rules),
+        "words": len(first.lexicon.words),
+        "seed": seed,
+        "phases": dict(learner.info_.seconds),
+        "choice": None if choice is None else choice.as_dict(),
+    }
+
+
+def budget_report(learner: EnsembleLPCFG, cpu_seconds: float) -> dict[str, Any]:
+    """How an ensemble kept its budget, what became of its candidates, and its scores, if any."""
+    info = learner.info_
+    report = {
+        "budget": info.budget,
+        "budget_seconds": round(cpu_seconds - info.seconds.get("warming up", 0.0), 3),
+        "seconds_for_all": info.for_all,
+        "trials": [asdict(trial) for trial in info.trials],
+    }
+    return report if info.grades is None else report | {"dev": dev_report(info.grades)}
+
+
+def score_on(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> dict[str, Any]:
+    """Parse the sentences of gold trees and compare; see `dev_report`."""
+    from sapwood.constituency.learn.panel import grade
+
+    return dev_report(grade(model, gold, jobs))
+
+
+def dev_report(grades: Grades) -> dict[str, Any]:
+    """EVALB's figures in percent, the strict F1 that drops no sentence, and the speed."""
+    names = ("f1", "recall", "precision", "complete_match", "tagging_accuracy")
+    speed = round(grades.n_trees / grades.seconds, 1) if grades.seconds else None
+    return {name: getattr(grades.report.all, name) for name in names} | {
+        "strict_f1": grades.report.strict.f1,
+        "sentences": grades.n_trees,
+        "errors": grades.report.all.errors,
+        "fallbacks": grades.fallbacks,
+        "seconds": round(grades.seconds, 3),
+        "cpu_seconds": round(grades.cpu_seconds, 3),
+        "sentences_per_second": speed,
+    }
+
+
+def comparison_row(
+    method: str,
+    bank: Treebank,
+    gold: Sequence[Tree],
+    *,
+    states: int = 1,
+    seed: int = 0,
+    jobs: Engine | int = 1,
+    choice: Choice | None = None,
+) -> dict[str, Any]:
+    """Train a method, parse the sentences of gold trees, and tell how well and how fast.
+
+    Parameters
+    ----------
+    gold
+        Trees to score on; methods with iterations or candidates choose among them by these.
+    jobs
+        Threads, or the engine where the work runs; `cpu_seconds` are those of this process.
+    choice
+        How trees are made binary, where that was chosen on the treebank; not part of the seconds.
+
+    Returns
+    -------
+    dict
+        F1 and tagging accuracy in percent, iterations (`best_iteration` where dev trees chose one),
+        `seconds` and `cpu_seconds` of training without grading, speed of parsing, peak memory.
+    """
+    from sapwood.constituency.learn.registry import METHODS, Settings
+    from sapwood.execute import as_engine
+
+    chosen = METHODS[method]
+    engine = as_engine(jobs)
+    settings = Settings(seed=seed, engine=engine, states=states, most_states=states, choice=choice)
+    reset_peak_memory()
+    meter = Meter()
+    learner = chosen.fit(settings, bank, gold)
+    model, training = learner.model_, meter.as_dict()
+    info = learner.info_
+    grading = info.extra.get("grading_cpu_seconds", 0.0)
+    dev = score_on(model, gold, engine)
+    cpu = dev["cpu_seconds"]
+    return {
+        "method": method,
+        "states": states if chosen.has_states else 1,
+        "f1": dev["f1"],
+        "strict_f1": dev["strict_f1"],
+        "tagging_accuracy": dev["tagging_accuracy"],
+        "iterations": int(model.record.get("iterations", 0)),
+        "best_iteration": info.best_iteration,
+        "seconds": training["seconds"],
+        "cpu_seconds": round((training["cpu_seconds"] or 0.0) - grading, 3),
+        "parse_cpu_seconds": cpu,
+        "sentences_per_cpu_second": round(dev["sentences"] / cpu, 1) if cpu else None,
+        "peak_memory_mb": peak_memory_mb(),
+        "sentences": dev["sentences"],
+        "fallbacks": dev["fallbacks"],
+    }

@@ -1,0 +1,54 @@
+"""AdaGrad for log-linear models of hashed features.
+
+g = right less expected, of a feature's row;   v[f] += g^2;   w[f] += rate g / sqrt(v[f])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sapwood.core.jit import kernel, part
+
+
+@part
+def adagrad_step(f, slope, weights, squares, rate):
+    """Move the weight of one feature."""
+    squares[f] += slope * slope
+    weights[f] += rate * slope / np.sqrt(squares[f])
+
+
+@kernel
+def adagrad_rows(features, residue, weights, squares, rate):
+    """One step along `residue` (right less expected) for all features of all rows."""
+    for x in range(features.shape[0]):
+        slope = residue[x]
+        if slope == 0.0:
+            continue
+        for k in range(features.shape[1]):
+            adagrad_step(features[x, k], slope, weights, squares, rate)
+
+
+@kernel
+def adagrad_parts(features, n_features, lengths, residue, weights, squares, rate):
+    """One step along `residue` for features of parts, each with and without the part's length."""
+    for p in range(len(features)):
+        slope = np.float32(residue[p])
+        if abs(slope) < 1e-4:
+            continue
+        for k in range(n_features[p]):
+            f = features[p, k]
+            adagrad_step(f, slope, weights, squares, rate)
+            if lengths[p]:
+                adagrad_step(f ^ lengths[p], slope, weights, squares, rate)
+
+
+@kernel
+def adagrad_labels(features, residue, weights, squares, rate):
+    """One step along `residue`, shape [n_parts, n_labels]: a row of the table for each feature."""
+    for p in range(len(features)):
+        for k in range(residue.shape[1]):
+            slope = residue[p, k]
+            if abs(slope) < 1e-3:
+                continue
+            for f in range(features.shape[1]):
+                adagrad_step(np.int64(features[p, f]) + k, slope, weights, squares, rate)

@@ -1,0 +1,577 @@
+"""What all estimators share: parameters, each declared once, and what follows from that.
+
+    class SpectralLPCFG(TreebankEstimator):
+        shrinkage: float = parameter(20.0, at_least(0), "C of the smoothing of tensors.")
+
+The constructor, what `help()` says, the check before fitting and its message, and the options of
+the command line are made of these declarations. Nothing here imports NumPy, so that `--help` can
+read them.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence, Sized
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import wraps
+from inspect import Parameter as Argument
+from inspect import Signature, cleandoc, get_annotations, signature
+from math import inf
+from numbers import Real
+from pathlib import Path
+from textwrap import indent, wrap
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
+
+from sapwood.core.errors import NotFittedError, SapwoodError, count
+from sapwood.core.info import Info
+from sapwood.core.memory import require_memory
+from sapwood.execute import Engine, Threads
+from sapwood.progress import Event, counted, listening
+
+if TYPE_CHECKING:
+    from sapwood.constituency.data.treebank import TreebankLike
+    from sapwood.constituency.learn.em_steps import EMSettings
+    from sapwood.constituency.learn.pcfg import PCFG, Trainable, TrainingData
+    from sapwood.corpora.tree import Tree
+
+T = TypeVar("T")
+DOC_WIDTH = 92  # of the words in a docstring, before it is indented
+MAX_STATES = 256  # of a label: beyond, a single tensor holds more numbers than a treebank words
+REFINEMENTS = ("none", "moments", "em")
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values that a parameter may have."""
+
+    words: str  # the values in words, which complete "must be"
+    test: Callable[[Any], bool]
+    # bounds of whole numbers, where there are any
+    least: int | None = None
+    most: int | None = None
+
+    def __contains__(self, value: object) -> bool:
+        return bool(self.test(value))
+
+
+ANYTHING = Domain("anything", lambda _: True)  # whoever uses the value says what is wrong with it
+FLAG = Domain("True or False", lambda value: value in (True, False))
+
+
+def whole(least: int, most: int | None = None) -> Domain:
+    """Whole numbers.
+
+    Examples
+    --------
+    >>> whole(1, 256).words, 256 in whole(1, 256), 0 in whole(1), True in whole(1)
+    ('a whole number from 1 to 256', True, False, False)
+    """
+    words = f"a whole number from {least} " + ("up" if most is None else f"to {most}")
+
+    def test(value: Any) -> bool:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return is_whole and least <= value and (most is None or value <= most)
+
+    return Domain(words, test, least, most)
+
+
+def at_least(low: float) -> Domain:
+    """Numbers from a bound up."""
+    return Domain(f"{low:g} or more", lambda value: _is_number(value) and value >= low)
+
+
+def between(low: float, high: float, ends: str = "[]") -> Domain:
+    """Numbers of an interval; a round bracket excludes its end.
+
+    Examples
+    --------
+    >>> between(0, 1, "[)").words, 1 in between(0, 1, "[)"), 1 in between(0, 1)
+    ('at least 0 and below 1', False, True)
+    """
+    lower = f"{'at least' if ends[0] == '[' else 'above'} {low:g}"
+    upper = f"{'at most' if ends[1] == ']' else 'below'} {high:g}"
+
+    def test(value: Any) -> bool:
+        is_within = _is_number(value) and low <= value <= high
+        return is_within and (ends[0] == "[" or value > low) and (ends[1] == "]" or value < high)
+
+    return Domain(f"{lower} and {upper}", test)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)  # NumPy's are Real too
+
+
+def one_of(names: Iterable[str]) -> Domain:
+    """One of some words."""
+    known = tuple(names)
+    return Domain(f"one of {', '.join(known)}", lambda value: value in known)
+
+
+def maybe(domain: Domain) -> Domain:
+    """A domain, or None."""
+    return replace(
+        domain, words=f"None or {domain.words}", test=lambda value: value is None or value in domain
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """What is known about one parameter."""
+
+    default: Any
+    domain: Domain  # the values that it may have; checked when fitting
+    words: str
+    is_positional: bool = False
+    changes_model: bool = True  # whether what is learnt depends on it
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        """The declaration for a class, the default for an instance that has no value of its own."""
+        return self if instance is None else self.default
+
+
+def parameter(default: T, domain: Domain, words: str, *, changes_model: bool = True) -> T:
+    """Declare a parameter in the body of an estimator's class."""
+    return cast("T", Parameter(default, domain, words, changes_model=changes_model))
+
+
+def positional(*, default: T, domain: Domain, words: str, kw_only: Literal[False]) -> T:
+    """Declare the parameter that can be given without its name.
+
+    Type checkers learn that from `default` and `kw_only` in the call.
+    """
+    return cast("T", Parameter(default, domain, words, is_positional=not kw_only))
+
+
+def parameters_of(cls: type) -> dict[str, Parameter]:
+    """Parameters that a class declares or inherits.
+
+    Its own come before inherited ones, since they say more about it; the positional one comes
+    first, and those that change no model last.
+    """
+    found: dict[str, Parameter] = {}
+    for kind in cls.__mro__:
+        for name, value in vars(kind).items():
+            if isinstance(value, Parameter):
+                found.setdefault(name, value)
+    return dict(
+        sorted(found.items(), key=lambda x: (not x[1].is_positional, not x[1].changes_model))
+    )
+
+
+def constructor(cls: type) -> Callable[..., None]:
+    """A function `__init__` with the class's parameters for arguments, which only stores them."""
+    types: dict[str, Any] = {}
+    for kind in reversed(cls.__mro__):
+        types |= get_annotations(kind)
+    arguments = [Argument("self", Argument.POSITIONAL_OR_KEYWORD)]
+    for name, declared in parameters_of(cls).items():
+        how = Argument.POSITIONAL_OR_KEYWORD if declared.is_positional else Argument.KEYWORD_ONLY
+        arguments.append(
+            Argument(
+                name, how, default=declared.default, annotation=types.get(name, Argument.empty)
+            )
+        )
+    signature = Signature(arguments, return_annotation=None)
+
+    def __init__(*given: Any, **named: Any) -> None:  # noqa: N807 - this is one
+        try:
+            bound = signature.bind(*given, **named)
+        except TypeError as error:
+            msg = f"{cls.__name__}: {error}; its parameters are {', '.join(parameters_of(cls))}"
+            raise TypeError(msg) from None
+        bound.apply_defaults()
+        vars(bound.arguments.pop("self")).update(bound.arguments)
+
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    __init__.__module__ = cls.__module__
+    vars(__init__)["__signature__"] = signature
+    return __init__
+
+
+def with_parameters(doc: str, parameters: dict[str, Parameter]) -> str:
+    """A class's docstring with a section on its parameters, before any other section.
+
+    Examples
+    --------
+    >>> rate = Parameter(0.5, at_least(0), "Of learning.")
+    >>> with_parameters("Learns.", {"rate": rate}).splitlines()[-2:]
+    ['rate : 0 or more, default 0.5', '    Of learning.']
+    """
+    section = "Parameters\n----------"
+    if section in cleandoc(doc) or not parameters:
+        return doc
+    for name, declared in parameters.items():
+        allowed = "" if declared.domain is ANYTHING else f"{declared.domain.words}, "
+        section += f"\n{name} : {allowed}default {declared.default!r}\n"
+        section += indent("\n".join(wrap(declared.words, DOC_WIDTH)), "    ")
+    before, *behind = re.split(r"\n\n(?=\w+\n---)", cleandoc(doc), maxsplit=1)
+    return "\n\n".join([before, section, *behind])
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(positional,))
+class Parametrised:
+    """Has parameters: attributes of its class made by `parameter`; the constructor follows.
+
+    The constructor only stores what it is given. `get_params` and `set_params` are those of
+    scikit-learn.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" not in vars(cls):
+            cls.__init__ = constructor(cls)  # type: ignore[method-assign]
+        if cls.__doc__:
+            cls.__doc__ = with_parameters(cls.__doc__, cls.parameters())
+
+    @classmethod
+    def parameters(cls) -> dict[str, Parameter]:
+        """What is declared about each parameter, in the order of the constructor's arguments."""
+        return parameters_of(cls)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments by name (`deep` is there for scikit-learn)."""
+        return {name: getattr(self, name) for name in self.parameters()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor arguments by name."""
+        known = self.parameters()
+        for name, value in params.items():
+            if name not in known:
+                msg = f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}"
+                raise SapwoodError(msg)
+            setattr(self, name, value)
+        return self
+
+    def _check_parameters(self) -> None:
+        for name, declared in self.parameters().items():
+            value = getattr(self, name)
+            if value not in declared.domain:
+                expected = declared.domain.words
+                msg = f"{type(self).__name__}: {name} must be {expected}, not {value!r}"
+                raise SapwoodError(msg)
+
+    def __repr__(self) -> str:
+        given = ", ".join(
+            f"{name}={value!r}"
+            for name, declared in self.parameters().items()
+            if (value := getattr(self, name)) is not declared.default and value != declared.default
+        )
+        return f"{type(self).__name__}({given})"
+
+
+OLD_NAMES = ("dev", "held_out")  # of the held-out data, in calls of `fit`
+
+
+def keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `fit(data, held=None)` of any estimator's own `fit`, which has `held` where it uses it.
+
+    It listens while the estimator learns, and every fitted estimator has an `info_`.
+    """
+
+    @wraps(fit)
+    def learn(self: Any, *given: Any, **named: Any) -> Any:
+        for old in [name for name in OLD_NAMES if name in named]:
+            text = f"fit({old}=...) is now fit(held=...)"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            named["held"] = named.pop(old)
+        if len(given) > 1:
+            # the old form of learners from strings
+            second = "n" if _is_number(given[1]) and "n" in signature(fit).parameters else "held"
+            if second == "n":
+                text = "give the number of strings by its name: fit(strings, n=...)"
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+            given, named[second] = (given[0], *given[2:]), given[1]
+        if not self.uses_held and named.pop("held", None) is not None:
+            msg = f"{type(self).__name__} has no use for held-out data"
+            raise SapwoodError(msg, hint="leave it out, or evaluate the model on it afterwards")
+        if not self.uses_engine:
+            self._check_parameters()
+            self._engine()  # refuses a wrong number of threads
+            self._refuse_engine("leave it out: this learner works in one process")
+        vars(self).pop("info_", None)
+        with nullcontext() if self.listen is None else listening(self.listen):
+            fit(self, *given, **named)
+        vars(self).setdefault("info_", Info())
+        return self
+
+    return learn
+
+
+class Estimator(Parametrised):
+    """Learns with the parameters that its class declares, and checks them when fitting.
+
+    Follows scikit-learn's contract (`get_params`, `set_params`, fitted values end in `_`) without
+    importing it.
+
+    Examples
+    --------
+    >>> from sapwood.core.learner import at_least, parameter
+    >>> class Mean(Estimator):
+    ...     '''The mean of some numbers.'''
+    ...
+    ...     prior: float = parameter(0.0, at_least(0), "Numbers 1 that are added first.")
+    ...
+    ...     def fit(self, numbers):
+    ...         self._check_parameters()
+    ...         self.mean_ = (sum(numbers) + self.prior) / (len(numbers) + self.prior)
+    ...         return self
+    >>> Mean(prior=2).fit([4, 6]).mean_, Mean(prior=2)
+    (3.0, Mean(prior=2))
+    >>> Mean(prior=-1).fit([4, 6])
+    Traceback (most recent call last):
+    sapwood.core.errors.SapwoodError: Mean: prior must be 0 or more, not -1
+    """
+
+    # whether `fit` takes held-out data, and whether it has work for an engine elsewhere
+    uses_held: ClassVar[bool] = False
+    uses_engine: ClassVar[bool] = True
+    n_jobs: int = parameter(
+        1,
+        ANYTHING,
+        "Threads; 0 means all cores. The result does not depend on it.",
+        changes_model=False,
+    )
+    engine: Engine | None = parameter(
+        None,
+        maybe(Domain("an Engine", lambda value: hasattr(value, "total"))),
+        "Where training runs, see `sapwood.execute`; None for `n_jobs` threads of this process. "
+        "The result does not depend on it.",
+        changes_model=False,
+    )
+
+    listen: Callable[[Event], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with an `Event` of `sapwood.progress` whenever the work has moved on.",
+        changes_model=False,
+    )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls):
+            cls.fit = keep_contract(vars(cls)["fit"])  # type: ignore[attr-defined]
+
+    def _refuse_engine(self, reason: str) -> None:
+        """Refuse an engine that works elsewhere, for a reason that says what to do."""
+        if self.engine is not None and not isinstance(self.engine, Threads):
+            msg = f"{type(self).__name__} has no work for the engine {type(self.engine).__name__}"
+            raise SapwoodError(msg, hint=reason)
+
+    def _engine(self) -> Engine:
+        return self.engine if self.engine is not None else Threads(self.n_jobs)
+
+    def decisions(self) -> dict[str, Any]:
+        """What decides which model is learnt: the class and its parameters, for JSON.
+
+        Examples
+        --------
+        >>> from sapwood.constituency.learn.pcfg import PCFG
+        >>> PCFG(vertical=2, n_jobs=8).decisions()["vertical"]
+        '2'
+        >>> PCFG(n_jobs=8).decisions() == PCFG().decisions()
+        True
+        """
+        told: dict[str, Any] = {"class": type(self).__name__}
+        for name, declared in self.parameters().items():
+            if declared.changes_model:
+                value = getattr(self, name)
+                told[name] = value.decisions() if isinstance(value, Estimator) else repr(value)
+        return told
+
+    def __getattr__(self, name: str) -> Any:
+        """Explain the absence of a fitted value; Python calls this only where there is none."""
+        if name.endswith("_") and not name.startswith("_"):
+            msg = f"this {type(self).__name__} has not been fitted, so it has no {name}"
+            raise NotFittedError(msg, hint="call fit(treebank) first")
+        msg = f"{type(self).__name__} has no attribute {name!r}"
+        raise AttributeError(msg)
+
+
+def dev_trees(source: TreebankLike | None) -> list[Tree] | None:
+    """Trees apart from the training trees, given as such or as the path where they lie."""
+    from sapwood.corpora.formats import as_trees
+    from sapwood.corpora.tree import as_tree
+
+    return None if source is None else [as_tree(tree) for tree in as_trees(source)]
+
+
+class TreebankEstimator(Estimator):
+    """An estimator of grammars: learns from trees, and parses with what it has learnt.
+
+    `predict` and `score` make scikit-learn's model selection work: a treebank is `X`, there is no
+    `y`, and `GridSearchCV(SpectralLPCFG(), {"n_states": [4, 8, 16]}).fit(bank)` cuts the folds.
+    """
+
+    def predict(self, sentences: Iterable[Sequence[str] | Tree]) -> list[Tree]:
+        """Parse sentences: lists of words, or trees whose words are parsed."""
+        from sapwood.constituency.parse.parser import Parser
+        from sapwood.corpora.tree import Tree
+
+        words = (item.words() if isinstance(item, Tree) else item for item in sentences)
+        found = Parser(self.model_).parse_many(words, jobs=self._engine())
+        total = len(sentences) if isinstance(sentences, Sized) else None
+        return [parse.tree for parse in counted(found, "parsing", total=total, unit="sentence")]
+
+    def score(self, trees: TreebankLike, y: None = None) -> float:
+        """Labelled F1 in percent of the parses of these trees' sentences against the trees.
+
+        Parameters
+        ----------
+        y
+            There for scikit-learn; trees are their own answers.
+        """
+        from sapwood.constituency.data.treebank import as_treebank
+        from sapwood.constituency.evaluate.bracketing import bracketing
+
+        gold = list(as_treebank(trees))
+        return bracketing(gold, self.predict(gold)).f1
+
+    def memory_needed(self, data: TrainingData) -> float:
+        """Bytes that learning takes at most, about, besides the packed trees; 0 for very few."""
+        return 0.0
+
+    def require_memory(self, data: TrainingData) -> None:
+        """Refuse to learn what does not fit into memory."""
+        states = getattr(self, "n_states", None)
+        work = f"training on {count(data.n_trees, 'tree')}"
+        hint = "give fewer trees, or use one thread (--jobs 1)"
+        if states is not None:
+            work, hint = f"{work} with {count(states, 'state')}", f"use fewer --states, {hint}"
+        require_memory(self.memory_needed(data), work, hint)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of every estimator before it searches parameters."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags()
+        )
+
+
+def _is_pcfg(value: object) -> bool:
+    from sapwood.constituency.learn.pcfg import PCFG
+
+    return isinstance(value, PCFG)
+
+
+class OnPlainGrammar(TreebankEstimator):
+    """Learns on top of the plain grammar of a treebank."""
+
+    plain: PCFG | None = parameter(
+        None,
+        maybe(Domain("a PCFG estimator", _is_pcfg)),
+        "The estimator of the plain grammar and lexicon behind it.",
+    )
+    seed: int = parameter(0, maybe(whole(0)), "Of the random numbers that are drawn, if any.")
+
+    def _prepare(self, bank: Trainable) -> TrainingData:
+        """Check the parameters; the treebank counted, or what was counted before."""
+        from sapwood.constituency.learn.pcfg import PCFG
+
+        self._check_parameters()
+        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        self.require_memory(data)
+        return data
+
+
+class WithStates(Estimator):
+    """Learns hidden states of labels."""
+
+    n_states: int = positional(
+        default=16,
+        domain=whole(1, MAX_STATES),
+        words="Hidden states of a label with enough data; rare labels get fewer.",
+        kw_only=False,
+    )
+
+
+class WithEM(Estimator):
+    """Runs EM iterations."""
+
+    uses_held: ClassVar[bool] = True
+    iterations: int = parameter(0, whole(0), "EM iterations from where it begins; 0 for none.")
+    rule_smoothing: float = parameter(
+        0.03,
+        between(0, 1, "[)"),
+        "How far the rule weights of a label's states are pulled towards their mean after each "
+        "M-step; 0, for words too, gives plain EM, whose likelihood never falls.",
+    )
+    word_smoothing: float = parameter(
+        0.1, between(0, 1, "[)"), "The same for the probabilities of words."
+    )
+    patience: int | None = parameter(
+        None,
+        maybe(whole(1)),
+        "With dev trees, end when no EM iteration of the last level has parsed them better for so "
+        "many iterations; the best one is kept.",
+    )
+    checkpoint: str | Path | None = parameter(
+        None,
+        ANYTHING,
+        "A file that is written after every EM iteration and, when it is there, continued from.",
+        changes_model=False,
+    )
+    on_iteration: Callable[[int, int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (iteration, states, log-likelihood) after every E-step.",
+        changes_model=False,
+    )
+    on_grade: Callable[[int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (iteration, dev F1) whenever dev trees were parsed.",
+        changes_model=False,
+    )
+
+    def em_settings(self, seed: int, *, merge: float = 0.0, tolerance: float = 0.0) -> EMSettings:
+        """What EM itself asks for."""
+        from sapwood.constituency.learn.em_steps import EMSettings
+
+        return EMSettings(
+            self.decisions(), self.rule_smoothing, self.word_smoothing, merge, tolerance,
+            self.patience, seed, self.checkpoint, self.on_iteration, self.on_grade,
+        )  # fmt: skip
+
+
+def _is_budget(value: object) -> bool:
+    return value == "auto" or between(0, inf, "(]").test(value)
+
+
+class WithinBudget(Estimator):
+    """Trains several grammars as long as there is time."""
+
+    budget: float | str | None = positional(
+        default=None,
+        domain=maybe(Domain("a number of seconds above 0, or 'auto'", _is_budget)),
+        words="CPU seconds of this process for training, choosing and grading, without those for "
+        "compiling or loading kernels; a candidate is not begun when it would hardly end in time, "
+        "and is stopped where it can be when it does not; a network has fewer passes then. The "
+        "first one is trained in any case. None trains all; `auto` has what suits the size of the "
+        "treebank.",
+        kw_only=False,
+    )
+    n_states: int = parameter(
+        32,
+        whole(1, MAX_STATES),
+        "The most states of a candidate; larger ones are cut down to it.",
+    )
+    spent: float = parameter(
+        0.0, at_least(0), "Seconds of the budget that are gone before `fit`, for reading."
+    )
+
+
+class OfHiddenTrees(Estimator):
+    """Learns from sentences without trees: a closed form of short ones, then a refinement."""
+
+    refine: str = parameter(
+        "none",
+        one_of(REFINEMENTS),
+        "`none` for the closed form from short sentences; `moments` or `em` to go on from there "
+        "with all lengths.",
+    )
+    max_length: int = parameter(10, whole(3, 60), "Longest sentences that the refinement reads.")
+    iterations: int = parameter(500, whole(1), "The most EM iterations.")

@@ -1,0 +1,353 @@
+"""Kinds of model files, and how they are written and read: one safetensors file. Never pickle.
+
+A new kind of model is a `SavedModel` and a line in `HOMES`; nothing else knows the kinds there are.
+Everything but arrays is in the file's JSON header, whose metadata has one entry, `sapwood`:
+
+    format    version of this layout         kind      class of the model
+    sha256    of all tensors and of the rest  model     symbols, words, transform, training record
+
+A file is written under a temporary name and renamed, so a model on disk is always whole. It is read
+at once: what becomes of the file later does not change a model that was loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.core.arguments import as_path, describe
+from sapwood.core.errors import ModelFormatError, SapwoodError
+from sapwood.core.outputs import write_bytes
+
+# What ends a label in brackets, and what a terminal would obey.
+_NO_LABEL = re.compile(r"[\s()\x00-\x1f\x7f-\x9f]")
+
+# A kind is the name of a class, here with its module: loaded when a file of it is read.
+HOMES = {
+    "ArcRerankModel": "sapwood.dependency.model.reranker",
+    "DependencyModel": "sapwood.dependency.model.dependency",
+    "Eigenwords": "sapwood.corpora.eigenwords",
+    "ArcModel": "sapwood.dependency.model.arc_model",
+    "BigramModel": "sapwood.lm.model.latent_models",
+    "Ensemble": "sapwood.constituency.grammar.ensemble",
+    "FeatureGrammar": "sapwood.constituency.grammar.feature_grammar",
+    "HiddenMarkovModel": "sapwood.dependency.model.dependency",
+    "LatentGrammar": "sapwood.constituency.grammar.latent_grammar",
+    "SpanNetwork": "sapwood.constituency.grammar.span_network",
+    "SequenceModel": "sapwood.hankel.model.sequence_model",
+    "LatentNgramModel": "sapwood.lm.model.latent_models",
+    "LatentTrigramModel": "sapwood.lm.model.latent_models",
+    "MixtureModel": "sapwood.lm.model.mixture",
+    "NgramModel": "sapwood.lm.model.ngram_model",
+    "UniformTreeModel": "sapwood.identify.model.uniform_trees",
+    "WeightedGrammar": "sapwood.hankel.model.weighted_grammar",
+}
+
+
+class FileContents(NamedTuple):
+    """What a model says of itself in a file."""
+
+    arrays: dict[str, npt.NDArray[Any]]
+    header: dict[str, Any]
+
+
+class SavedModel(ABC):
+    """A model that has files; its kind is the name of its class, which `HOMES` lists."""
+
+    @abstractmethod
+    def to_file(self) -> FileContents:
+        """What a file must hold to make this model again."""
+
+    @classmethod
+    @abstractmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The model of a file, whose contents may be damaged in any way.
+
+        Raises
+        ------
+        LookupError, TypeError, ValueError, SapwoodError
+            For what is missing, of another type, or cannot be so.
+        """
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write one safetensors file, whole or not at all."""
+        save(self, path, force=force)
+
+
+def read_model(kind: object, contents: FileContents) -> Any:
+    """The model of a kind with such contents."""
+    # Version 0.1 called a FeatureGrammar a LatentGrammar, which its weights give away.
+    if kind == "LatentGrammar" and "feature_weights" in contents.arrays:
+        kind = "FeatureGrammar"
+    said: object = contents.header  # of a damaged file, anything
+    if not isinstance(said, dict):
+        msg = f"what is said of the model is {describe(said)}, expected an object"
+        raise ModelFormatError(msg)
+    read_record(contents.header.get("record", {}))
+    return class_of(kind).from_file(contents)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_table(value: Any, is_item: Callable[[Any], bool]) -> bool:
+    """Whether it is an object of lists of such items."""
+    return isinstance(value, dict) and all(
+        isinstance(row, list) and all(map(is_item, row)) for row in value.values()
+    )
+
+
+# what reports read out of a training record; everything else in it is shown as it is
+_RECORD: dict[str, Callable[[Any], bool]] = {
+    "method": lambda value: isinstance(value, str),
+    "iterations": lambda value: isinstance(value, int),
+    "dev_f1": lambda value: value is None or _is_number(value),
+    "pivots": lambda value: _is_table(value, lambda item: isinstance(item, str)),
+    "spectrum": lambda value: _is_table(value, _is_number),
+}
+
+
+def read_record(value: Any) -> dict[str, Any]:
+    """How a model was made; refused where reports could not read it."""
+    if not isinstance(value, dict):
+        msg = f"the training record is {describe(value)}, expected an object"
+        raise ModelFormatError(msg)
+    for name, is_right in _RECORD.items():
+        if name in value and not is_right(value[name]):
+            msg = f"the training record cannot have {describe(value[name])} as its {name}"
+            raise ModelFormatError(msg)
+    return value
+
+
+def class_of(kind: object) -> type[SavedModel]:
+    """The class that reads a kind of file."""
+    if not isinstance(kind, str) or kind not in HOMES:
+        msg = f"holds a {kind!r}, which this version of Sapwood does not know"
+        hint = "upgrade Sapwood, if the file is newer, or train the model again"
+        raise ModelFormatError(msg, hint=hint)
+    found: type[SavedModel] = getattr(import_module(HOMES[kind]), kind)
+    return found
+
+
+def require_type(array: npt.NDArray[Any], name: str, kind: npt.DTypeLike, n_axes: int) -> None:
+    """Refuse an array of another type or number of axes: kernels are compiled for these."""
+    if array.dtype != kind:
+        msg = f"{name} is of type {array.dtype}, not {np.dtype(kind)}"
+        raise ModelFormatError(msg)
+    if array.ndim != n_axes:
+        msg = f"{name} has {array.ndim} axes, not {n_axes}"
+        raise ModelFormatError(msg)
+
+
+FORMAT = 1
+Array = npt.NDArray[Any]
+_NUMBERS = re.compile(r"([FIU])(8|16|32|64)")  # how safetensors names them
+
+
+def save(model: SavedModel, path: str | Path, *, force: bool = False) -> None:
+    """Write a model, whole or not at all."""
+    arrays, said = model.to_file()
+    kind, digest = type(model).__name__, digest_of(arrays, said)
+    header = {"format": FORMAT, "kind": kind, "sha256": digest, "model": said}
+    write_atomically(as_path(path, "a model file"), arrays, header, force=force)
+
+
+def write_atomically(
+    path: Path, tensors: dict[str, Array], header: dict[str, Any], *, force: bool = False
+) -> None:
+    """Write a safetensors file, whole or not at all; only one of ours is replaced without force."""
+    from safetensors.numpy import save as serialise
+
+    whole = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    # JSON writes characters that UTF-8 does not have (in names of files, by Python) as escapes
+    text = json.dumps(header, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    data = serialise(whole, metadata={"sapwood": text})
+    write_bytes(path, data, force=force, is_model=True)
+
+
+def load(path: str | Path, *, verify: bool = True) -> Any:
+    """Read a model file of any kind, and check it.
+
+    The arrays stay in the file and are read from there: replace a file that is in use (`save` and
+    `mv` do), but do not write into it.
+
+    Parameters
+    ----------
+    verify
+        Whether the checksum is compared, which takes longest. The structure of the model, the range
+        of all numbers that are places, and that weights are finite are checked in any case.
+
+    Returns
+    -------
+    A model of the class that was saved: `LatentGrammar`, `Ensemble`, ...
+
+    Raises
+    ------
+    ModelFormatError
+        For a file that is truncated, foreign, newer than this version, or was changed.
+    """
+    name = str(path)
+    tensors, header = _read(as_path(path, "a model file"))
+    if header.get("format") != FORMAT:
+        found = header.get("format")
+        msg = f"{name}: model format {found!r}; this version of Sapwood reads format {FORMAT}"
+        raise ModelFormatError(msg, hint="upgrade Sapwood, or train the model again")
+    kind, said = header.get("kind"), header.get("model")
+    try:
+        class_of(kind)
+    except ModelFormatError as error:
+        msg = f"{name}: {error}"
+        raise ModelFormatError(msg, hint=error.hint) from error
+    if not isinstance(said, dict) or (verify and header.get("sha256") != digest_of(tensors, said)):
+        msg = f"{name}: its contents do not match its checksum: it was changed after it was saved"
+        raise ModelFormatError(msg, hint="copy it again from where it came, or train it again")
+    try:
+        return read_model(kind, FileContents(tensors, said))
+    except (
+        LookupError, TypeError, ValueError, OverflowError, AttributeError, MemoryError,
+        RecursionError, SapwoodError,
+    ) as error:  # fmt: skip
+        what = f"it lacks {error}" if isinstance(error, KeyError) else error
+        msg = f"{name}: not a valid model: {what}"
+        raise ModelFormatError(msg, hint="train the model again") from error
+
+
+def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    hint = "a Sapwood model is a file written by `sapwood train` or model.save()"
+    try:
+        return read_tensors(path)
+    except FileNotFoundError as error:
+        msg = f"{path}: no such model file"
+        raise ModelFormatError(msg, hint=hint) from error
+    except (OSError, ValueError) as error:
+        msg = f"{path}: not a complete Sapwood model ({error})"
+        raise ModelFormatError(msg, hint=hint) from error
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arrays and header of a file of ours, a model or a checkpoint.
+
+    Raises
+    ------
+    OSError, ValueError
+        For a file that cannot be read, is not one of ours, or claims more than memory can hold.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    _refuse_oversize(path)
+    try:
+        with safe_open(path, framework="numpy") as file:  # which checks the places of all tensors
+            header = json.loads((file.metadata() or {}).get("sapwood", "null"))
+        if not isinstance(header, dict):
+            msg = "a safetensors file, but not of Sapwood"
+            raise ValueError(msg)
+        return _tensors(path), header
+    except (SafetensorError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        # all but the first: a header that two readers of JSON understand in two ways
+        raise ValueError(str(error)) from error
+    except MemoryError as error:
+        msg = f"its {path.stat().st_size:,} bytes do not fit into memory"
+        raise ValueError(msg) from error
+
+
+def _tensors(path: Path) -> dict[str, Array]:
+    """The tensors of a safetensors file that was checked: views of a private copy of the file.
+
+    The file is read, not mapped: another program may write over it while the model is in use, and
+    a process that touches a page of a file that has become shorter is ended by the system.
+    """
+    data = np.fromfile(path, np.uint8)
+    start = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    places = json.loads(data[8:start].tobytes())
+    del places["__metadata__"]
+    tensors = {}
+    for name, place in places.items():
+        first, last = place["data_offsets"]
+        numbers = data[start:][first:last].view(_number_type(place["dtype"]))
+        if place["dtype"] == "BOOL":  # a byte that is neither 0 nor 1 is no flag of NumPy
+            numbers = numbers != 0
+        tensors[name] = np.require(numbers.reshape(place["shape"]), requirements="A")
+    return tensors
+
+
+def _number_type(name: str) -> str:
+    """What NumPy calls a type of safetensors; flags are read as bytes."""
+    if name == "BOOL":
+        return "u1"
+    found = _NUMBERS.fullmatch(name)
+    if found is None or name == "F8":
+        msg = f"numbers of type {name}, which NumPy does not have"
+        raise ValueError(msg)
+    return f"<{found[1].lower()}{int(found[2]) // 8}"
+
+
+def _refuse_oversize(path: Path) -> None:
+    """Refuse a file larger than the memory of this machine, before anything is allocated.
+
+    The numbers of a model are as large as its file; but a file with holes takes no room on disk,
+    whatever it claims to hold.
+    """
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return
+    size = path.stat().st_size
+    if size > memory:
+        msg = f"its {size:,} bytes do not fit into the {memory:,} bytes of memory of this machine"
+        raise ValueError(msg)
+
+
+def digest_of(tensors: dict[str, Array], model: dict[str, Any]) -> str:
+    """A checksum of arrays, with names and types, and of what is said about them."""
+    digest = hashlib.sha256(json.dumps(model, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def read_names(value: Any, kind: str) -> tuple[str, ...]:
+    """Check that a header's value is a list of strings, and return it as a tuple."""
+    names = _a_list(value, kind)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        msg = f"one of the {kind} is {describe(wrong[0])}, expected a string"
+        raise ModelFormatError(msg)
+    return tuple(names)
+
+
+def read_labels(value: Any, kind: str) -> tuple[str, ...]:
+    """Check that a header's value is a list of labels that could stand in a file of trees."""
+    names = read_names(value, kind)
+    for name in names:
+        if _NO_LABEL.search(name):
+            msg = f"one of the {kind} is {name[:40]!r}, expected no blank, bracket or control sign"
+            raise ModelFormatError(msg)
+    return names
+
+
+def read_flag(value: Any, name: str) -> bool:
+    """Check that a header's value is true or false, and return it."""
+    if not isinstance(value, bool):
+        msg = f"{name} is {describe(value)}, expected true or false"
+        raise ModelFormatError(msg)
+    return value
+
+
+def _a_list(value: Any, kind: str) -> list[Any]:
+    if not isinstance(value, list):
+        msg = f"the {kind} are {describe(value)}, expected a list"
+        raise ModelFormatError(msg)
+    return value

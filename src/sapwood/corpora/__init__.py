@@ -1,0 +1,1 @@
+"""Files, sentences, trees and their formats: what several families read."""

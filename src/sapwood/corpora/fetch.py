@@ -1,0 +1,553 @@
+"""Open corpora: which there are, and fetching one.
+
+Fetching downloads, verifies, converts, and writes one ready-made file for each split:
+
+    HOME/downloads/NAME/...   the originals, each kept only when its checksum is right
+    HOME/NAME/train.mrg ...   what the readers take; every file is written whole or not at all
+    HOME/NAME/fetched.json    written last: says that all of it is there
+
+Trees are written as published, one a line: traces and function tags stay, and are cut when a model
+is trained (`sapwood.corpora.tree`). Only what is not part of the tree goes: wrappers and codes of
+Penn-historical files, and lemmas. Which corpora there are stands in `registry_data/`: `corpora.tsv`
+has one line for each, and `NAME.tsv` its files with path, SHA-256, bytes and split.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from http.client import responses
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from sapwood.core.errors import CorpusError, SapwoodError, SapwoodWarning, count
+from sapwood.core.outputs import check_output, find_place, new_file
+from sapwood.corpora import formats
+from sapwood.corpora.formats import read_lines
+
+WHOLE = "all"  # the split of a corpus that comes without one
+RAW = "raw"  # the only "split" of a corpus that is unpacked as it is
+_ORDER = ("train", "dev", "test", WHOLE, RAW)
+_DAMAGED = "Sapwood is not installed as it should be: install it again"
+_COLUMNS = (
+    "name", "title", "kind", "format", "encoding", "members", "ranges", "licence", "source",
+    "base_url", "note",
+)  # fmt: skip
+_ABSENT = "-"  # an empty field of corpora.tsv
+Skipped = list[CorpusError]
+Convert = Callable[[str, str, Skipped], Iterator[str]]
+_HEAD = re.compile(r"\d{1,9}")  # int() refuses digits by the thousand
+Progress = Callable[[int, int, str], None]
+N_WORKERS = 4
+N_TRIES = 2
+TIMEOUT = (10.0, 30.0)  # seconds to connect, and between two packets
+STAMP = "fetched.json"
+VERSION = 2  # raise it when a converter changes, so that corpora are written anew
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file of a corpus, `path` below the base address.
+
+    An archive, whose members are split by name, has the split `all`.
+    """
+
+    path: str
+    sha256: str
+    size: int
+    split: str = WHOLE
+
+
+@dataclass(frozen=True)
+class SplitRange:
+    """The members of an archive in one split: stems from `first` to `last`, both included."""
+
+    split: str
+    first: str
+    last: str
+
+    def __contains__(self, stem: str) -> bool:
+        return self.first <= stem <= self.last
+
+
+@dataclass(frozen=True)
+class CorpusEntry:
+    """One corpus that can be fetched.
+
+    Parameters
+    ----------
+    name, title, note
+        What the user types, what it is, and what else one should know before fetching.
+    kind
+        `trees`, `dependencies` or `text`.
+    format, encoding
+        How the originals are written: a key of `FORMATS`, or `raw`.
+    base_url
+        The address that the paths of `files` continue.
+    licence, source
+        The terms of use, and a page for people.
+    members, ranges
+        Of zip archives: the pattern of the members that are wanted, and how they are split.
+    """
+
+    name: str
+    title: str
+    kind: str
+    format: str
+    base_url: str
+    files: tuple[RemoteFile, ...]
+    licence: str = ""
+    source: str = ""
+    members: str = ""
+    ranges: tuple[SplitRange, ...] = ()
+    encoding: str = "utf-8"
+    note: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes to be downloaded."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits, train first."""
+        if self.format == RAW:
+            return (RAW,)
+        parts: Iterable[RemoteFile | SplitRange] = self.ranges or self.files
+        splits = {part.split for part in parts}
+        usual = [split for split in _ORDER if split in splits]
+        return (*usual, *sorted(splits.difference(usual)))
+
+    def split_of(self, stem: str) -> str | None:
+        """The split of an archive's member; None when it belongs to none."""
+        if not self.ranges:
+            return WHOLE
+        return next((part.split for part in self.ranges if stem in part), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything a listing needs, ready for JSON."""
+        return {
+            "name": self.name, "title": self.title, "kind": self.kind, "bytes": self.size,
+            "n_files": len(self.files), "splits": list(self.splits), "licence": self.licence,
+            "source": self.source, "note": self.note,
+        }  # fmt: skip
+
+
+def list_corpora() -> list[CorpusEntry]:
+    """All corpora of the registry, in its order.
+
+    Examples
+    --------
+    >>> [entry.name for entry in list_corpora() if entry.kind == "text"]
+    ['brown']
+    """
+    return list(_registry())
+
+
+def find_corpus(name: str) -> CorpusEntry:
+    """The corpus of that name; capitals and the kind of dash do not matter.
+
+    Examples
+    --------
+    >>> find_corpus("UD_French_Sequoia").splits
+    ('train', 'dev', 'test')
+    """
+    known = {_plain(entry.name): entry for entry in _registry()}
+    entry = known.get(_plain(name))
+    if entry is not None:
+        return entry
+    keys = difflib.get_close_matches(_plain(name), known, n=3, cutoff=0.5)
+    near = [known[key].name for key in keys]
+    names = near or [entry.name for entry in known.values()]
+    lead = "did you mean" if near else "known are"
+    msg = f"no corpus is called {name!r}; {lead} {', '.join(names)}{'?' if near else ''}"
+    raise SapwoodError(msg, hint="`sapwood data list` shows all corpora")
+
+
+@cache
+def _registry() -> tuple[CorpusEntry, ...]:
+    return tuple(_entry(row) for row in _rows("corpora", len(_COLUMNS)))
+
+
+def _entry(row: list[str]) -> CorpusEntry:
+    facts: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
+    facts = {name: "" if field == _ABSENT else field for name, field in facts.items()}
+    ranges = (re.split(r":|\.\.", part) for part in facts["ranges"].split())  # train:a_01..a_99
+    facts["ranges"] = tuple(SplitRange(*part) for part in ranges)
+    files = []
+    for path, digest, size, split in _rows(facts["name"], 4):
+        if not (size.isascii() and size.isdecimal()):
+            msg = f"{path} has {size!r} bytes, expected a number"
+            raise CorpusError(msg, hint=_DAMAGED)
+        files.append(RemoteFile(path, digest, int(size), WHOLE if split == "*" else split))
+    return CorpusEntry(**facts, files=tuple(files))
+
+
+def _rows(name: str, n_fields: int) -> Iterator[list[str]]:
+    file = f"{name}.tsv"
+    try:
+        table = files("sapwood.corpora").joinpath("registry_data", file)
+        text = table.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        msg = f"a table of the registry cannot be read: {error}"
+        raise CorpusError(msg, file=file, hint=_DAMAGED) from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line and not line.startswith("#"):
+            row = line.split("\t")
+            if len(row) != n_fields:
+                msg = f"expected {n_fields} fields, found {len(row)}"
+                raise CorpusError(msg, file=file, line=number, hint=_DAMAGED)
+            yield row
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
+
+
+def convert_trees(format: str) -> Convert:
+    """A converter of one of `sapwood.corpora.formats` to brackets, one tree a line."""
+
+    def convert(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+        for tree in read_lines(io.StringIO(text), name, format, skipped=skipped):
+            yield f"{tree}\n"
+
+    return convert
+
+
+def convert_dp(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """Lines `word tag head` and blank lines between sentences become CoNLL-U without labels."""
+    position = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            if position:
+                yield "\n"
+            position = 0
+            continue
+        fields = line.strip().split("\t" if "\t" in line.strip() else None)
+        if len(fields) != 3 or not _HEAD.fullmatch(fields[2].strip()):
+            msg = f"expected word, tag and head, found {line.strip()[:80]!r}"
+            raise CorpusError(msg, file=name, line=number)
+        word, tag, head = (field.strip() for field in fields)
+        position += 1
+        relation = "root" if int(head) == 0 else "dep"
+        yield f"{position}\t{word}\t_\t{tag}\t{tag}\t_\t{int(head)}\t{relation}\t_\t_\n"
+    if position:
+        yield "\n"
+
+
+def convert_tagged(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """One sentence a line, `word/tag`; only the blanks around and between them are made even."""
+    return (" ".join(line.split()) + "\n" for line in text.split("\n") if line.strip())
+
+
+def convert_conllu(text: str, name: str, skipped: Skipped) -> Iterator[str]:
+    """CoNLL-U stays as it is."""
+    yield text
+
+
+FORMATS: dict[str, tuple[Convert, str]] = {
+    name: (convert_trees(name), ".mrg") for name in formats.FORMATS
+} | {
+    "dp": (convert_dp, ".conllu"),
+    "conllu": (convert_conllu, ".conllu"),
+    "tagged": (convert_tagged, ".tagged"),
+}
+
+
+def fetch(
+    name: str | CorpusEntry,
+    folder: str | Path | None = None,
+    *,
+    base_url: str | None = None,
+    progress: Progress | None = None,
+    force: bool = False,
+) -> dict[str, Path]:
+    """Download a corpus, unless it is there already, and return its files by split.
+
+    What was downloaded before an interruption is kept and not asked for again.
+
+    Parameters
+    ----------
+    folder
+        Where corpora are kept; None means `default_folder()`.
+    progress
+        Called as `progress(n_done, n_files, path)` after each download.
+    force
+        Whether files in the corpus's folder may be replaced that Sapwood did not write.
+
+    Returns
+    -------
+    dict
+        For example `{"train": .../craft/train.mrg, "dev": ..., "test": ...}`; `all` when the corpus
+        has no split, `raw` with a folder when it is only unpacked.
+
+    Raises
+    ------
+    SapwoodError
+        When no corpus has that name.
+    CorpusError
+        When the server cannot be reached or lacks a file, a checksum is wrong, an original cannot
+        be read, or the folder cannot be written.
+    """
+    entry = name if isinstance(name, CorpusEntry) else find_corpus(name)
+    home = default_folder() if folder is None else Path(folder).expanduser()
+    ready = home / entry.name
+    with _explain_disk(home):
+        written = _already_there(entry, ready)
+        if written is None:
+            force = force or (ready / STAMP).exists()  # all of it is ours
+            if not force:
+                _refuse_foreign(entry, ready)
+            base = (base_url or entry.base_url).rstrip("/")
+            originals = _download_all(entry, home / "downloads" / entry.name, base, progress)
+            ready.mkdir(parents=True, exist_ok=True)
+            written = _unpack(entry, originals, ready) or _convert(entry, originals, ready)
+            sizes = {split: (path.name, _size(path)) for split, path in written.items()}
+            stamp = {"fingerprint": _fingerprint(entry), "files": sizes}
+            with new_file(find_place(ready / STAMP)) as part:
+                part.write_text(json.dumps(stamp, indent=1), encoding="utf-8")
+    return written
+
+
+def default_folder() -> Path:
+    """The folder that `SAPWOOD_HOME` names, else the user's cache folder of this platform."""
+    home = os.environ.get("SAPWOOD_HOME")
+    if home:
+        return Path(home).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("sapwood"))
+
+
+def _already_there(entry: CorpusEntry, folder: Path) -> dict[str, Path] | None:
+    """The files of an earlier, complete run; None when any is missing, changed or out of date."""
+    try:
+        stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
+        sizes = {split: (folder / file, size) for split, (file, size) in stamp["files"].items()}
+        if stamp["fingerprint"] == _fingerprint(entry) and all(
+            _size(path) == size for path, size in sizes.values()
+        ):
+            return {split: path for split, (path, _) in sizes.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass  # no stamp, or a damaged one: the corpus is written again from the kept downloads
+    return None
+
+
+def _refuse_foreign(entry: CorpusEntry, folder: Path) -> None:
+    """Refuse, before anything is downloaded, to replace somebody else's files."""
+    if entry.format == RAW:
+        if (folder / RAW).exists():
+            msg = "is there, and Sapwood did not finish it"
+            hint = "choose another folder; --force (in Python force=True) replaces it"
+            raise CorpusError(msg, file=str(folder / RAW), hint=hint)
+        return
+    if folder.is_dir():
+        for path in _outputs(entry, folder).values():
+            check_output(path)
+
+
+def _outputs(entry: CorpusEntry, folder: Path) -> dict[str, Path]:
+    suffix = FORMATS[entry.format][1]
+    return {split: folder / f"{split}{suffix}" for split in entry.splits}
+
+
+def _fingerprint(entry: CorpusEntry) -> str:
+    """Changes with the originals, with their splits, and with the converters."""
+    facts = (VERSION, entry.format, entry.members, entry.ranges, entry.encoding)
+    files = [(file.path, file.sha256, file.split) for file in entry.files]
+    return hashlib.sha256(repr((facts, files)).encode()).hexdigest()
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files of a folder."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
+
+
+@contextmanager
+def _explain_disk(home: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        msg = f"cannot write: {error.strerror or error}"
+        hint = "choose another folder, or set SAPWOOD_HOME to one with room and write permission"
+        raise CorpusError(msg, file=str(error.filename or home), hint=hint) from error
+
+
+def _download_all(
+    entry: CorpusEntry, folder: Path, base: str, progress: Progress | None
+) -> list[tuple[RemoteFile, Path]]:
+    originals = [(file, folder / file.path) for file in entry.files]
+    with ThreadPoolExecutor(N_WORKERS) as pool:
+        jobs = {
+            pool.submit(_download, f"{base}/{file.path}", file, target): file.path
+            for file, target in originals
+        }
+        try:
+            for n_done, job in enumerate(as_completed(jobs), 1):
+                job.result()
+                if progress is not None:
+                    progress(n_done, len(jobs), jobs[job])
+        except BaseException:
+            # One failure is told once: the files still waiting must not ask a dead server as well.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return originals
+
+
+def _download(url: str, file: RemoteFile, target: Path) -> None:
+    """Bring one file to its place, unless it lies there with the right checksum."""
+    if target.is_file() and _sha256(target) == file.sha256:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with new_file(find_place(target)) as part:
+        _transfer(url, part)
+        found = _sha256(part)
+        if found != file.sha256:
+            msg = f"wrong checksum of {url}: expected SHA-256 {file.sha256}, found {found}; deleted"
+            raise CorpusError(msg, hint="try again; if it stays wrong, the original has changed")
+
+
+def _transfer(url: str, part: Path) -> None:
+    import pooch
+    import requests  # pooch's own means of transport, needed here for its errors
+
+    get = pooch.HTTPDownloader(timeout=TIMEOUT, chunk_size=1 << 16)
+    for n_left in reversed(range(N_TRIES)):
+        try:
+            get(url, str(part), None)
+        except requests.HTTPError as error:
+            reply: Any = error.response
+            reply.close()  # nobody will read the rest
+            status = int(reply.status_code)
+            if n_left == 0 or status < 500:
+                answer = f"{status} {responses.get(status, '')}"
+                msg = f"{urlsplit(url).netloc} answered {answer} for {url}"
+                hint = "the file has moved; a mirror may still have it"
+                hint = "try again later" if status >= 500 else hint
+                raise CorpusError(msg, hint=hint) from error
+        except requests.RequestException as error:
+            if n_left == 0:
+                msg = f"cannot reach {urlsplit(url).netloc or url}: {_reason(error)}"
+                hint = "check the connection and try again; what has been downloaded is kept"
+                raise CorpusError(msg, hint=hint) from error
+        else:
+            return
+
+
+def _reason(error: Exception) -> str:
+    """The innermost cause in a few words: libraries wrap it in several layers of their own."""
+    text = " ".join(str(error).split())
+    if "timed out" in text.lower():
+        return "no answer in time"
+    cause = re.search(r"\[Errno -?\d+\] ([^'\")\]]+)", text)
+    return cause.group(1).strip() if cause else text[:200] or type(error).__name__
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _unpack(
+    entry: CorpusEntry, originals: list[tuple[RemoteFile, Path]], folder: Path
+) -> dict[str, Path]:
+    """Unpack a corpus that is offered as it is; empty for every other corpus."""
+    if entry.format != RAW:
+        return {}
+    target, part = folder / RAW, folder / f"{RAW}.{os.getpid()}.part"
+    try:
+        for _, path in originals:
+            with _zip(path) as archive:
+                names = [n for n in archive.namelist() if fnmatchcase(n, entry.members)]
+                archive.extractall(part, names)  # drops absolute and upward paths itself
+        shutil.rmtree(target, ignore_errors=True)
+        return {RAW: part.replace(target)}
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _convert(
+    entry: CorpusEntry, originals: list[tuple[RemoteFile, Path]], folder: Path
+) -> dict[str, Path]:
+    """Convert all originals, one after the other, each into the file of its split."""
+    convert, _ = FORMATS[entry.format]
+    skipped: Skipped = []
+    n_pieces = dict.fromkeys(entry.splits, 0)
+    written = _outputs(entry, folder)
+    with ExitStack() as stack:
+        outs: dict[str, IO[str]] = {}
+        for split, path in written.items():
+            part = stack.enter_context(new_file(find_place(path)))
+            file = part.open("w", encoding="utf-8", newline="")
+            outs[split] = stack.enter_context(file)
+        for split, name, text in _texts(entry, originals):
+            for piece in convert(text, name, skipped):
+                outs[split].write(piece)
+                n_pieces[split] += 1
+        _check(entry, n_pieces, skipped)
+    return written
+
+
+def _check(entry: CorpusEntry, n_pieces: dict[str, int], skipped: Skipped) -> None:
+    """Refuse an empty or mostly unreadable corpus; say how much of a readable one was left out."""
+    first = f"; the first: {skipped[0]}" if skipped else ""
+    empty = [split for split, n in n_pieces.items() if n == 0]
+    if empty or len(skipped) > sum(n_pieces.values()):
+        what = f"nothing was found for {', '.join(empty)}" if empty else "most cannot be read"
+        msg = f"the originals of {entry.name} are not as expected: {what}{first}"
+        raise CorpusError(msg, hint="please report this: the registry or a converter is wrong")
+    if skipped:
+        msg = f"{entry.name}: {count(len(skipped), 'tree')} left out because of errors{first}"
+        warnings.warn(msg, SapwoodWarning, stacklevel=4)
+
+
+def _texts(
+    entry: CorpusEntry, originals: list[tuple[RemoteFile, Path]]
+) -> Iterator[tuple[str, str, str]]:
+    """Split, name and text of every original, members of archives in the order of their names."""
+    for file, path in originals:
+        if not entry.members:
+            yield file.split, str(path), _decode(path.read_bytes(), entry.encoding, str(path))
+            continue
+        with _zip(path) as archive:
+            for name in sorted(archive.namelist()):
+                split = entry.split_of(PurePosixPath(name).stem)
+                if split is not None and fnmatchcase(name, entry.members):
+                    where = f"{path}/{name}"
+                    yield split, where, _decode(archive.read(name), entry.encoding, where)
+
+
+@contextmanager
+def _zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except zipfile.BadZipFile as error:
+        msg = f"cannot be unpacked: {error}"
+        raise CorpusError(msg, file=str(path), hint="is it a zip archive?") from error
+
+
+def _decode(data: bytes, encoding: str, name: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        msg = f"not {encoding} text (byte {data[error.start]:#04x} at {error.start:,})"
+        hint = "please report this: the registry is wrong"
+        raise CorpusError(msg, file=name, hint=hint) from error

@@ -1,0 +1,320 @@
+"""Sentences: of plain text, one a line, and of treebanks in any format; and what a text holds.
+
+What a text holds is told by its first lines, and only what is plain to see is named. A sentence may
+start with a bracket, a number or `#`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+
+from sapwood.core.errors import CorpusError, count
+from sapwood.corpora.files import MAX_CHARACTERS, Source, open_lines
+from sapwood.corpora.formats import is_export, is_tigerxml, read_lines, treebank_files
+from sapwood.corpora.tokenize import ABBREVIATIONS, PennTokenizer, Tokenizer
+from sapwood.corpora.tree import Tree, clean
+
+SENTENCES, TREES, CONLLU, JSON = "sentences", "trees", "conllu", "json"
+
+N_CHARACTERS = 100_000  # that are looked at: a tree that is cut off there is one still
+N_LINES = 100  # that are looked at for CoNLL-U: comments may come first
+_BLANKS = " \t\r\n\f\v"  # only these separate words in trees; re.ASCII says the same of \s
+_COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b")
+_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of them a number
+_ROOT_ALONE = re.compile(r"\([^\s()]*", re.ASCII)
+_NESTED = re.compile(r"\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)", re.ASCII)
+_LEAF = re.compile(r"\([^\s()]+\s+[^\s()]+\s*(\)|$)", re.ASCII)
+# Nothing is given back: a blank could stand behind its bracket or alone, so that a text of n empty
+# brackets would be tried in 2^n ways.
+_BRACKETS = re.compile(r"(\s|\(\s*+[^\s()]*+|\))*+", re.ASCII)
+N_LOOKED_AT = 20  # lines with words; what a text holds shows in its first ones
+_WORD = re.compile(r"[^ \t\r\n\f\v]+")  # only ASCII blanks separate, as in the treebank readers
+_OTHER_KINDS = {
+    "trees": ("bracketed trees", "`sapwood words {}` writes the words of the trees as sentences"),
+    "conllu": ("CoNLL-U", "`sapwood words {}` writes its words as sentences"),
+    "json": (
+        "JSON",
+        "give the sentences themselves; `sapwood evaluate` reads the output of `parse --json`",
+    ),
+}
+_ENDED = re.compile(r"[.!?。！？]|.*[a-z]{2}[.!?]")  # noqa: RUF001 - marks of wide scripts
+_UNCOUNTED = re.compile(r"\d+[-.]\d+")  # a token of several words, an empty node
+
+
+def kind_of(lines: Sequence[str]) -> str | None:
+    r"""What the first lines hold; None where more of them must be seen.
+
+    Examples
+    --------
+    >>> kind_of(["the dog ( of a king ) barks .\n"]), kind_of(["(S (NP (DT the) (NN dog))\n"])
+    ('sentences', 'trees')
+    >>> kind_of(["# text = Dogs bark.\n"])
+    >>> kind_of(["# text = Dogs bark.\n", "1\tDogs\tdog\tNOUN\n"])
+    'conllu'
+    >>> kind_of(["#FORMAT 4\n"])
+    'trees'
+    """
+    last = lines[-1].strip(_BLANKS) if lines else ""
+    if not last or _COMMENT.match(last):
+        return None
+    if _ROW.match(last):
+        return CONLLU
+    text = " ".join(lines).strip(_BLANKS)[:N_CHARACTERS]
+    if _ROOT_ALONE.fullmatch(text):
+        return None
+    if is_export(last) or is_tigerxml(last):
+        return TREES
+    if _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text)):
+        return TREES
+    return JSON if _is_json(last) else SENTENCES
+
+
+def peek_conllu(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
+    r"""Whether lines are CoNLL-U, by the first that tells; and all lines from the start.
+
+    Examples
+    --------
+    >>> peek_conllu(iter(["# text = Dogs bark.\n", "1\tDogs\tdog\tNOUN\n"]))[0]
+    True
+    """
+    head: list[str] = []
+    for line in lines:
+        head.append(line)
+        if kind_of([line]) or len(head) == N_LINES:
+            break
+    return bool(head) and kind_of(head[-1:]) == CONLLU, chain(head, lines)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        return line.startswith("{") and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def untokenised(words: Sequence[str], tokenizer: PennTokenizer) -> list[tuple[str, str]]:
+    """Words with a mark or ending that is a word of the vocabulary: `dog.`, `don't`; and that.
+
+    Examples
+    --------
+    >>> tokenizer = PennTokenizer(["the", "dog", "barks", ".", ",", "Mr."])
+    >>> untokenised("Mr. Lee, the dog barks.".split(), tokenizer)
+    [('Lee,', ','), ('barks.', '.')]
+    >>> untokenised("Mr. Lee , the dog barks .".split(), tokenizer)
+    []
+    """
+    found = []
+    for place, word in enumerate(words):
+        pieces = tokenizer.pieces(word, words[place + 1] if place + 1 < len(words) else "")
+        marks = (tokenizer.spell(p) for p in pieces if not p[0].isalnum() or p == "n't")
+        known = [mark for mark in marks if mark in tokenizer.vocabulary]
+        if len(pieces) > 1 and known:
+            found.append((word, known[0]))
+    return found
+
+
+def split_words(line: str) -> list[str]:
+    r"""The words of a tokenised line.
+
+    Examples
+    --------
+    >>> split_words(" The  dog\u00a0s barks .")
+    ['The', 'dog\xa0s', 'barks', '.']
+    """
+    return _WORD.findall(line)
+
+
+def tokenise_lines(
+    lines: Iterable[str], tokenize: Tokenizer, name: str | None = None
+) -> Iterator[list[str]]:
+    r"""The words that a tokenizer makes of each line; an error names the line where it makes none.
+
+    Examples
+    --------
+    >>> list(tokenise_lines(["The dog isn't here.\n"], PennTokenizer()))
+    [['The', 'dog', 'is', "n't", 'here', '.']]
+    """
+    for number, line in enumerate(lines, 1):
+        words = tokenize(line.strip())
+        if isinstance(words, str) or not all(
+            isinstance(word, str) and split_words(word) == [word] for word in words
+        ):
+            msg = f"the tokenizer returned {words!r}, expected a list of words without blanks"
+            hint = "a tokenizer takes the text of one sentence and returns its words"
+            raise CorpusError(msg, file=name, line=number, hint=hint)
+        yield list(words)
+
+
+def refuse_other_kinds(
+    lines: Iterable[str], source: str, name: str, hints: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Pass sentences on as they come; raise an error at trees, CoNLL-U and JSON.
+
+    Parameters
+    ----------
+    source, name
+        The argument that the user gave, and what messages call it.
+    hints
+        What to do about each kind, where a command knows better than `sapwood words`.
+    """
+    held: list[str] = []  # lines that do not tell what they are
+    n_seen = 0
+    for number, line in enumerate(lines, 1):
+        if n_seen == N_LOOKED_AT:
+            yield line
+            continue
+        held.append(line)
+        kind = kind_of(held)
+        if kind is None and line.strip() and len(held) < N_LOOKED_AT:
+            continue
+        if kind not in {None, SENTENCES}:
+            found, hint = _OTHER_KINDS[str(kind)]
+            msg = f"expected one sentence a line, found {found}"
+            hint = (hints or {}).get(str(kind), hint.format(source))
+            raise CorpusError(msg, file=name, line=number, hint=hint)
+        n_seen += kind is not None
+        yield from held
+        held.clear()
+    yield from held
+
+
+def doubt_tokenising(
+    sentences: Iterable[list[str]], vocabulary: Sequence[str], tell: Callable[[str, str], None]
+) -> Iterator[list[str]]:
+    """Pass sentences on; tell, once, when most of the first ones seem not to be tokenised."""
+    tokenizer = PennTokenizer(vocabulary)
+    found: list[tuple[str, str]] = []
+    n_seen = n_untokenised = 0
+
+    def judge() -> None:
+        if 2 * n_untokenised > n_seen:
+            word, inside = found[0]
+            tell(
+                f"the text seems not to be tokenised: {word!r} is one word here, while the "
+                f"model's treebank has {inside!r} as a word of its own",
+                "--raw tokenises; --sentences takes the lines as they are, without this warning",
+            )
+
+    for words in sentences:
+        if words and n_seen < N_LOOKED_AT:
+            here = untokenised(words, tokenizer)
+            n_seen += 1
+            n_untokenised += bool(here)
+            found += here
+            if n_seen == N_LOOKED_AT:
+                judge()
+        yield words
+    if n_seen < N_LOOKED_AT:
+        judge()
+
+
+def has_several_sentences(words: Sequence[str]) -> bool:
+    """Whether a mark that ends a sentence stands inside, before a word with a capital letter.
+
+    Examples
+    --------
+    >>> has_several_sentences("The dog barks . It is late .".split())
+    True
+    >>> has_several_sentences("The dog barks. It is late.".split())
+    True
+    >>> has_several_sentences("Mr. Lee of the U.S. Army met J. P. Morgan .".split())
+    False
+    """
+    return any(
+        _ENDED.fullmatch(one) and one not in ABBREVIATIONS and (two[:1].isupper() or one > "~")
+        for one, two in pairwise(words)
+    )
+
+
+def doubt_sentences(
+    sentences: Iterable[list[str]], tell: Callable[[str, str], None]
+) -> Iterator[list[str]]:
+    """Pass sentences on; tell, once, when some of the first lines seem to hold several."""
+    n_seen = n_several = first = 0
+
+    def judge() -> None:
+        if 5 * n_several >= n_seen > 0 < n_several:
+            tell(
+                f"a line is taken for one sentence, but {n_several} of the first "
+                f"{count(n_seen, 'line')} seem to hold several (line {first} is the first)",
+                "write one sentence on each line; Sapwood does not split text into sentences",
+            )
+
+    for number, words in enumerate(sentences, 1):
+        if words and n_seen < N_LOOKED_AT:
+            n_seen += 1
+            if has_several_sentences(words):
+                n_several, first = n_several + 1, first or number
+            if n_seen == N_LOOKED_AT:
+                judge()
+        yield words
+    if n_seen < N_LOOKED_AT:
+        judge()
+
+
+def read_sentences(
+    sources: Source | Iterable[Source],
+    *,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    skipped: list[CorpusError] | None = None,
+    left_out: list[str] | None = None,
+) -> Iterator[list[str]]:
+    r"""Stream the words of each tree, in order.
+
+    Of trees, the words without empty elements; none where nothing else is there, so that
+    sentences stay aligned with trees. Of CoNLL-U, which is recognised by its first lines, the words
+    that carry the tree: `1` and `2` of a token `1-2`, and no empty nodes `1.1`; a blank
+    inside a word becomes `_`.
+
+    Parameters
+    ----------
+    sources, format, encoding, skipped, left_out
+        As `read_trees` takes them.
+
+    Examples
+    --------
+    >>> import io
+    >>> list(read_sentences(io.StringIO("(S (NP (NN dogs)) (VP (VB bark) (NP (-NONE- *))))")))
+    [['dogs', 'bark']]
+    >>> list(read_sentences(io.StringIO("1\tdogs\t_\t_\n2\tbark\t_\t_\n\n")))
+    [['dogs', 'bark']]
+    """
+    for source in treebank_files(sources, encoding, left_out, also=(".conllu",)):
+        with open_lines(source, encoding) as (name, opened):
+            is_conllu, lines = peek_conllu(opened)
+            if is_conllu and format is None:
+                yield from _conllu_words(lines, name)
+            else:
+                yield from map(_words, read_lines(lines, name, format, skipped=skipped))
+
+
+def _words(tree: Tree) -> list[str]:
+    kept = clean(tree)
+    return kept.words() if kept is not None else []
+
+
+def _conllu_words(lines: Iterable[str], name: str) -> Iterator[list[str]]:
+    """The column FORM; by hand, because the package `conllu` cannot say where a file is broken."""
+    words: list[str] = []
+    n_characters = 0
+    for number, line in enumerate(chain(lines, ["\n"]), 1):
+        columns = line.rstrip("\r\n").split("\t", 2)
+        n_characters += len(line)
+        if not line.strip():
+            if words:
+                yield words
+            words, n_characters = [], 0
+        elif n_characters > MAX_CHARACTERS:
+            msg = f"a sentence of more than {MAX_CHARACTERS:,} characters, the most that is read"
+            hint = "an empty line ends a sentence: is the file what it claims?"
+            raise CorpusError(msg, file=name, line=number, hint=hint)
+        elif len(columns) > 1 and columns[0].isdigit() and columns[1].strip():
+            words.append("_".join(columns[1].split()))
+        elif not (line.startswith("#") or _UNCOUNTED.fullmatch(columns[0])):
+            msg = f"expected a line of CoNLL-U, found {line.strip()[:40]!r}"
+            hint = "a word is a line of columns with tabs between them, number and form first"
+            raise CorpusError(msg, file=name, line=number, hint=hint)

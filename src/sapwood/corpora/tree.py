@@ -1,0 +1,485 @@
+"""`Tree`: the immutable, labelled tree that people see; and the cleaning recipe.
+
+Everything between the reader and the kernels works on packed arrays
+(`sapwood.constituency.data.treebank`);
+trees exist at the border. `clean` makes of a tree as published the one that is learnt and scored,
+in this order:
+
+1. **Empty leaves go.** A leaf is empty when its tag is `-NONE-`; when its word is a trace
+   (`*T*-1`, `*pro*`, `*-2`, `*ICH*`); or, as Penn-historical treebanks write it, when it is a bare
+   `0` or `*` under a phrase label or under `C`, `P`, `TO`, `DO` (`(WNP-1 0)`, `(C 0)`), but not
+   under a number or symbol tag (`(CD 0)`, `(SYM *)`).
+2. **Emptied nodes go**, and so on upwards.
+3. **Function tags and coindexation are cut** from phrase labels: `NP-SBJ-1` and `NP=2` become
+   `NP`. Tags lose coindexation (`CONJ-1`) and the function tags of the Penn and TIGER treebanks
+   (`NNP-SBJ`, `ART-NK`); any other dash on a tag is morphology (`N-D`). Labels that start with a
+   dash (`-LRB-`) are left alone. With `keep_functions` only coindexation goes.
+4. **`X -> X` collapses**: a node with an only child of its own label is replaced by that child.
+5. **The root is `TOP`.** `ROOT`, `TOP`, `S1`, `VROOT` and empty labels at the top become one `TOP`;
+   a tree without such a root gets one.
+
+The recipe is idempotent: `clean(clean(t)) == clean(t)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sapwood.core.arguments import check_word, describe
+from sapwood.core.errors import SapwoodTypeError, SapwoodValueError
+
+if TYPE_CHECKING:
+    import nltk
+
+_UNWRITABLE_LABEL = re.compile(r"[ \t\r\n\f\v()]")
+ROOT = "TOP"
+ROOT_LABELS = frozenset({"", "TOP", "ROOT", "S1", "VROOT"})
+# Penn's and Penn-historical's trace names; *emphasis* in web text is a word.
+_TRACE = re.compile(r"\*([A-Z?0-9]{1,3}|pro|con|exp|arb)\*(-.*)?|\*-\d+")
+_HISTORICAL_EMPTY = re.compile(
+    r"(C|P|TO|DO|W?(NP|PP|CP|IP|ADVP|ADJP|QP|NUMP|CONJP)|W[A-Z]+P)([-=].*)?"
+)
+_COINDEX = re.compile(r"([-=]\d+)+$")
+# Function tags that some treebanks also put on parts of speech: those of the English and Chinese
+# Penn treebanks, then the edge labels of NEGRA and TIGER. Any other dash on a tag is morphology.
+_TAG_FUNCTIONS = (
+    "ADV|APP|BNF|CLF|CLR|CND|DIR|DTV|EXT|FOC|HLN|IJ|IMP|IO|LGS|LOC|MNR|NOM|OBJ|PN|PRD|PRP|PUT|SBJ"
+    "|SHORT|TMP|TPC|TTL|VOC|WH"
+    "|AC|ADC|AG|AMS|AVC|CC|CD|CJ|CM|CP|CVC|DA|DH|DM|EP|HD|JU|MO|NG|NK|NMC|OA|OA2|OC|OG|OP|PAR|PD"
+    "|PG|PH|PM|PNC|RC|RE|RS|SB|SBP|SVP|UC|VO"
+)
+_TAG_SUFFIX = re.compile(rf"([-=](\d+|{_TAG_FUNCTIONS}))+$")
+
+
+class Tree:
+    """A labelled node over either one word or one or more trees.
+
+    Parameters
+    ----------
+    label
+        The label as written in the treebank; the outermost label may be empty.
+    children
+        Either a single word (a `str`) or one or more `Tree` objects.
+
+    Examples
+    --------
+    >>> tree = Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark)))")
+    >>> tree.words()
+    ['dogs', 'bark']
+    >>> print(tree[1])
+    (VP (VBP bark))
+    """
+
+    __slots__ = ("_hash", "children", "label")
+
+    label: str
+    children: tuple[Tree, ...] | tuple[str]
+    _hash: int
+
+    def __init__(self, label: str, children: Iterable[Tree] | Iterable[str] | str) -> None:
+        _check_label(label)
+        if (wrong := _UNWRITABLE_LABEL.search(label)) is not None:
+            msg = f"the label {label!r} holds {wrong.group()!r}, which brackets cannot say"
+            raise SapwoodValueError(msg)
+        if isinstance(children, str) or not isinstance(children, Iterable):
+            children = (children,)
+        kids = tuple(children)
+        if not kids:
+            msg = f"a node needs a word or children, but {label!r} has none"
+            raise SapwoodValueError(msg)
+        for kid in kids:
+            if not isinstance(kid, (str, Tree)):
+                msg = f"below {label!r}: expected a word or trees, found {describe(kid)}"
+                raise SapwoodTypeError(msg)
+        if len(kids) > 1 and any(isinstance(kid, str) for kid in kids):
+            msg = f"{label!r} has a word beside other children: {kids!r}; give the word its own tag"
+            raise SapwoodValueError(msg)
+        if isinstance(kids[0], str):
+            check_word(kids[0], f"below {label!r}")
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "children", kids)
+
+    @classmethod
+    def _trusted(cls, label: str, children: tuple[Any, ...]) -> Tree:
+        """Build a node whose children the caller has already checked (the reader's fast path)."""
+        node = cls.__new__(cls)
+        _set(node, "label", label)
+        _set(node, "children", children)
+        return node
+
+    @classmethod
+    def parse(cls, text: str) -> Tree:
+        """Read exactly one tree from Penn brackets.
+
+        Raises
+        ------
+        CorpusError
+            When the text holds no tree, more than one, or a broken one.
+        """
+        from sapwood.corpora.formats.brackets import parse_one
+
+        return parse_one(text)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        msg = f"Tree is immutable: cannot set {name!r}; build a new Tree instead"
+        raise AttributeError(msg)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        msg = f"Tree is immutable: cannot delete {name!r}"
+        raise AttributeError(msg)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _build, (list(self._events()), Tree._trusted)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tree):
+            return NotImplemented
+        return self is other or list(self._events()) == list(other._events())
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            _set(self, "_hash", hash(tuple(self._events())))
+            return self._hash
+
+    def _events(self) -> Iterator[tuple[str, int | str]]:
+        """Labels with their number of children, or their word, in pre-order: a flat identity."""
+        for node in self.nodes():
+            kids = node.children
+            yield (node.label, kids[0] if node.is_preterminal else len(kids))  # type: ignore[misc]
+
+    @property
+    def is_preterminal(self) -> bool:
+        """Whether this node is a tag over its word."""
+        return isinstance(self.children[0], str)
+
+    @property
+    def word(self) -> str:
+        """The word below a pre-terminal."""
+        child = self.children[0]
+        if not isinstance(child, str):
+            msg = f"{self.label!r} is a phrase, not a pre-terminal: it has no word"
+            raise TypeError(msg)
+        return child
+
+    def __getitem__(self, index: int) -> Tree:
+        child = self.children[index]
+        if isinstance(child, str):
+            msg = f"{self.label!r} is a pre-terminal: it has a word, not subtrees"
+            raise TypeError(msg)
+        return child
+
+    def __len__(self) -> int:
+        return 0 if self.is_preterminal else len(self.children)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Tree]:
+        return iter(()) if self.is_preterminal else iter(self.children)  # type: ignore[arg-type]
+
+    def nodes(self) -> Iterator[Tree]:
+        """All nodes in pre-order, without recursion, so that depth is no limit."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            if not node.is_preterminal:
+                stack.extend(reversed(node.children))  # type: ignore[arg-type]
+
+    def preterminals(self) -> Iterator[Tree]:
+        """The tags over their words, from left to right."""
+        return (node for node in self.nodes() if node.is_preterminal)
+
+    def words(self) -> list[str]:
+        """The sentence."""
+        return [node.word for node in self.preterminals()]
+
+    def tags(self) -> list[str]:
+        """The labels directly above the words."""
+        return [node.label for node in self.preterminals()]
+
+    def spans(self) -> list[tuple[str, int, int]]:
+        """Every node as `(label, start, end)`, half-open, in pre-order, tags included."""
+        out: list[tuple[str, int, int]] = []
+        opened: list[tuple[int, int]] = []  # (place in out, children still to come)
+        position = 0
+        for node in self.nodes():
+            out.append((node.label, position, position + 1))
+            if node.is_preterminal:
+                position += 1
+                remaining = 0
+            else:
+                remaining = len(node.children)
+            place = len(out) - 1
+            while remaining == 0:  # a finished node finishes its parent when it is the last child
+                label, start, _ = out[place]
+                out[place] = (label, start, position)
+                if not opened:
+                    return out
+                place, left = opened.pop()
+                remaining = left - 1
+            opened.append((place, remaining))
+        return out
+
+    def __str__(self) -> str:
+        """Penn brackets on one line."""
+        parts: list[str] = []
+        stack: list[Tree | str] = [self]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, str):
+                parts.append(item)
+            elif item.is_preterminal:
+                parts.append(f" ({item.label} {escape(item.word)})")
+            else:
+                parts.append(f" ({item.label}")
+                stack.append(")")
+                stack.extend(reversed(item.children))
+        return "".join(parts)[1:]
+
+    def __repr__(self) -> str:
+        return f"Tree.parse({str(self)!r})"
+
+    def draw(self, *, colour: bool = False, width: int | None = 100) -> str:
+        """Draw the tree as lines of text, words at the bottom.
+
+        Parameters
+        ----------
+        colour
+            Whether to mark labels with ANSI colours.
+        width
+            Columns after which a long sentence goes on in a new row; None never ends one.
+        """
+        from sapwood.corpora.draw import draw_text
+
+        return draw_text(self, colour=colour, width=width)
+
+    def svg(self, *, width: int | None = 1200) -> str:
+        """Draw the tree as a self-contained SVG document.
+
+        Parameters
+        ----------
+        width
+            Pixels after which a long sentence goes on in a new row; None never ends one.
+        """
+        from sapwood.corpora.draw import draw_svg
+
+        return draw_svg(self, width=width)
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.svg()
+
+    def to_latex(self) -> str:
+        r"""The tree as an environment of the LaTeX package forest.
+
+        Examples
+        --------
+        >>> print(Tree.parse("(NP (DT a) (NN dog))").to_latex())
+        \begin{forest}
+        where n children=0{tier=word}{}
+        [{NP} [{DT} [{a}]] [{NN} [{dog}]]]
+        \end{forest}
+        """
+        from sapwood.corpora.markup import draw_latex
+
+        return draw_latex(self)
+
+    def to_nltk(self) -> nltk.Tree:
+        """Convert to `nltk.Tree` (needs NLTK)."""
+        import nltk
+
+        return _build(list(self._events()), nltk.Tree)
+
+    @classmethod
+    def from_nltk(cls, tree: nltk.Tree) -> Tree:
+        """Convert from `nltk.Tree`."""
+        kids = [child if isinstance(child, str) else cls.from_nltk(child) for child in tree]
+        return cls(tree.label(), kids)  # type: ignore[arg-type]
+
+
+_set = object.__setattr__
+
+
+def is_tree(item: object) -> bool:
+    """Whether something is a tree, ours or NLTK's, which need not be installed to be told."""
+    return isinstance(item, Tree) or (
+        callable(getattr(item, "label", None)) and hasattr(item, "leaves")
+    )
+
+
+def as_tree(item: object) -> Tree:
+    """A tree that may be NLTK's, as ours."""
+    if isinstance(item, Tree):
+        return item
+    if is_tree(item):
+        return Tree.from_nltk(item)
+    msg = f"expected a tree, not {describe(item)}"
+    hint = "read brackets with Tree.parse(text) or sapwood.read_trees(path)"
+    raise SapwoodTypeError(msg, hint=hint)
+
+
+def unary_chain(node: Tree) -> tuple[tuple[str, ...], Tree]:
+    """The labels from a node down to the first with a word or several children, and that node."""
+    labels = [node.label]
+    while not node.is_preterminal and len(node.children) == 1:
+        node = node[0]
+        labels.append(node.label)
+    return tuple(labels), node
+
+
+def escape(word: str) -> str:
+    """Write brackets inside a word as Penn treebanks do, so that the tree can be read again."""
+    if "(" in word or ")" in word:
+        return word.replace("(", "-LRB-").replace(")", "-RRB-")
+    return word
+
+
+def _check_label(label: object) -> None:
+    if not isinstance(label, str):
+        msg = f"the label of a tree is a string, not {describe(label)}"
+        raise SapwoodTypeError(msg)
+
+
+def rebuild(
+    tree: Tree,
+    leaf: Callable[[Tree], Tree | None],
+    phrase: Callable[[str, tuple[Tree, ...]], Tree | None],
+) -> Tree | None:
+    """Build a tree anew from its leaves upwards, without recursion, so that depth is no limit.
+
+    Parameters
+    ----------
+    leaf, phrase
+        What becomes of a tag with its word, and of a label with what became of its children; None
+        leaves it out. A phrase of which no child is left goes without being asked about.
+
+    Examples
+    --------
+    >>> tree = Tree.parse("(S (CODE x) (NP (N dog)) (VP (V barks)))")
+    >>> print(rebuild(tree, lambda node: None if node.label == "CODE" else node, Tree))
+    (S (NP (N dog)) (VP (V barks)))
+    """
+    done: list[Tree | None] = []
+    for node in reversed(list(tree.nodes())):
+        if node.is_preterminal:
+            done.append(leaf(node))
+            continue
+        n_kids = len(node.children)
+        kept = tuple([kid for kid in reversed(done[-n_kids:]) if kid is not None])
+        del done[-n_kids:]
+        done.append(phrase(node.label, kept) if kept else None)
+    return done[0]
+
+
+def _build(events: list[tuple[str, int | str]], make: Callable[[str, Any], Any]) -> Any:
+    """A tree of its pre-order identity, without recursion."""
+    done: list[Any] = []
+    for label, content in reversed(events):
+        if isinstance(content, str):
+            done.append(make(label, (content,)))
+        else:
+            done[-content:] = [make(label, tuple(done[: -content - 1 : -1]))]
+    return done[0]
+
+
+def clean(tree: Tree, *, keep_functions: bool = False) -> Tree | None:
+    """Apply the recipe of this module; None when nothing but empties was there.
+
+    Parameters
+    ----------
+    keep_functions
+        Whether step 3 cuts coindexation alone, so that `NP-SBJ-1` becomes `NP-SBJ`.
+
+    Examples
+    --------
+    >>> tree = Tree.parse("( (S (NP-SBJ-1 (DT a) (NN cat)) (VP (VBD sat) (NP (-NONE- *)))))")
+    >>> print(clean(tree))
+    (TOP (S (NP (DT a) (NN cat)) (VP (VBD sat))))
+    >>> print(clean(tree, keep_functions=True))
+    (TOP (S (NP-SBJ (DT a) (NN cat)) (VP (VBD sat))))
+    """
+    of_tag, of_phrase = (cut_index, cut_index) if keep_functions else (clean_tag, clean_label)
+
+    def leaf(node: Tree) -> Tree | None:
+        if is_empty(node.label, node.word):
+            return None
+        label = of_tag(node.label)
+        return node if label == node.label else Tree._trusted(label, node.children)
+
+    def phrase(label: str, kids: tuple[Tree, ...]) -> Tree:
+        label = of_phrase(label)
+        return kids[0] if len(kids) == 1 and kids[0].label == label else Tree._trusted(label, kids)
+
+    kept = rebuild(as_tree(tree), leaf, phrase)
+    if kept is None:
+        return None
+    while kept.label in ROOT_LABELS and not kept.is_preterminal and len(kept.children) == 1:
+        kept = kept[0]
+    if kept.label in ROOT_LABELS:
+        return Tree._trusted(ROOT, kept.children)
+    return Tree._trusted(ROOT, (kept,))
+
+
+def clean_all(trees: Iterable[Tree], *, keep_functions: bool = False) -> Iterator[Tree]:
+    """Clean a stream, leaving out the trees of which nothing remains."""
+    for tree in trees:
+        kept = clean(tree, keep_functions=keep_functions)
+        if kept is not None:
+            yield kept
+
+
+@lru_cache(maxsize=4096)
+def clean_label(label: str) -> str:
+    """Cut function tags and coindexation from a phrase label.
+
+    Examples
+    --------
+    >>> clean_label("NP-SBJ-1"), clean_label("S=2"), clean_label("-LRB-")
+    ('NP', 'S', '-LRB-')
+    """
+    if label.startswith(("-", "=")):
+        return label
+    return re.split("[-=]", label, maxsplit=1)[0]
+
+
+@lru_cache(maxsize=4096)
+def clean_tag(label: str) -> str:
+    """Cut coindexation and known function tags; `N-D` keeps its case, `-LRB-` its dashes.
+
+    Examples
+    --------
+    >>> clean_tag("CONJ-1"), clean_tag("NNP-SBJ"), clean_tag("ART-NK"), clean_tag("N-D")
+    ('CONJ', 'NNP', 'ART', 'N-D')
+    """
+    if label.startswith("-"):
+        return label
+    # A phrase label right above a word stays apart from that phrase: (NP-SBJ I) is no (NP I).
+    cut = _COINDEX if _HISTORICAL_EMPTY.fullmatch(label) else _TAG_SUFFIX
+    return cut.sub("", label) or label
+
+
+@lru_cache(maxsize=4096)
+def cut_index(label: str) -> str:
+    """Cut coindexation alone.
+
+    Examples
+    --------
+    >>> cut_index("NP-SBJ-1"), cut_index("S=2"), cut_index("-LRB-")
+    ('NP-SBJ', 'S', '-LRB-')
+    """
+    return label if label.startswith(("-", "=")) else _COINDEX.sub("", label) or label
+
+
+def is_empty(label: str, word: str) -> bool:
+    """Whether a leaf stands for nothing that is written or said."""
+    if label == "-NONE-":
+        return True
+    if word in {"0", "*"}:
+        return _HISTORICAL_EMPTY.fullmatch(label) is not None
+    return word.startswith("*") and _TRACE.fullmatch(word) is not None

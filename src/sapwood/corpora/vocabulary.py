@@ -1,0 +1,174 @@
+"""`Vocabulary`: the words that a model knows, and what the shape of any other word tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sapwood.core.arguments import describe
+from sapwood.core.arrays import IntArray
+from sapwood.core.errors import ModelFormatError
+from sapwood.corpora.tree import escape
+
+if TYPE_CHECKING:
+    pass
+
+STYLES = ("english", "generic")
+UNKNOWN = "<unk>"
+_ENGLISH_SUFFIXES = (
+    "ing", "ed", "ly", "ion", "er", "est", "ity", "al", "ous", "ive", "able", "ment", "ness",
+    "ism", "ist", "ic", "ish", "ful", "less", "ies", "es", "s", "y",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=50_000)
+def signatures(word: str, *, is_first: bool, style: str) -> tuple[str, ...]:
+    """Signatures of a word from the most telling to the plainest, which all words share.
+
+    Parameters
+    ----------
+    is_first
+        Whether it stands first in its sentence, where a capital says little.
+    style
+        `english` knows English suffixes; `generic` takes the last letters of any alphabet.
+
+    Examples
+    --------
+    >>> signatures("Walking", is_first=False, style="english")
+    ('<unk-Capital-ing>', '<unk-Capital>', '<unk>')
+    >>> signatures("1990-91", is_first=False, style="generic")
+    ('<unk-digits-dash>', '<unk-digits>', '<unk>')
+    """
+    shape = _shape(word, is_first)
+    out = [f"<unk-{shape}{ending}>" for ending in _endings(word, shape, style)]
+    return (*out, f"<unk-{shape}>", UNKNOWN)
+
+
+def _shape(word: str, is_first: bool) -> str:
+    if not any(char.isalnum() for char in word):
+        return "symbol"
+    if any(char.isdigit() for char in word):
+        return "mixed" if any(char.isalpha() for char in word) else "digits"
+    if word.isupper() and len(word) > 1:
+        return "CAPITALS"
+    if word[0].isupper():
+        return "First" if is_first else "Capital"
+    return "inner" if any(char.isupper() for char in word) else "lower"
+
+
+def _endings(word: str, shape: str, style: str) -> list[str]:
+    """The endings that refine a shape, longest first, each starting with a dash."""
+    dash = "-dash" if "-" in word else ""
+    if shape in {"symbol", "digits", "CAPITALS"}:
+        return [dash] if dash else []
+    lower = word.lower()
+    if style == "english":
+        suffix = next(
+            (s for s in _ENGLISH_SUFFIXES if len(word) > len(s) + 2 and lower.endswith(s)), ""
+        )
+        found = [dash + "-" + suffix] if suffix else []
+        return found + ([dash] if dash else [])
+    suffixes = [f"{dash}-{lower[-size:]}" for size in (4, 3, 2, 1) if len(word) > size + 1]
+    return suffixes + ([dash] if dash else [])
+
+
+@dataclass(frozen=True, repr=False)
+class Vocabulary:
+    """Rows of known words, then of classes of unknown ones.
+
+    Attributes
+    ----------
+    words, classes
+        The rows in order; to look up any word, the plainest class `<unk>` must be there.
+    style
+        How unknown words are classed, see `signatures`.
+
+    Examples
+    --------
+    >>> known = Vocabulary(("the", "dog"), ("<unk>", "<unk-lower>"), "english")
+    >>> known.rows(["The", "dog", "sleeps", "The", "!"]).tolist()
+    [0, 1, 3, 2, 2]
+    """
+
+    words: tuple[str, ...]
+    classes: tuple[str, ...]
+    style: str
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary: {len(self.words):,} words, {len(self.classes):,} classes of others>"
+
+    def __len__(self) -> int:
+        return len(self.words) + len(self.classes)
+
+    def __getitem__(self, row: int) -> str:
+        n_words = len(self.words)
+        return self.words[row] if row < n_words else self.classes[row - n_words]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The row of each word and class, by name."""
+        return {name: row for row, name in enumerate(self.words + self.classes)}
+
+    def row(self, word: str, *, is_first: bool) -> int:
+        """The row of a word: its own, else, at the start of a sentence, that of its small-letter
+        form, else that of its class. The name of a class is its own.
+        """  # noqa: D205
+        known = self.numbers.get(escape(word))
+        if known is None and is_first and word[:1].isupper():
+            known = self.numbers.get(word[:1].lower() + word[1:])
+        return self.class_row(word, is_first=is_first) if known is None else known
+
+    def class_row(self, word: str, *, is_first: bool) -> int:
+        """The row of the most telling class of a word that is known."""
+        rows = self.numbers
+        chain = signatures(word, is_first=is_first, style=self.style)
+        return next((rows[name] for name in chain if name in rows), rows[UNKNOWN])
+
+    def rows(self, words: list[str]) -> IntArray:
+        """The rows of a sentence."""
+        found = [self.row(word, is_first=place == 0) for place, word in enumerate(words)]
+        return np.array(found, np.int64)
+
+
+def read_style(value: Any) -> str:
+    """How unknown words are classed."""
+    if value not in STYLES:
+        known = ", ".join(STYLES)
+        msg = f"the style of unknown words is {describe(value)}, expected one of {known}"
+        raise ModelFormatError(msg)
+    return str(value)
+
+
+def choose_vocabulary(
+    counts: dict[tuple[str, bool], int], min_count: int, style: str
+) -> Vocabulary:
+    """Words seen often enough, and the classes of all others that are seen often enough.
+
+    Parameters
+    ----------
+    counts
+        By word, and by whether it stands first in its sentence.
+
+    Examples
+    --------
+    >>> choose_vocabulary({("a", False): 9, ("xy", False): 1, ("uz", True): 2}, 3, "generic").classes
+    ('<unk-lower>', '<unk>')
+    """  # noqa: E501 - one statement, one line
+    total: Counter[str] = Counter()
+    for (word, _), n in counts.items():
+        total[word] += n
+    known = tuple(sorted(word for word, n in total.items() if n >= min_count))
+    classes: Counter[str] = Counter()
+    for (word, is_first), n in counts.items():
+        if total[word] < min_count:
+            for name in signatures(word, is_first=is_first, style=style):
+                classes[name] += n
+    kept = sorted(name for name, n in classes.items() if n >= min_count and name != UNKNOWN)
+    return Vocabulary(known, (*kept, UNKNOWN), style)

@@ -1,1 +1,0 @@
-"""Trees: reading, cleaning, transforming, packing; words; bundled and downloadable data."""

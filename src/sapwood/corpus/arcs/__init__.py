@@ -1,1 +1,0 @@
-"""Dependency trees: reading, lifting, drawing, packing; and made from phrase-structure trees."""

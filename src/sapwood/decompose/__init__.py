@@ -1,1 +1,0 @@
-"""Pure linear algebra: no trees, no words, no models."""

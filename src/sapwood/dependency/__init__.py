@@ -1,0 +1,1 @@
+"""Dependency trees: banks of arcs, models, parsers, learners, evaluation, reports."""

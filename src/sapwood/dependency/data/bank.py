@@ -1,0 +1,504 @@
+"""`Arcs`, the dependency tree that people see, and `ArcBank`, all trees as packed arrays.
+
+Notation
+--------
+A word of a sentence is a row; the rows of one sentence stand together, in the order of the words.
+
+    column    meaning
+    word      word number
+    upos      number of the universal tag
+    xpos      number of the tag of the language or treebank
+    head      place of the head in the sentence, from 1 on; 0 for the root; -1 where nobody has
+              parsed the sentence yet
+    relation  number of the relation to the head
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.core.arguments import as_items, describe
+from sapwood.core.arrays import ranges, starts_of
+from sapwood.core.errors import (
+    CorpusError,
+    SapwoodError,
+    SapwoodTypeError,
+    SapwoodValueError,
+    count,
+)
+
+if TYPE_CHECKING:
+    import conllu
+
+IntArray = npt.NDArray[np.int32]
+# what `as_arc_bank` takes: sentences, files of them by name, or one file's or folder's name
+ArcBankLike = Iterable[Any] | str | Path
+NOTHING = "_"  # what an empty column says
+N_COLUMNS = 10
+ID, FORM, LEMMA, UPOS, XPOS, FEATURES, HEAD, RELATION, DEPS, MISC = range(N_COLUMNS)
+UNPARSED = -1
+# Shards depend on the data alone, so that no sum over them depends on who takes it.
+SHARD_TOKENS = 25_000
+
+
+@dataclass(frozen=True)
+class Arcs:
+    r"""One sentence with the head of each word.
+
+    Parameters
+    ----------
+    words
+        As they are written; they may hold blanks.
+    heads
+        Place of each word's head, from 1 on; 0 for the root. All -1: not parsed yet.
+    relations, upos, xpos
+        Of each word; left out, `dep` (`root` for the root) and `_`.
+    comments
+        The lines before the sentence, each with its `#`.
+    rows
+        All ten columns of all rows of the CoNLL-U file, among them those of multiword tokens and of
+        empty nodes; what the other fields say stands over it.
+
+    Examples
+    --------
+    >>> arcs = Arcs(["dogs", "bark"], [2, 0], ["nsubj", "root"], ["NOUN", "VERB"])
+    >>> print(str(arcs).replace("\t", " "))
+    1 dogs _ NOUN _ _ 2 nsubj _ _
+    2 bark _ VERB _ _ 0 root _ _
+    >>> Arcs.parse(str(arcs)) == arcs
+    True
+    >>> arcs.is_projective()
+    True
+    """
+
+    words: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...] = ()
+    upos: tuple[str, ...] = ()
+    xpos: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("words", "heads", "relations", "upos", "xpos", "comments", "rows"):
+            given = as_items(getattr(self, name), f"a list of {name}")
+            object.__setattr__(self, name, tuple(given))
+        heads = tuple(int(head) for head in self.heads)
+        object.__setattr__(self, "heads", heads)
+        if not self.relations:
+            names = tuple("root" if head == 0 else "dep" for head in heads)
+            object.__setattr__(
+                self, "relations", names if self.is_parsed else (NOTHING,) * len(heads)
+            )
+        for name in ("upos", "xpos"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, (NOTHING,) * len(self.words))
+        self._check()
+
+    def _check(self) -> None:
+        n = len(self.words)
+        if not n:
+            msg = "an empty sentence has no dependency tree"
+            raise SapwoodValueError(msg, hint="give at least one word")
+        for name in ("heads", "relations", "upos", "xpos"):
+            if len(getattr(self, name)) != n:
+                msg = f"{count(n, 'word')} with {len(getattr(self, name))} {name}"
+                raise SapwoodValueError(msg, hint=f"give {name} for each word")
+        for name in ("words", "relations", "upos", "xpos"):
+            for text in getattr(self, name):
+                check_cell(text, name)
+        if self.is_parsed and (problem := heads_problem(self.heads)) is not None:
+            raise SapwoodValueError(problem.message, hint=problem.hint)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @classmethod
+    def parse(cls, text: str) -> Arcs:
+        """Read exactly one sentence of CoNLL-U.
+
+        Raises
+        ------
+        CorpusError
+            When the text holds no sentence, more than one, or a broken one.
+        """
+        from sapwood.dependency.data.reader import parse_one
+
+        return parse_one(text)
+
+    @classmethod
+    def from_tokens(cls, tokens: conllu.TokenList) -> Arcs:
+        """Convert from the `TokenList` of the library conllu."""
+        return cls.parse(tokens.serialize())
+
+    def to_tokens(self) -> conllu.TokenList:
+        """Convert to the `TokenList` of the library conllu, with features as dictionaries.
+
+        Raises
+        ------
+        SapwoodError
+            Where the package conllu is not installed.
+        """
+        try:
+            from conllu import parse
+        except ImportError as error:
+            msg = "to_tokens makes objects of the package conllu, which is not installed"
+            raise SapwoodError(msg, hint="pip install conllu, or use str(arcs)") from error
+        return parse(f"{self}\n\n")[0]
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether words have heads."""
+        return not self.heads or self.heads[0] != UNPARSED
+
+    def is_projective(self) -> bool:
+        """Whether each head stands above everything between it and its dependents."""
+        from sapwood.dependency.data.projective import is_projective
+
+        return is_projective(self.heads)
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        """The lines of CoNLL-U, without the blank line that ends a sentence."""
+        return "\n".join([*self.comments, *("\t".join(row) for row in self.all_rows())])
+
+    def all_rows(self) -> list[list[str]]:
+        """The rows of CoNLL-U, ten columns each."""
+        columns = zip(self.words, self.upos, self.xpos, self.heads, self.relations, strict=True)
+        own = iter(enumerate(columns, 1))
+        rows = [list(row) for row in self.rows] or [[NOTHING] * N_COLUMNS for _ in self.words]
+        for row in rows:
+            if not row[ID].isdecimal() and row[ID] != NOTHING:
+                continue  # of a multiword token or an empty node
+            place, (word, upos, xpos, head, relation) = next(own)
+            row[ID], row[FORM], row[UPOS], row[XPOS] = str(place), word, upos, xpos
+            row[HEAD] = NOTHING if head == UNPARSED else str(head)
+            row[RELATION] = relation
+        return rows
+
+    def draw(self, *, colour: bool = False) -> str:
+        """Draw the tree as lines of text: one word a line, heads as bars beside their dependents.
+
+        Parameters
+        ----------
+        colour
+            Whether to mark lines and relations with ANSI colours.
+        """
+        from sapwood.dependency.data.draw import draw_text
+
+        return draw_text(self, colour=colour)
+
+    def to_svg(self) -> str:
+        """Draw the tree as a self-contained SVG document, arcs over the words."""
+        from sapwood.dependency.data.draw import draw_svg
+
+        return draw_svg(self)
+
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows; nothing of a sentence that nobody has parsed."""
+        return self.to_svg() if self.is_parsed else None
+
+    def to_latex(self) -> str:
+        """The tree as an environment of the LaTeX package tikz-dependency."""
+        from sapwood.dependency.data.draw import draw_latex
+
+        return draw_latex(self)
+
+
+def check_cell(text: object, name: str) -> None:
+    """Refuse what cannot stand in a column of CoNLL-U."""
+    if not isinstance(text, str):
+        msg = f"{name} are strings, not {describe(text)}"
+        raise SapwoodTypeError(msg)
+    if not text or "\t" in text or "\n" in text or "\r" in text:
+        msg = f"{text!r} cannot stand among the {name}: it is empty, or holds a tab or a line end"
+        raise SapwoodValueError(msg, hint="an empty column is written _")
+
+
+@dataclass(frozen=True)
+class HeadsProblem:
+    """Why heads are no tree: the place of the word, from 1 on, and what to say."""
+
+    place: int
+    message: str
+    hint: str
+
+
+def heads_problem(heads: Sequence[int]) -> HeadsProblem | None:
+    """What keeps heads from being a tree with one root; None for nothing.
+
+    Examples
+    --------
+    >>> heads_problem([2, 0]) is None
+    True
+    >>> heads_problem([2, 1, 0]).message
+    'words 1 and 2 hang on each other in a circle'
+    """
+    n = len(heads)
+    root = 0
+    for place, head in enumerate(heads, 1):
+        if not 0 <= head <= n:
+            msg = f"word {place} has the head {head}, but the sentence has {count(n, 'word')}"
+            return HeadsProblem(place, msg, "heads are places of words, from 1 on; 0 is the root")
+        if head == place:
+            msg = f"word {place} is its own head"
+            return HeadsProblem(place, msg, "the root of the sentence has the head 0")
+        if head == 0 and root:
+            msg = f"two roots: words {root} and {place} have the head 0"
+            return HeadsProblem(place, msg, "let one of them hang on the other")
+        root = place if head == 0 else root
+    # Up from each word, as far as nobody went before: on a way of the same walk lies a circle.
+    walk = [0] * (n + 1)
+    walk[0] = -1
+    for start in range(1, n + 1):
+        place = start
+        while not walk[place]:
+            walk[place] = start
+            place = heads[place - 1]
+        if walk[place] == start and place:
+            a, b = sorted((place, heads[place - 1]))
+            msg = f"words {a} and {b} hang on each other in a circle"
+            return HeadsProblem(place, msg, "each word must lead up to the root")
+    return None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArcBank:
+    """Packed dependency trees; slices share everything and copy nothing.
+
+    For people it is a sequence of sentences: `bank[0]` is an `Arcs`, `bank[:100]` and
+    `bank[[3, 5, 8]]` are banks, and a loop over it gives its sentences.
+
+    Attributes
+    ----------
+    words, upos_names, xpos_names, relations
+        What the numbers in the columns stand for, in the order in which they were first seen.
+    offsets
+        Row of the first word of each sentence, and the number of rows at the end.
+    word, upos, xpos, head, relation
+        One number a word; the columns are explained at the top of this module.
+    texts
+        Each sentence as it was written, for all that the columns do not hold; empty where nothing
+        else was there. Columns stand over it.
+
+    Examples
+    --------
+    >>> bank = ArcBank.of([Arcs(["dogs", "bark"], [2, 0])])
+    >>> bank.offsets.tolist(), bank.head.tolist(), bank.words
+    ([0, 2], [2, 0], ('dogs', 'bark'))
+    >>> bank[0].relations
+    ('dep', 'root')
+    >>> bank
+    <ArcBank: 1 sentence, 2 words; 2 relations>
+    """
+
+    words: tuple[str, ...]
+    upos_names: tuple[str, ...]
+    xpos_names: tuple[str, ...]
+    relations: tuple[str, ...]
+    offsets: npt.NDArray[np.int64]
+    word: IntArray
+    upos: IntArray
+    xpos: IntArray
+    head: IntArray
+    relation: IntArray
+    texts: tuple[str, ...] = ()
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("word", "upos", "xpos", "head", "relation")
+
+    @classmethod
+    def of(cls, sentences: Iterable[Arcs]) -> ArcBank:
+        """Pack sentences."""
+        packer = ArcPacker()
+        for arcs in as_items(sentences, "several sentences of arcs"):
+            if not isinstance(arcs, Arcs):
+                msg = f"expected Arcs, not {describe(arcs)}"
+                raise SapwoodTypeError(msg, hint="files are read by sapwood.read_arcs(path)")
+            text = str(arcs) if arcs.rows or arcs.comments else ""
+            packer.add(arcs.words, arcs.upos, arcs.xpos, arcs.heads, arcs.relations, text)
+        return packer.bank()
+
+    # -- size and slicing ---------------------------------------------------------------------
+
+    @property
+    def n_tokens(self) -> int:
+        """How many words, counted with repetition."""
+        return int(self.offsets[-1] - self.offsets[0])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        sizes = f"{count(len(self), 'sentence')}, {count(self.n_tokens, 'word')}"
+        return f"<ArcBank: {sizes}; {count(len(self.relations), 'relation')}>"
+
+    def __iter__(self) -> Iterator[Arcs]:
+        return (self.arcs(index) for index in range(len(self)))
+
+    @overload
+    def __getitem__(self, place: int) -> Arcs: ...
+
+    @overload
+    def __getitem__(self, place: slice | Sequence[int] | npt.NDArray[Any]) -> ArcBank: ...
+
+    def __getitem__(self, place: int | slice | Sequence[int] | npt.NDArray[Any]) -> Arcs | ArcBank:
+        """One sentence for a number; a bank for a slice, numbers in a list, or an array of them."""
+        if isinstance(place, slice):
+            first, last, step = place.indices(len(self))
+            if step == 1:
+                return self._run(first, max(first, last))
+            return self.select(np.arange(first, last, step))
+        if isinstance(place, (int, np.integer)):
+            if not -len(self) <= place < len(self):
+                msg = f"the bank has {count(len(self), 'sentence')}, so there is none at {place}"
+                raise IndexError(msg)
+            return self.arcs(int(place) % len(self))
+        return self.select(place)
+
+    def select(self, sentences: Sequence[int] | npt.NDArray[Any]) -> ArcBank:
+        """The sentences of these numbers, or those that a mask of booleans marks, copied."""
+        numbers = np.arange(len(self))[np.asarray(sentences, dtype=None if len(sentences) else int)]
+        first, end = self.offsets[numbers], self.offsets[numbers + 1]
+        rows = ranges(first, end)
+        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
+        if self.texts:
+            cut["texts"] = tuple(self.texts[number] for number in numbers.tolist())
+        return replace(self, offsets=starts_of(end - first), **cut)
+
+    def _run(self, first: int, last: int) -> ArcBank:
+        """The sentences from one number up to another, as views."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
+        offsets = self.offsets[first : last + 1] - self.offsets[first]
+        return replace(self, offsets=offsets, texts=self.texts[first:last], **cut)
+
+    def shards(self, n: int | None = None) -> list[ArcBank]:
+        """Cut into runs of sentences with about equally many words, without their texts.
+
+        Parameters
+        ----------
+        n
+            How many at most; None for as many as the number of words asks for.
+        """
+        n = -(-self.n_tokens // SHARD_TOKENS) if n is None else n
+        targets = np.linspace(0, self.n_tokens, max(1, n) + 1)
+        cuts = np.unique(np.searchsorted(self.offsets, targets)).tolist()
+        bare = replace(self, texts=())
+        return [bare._run(first, last) for first, last in pairwise(cuts)]
+
+    def digest(self) -> str:
+        """A fingerprint of trees and numbering: the same ones, in the same order, or another."""
+        names = [self.words, self.upos_names, self.xpos_names, self.relations]
+        made = sha256(json.dumps(names).encode())
+        for column in (self.offsets, *(getattr(self, name) for name in self.COLUMNS)):
+            made.update(f"{column.dtype.str} {column.shape}".encode())
+            made.update(np.ascontiguousarray(column).tobytes())
+        return made.hexdigest()
+
+    # -- back to people -----------------------------------------------------------------------
+
+    def arcs(self, index: int) -> Arcs:
+        """One sentence, with everything that was written about it."""
+        from sapwood.dependency.data.reader import cells_of
+
+        rows = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+        comments, cells = cells_of(self.texts[index]) if self.texts else ((), ())
+        return Arcs(
+            words=_names(self.words, self.word[rows]),
+            heads=tuple(self.head[rows].tolist()),
+            relations=_names(self.relations, self.relation[rows]),
+            upos=_names(self.upos_names, self.upos[rows]),
+            xpos=_names(self.xpos_names, self.xpos[rows]),
+            comments=comments,
+            rows=cells,
+        )
+
+    def sentence(self, index: int) -> list[str]:
+        """The words of one sentence."""
+        rows = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+        return list(_names(self.words, self.word[rows]))
+
+
+def _names(names: Sequence[str], numbers: IntArray) -> tuple[str, ...]:
+    return tuple(names[number] for number in numbers.tolist())
+
+
+class ArcPacker:
+    """Numbers what it meets and appends one row a word."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, dict[str, int]] = {
+            name: {} for name in ("word", "upos", "xpos", "relation")
+        }
+        self.columns = {name: array("i") for name in ArcBank.COLUMNS}
+        self.sizes = array("q")
+        self.texts: list[str] = []
+
+    def add(
+        self,
+        words: Sequence[str],
+        upos: Sequence[str],
+        xpos: Sequence[str],
+        heads: Sequence[int],
+        relations: Sequence[str],
+        text: str = "",
+    ) -> None:
+        """Append a sentence that is known to be right, with how it was written."""
+        for name, cells in (
+            ("word", words),
+            ("upos", upos),
+            ("xpos", xpos),
+            ("relation", relations),
+        ):
+            numbers = self.names[name]
+            self.columns[name].extend([numbers.setdefault(cell, len(numbers)) for cell in cells])
+        self.columns["head"].extend(heads)
+        self.sizes.append(len(words))
+        self.texts.append(text)
+
+    def bank(self) -> ArcBank:
+        """Everything so far."""
+        columns: dict[str, Any] = {
+            name: np.array(column, dtype=np.int32) for name, column in self.columns.items()
+        }
+        return ArcBank(
+            words=tuple(self.names["word"]),
+            upos_names=tuple(self.names["upos"]),
+            xpos_names=tuple(self.names["xpos"]),
+            relations=tuple(self.names["relation"]),
+            offsets=starts_of(np.array(self.sizes, dtype=np.int64)),
+            texts=tuple(self.texts) if any(self.texts) else (),
+            **columns,
+        )
+
+
+def as_arc_bank(source: ArcBankLike) -> ArcBank:
+    """What `fit` and others take for a bank of arcs: one, sentences, or where they lie."""
+    from sapwood.dependency.data.reader import read_arcs
+
+    if isinstance(source, ArcBank):
+        return source
+    if isinstance(source, (str, Path)):
+        return read_arcs(source)
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, Arcs)):
+        items = list(source)
+        if items and all(isinstance(item, (str, Path)) for item in items):
+            return read_arcs(items)
+        return ArcBank.of(items)
+    msg = f"expected dependency trees, not {describe(source)}"
+    raise CorpusError(msg, hint="give an ArcBank, a list of Arcs, or the path of a file or folder")

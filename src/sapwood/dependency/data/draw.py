@@ -1,0 +1,308 @@
+"""Drawing dependency trees: text for terminals, SVG for pages, LaTeX for papers.
+
+Text has one word a line, so that sentences of any length fit. Every word with dependents has a bar;
+lines lead from the bar to the word itself and, with an arrow, to each dependent. A word's own bar
+stands right of the bar that it hangs on, so the leftmost bar that its line meets is its head's.
+"""
+
+from __future__ import annotations
+
+from xml.sax.saxutils import escape
+
+from sapwood.core.errors import SapwoodError
+from sapwood.corpora.draw import (
+    FONT,
+    FONT_SIZE,
+    MARGIN,
+    MAX_WORDS,
+    pixels,
+    printable,
+    runs_leftwards,
+    text_columns,
+)
+from sapwood.corpora.markup import latex_text
+from sapwood.dependency.data.bank import NOTHING, Arcs
+from sapwood.dependency.data.projective import top_down
+
+_ANSI = {"line": "\x1b[2m", "relation": "\x1b[36m", "tag": "\x1b[32m"}
+_ANSI_END = "\x1b[0m"
+# Which of up, down, left, right a character leads to.
+_BOXES = {
+    (False, False, True, True): "─", (True, True, False, False): "│",
+    (False, True, False, True): "┌", (True, False, False, True): "└",
+    (True, True, False, True): "├", (True, True, True, True): "┼",
+    (False, True, True, True): "┬", (True, False, True, True): "┴",
+    (False, True, True, False): "┐", (True, False, True, False): "┘",
+    (True, True, True, False): "┤",
+}  # fmt: skip
+_LIGHT = {"relation": ("#1f4fa3", 12), "word": ("#1a1c20", FONT_SIZE), "tag": ("#1e7045", 12)}
+_LEVEL = 26  # pixels from one height of arcs to the next
+_GAP = 24  # pixels between neighbours
+_DARK = (
+    "@media (prefers-color-scheme: dark) {"
+    " .sapwood-arcs .paper { fill: #16181d }"
+    " .sapwood-arcs .line { stroke: #6f7785 }"
+    " .sapwood-arcs .tip { fill: #6f7785 }"
+    " .sapwood-arcs .relation { fill: #8ab8ff }"
+    " .sapwood-arcs .tag { fill: #7fd1a0 }"
+    " .sapwood-arcs .word { fill: #eceef2 }"
+    " }"
+)
+
+
+def draw_text(arcs: Arcs, *, colour: bool = False) -> str:
+    """Draw a tree as lines of text, one word each.
+
+    Parameters
+    ----------
+    arcs
+        A parsed sentence of at most `MAX_WORDS` words.
+    colour
+        Whether to mark lines, tags and relations with ANSI colours.
+
+    Raises
+    ------
+    SapwoodError
+        When nobody has parsed the sentence, or it is too long for any drawing.
+
+    Examples
+    --------
+    >>> words, heads = "Big dogs bark loudly .".split(), [2, 3, 0, 3, 3]
+    >>> relations = "amod nsubj root advmod punct".split()
+    >>> print(draw_text(Arcs(words, heads, relations, "ADJ NOUN VERB ADV PUNCT".split())))
+      ┌─► Big     ADJ    amod
+    ┌─┴─► dogs    NOUN   nsubj
+    ├──── bark    VERB   root
+    ├───► loudly  ADV    advmod
+    └───► .       PUNCT  punct
+    """
+    _check(arcs)
+    lines = _bars(arcs)
+    tags = arcs.xpos if set(arcs.upos) == {NOTHING} else arcs.upos
+    columns = [[printable(cell) for cell in cells] for cells in (arcs.words, tags)]
+    widths = [max(map(text_columns, cells)) for cells in columns]
+
+    def mark(text: str, kind: str) -> str:
+        return f"{_ANSI[kind]}{text}{_ANSI_END}" if colour and text.strip() else text
+
+    rows = []
+    for line, word, tag, relation in zip(lines, *columns, arcs.relations, strict=True):
+        word_cell, tag_cell = (
+            cell + " " * (width - text_columns(cell))
+            for cell, width in zip((word, tag), widths, strict=True)
+        )
+        cells = [word_cell, mark(tag_cell, "tag"), mark(printable(relation), "relation")]
+        rows.append(mark(line, "line") + " " + "  ".join(cells))
+    return "\n".join(rows)
+
+
+def _check(arcs: Arcs) -> None:
+    if not arcs.is_parsed:
+        msg = "the sentence has no arcs to draw: nobody has parsed it yet"
+        raise SapwoodError(msg, hint="`sapwood depend parse` does")
+    if len(arcs) > MAX_WORDS:
+        msg = f"too large to draw: {len(arcs):,} words"
+        raise SapwoodError(msg, hint=f"draw sentences of at most {MAX_WORDS:,} words")
+
+
+def _bars(arcs: Arcs) -> list[str]:
+    """The lines left of the words."""
+    column, spans = _bar_columns(arcs.heads)
+    width = 2 * (1 + max(column.values(), default=-1)) + 1
+    lines = []
+    for word, head in enumerate(arcs.heads, 1):
+        own = column.get(word)
+        above = column[head] if head else own
+        cells = []
+        for place in range(width):
+            bar = next(
+                (w for w, c in column.items() if 2 * c == place and _covers(spans[w], word)), None
+            )
+            starts = above is not None and place >= 2 * above
+            joins = bar is not None and bar in {word, head}
+            left = above is not None and place > 2 * above
+            if joins and bar is not None:
+                low, high = spans[bar]
+                cells.append(_BOXES[word > low, word < high, left, True])
+            elif bar is not None:
+                cells.append("│")  # in front of a line that only passes
+            else:
+                cells.append("─" if starts else " ")
+        if head:
+            cells[-1] = "►"
+        elif own is None:  # a root alone
+            cells[-1] = " "
+        lines.append("".join(cells))
+    return lines
+
+
+def _bar_columns(heads: tuple[int, ...]) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+    """Column of the bar of each word with dependents, and its first and last line."""
+    spans = {head: (head, head) for head in heads if head}
+    for word, head in enumerate(heads, 1):
+        if head:
+            low, high = spans[head]
+            spans[head] = min(low, word), max(high, word)
+    column: dict[int, int] = {}
+    taken: list[list[tuple[int, int]]] = []  # spans of the bars in each column
+    for word in top_down(heads):
+        if word not in spans:
+            continue
+        low, high = spans[word]
+        at = column[heads[word - 1]] + 1 if heads[word - 1] else 0
+        while at < len(taken) and any(a <= high and low <= b for a, b in taken[at]):
+            at += 1
+        taken.extend([] for _ in range(at + 1 - len(taken)))
+        taken[at].append((low, high))
+        column[word] = at
+    return column, spans
+
+
+def _covers(span: tuple[int, int], word: int) -> bool:
+    return span[0] <= word <= span[1]
+
+
+# -- SVG ------------------------------------------------------------------------------------------
+
+
+def draw_svg(arcs: Arcs) -> str:
+    """Draw a tree as a self-contained SVG document, the same bytes for the same tree.
+
+    What belongs to a word says in `data-node` to which, from 1 on.
+
+    Parameters
+    ----------
+    arcs
+        A parsed sentence of at most `MAX_WORDS` words.
+    """
+    _check(arcs)
+    words, relations = [printable(w) for w in arcs.words], [printable(r) for r in arcs.relations]
+    tags = ["" if tag == NOTHING else printable(tag) for tag in arcs.upos]
+    centres, across = _centres(words, tags, relations)
+    if runs_leftwards(words):
+        centres = [across - x for x in centres]
+    levels = arc_levels(arcs.heads)
+    floor = MARGIN + _LEVEL * (1 + max(levels))  # where arcs meet words
+    down = floor + 3 * FONT_SIZE + MARGIN
+    tip = floor - 8  # of an arrow, where it is widest
+    lines, texts = [], []
+    for place, head in enumerate(arcs.heads, 1):
+        line, x, y = _arc(place, head, levels[place - 1], centres, floor)
+        lines.append(line)
+        texts.append(_text(place, relations[place - 1], "relation", (x, y - 4)))
+    for place, (x, word, tag) in enumerate(zip(centres, words, tags, strict=True), 1):
+        texts.append(_text(place, word, "word", (x, floor + FONT_SIZE + 4)))
+        texts.append(_text(place, tag, "tag", (x, floor + 2 * FONT_SIZE + 8)))
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-arcs" role="img"'
+            f' width="{across}" height="{down}" viewBox="0 0 {across} {down}">',
+            f"<title>{escape(' '.join(words))}</title>",
+            f"<style>{_DARK}</style>",
+            f'<rect class="paper" width="{across}" height="{down}" rx="8" fill="#ffffff"/>',
+            '<g class="line" fill="none" stroke="#9aa1ad" stroke-width="1.5">',
+            *(f'<path data-node="{k}" d="{line}"/>' for k, line in enumerate(lines, 1)),
+            "</g>",
+            *(
+                f'<path class="tip" fill="#9aa1ad" d="M{x - 3} {tip}H{x + 3}L{x} {tip + 7}Z"/>'
+                for x in centres
+            ),
+            f'<g font-family="{FONT}" text-anchor="middle">',
+            *filter(None, texts),
+            "</g>",
+            "</svg>",
+        ]
+    )
+
+
+def _centres(words: list[str], tags: list[str], relations: list[str]) -> tuple[list[int], int]:
+    """Where the middle of each word stands, and how wide everything is."""
+    centres, x = [], MARGIN
+    for word, tag, relation in zip(words, tags, relations, strict=True):
+        width = max(pixels(text, "word") for text in (word, tag or ".", relation or "."))
+        centres.append(x + width // 2)
+        x += width + _GAP
+    return centres, x - _GAP + MARGIN
+
+
+def arc_levels(heads: tuple[int, ...]) -> list[int]:
+    """Height of the arc into each word, from 0 on: none touches another at the same height.
+
+    Examples
+    --------
+    >>> arc_levels((2, 3, 0, 3))
+    [0, 0, 2, 0]
+    """
+    levels = [0] * len(heads)
+    placed: list[list[tuple[int, int]]] = []
+    arcs = sorted((abs(word - head), word, head) for word, head in enumerate(heads, 1) if head)
+    for _, word, head in arcs:
+        low, high = min(word, head), max(word, head)
+        at = 0
+        # above every arc that it covers, beside none that it would touch
+        for level, spans in enumerate(placed):
+            if any(a < high and low < b for a, b in spans):
+                at = level + 1
+        placed.extend([] for _ in range(at + 1 - len(placed)))
+        placed[at].append((low, high))
+        levels[word - 1] = at
+    if 0 in heads:
+        levels[heads.index(0)] = len(placed) + (1 if placed else 0)
+    return levels
+
+
+def _arc(word: int, head: int, level: int, centres: list[int], floor: int) -> tuple[str, int, int]:
+    """Path of the arc into a word, and where its relation stands."""
+    end, top = centres[word - 1], floor - _LEVEL * (level + 1) + 10
+    if head == 0:
+        return f"M{end} {top}V{floor - 6}", end, top
+    # beside the arc into the head
+    start = centres[head - 1] + (6 if centres[head - 1] < end else -6)
+    bend = min(10, abs(end - start) // 2) * (1 if end > start else -1)
+    path = f"M{start} {floor - 2}V{top + 8}Q{start} {top} {start + bend} {top}"
+    return f"{path}H{end - bend}Q{end} {top} {end} {top + 8}V{floor - 6}", (start + end) // 2, top
+
+
+def _text(node: int, text: str, kind: str, place: tuple[int, int]) -> str:
+    if not text:
+        return ""
+    fill, size = _LIGHT[kind]
+    at = f'data-node="{node}" x="{place[0]}" y="{place[1]}" font-size="{size}" fill="{fill}"'
+    return f'<text class="{kind}" {at}>{escape(text)}</text>'
+
+
+# -- LaTeX ----------------------------------------------------------------------------------------
+
+
+def draw_latex(arcs: Arcs) -> str:
+    r"""The tree as an environment of tikz-dependency.
+
+    Examples
+    --------
+    >>> print(draw_latex(Arcs(["dogs", "bark"], [2, 0], ["nsubj", "root"])))
+    \begin{dependency}
+    \begin{deptext}
+    dogs \& bark \\
+    \end{deptext}
+    \depedge{2}{1}{nsubj}
+    \deproot{2}{root}
+    \end{dependency}
+    """
+    _check(arcs)
+    rows = [arcs.words, *([arcs.upos] if set(arcs.upos) != {NOTHING} else [])]
+    edges = [
+        f"\\depedge{{{head}}}{{{word}}}{{{latex_text(relation)}}}"
+        if head
+        else f"\\deproot{{{word}}}{{{latex_text(relation)}}}"
+        for word, (head, relation) in enumerate(zip(arcs.heads, arcs.relations, strict=True), 1)
+    ]
+    return "\n".join(
+        [
+            "\\begin{dependency}",
+            "\\begin{deptext}",
+            *(" \\& ".join(map(latex_text, row)) + " \\\\" for row in rows),
+            "\\end{deptext}",
+            *edges,
+            "\\end{dependency}",
+        ]
+    )

@@ -1,0 +1,192 @@
+"""Projective trees, and lifting that makes others projective and can be undone.
+
+A tree is projective when every word and all below it stand side by side. Where an arc jumps over a
+word that is not below its head, its dependent is lifted to the head's head, the shortest such arc
+first, until the tree is projective (Nivre and Nilsson, 2005, the encoding "head"). A lifted word's
+relation then says where it belongs:
+
+    obl^acl      the relation is obl, and its head the first word below with the relation acl
+    obl^acl^2    likewise, the second such word
+
+with the arrow `LIFTED` for `^`. Words are tried breadth first from the head that the lifted word
+has got, then from the root; words below the lifted one never. The number, which the paper does
+without, makes the way back exact. Every head that lifting gives is an ancestor of the old one, so
+that no step back closes a circle; where a parser predicted the relations, a step that would close
+one is left out, and a relation that no word has leaves its word where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.core.errors import CorpusError
+from sapwood.dependency.data.bank import ArcBank
+
+Step = Callable[[Sequence[int], Sequence[str]], tuple[list[int], list[str]]]
+LIFTED = "\u2191"  # an arrow up; in no relation of Universal Dependencies
+
+
+def is_projective(heads: Sequence[int]) -> bool:
+    """Whether every word stands side by side with all that is below it.
+
+    Parameters
+    ----------
+    heads
+        Of a tree, from 1 on; 0 for the root.
+
+    Examples
+    --------
+    >>> is_projective([2, 0, 2]), is_projective([3, 0, 2])
+    (True, False)
+    """
+    n = len(heads)
+    size = [1] * (n + 1)
+    low, high = list(range(n + 1)), list(range(n + 1))
+    for word in reversed(top_down(heads)):
+        if high[word] - low[word] + 1 != size[word]:
+            return False
+        head = heads[word - 1]
+        size[head] += size[word]
+        low[head], high[head] = min(low[head], low[word]), max(high[head], high[word])
+    return True
+
+
+def _children(heads: Sequence[int]) -> list[list[int]]:
+    """The dependents of each word, from left to right; of the root first."""
+    below: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for word, head in enumerate(heads, 1):
+        below[head].append(word)
+    return below
+
+
+def top_down(heads: Sequence[int], start: int = 0) -> list[int]:
+    """The words below one, breadth first, each level from left to right."""
+    below = _children(heads)
+    order = list(below[start])
+    for word in order:  # which grows meanwhile
+        order.extend(below[word])
+    return order
+
+
+def projective_sentences(bank: ArcBank) -> npt.NDArray[np.bool_]:
+    """Whether each sentence of a bank is projective, shape [n_sentences]."""
+    ends = bank.offsets.tolist()
+    heads = bank.head.tolist()
+    found = [is_projective(heads[first:end]) for first, end in pairwise(ends)]
+    return np.array(found, dtype=np.bool_)
+
+
+def lift_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Heads of a projective tree, and relations that say how to undo the lifting.
+
+    Examples
+    --------
+    >>> heads, relations = lift_arcs([3, 0, 2], ["obl", "root", "acl"])
+    >>> heads, is_projective(heads)
+    ([2, 0, 2], True)
+    >>> lower_arcs(heads, relations)
+    ([3, 0, 2], ['obl', 'root', 'acl'])
+    """
+    up = list(heads)
+    while (word := _shortest_jump(up)) is not None:
+        up[word - 1] = up[up[word - 1] - 1]
+    names = list(relations)
+    for word, (old, new) in enumerate(zip(heads, up, strict=True), 1):
+        if old != new:
+            wanted = relations[old - 1]
+            rank = 1 + list(_candidates(up, relations, word, wanted)).index(old)
+            names[word - 1] += f"{LIFTED}{wanted}" + (f"{LIFTED}{rank}" if rank > 1 else "")
+    return up, names
+
+
+def _shortest_jump(heads: Sequence[int]) -> int | None:
+    """The dependent of the shortest arc over a word that is not below its head; the first such."""
+    # A word is below another when its visit lies between the other's arrival and departure.
+    arrival, departure = [0] * (len(heads) + 1), [0] * (len(heads) + 1)
+    below = _children(heads)
+    stack, time = [(0, True)], 0
+    while stack:
+        word, is_arrival = stack.pop()
+        time += 1
+        if is_arrival:
+            arrival[word] = time
+            stack.append((word, False))
+            stack.extend((kid, True) for kid in below[word])
+        else:
+            departure[word] = time
+    arcs = sorted((abs(head - word), word, head) for word, head in enumerate(heads, 1) if head)
+    for _, word, head in arcs:
+        between = range(min(word, head) + 1, max(word, head))
+        if any(not arrival[head] < arrival[w] < departure[head] for w in between):
+            return word
+    return None
+
+
+def _candidates(
+    heads: Sequence[int], relations: Sequence[str], lifted: int, wanted: str
+) -> Iterator[int]:
+    """The words that a lifted one may have hung on, in the order in which they are counted."""
+    barred = {lifted, *top_down(heads, lifted)}
+    for start in (heads[lifted - 1], 0):
+        for word in top_down(heads, start):
+            if word not in barred and relations[word - 1].partition(LIFTED)[0] == wanted:
+                barred.add(word)  # once, from wherever it is met first
+                yield word
+
+
+def lower_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Undo `lift_arcs`: old heads and plain relations, as far as the relations tell.
+
+    Relations that a parser predicted always give a tree: see the top of this module.
+    """
+    down = list(heads)
+    for word, relation in enumerate(relations, 1):
+        _, _, way = relation.partition(LIFTED)
+        if not way:
+            continue
+        wanted, _, rank = way.partition(LIFTED)
+        found = list(_candidates(heads, relations, word, wanted))
+        place = int(rank or 1) if (rank or "1").isdecimal() else 1
+        head = found[min(place, len(found)) - 1] if found else heads[word - 1]
+        if head != word and head not in top_down(down, word):
+            down[word - 1] = head
+    return down, [relation.partition(LIFTED)[0] for relation in relations]
+
+
+def lift(bank: ArcBank) -> ArcBank:
+    """The same sentences with projective trees, and relations that say how to undo it.
+
+    Raises
+    ------
+    CorpusError
+        When relations hold the arrow that marks a lifted one.
+    """
+    if marked := [name for name in bank.relations if LIFTED in name]:
+        msg = f"the relation {marked[0]!r} holds the arrow that marks lifted words"
+        raise CorpusError(msg, hint="is the treebank lifted already? `--lower` undoes it")
+    return _change(bank, np.flatnonzero(~projective_sentences(bank)), lift_arcs)
+
+
+def lower(bank: ArcBank) -> ArcBank:
+    """Undo `lift`: the old trees and relations."""
+    marked = np.array([LIFTED in name for name in bank.relations], dtype=np.bool_)
+    rows = np.flatnonzero(marked[bank.relation])
+    return _change(bank, np.unique(np.searchsorted(bank.offsets, rows, "right") - 1), lower_arcs)
+
+
+def _change(bank: ArcBank, sentences: npt.NDArray[np.int64], step: Step) -> ArcBank:
+    """A bank in which a step has changed heads and relations of some sentences."""
+    head, relation = bank.head.copy(), bank.relation.copy()
+    numbers = {name: number for number, name in enumerate(bank.relations)}
+    for sentence in sentences.tolist():
+        rows = slice(int(bank.offsets[sentence]), int(bank.offsets[sentence + 1]))
+        names = [bank.relations[number] for number in bank.relation[rows].tolist()]
+        heads, names = step(head[rows].tolist(), names)
+        head[rows] = heads
+        relation[rows] = [numbers.setdefault(name, len(numbers)) for name in names]
+    return replace(bank, head=head, relation=relation, relations=tuple(numbers))

@@ -1,0 +1,1 @@
+"""One file for each learner, with its statistics beside it."""

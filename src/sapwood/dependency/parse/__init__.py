@@ -1,0 +1,1 @@
+"""Charts, posteriors, decoders and parsers."""

@@ -1,1 +1,0 @@
-"""Learners: one file each; `fit` reads like the algorithm."""

@@ -1,1 +1,0 @@
-"""Learners of arcs: latent dependency trees, and chains."""

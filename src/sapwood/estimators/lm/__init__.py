@@ -1,1 +1,0 @@
-"""Learning language models from counts of n-grams."""

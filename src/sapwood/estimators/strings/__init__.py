@@ -1,1 +1,0 @@
-"""Learners of models of plain strings: weighted grammars and automata."""

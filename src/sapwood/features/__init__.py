@@ -1,1 +1,0 @@
-"""Features of the inside and the outside of tree nodes."""

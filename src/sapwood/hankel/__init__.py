@@ -1,0 +1,1 @@
+"""Weighted grammars and automata over strings, from Hankel matrices."""

@@ -1,0 +1,182 @@
+"""What learners from strings share: how they are given, diagnostics, the choice of a rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from sapwood.core.arguments import as_items, as_sentence
+from sapwood.core.errors import SapwoodError, SapwoodTypeError
+from sapwood.core.info import Info
+from sapwood.core.learner import (
+    Estimator,
+    between,
+    maybe,
+    one_of,
+    parameter,
+    positional,
+    whole,
+)
+from sapwood.hankel.data.bracketed import Bracketed, as_bracketed
+from sapwood.hankel.learn.moments import Inside
+from sapwood.hankel.model.string_model import StringModel
+from sapwood.linalg.hankel import Conditioning
+
+MAX_STATES = 256
+CHOICES = ("gap", "held-out")
+HELD_OUT = 10  # one string in so many judges numbers of states
+MOST_TRIED = 12  # numbers of states that are
+ALIKE = 0.005  # of the best risk: numbers of states that differ by less are equally good
+UNSURE = 1.0  # relative error of the operators, to first order, above which they mean little
+
+
+def string_info(**known: Any) -> Info:
+    """What is known before learning from strings.
+
+    `n_strings` are those that were learnt from; `basis` the numbers of contexts and inside strings
+    (prefixes and suffixes for automata); `singular_values` those of the Hankel block;
+    `conditioning` tells how much noise was multiplied; `solver` has the solver's steps, feasibility
+    and gap; `iterations` and `log_likelihood` are those of EM; `risks` held-out risks by number of
+    states, where they were chosen so; `n_wide` nodes of trees with more than two children, which
+    were split to the right.
+    """
+    unknown: dict[str, Any] = {
+        "n_strings": 0.0, "basis": None, "singular_values": np.empty(0), "conditioning": None,
+        "solver": {}, "iterations": 0, "log_likelihood": None, "risks": {}, "n_wide": 0,
+    }  # fmt: skip
+    return Info(extra=unknown | known)
+
+
+def judge_conditioning(info: Info, found: Conditioning) -> None:
+    """Keep the conditioning, and warn where noise drowns what is kept."""
+    info.conditioning = found
+    if found.relative_error > UNSURE:
+        info.warn(
+            f"ill-conditioned: the smallest singular value kept, {found.smallest:.3g}, is not "
+            f"above the noise of {info.n_strings:,.0f} strings, about "
+            f"{found.noise:.3g}: fewer states, or more strings",
+            stacklevel=2,
+        )
+
+
+def string_record(info: Info, method: str, n_states: int) -> dict[str, Any]:
+    """What a model file says about the training."""
+    record: dict[str, Any] = {"method": method, "states": n_states}
+    if np.isfinite(info.n_strings):
+        record["strings"] = int(info.n_strings) if info.n_strings % 1 == 0 else info.n_strings
+    if info.basis is not None:
+        record["basis"] = list(info.basis)
+        record["singular_values"] = [float(f"{x:.4g}") for x in info.singular_values[:32]]
+    if info.log_likelihood is not None:
+        record |= {"iterations": info.iterations, "log_likelihood": info.log_likelihood}
+    return record
+
+
+class WithRank(Estimator):
+    """Learns a number of states that can be chosen."""
+
+    n_states: int | None = positional(
+        default=None,
+        domain=maybe(whole(1, MAX_STATES)),
+        words="Hidden states; None chooses them.",
+        kw_only=False,
+    )
+    choose: str = parameter(
+        "gap",
+        one_of(CHOICES),
+        "How the number of states is chosen where it is None: the widest gap between singular "
+        "values above the noise, or the risk on strings held out.",
+    )
+    basis: float = parameter(
+        0.1,
+        between(0, 1, "(]"),
+        "Basis factor: the share of all inside strings and contexts, the commonest, that stand for "
+        "rows and columns.",
+    )
+
+
+class OfBrackets(Estimator):
+    """Learns from bracketed strings."""
+
+
+class OfStrings(Estimator):
+    """Learns from plain strings."""
+
+
+def read_brackets(trees: object) -> tuple[list[Bracketed], int]:
+    """Bracketed strings of trees, and how many of their nodes were wider than two."""
+    if isinstance(trees, Mapping):
+        msg = "expected trees, not a mapping"
+        raise SapwoodTypeError(msg, hint="give a list of trees")
+    found, n_wide = as_bracketed(as_items(trees, "trees"))
+    if not found:
+        msg = "no trees: nothing can be learnt"
+        raise SapwoodError(msg, hint="give bracketed trees, such as (S (A a) (B b))")
+    return found, n_wide
+
+
+def read_strings(strings: object) -> Counter[Inside]:
+    """Strings and how often each was seen; given as such, or as lists of symbols."""
+    if isinstance(strings, Mapping):
+        items: Iterable[tuple[Any, Any]] = strings.items()
+    else:
+        items = ((words, 1) for words in as_items(strings, "strings"))
+    found: Counter[Inside] = Counter()
+    for words, times in items:
+        found[tuple(as_sentence(words))] += times
+    if not found.total() > 0:
+        msg = "no strings: nothing can be learnt"
+        raise SapwoodError(msg, hint="give one string a line, its symbols apart by blanks")
+    return found
+
+
+def risk(model: StringModel, held: Mapping[Inside, float], seen: Mapping[Inside, float]) -> float:
+    """Squared distance from the distribution of strings held out, less a constant.
+
+    sum over strings that were seen of f(x)^2  -  2 * mean of f over those held out
+    """
+    known = set(model.symbols)
+    every = [x for x in {*held, *seen} if known.issuperset(x)]
+    value = dict(zip(every, model.values(every), strict=True))
+    mean = sum(value.get(x, 0.0) * times for x, times in held.items()) / sum(held.values())
+    return float(sum(f * f for f in value.values()) - 2 * mean)
+
+
+def split_counts(strings: Mapping[Inside, float]) -> tuple[Counter[Inside], Counter[Inside]]:
+    """Strings to learn from and strings held out, about one in ten of each."""
+    held = Counter({x: t // HELD_OUT for x, t in strings.items() if t >= HELD_OUT})
+    for place, (x, times) in enumerate(sorted(strings.items())):
+        if times < HELD_OUT and place % HELD_OUT == 0:
+            held[x] += times  # type: ignore[assignment]
+    rest = Counter(strings)
+    rest.subtract(held)
+    return +rest, +held
+
+
+def best_rank(
+    learn: Callable[[int], StringModel], judge: Callable[[StringModel], float], most: int
+) -> dict[int, float]:
+    """The risk of each number of states that can be learnt."""
+    risks: dict[int, float] = {}
+    for n in range(1, min(most, MOST_TRIED) + 1):
+        try:
+            found = judge(learn(n))
+        except (SapwoodError, np.linalg.LinAlgError):
+            break
+        risks[n] = found if np.isfinite(found) else np.inf
+    return risks
+
+
+def choose_rank(risks: Mapping[int, float]) -> int:
+    """The least number of states whose risk is as good as the best.
+
+    Examples
+    --------
+    >>> choose_rank({1: 0.0, 2: -0.25, 3: -0.3, 4: -0.3001})
+    3
+    """
+    best = min(risks.values())
+    return min(n for n, found in risks.items() if found <= best + ALIKE * abs(best))

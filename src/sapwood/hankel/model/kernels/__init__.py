@@ -1,0 +1,1 @@
+"""Compiled recursions, one file each."""

@@ -1,0 +1,475 @@
+"""`WeightedGrammar`: a weighted context-free grammar without labels, in algebraic form.
+
+Notation (WCFG, sections 2.1 and 2.2)
+-------------------------------------
+    alpha_*      initial      [n]         weight of starting with a state          w_*(i)
+    beta_sigma   terminals    [d, n]      a row for each symbol                    w_T(i -> sigma)
+    A            binary       [n, n, n]   the bilinear operator                    w_R(i -> j k)
+
+    g(x) = alpha_* . beta(x),   beta(sigma) = beta_sigma,
+    beta(x) = sum over x = x1 x2 of  A (beta(x1) (x) beta(x2))
+
+Classic and algebraic form are the same numbers (equations 13 to 15): `classic` lists them as rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sapwood.constituency.data.transform import Symbol
+from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
+from sapwood.core.arguments import as_count
+from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
+from sapwood.core.errors import SapwoodError, count
+from sapwood.core.memory import require_memory
+from sapwood.core.model_files import FileContents, SavedModel, read_names
+from sapwood.corpora.tree import Tree
+from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary
+from sapwood.hankel.data.bracketed import LABEL, Bracketed, bracket, from_splits
+from sapwood.hankel.model.string_model import (
+    MAX_TRIES,
+    MAX_WORDS,
+    SUM_TOLERANCE,
+    StringModel,
+    Total,
+    check_arrays,
+    refuse_to_draw,
+    refuse_to_end,
+    signed_log,
+)
+
+MAX_STEPS = 20_000  # of the sum over ever deeper trees
+CHART_BYTES = 32  # of memory for a state of a span, by its two ends: three charts and a scale
+AT_ONCE = 1 << 22  # operations of a chart, roughly, in one call of compiled code
+
+
+class ClassicForm(NamedTuple):
+    """The same grammar as weighted rules over states 0, 1, ...; weights of 0 are left out."""
+
+    start: dict[int, float]
+    unary: dict[tuple[int, str], float]
+    binary: dict[tuple[int, int, int], float]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedGrammar(StringModel, SavedModel):
+    """A weighted grammar over symbols; see the notation of this module.
+
+    Attributes
+    ----------
+    symbols : [d]
+    initial : [n]
+    terminals : [d, n]
+    binary : [n, n, n]
+    record
+        How it was made.
+
+    Examples
+    --------
+    One state that becomes `a` or two of itself: the strings of n symbols have Catalan(n - 1) trees.
+
+    >>> one = np.ones(1)
+    >>> grammar = WeightedGrammar(("a",), one, one[None], one[None, None])
+    >>> grammar.values([["a"] * n for n in range(1, 7)]).tolist()
+    [1.0, 1.0, 2.0, 5.0, 14.0, 42.0]
+    >>> grammar.total().converges
+    False
+    """
+
+    symbols: tuple[str, ...]
+    initial: FloatArray
+    terminals: FloatArray
+    binary: FloatArray
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n, d = self.initial.size, len(self.symbols)
+        arrays = {
+            "initial": (self.initial, (n,)),
+            "terminals": (self.terminals, (d, n)),
+            "binary": (self.binary, (n, n, n)),
+        }
+        check_arrays(self.symbols, arrays)
+
+    # -- forms ------------------------------------------------------------------------------------
+
+    @property
+    def n_states(self) -> int:
+        """Hidden states."""
+        return len(self.initial)
+
+    @cached_property
+    def is_probabilistic(self) -> bool:
+        """Whether weights are probabilities: none negative, and each state sums to 1."""
+        arrays = (self.initial, self.terminals, self.binary)
+        sums = self.terminals.sum(axis=0) + self.binary.sum(axis=(1, 2))
+        near = abs(self.initial.sum() - 1) < SUM_TOLERANCE
+        return bool(
+            near
+            and (np.abs(sums - 1) < SUM_TOLERANCE).all()
+            and all((x >= 0).all() for x in arrays)
+        )
+
+    def classic(self) -> ClassicForm:
+        """The rules, equations (13) to (15).
+
+        Examples
+        --------
+        >>> half = np.array([0.5])
+        >>> WeightedGrammar(("a",), 2 * half, half[None], half[None, None]).classic()
+        ClassicForm(start={0: 1.0}, unary={(0, 'a'): 0.5}, binary={(0, 0, 0): 0.5})
+        """
+        start = {int(i): float(self.initial[i]) for i in np.flatnonzero(self.initial)}
+        unary = {
+            (int(i), self.symbols[x]): float(self.terminals[x, i])
+            for x, i in np.argwhere(self.terminals).tolist()
+        }
+        rules = {
+            tuple(at): float(self.binary[tuple(at)]) for at in np.argwhere(self.binary).tolist()
+        }
+        return ClassicForm(start, unary, rules)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_classic(cls, rules: ClassicForm, **more: Any) -> Self:
+        """The grammar of weighted rules.
+
+        Examples
+        --------
+        >>> dyck = ClassicForm({0: 1.0}, {(1, "a"): 1.0, (2, "b"): 1.0}, {
+        ...     (0, 0, 0): 0.2, (0, 1, 3): 0.4, (3, 0, 2): 1.0, (0, 1, 2): 0.4})
+        >>> grammar = WeightedGrammar.from_classic(dyck)
+        >>> grammar.is_probabilistic, round(grammar.value("a a b b a b".split()), 4)
+        (True, 0.0128)
+        """
+        used = {i for i in rules.start} | {i for i, _ in rules.unary}
+        n = 1 + max(used.union(*rules.binary)) if used or rules.binary else 0
+        symbols = tuple(sorted({symbol for _, symbol in rules.unary}))
+        initial, terminals = np.zeros(n), np.zeros((len(symbols), n))
+        binary = np.zeros((n, n, n))
+        for i, weight in rules.start.items():
+            initial[i] = weight
+        for (i, symbol), weight in rules.unary.items():
+            terminals[symbols.index(symbol), i] = weight
+        for at, weight in rules.binary.items():
+            binary[at] = weight
+        return cls(symbols, initial, terminals, binary, **more)
+
+    def change_basis(self, matrix: FloatArray) -> WeightedGrammar:
+        """The same function in another basis: inside vectors become `matrix @ beta(x)`.
+
+        Parameters
+        ----------
+        matrix : [n, n]
+            Invertible.
+        """
+        inverse = np.linalg.inv(matrix)
+        return WeightedGrammar(
+            self.symbols,
+            self.initial @ inverse,
+            self.terminals @ matrix.T,
+            np.einsum("xa,abc,by,cz->xyz", matrix, self.binary, inverse, inverse, optimize=True),
+            self.record,
+        )
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def scaled_values(self, strings: Sequence[IntArray]) -> tuple[FloatArray, IntArray]:
+        """Sums over all derivations, each as a number and a power of two."""
+        from sapwood.hankel.model.kernels.weighted_grammar import string_values
+
+        lengths = np.array([len(x) for x in strings], np.int64)
+        value, scale = np.zeros(len(strings)), np.zeros(len(strings), np.int64)
+        for first, last in portions(lengths, self.n_states):
+            words = np.concatenate(strings[first:last])
+            string_values(
+                words, starts_of(lengths[first:last]), self.initial, self.terminals, self.binary,
+                value[first:last], scale[first:last],
+            )  # fmt: skip
+        return value, scale
+
+    def signed_log_prob(self, words: Sequence[str] | Tree) -> SignedLog:
+        """The log of |f(x)| and its sign; of a tree, of the derivations with its brackets only."""
+        if not isinstance(words, Tree):
+            return super().signed_log_prob(words)
+        found, _ = bracket(words)
+        vectors = dict(enumerate(self.terminals[self.numbers(found.words)]))
+        spans = {(i, i + 1): (vectors[i], 0) for i in vectors}
+        for i, k, j in found.splits:
+            (left, one), (right, two) = spans[i, k], spans[k, j]
+            vector = np.einsum("abc,b,c->a", self.binary, left, right)
+            power = int(np.frexp(np.abs(vector).max())[1])
+            spans[i, j] = np.ldexp(vector, -power), one + two + power
+        vector, power = spans[0, len(found.words)]
+        return signed_log(float(self.initial @ vector), power)
+
+    def inside(self, words: Sequence[str]) -> FloatArray:
+        """beta(x), the inside vector of a string, shape [n]."""
+        beta, scale = self.chart(self.numbers(words))
+        return np.asarray(np.ldexp(beta[0, -1], max(int(scale[0, -1]), -2000)))
+
+    def outside(self, before: Sequence[str], behind: Sequence[str]) -> FloatArray:
+        """alpha(x; z), the outside vector of a context, shape [n].
+
+        alpha(x; z) . beta(y) is the weight of xyz with a bracket around y.
+        """
+        n, x, z = self.n_states, [*before], [*behind]
+        vectors: dict[tuple[int, int], FloatArray] = {(0, len(z)): np.asarray(self.initial)}
+        left = {(i, j): self.inside(x[i:j]) for j in range(len(x) + 1) for i in range(j)}
+        right = {(i, j): self.inside(z[i:j]) for j in range(len(z) + 1) for i in range(j)}
+        for size in range(len(x) + 1):  # the context <x[:size]; z[start:]>
+            for start in range(len(z), -1, -1):
+                if (size, start) in vectors:
+                    continue
+                total = np.zeros(n)
+                for k in range(size):
+                    total += np.einsum("a,abc,b->c", vectors[k, start], self.binary, left[k, size])
+                for k in range(start + 1, len(z) + 1):
+                    total += np.einsum("a,abc,c->b", vectors[size, k], self.binary, right[start, k])
+                vectors[size, start] = total
+        return vectors[len(x), 0]
+
+    def chart(self, words: IntArray) -> tuple[FloatArray, IntArray]:
+        """Inside vectors of all spans, divided by powers of two, and those; see the kernel."""
+        from sapwood.hankel.model.kernels.weighted_grammar import inside
+
+        size = len(words)
+        refuse_long_strings(size, self.n_states)
+        beta = np.zeros((size, size + 1, self.n_states))
+        scale = np.zeros((size, size + 1), np.int64)
+        inside(words, self.terminals, self.binary, beta, scale)
+        return beta, scale
+
+    def marginals(self, words: Sequence[str]) -> FloatArray:
+        """The share of each span [i, j) in the value of a string, shape [length, length + 1].
+
+        Raises
+        ------
+        SapwoodError
+            For a string of the value 0.
+        """
+        from sapwood.hankel.model.kernels.weighted_grammar import outside
+
+        ids = self.numbers(words)
+        beta, scale = self.chart(ids)
+        alpha = np.zeros_like(beta)
+        if outside(ids, self.initial, self.terminals, self.binary, beta, scale, alpha) == 0.0:
+            msg = f"the model gives the string {' '.join(list(words)[:8])} ... the value 0"
+            raise SapwoodError(msg, hint="learn from more strings, or with --method em")
+        return np.asarray(np.einsum("ija,ija->ij", alpha, beta))
+
+    def best_brackets(self, words: Sequence[str]) -> Bracketed:
+        """The brackets with the largest sum of shares, of which those below 0 count as 0.
+
+        Of a string of the value 0, the right-branching ones.
+        """
+        from sapwood.hankel.model.kernels.weighted_grammar import best_brackets
+
+        try:
+            gain = np.maximum(self.marginals(words), 0.0)
+        except SapwoodError:
+            self.numbers(words)  # whose complaint, if any, is another
+            gain = np.zeros((len(words), len(words) + 1))
+        split = np.zeros(gain.shape, np.int64)
+        best_brackets(gain, split)
+        return from_splits(words, {(i, j): int(k) for (i, j), k in np.ndenumerate(split)})
+
+    # -- sums -------------------------------------------------------------------------------------
+
+    def length_masses(self, longest: int) -> FloatArray:
+        """The sum of the values of all strings of each length 1, 2, ..., shape [longest]."""
+        sums = [self.terminals.sum(axis=0)]
+        for length in range(2, longest + 1):
+            pairs = np.einsum("kb,kc->bc", np.array(sums), np.array(sums[::-1]))
+            assert len(sums) == length - 1
+            sums.append(np.einsum("abc,bc->a", self.binary, pairs))
+        return np.asarray(np.array(sums) @ self.initial)
+
+    def total(self) -> Total:
+        """The sum over all strings: alpha_* . b with b = sum of beta_sigma + A (b (x) b).
+
+        b is summed over trees of ever greater depth; the sum converges when the spectral radius of
+        the map linearised there, A (b (x) I) + A (I (x) b), is below 1. The expected length is the
+        derivative by a factor on every terminal: b' = (I - J)^-1 (sum of beta_sigma).
+        """
+        c = self.terminals.sum(axis=0)
+        b = np.zeros_like(c)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(MAX_STEPS):
+                new = c + np.einsum("abc,b,c->a", self.binary, b, b)
+                is_still = np.abs(new - b).max() <= 1e-15 * np.abs(new).max()
+                b = new
+                if is_still or not np.isfinite(b).all():
+                    break
+            jacobian = np.einsum("abc,b->ac", self.binary, b)
+            jacobian += np.einsum("abc,c->ab", self.binary, b)
+        if not (np.isfinite(b).all() and np.isfinite(jacobian).all()):
+            return Total(np.inf, np.inf, np.inf)
+        radius = float(np.abs(np.linalg.eigvals(jacobian)).max())
+        if radius >= 1 - 1e-9:  # where depth adds for ever, or hardly less than for ever
+            is_critical = is_still or radius < 1 + 1e-3
+            mass = float(self.initial @ b) if is_critical else np.inf
+            return Total(mass, np.inf, radius)
+        # weights of all sizes can make it singular to rounding, whatever the radius
+        slope = np.linalg.lstsq(np.eye(len(b)) - jacobian, c, rcond=None)[0]
+        mass = float(self.initial @ b)
+        return Total(mass, float(self.initial @ slope) / mass if mass else 0.0, radius)
+
+    def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
+        """Draw strings with their brackets."""
+        return [found.tree() for found in self.sample_brackets(n, seed=seed)]
+
+    def sample_brackets(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Bracketed]:
+        """Draw bracketed strings.
+
+        Raises
+        ------
+        SapwoodError
+            For weights that are no probabilities, or strings that do not end.
+        """
+        if not self.is_probabilistic:
+            raise refuse_to_draw()
+        rng, d = np.random.default_rng(seed), len(self.symbols)
+        # outcomes of a state: its symbols, then its pairs of states
+        outcomes = np.hstack([self.terminals.T, self.binary.reshape(self.n_states, -1)])
+        cumulative = np.cumsum(outcomes, axis=1)
+        cumulative /= cumulative[:, -1:]
+        start = np.cumsum(self.initial) / self.initial.sum()
+        drawn = []
+        for _ in range(as_count(n, "the number of strings")):
+            for _ in range(MAX_TRIES):
+                found = _draw(rng, start, cumulative, d, self.n_states)
+                if found is not None:
+                    break
+            else:
+                raise refuse_to_end()
+            words, splits = found
+            drawn.append(Bracketed(tuple(self.symbols[x] for x in words), splits))
+        return drawn
+
+    # -- other kinds of models --------------------------------------------------------------------
+
+    @classmethod
+    def from_latent(cls, grammar: LatentGrammar) -> Self:
+        """The grammar without its labels: every symbol's every state is a state.
+
+        A string has the value that the grammar gives the sentence. Words of the lexicon are
+        symbols; what it says about unknown ones goes.
+        """
+        start, lexicon = grammar.state_start, grammar.lexicon
+        n, d = int(start[-1]), len(lexicon.words)
+        binary, terminals = np.zeros((n, n, n)), np.zeros((d, n))
+        for rule, (a, b, c) in enumerate(grammar.rules.tolist()):
+            at = np.ix_(*(np.arange(start[x], start[x + 1]) for x in (a, b, c)))
+            binary[at] += grammar.tensor(rule)
+        for entry, (row, tag) in enumerate(
+            zip(lexicon.entry_row.tolist(), lexicon.entry_tag.tolist(), strict=True)
+        ):
+            if row < d:
+                symbol = grammar.n_phrases + tag
+                vector = lexicon.weights[
+                    lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]
+                ]
+                terminals[row, start[symbol] : start[symbol + 1]] = vector
+        return cls(lexicon.words, np.asarray(grammar.root), terminals, binary, grammar.record)
+
+    def to_latent(self) -> LatentGrammar:
+        """A grammar for `Parser` with the one label X, for phrases and for tags.
+
+        A state goes on as a tag with the sum of its terminals for its share, where weights are
+        probabilities; other weights are left as they are.
+        """
+        n, d = self.n_states, len(self.symbols)
+        stop = self.terminals.sum(axis=0) if self.is_probabilistic else np.ones(n)
+        go_on = 1 - stop if self.is_probabilistic else np.ones(n)
+        parts = (go_on, stop)  # of a state as a phrase, and as a tag
+        above = np.where(go_on > 0, 1 / np.where(go_on > 0, go_on, 1), 0.0)
+        rules = np.array([[0, b, c] for b in (0, 1) for c in (0, 1)], np.int32)
+        tensors = [
+            np.einsum("abc,a,b,c->abc", self.binary, above, parts[b], parts[c]).ravel()
+            for _, b, c in rules.tolist()
+        ]
+        tags = self.terminals / np.where(stop > 0, stop, 1)
+        lexicon = Lexicon(
+            Vocabulary(self.symbols, (UNKNOWN,), "generic"),
+            np.array([*range(d + 1), d], np.uint32),
+            np.zeros(d, np.uint32),
+            tags.ravel(),
+            n * np.arange(d + 1),
+        )
+        root = np.concatenate([self.initial * part for part in parts])
+        coarse = CoarseWeights(np.full(2, 0.5), np.full(4, 0.25), np.full(d, 1 / d))
+        symbol = Symbol((LABEL,))
+        return LatentGrammar(
+            (symbol,), (symbol,), np.array([n, n]), root, rules, np.concatenate(tensors), lexicon,
+            coarse, is_probabilistic=self.is_probabilistic, record=self.record,
+        )  # fmt: skip
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def to_file(self) -> FileContents:
+        """The three arrays, the symbols and the record."""
+        arrays = {"initial": self.initial, "terminals": self.terminals, "binary": self.binary}
+        return FileContents(arrays, {"symbols": list(self.symbols), "record": dict(self.record)})
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The grammar of a file."""
+        arrays, header = contents
+        return cls(
+            read_names(header["symbols"], "symbols"), arrays["initial"],
+            arrays["terminals"], arrays["binary"], header.get("record", {}),
+        )  # fmt: skip
+
+
+def refuse_long_strings(longest: int, n_states: int, jobs: int = 1) -> None:
+    """Refuse strings whose charts, of all spans and states, need more memory than there is."""
+    require_memory(
+        CHART_BYTES * jobs * n_states * longest**2,
+        f"the chart of a string of {longest:,} symbols with {count(n_states, 'state')}",
+        "leave out or cut the longest strings, or take a model of fewer states",
+    )
+
+
+def portions(lengths: IntArray, n_states: int) -> Iterable[tuple[int, int]]:
+    """Ranges of strings whose charts together take about a tenth of a second."""
+    if not len(lengths):
+        return []
+    refuse_long_strings(int(lengths.max()), n_states)
+    cost = np.cumsum(lengths.astype(float) ** 3 / 6 * n_states**2 + lengths**2 / 2 * n_states**3)
+    cuts = np.flatnonzero(np.diff(cost // (10 * AT_ONCE))) + 1
+    bounds = [0, *cuts.tolist(), len(lengths)]
+    return pairwise(bounds)
+
+
+def _draw(
+    rng: np.random.Generator, start: FloatArray, cumulative: FloatArray, d: int, n: int
+) -> tuple[list[int], tuple[tuple[int, int, int], ...]] | None:
+    """Symbols and splits of one draw, top down and from left to right; None for a long one."""
+    words: list[int] = []
+    splits: list[tuple[int, int, int]] = []
+    # what is still to do, the next thing last: a state to draw from, or a node to close, of which
+    # the start and, once its left child is done, the split are known
+    waiting: list[tuple[int, list[int]]] = [(int(np.searchsorted(start, rng.random())), [])]
+    while waiting:
+        state, node = waiting.pop()
+        if state == -2:  # the left child is done
+            node.append(len(words))
+        elif state == -1:
+            splits.append((node[0], node[1], len(words)))
+        else:
+            outcome = int(np.searchsorted(cumulative[state], rng.random(), side="right"))
+            if outcome < d:
+                words.append(outcome)
+                continue
+            left, right = divmod(min(outcome, d + n * n - 1) - d, n)
+            made = [len(words)]
+            waiting += [(-1, made), (right, []), (-2, made), (left, [])]
+        if len(words) + len(waiting) > 2 * MAX_WORDS:
+            return None
+    return words, tuple(splits)

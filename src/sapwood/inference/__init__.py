@@ -1,1 +1,0 @@
-"""Charts, pruning, decoders, and the parser."""

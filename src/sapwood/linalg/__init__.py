@@ -1,0 +1,1 @@
+"""Linear algebra without trees or words: decompositions, pivots, optimisation."""

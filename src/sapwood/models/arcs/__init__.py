@@ -1,1 +1,0 @@
-"""Models of arcs between words: latent dependency trees, and chains."""

@@ -1,1 +1,0 @@
-"""Language models: the probability of a word given the words before it."""

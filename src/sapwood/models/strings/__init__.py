@@ -1,1 +1,0 @@
-"""Models of plain strings: weighted grammars without labels, and weighted automata."""

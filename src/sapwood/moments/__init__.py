@@ -1,1 +1,0 @@
-"""Additive statistics of treebanks."""

@@ -1,0 +1,301 @@
+"""The spectral estimator on the bundled treebank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import pytest
+from tests.shards import rows_of
+
+import sapwood as sw
+from sapwood.constituency.data import treebank
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.learn import spectral
+from sapwood.constituency.learn.projected import FeatureRows, SingularVectors
+from sapwood.constituency.learn.spectral import FeatureSettings, SpectralLPCFG, project
+from sapwood.constituency.learn.templates import NodeTable
+from sapwood.core.errors import SapwoodError
+from sapwood.execute import Threads
+
+REAL_VECTORS = SingularVectors.vectors
+ARRAYS = ("n_states", "root", "rules", "rule_weights", "rule_rank")
+
+
+@pytest.fixture(scope="module")
+def learner(train: Treebank) -> SpectralLPCFG:
+    return SpectralLPCFG(8).fit(train)
+
+
+def f1(model: LatentGrammar, dev: Treebank) -> float:
+    parser = sw.Parser(model)
+    sentences = [dev.words(index) for index in range(dev.n_trees)]
+    parses = parser.parse_many(sentences, jobs=2)
+    return sw.evaluate.bracketing(list(dev.trees()), [parse.tree for parse in parses]).f1
+
+
+def is_same(one: LatentGrammar, other: LatentGrammar) -> bool:
+    """Equal to the last bit."""
+    pairs = [(getattr(one, name), getattr(other, name)) for name in ARRAYS]
+    pairs += [(one.lexicon.weights, other.lexicon.weights)]
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def gaps(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Differences of log-weights, where both are finite."""
+    both = np.isfinite(one) & np.isfinite(other)
+    return np.abs(one[both] - other[both])
+
+
+# -- it learns --------------------------------------------------------------------------------
+
+
+def test_states_help(train: Treebank, dev: Treebank, learner: SpectralLPCFG) -> None:
+    """Measured: plain 90.5; 92.7, 94.3 and 95.1 with 2, 4 and 8 states."""
+    plain = f1(sw.PCFG().fit(train).model_, dev)
+    two, four = (f1(SpectralLPCFG(m).fit(train).model_, dev) for m in (2, 4))
+    eight = f1(learner.model_, dev)
+    assert plain + 1 < two < four < eight
+    assert eight > plain + 3.5
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 8])
+def test_any_number_of_states(m: int, train: Treebank, dev: Treebank) -> None:
+    started = process_time()
+    model = SpectralLPCFG(m).fit(train).model_
+    assert process_time() - started < 10  # half a second on any machine of the last ten years
+    assert model.n_states.max() == m
+    assert model.is_probabilistic == (m == 1)  # one state is the plain grammar
+    weights = model.log_probs(dev)
+    assert not np.isnan(weights).any()
+    assert np.isfinite(weights).mean() > 0.95  # a few trees have rules that training has not
+
+
+def test_unscaled_features_are_worse(
+    train: Treebank, dev: Treebank, learner: SpectralLPCFG
+) -> None:
+    unscaled = SpectralLPCFG(8, scaled=False).fit(train)
+    assert f1(unscaled.model_, dev) < f1(learner.model_, dev)
+
+
+# -- against the formulas ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 20.0])
+def test_smoothed_tensors_are_those_of_the_formula(dev: Treebank, shrinkage: float) -> None:
+    """C = n / M(a) * (lam E1 + (1 - lam) (lam E2 + (1 - lam) (lam E3 + (1 - lam) E4)))."""
+    bank = dev[:150]
+    data = sw.PCFG().prepare(bank, Threads())
+    seen, model = project(data, 4), SpectralLPCFG(4, shrinkage=shrinkage).fit(data).model_
+    table, m = NodeTable(bank), seen.m
+    Y, Z = seen.vectors.vectors(rows_of(seen))  # noqa: N806
+    of_label = {a: np.flatnonzero(table.label == a) for a in np.unique(table.label).tolist()}
+    y_of = {a: Y[rows, : m[a]].mean(axis=0) for a, rows in of_label.items()}
+    sigma = {a: (Y * Z)[rows, : m[a]].mean(axis=0) for a, rows in of_label.items()}
+    z_of = {a: Z[rows, : m[a]].mean(axis=0) / sigma[a] for a, rows in of_label.items()}
+    numbers = {tuple(rule): r for r, rule in enumerate(bank.inventory.rules.tolist())}
+    assert len({1, 2, 3, 4} & set(m.tolist())) > 2
+    assert 0 < (model.rule_rank > 0).sum() < len(model.rules)
+    for r, (a, b, c) in enumerate(model.rules.tolist()):
+        rows = np.flatnonzero(table.rule == numbers[a, b, c])
+        z = Z[rows, : m[a]] / sigma[a]
+        y, w = Y[table.left[rows], : m[b]], Y[table.right[rows], : m[c]]
+        n, means = len(rows), (z.mean(axis=0), y.mean(axis=0), w.mean(axis=0))
+        first = np.einsum("ih,ip,iq->hpq", z, y, w) / n
+        second = (
+            np.einsum("ih,ip,q->hpq", z, y, means[2])
+            + np.einsum("ih,p,iq->hpq", z, means[1], w)
+            + np.einsum("h,ip,iq->hpq", means[0], y, w)
+        ) / (3 * n)
+        third = np.einsum("h,p,q->hpq", *means)
+        fourth = np.einsum("h,p,q->hpq", z_of[a], y_of[b], y_of[c])
+        lam = np.sqrt(n) / (shrinkage + np.sqrt(n))
+        smooth = lam * third + (1 - lam) * fourth
+        smooth = lam * first + (1 - lam) * (lam * second + (1 - lam) * smooth)
+        expected = smooth * n / len(of_label[a])
+        atol = 1e-10 * np.abs(expected).max()
+        np.testing.assert_allclose(model.tensor(r), expected, rtol=1e-7, atol=atol)
+
+
+def test_options_reach_the_features(dev: Treebank) -> None:
+    data = sw.PCFG().prepare(dev[:100], Threads())
+    count = data.counts.symbols
+    for kappa in (5.0, 0.5):
+        settings = FeatureSettings.of(None, None, scaled=True, kappa=kappa)
+        features = project(data, 2, settings).features
+        for side in (features.inside, features.outside):
+            label = np.repeat(np.arange(len(count)), np.diff(side.start))
+            expected = np.sqrt(count[label] / (side.count + kappa))
+            np.testing.assert_allclose(side.weight, expected, rtol=1e-12)
+    unscaled = project(data, 2, FeatureSettings(scaled=False)).features
+    assert (unscaled.inside.weight == 1).all()
+    some = project(
+        data, 2, FeatureSettings.of(["rule"], ["parent"], scaled=True, kappa=5.0)
+    ).features
+    assert [len(side.templates) for side in (some.inside, some.outside)] == [1, 1]
+    learners = [SpectralLPCFG(2, **given).fit(data).info_ for given in (
+        {}, {"inside_features": ["rule"]}, {"outside_features": ["parent"]}
+    )]  # fmt: skip
+    assert learners[1].n_inside < learners[0].n_inside
+    assert learners[2].n_outside < learners[0].n_outside
+
+
+def test_what_was_prepared_is_shared(dev: Treebank) -> None:
+    """Candidates of an ensemble ask for the same features and vectors: they are made once."""
+    data = sw.PCFG().prepare(dev[:100], Threads())
+    one = project(data, 4)
+    assert project(data, 4) is one
+    assert project(data, 4, seed=1).features is one.features
+    assert project(data, 4, FeatureSettings(kappa=1.0)).features is not one.features
+    assert is_same(SpectralLPCFG(4).fit(data).model_, SpectralLPCFG(4).fit(dev[:100]).model_)
+
+
+# -- it gives the same again ------------------------------------------------------------------
+
+
+def test_a_seed_decides_every_bit(train: Treebank, learner: SpectralLPCFG) -> None:
+    again = SpectralLPCFG(8).fit(train).model_
+    assert is_same(again, learner.model_)
+    assert not is_same(SpectralLPCFG(8, seed=1).fit(train).model_, learner.model_)
+
+
+def test_jobs_and_shards_do_not_matter(
+    train: Treebank, dev: Treebank, learner: SpectralLPCFG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(treebank, "SHARD_NODES", 9_000)
+    one = SpectralLPCFG(8).fit(train)
+    assert len(train.shards()) > 5
+    for jobs in (2, 3):
+        assert is_same(one.model_, SpectralLPCFG(8, n_jobs=jobs).fit(train).model_)
+    # other shards add the same numbers in another order
+    np.testing.assert_array_equal(one.model_.n_states, learner.model_.n_states)
+    np.testing.assert_allclose(
+        one.model_.log_probs(dev), learner.model_.log_probs(dev), rtol=1e-8, atol=1e-8
+    )
+
+
+def test_projected_rows_in_the_wrong_order_are_noticed(
+    train: Treebank, dev: Treebank, learner: SpectralLPCFG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant pairs nodes with the outside vectors of others."""
+
+    def mix_up(vectors: SingularVectors, rows: FeatureRows) -> tuple[np.ndarray, np.ndarray]:
+        Y, Z = REAL_VECTORS(vectors, rows)  # noqa: N806
+        return Y, np.roll(Z, 1000, axis=0)
+
+    monkeypatch.setattr(SingularVectors, "vectors", mix_up)
+    mutant = SpectralLPCFG(8).fit(train).model_
+    assert gaps(mutant.log_probs(dev), learner.model_.log_probs(dev)).max() > 1.0
+
+
+# -- rare labels and small treebanks ----------------------------------------------------------
+
+
+def test_labels_with_little_data_get_fewer_states(train: Treebank, learner: SpectralLPCFG) -> None:
+    model = learner.model_
+    count = np.bincount(train.label, minlength=model.n_symbols)
+    assert (model.n_states[count <= spectral.FEW] == 1).all()
+    assert (model.n_states[count >= 2000] == 8).any()
+    between = (count > spectral.FEW) & (count < spectral.ENOUGH)
+    assert between.any()
+    assert (model.n_states[between] < 8).all()
+    kept = [learner.info_.singular_values[a, m - 1] for a, m in enumerate(model.n_states) if m > 1]
+    assert min(kept) > spectral.LEAST_VALUE
+
+
+def test_states_by_count_and_value() -> None:
+    count = np.array([0.0, 10.0, 55.0, 75.0, 100.0, 1e6, 1e6])
+    values = np.ones((7, 5))
+    values[6, 2:] = 0.005
+    assert spectral.states_by_label(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
+
+
+@pytest.mark.parametrize("n_trees", [1, 3, 40])
+@pytest.mark.parametrize("shrinkage", [0.0, 20.0])
+def test_small_treebanks_have_finite_models(n_trees: int, shrinkage: float, dev: Treebank) -> None:
+    bank = Treebank.from_trees(list(dev.trees())[:n_trees])
+    model = SpectralLPCFG(4, shrinkage=shrinkage).fit(bank).model_
+    for array in (model.root, model.rule_weights, model.lexicon.weights):
+        assert np.isfinite(array).all()
+    assert np.isfinite(model.log_probs(bank)).all()
+    assert sw.Parser(model).parse(bank.words(0)).tree.words() == bank.words(0)
+
+
+def test_one_word_trees() -> None:
+    trees = [sw.Tree.parse(text) for text in ("(INTJ (UH oh))", "(INTJ (UH ah))", "(X (Y z))")]
+    model = SpectralLPCFG(2).fit(Treebank.from_trees(trees)).model_
+    assert len(model.rules) == 0
+    assert str(sw.Parser(model).parse(["oh"]).tree) == "(TOP (INTJ (UH oh)))"
+
+
+def test_a_part_of_a_treebank(train: Treebank, dev: Treebank) -> None:
+    """It shares the inventory of the whole, with labels and rules that never occur in it."""
+    part = train[1000:1400]
+    model = SpectralLPCFG(4).fit(part).model_
+    missing = np.bincount(part.label, minlength=model.n_symbols) == 0
+    assert missing.any()
+    assert len(model.rules) < len(part.inventory.rules)
+    assert (model.n_states[missing] == 1).all()
+    alone = Treebank.from_trees(part.trees(), part.inventory.transform)
+    other = SpectralLPCFG(4).fit(alone).model_
+    ours, theirs = model.log_probs(dev), other.log_probs(dev)
+    assert (np.isfinite(ours) == np.isfinite(theirs)).all()
+    # labels are numbered otherwise, so the random projections differ: close, not equal
+    assert np.median(gaps(ours, theirs)) < 0.05  # log-weights of some -40; measured: 0.007
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def test_factored_rules_survive_a_file(
+    tmp_path: Path, dev: Treebank, learner: SpectralLPCFG
+) -> None:
+    path = tmp_path / "spectral.sapwood"
+    model = learner.model_
+    assert 0 < (model.rule_rank > 0).sum() < len(model.rules)
+    model.save(path)
+    again = sw.load(path)
+    assert is_same(again, model)
+    assert again.record == model.record
+    assert not again.is_probabilistic
+    assert (again.log_probs(dev) == model.log_probs(dev)).all()
+
+
+def test_factored_rules_are_small(learner: SpectralLPCFG) -> None:
+    model = learner.model_
+    sizes = np.diff(model.tensor_start)
+    whole = model.n_states[model.rules].prod(axis=1)
+    factored = model.rule_rank > 0
+    assert (sizes[factored] < whole[factored]).all()
+    assert (sizes[~factored] == whole[~factored]).all()
+
+
+# -- parameters -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"n_states": 0}, {"n_states": 257}, {"n_states": 2.5}, {"kappa": -1.0}, {"shrinkage": -1.0},
+     {"word_trust": 1.1}, {"plain": "pcfg"}],
+    ids=str,
+)  # fmt: skip
+def test_parameters_are_checked(wrong: dict[str, object], dev: Treebank) -> None:
+    with pytest.raises(SapwoodError, match=f"{next(iter(wrong))} must be"):
+        SpectralLPCFG(**wrong).fit(dev)  # type: ignore[arg-type]
+
+
+def test_only_treebanks_are_fitted() -> None:
+    with pytest.raises(SapwoodError, match=r"\(S x\): .* found brackets"):
+        SpectralLPCFG().fit(["(S x)"])  # type: ignore[arg-type]
+
+
+def test_what_was_found_is_told(learner: SpectralLPCFG, train: Treebank) -> None:
+    info = learner.info_
+    assert info.singular_values.shape == (learner.model_.n_symbols, 8)
+    assert (np.diff(info.singular_values, axis=1) <= 1e-12).all()
+    assert info.n_inside > 100 < info.n_outside
+    assert {"features", "svd", "moments", "tensors"} <= info.seconds.keys()
+    record = learner.model_.record
+    assert (record["method"], record["n_states"], record["trees"]) == ("spectral", 8, train.n_trees)

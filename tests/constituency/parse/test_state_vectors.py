@@ -1,0 +1,97 @@
+"""Vectors over the states of a label: exact on probabilities, blind to a change of basis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from tests.toys import random_bases, random_toy
+
+import sapwood as sw
+from sapwood.constituency.parse.state_vectors import Item, StateVectors, pulls
+
+
+@pytest.fixture(scope="module")
+def toy():
+    """A proper grammar whose trees end: a weight of 1/4 is the most that can branch further."""
+    rng = np.random.default_rng(3)
+    toy = random_toy(rng, n_phrases=2, n_tags=2, n_states=3)
+    rules = {r: t * (0.1 if min(r[1:]) < 2 else 1.0) for r, t in toy.rules.items()}
+    return replace(toy, rules=rules).normalised()
+
+
+def test_probabilities_of_states(toy) -> None:
+    model = toy.grammar(is_probabilistic=True)
+    vectors = StateVectors(model)
+    for a in range(model.n_symbols):
+        items = list(vectors.rules(a) if a < model.n_phrases else vectors.words(a))
+        total = np.sum([item.vector for item in items], axis=0)
+        assert_allclose(total, 1.0, rtol=1e-6)  # P(rule | a, h) and P(word | a, h)
+        contexts = np.sum([item.vector for item in vectors.contexts(a)], axis=0)
+        assert_allclose(contexts, 1.0, rtol=1e-9)
+        places = sum(place.probability for place in vectors.places(a))
+        assert places == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_change_of_basis_changes_no_total(toy) -> None:
+    """SPECTRAL, Theorem 3: in another basis `one` becomes G'^-1 1, and `out` G out."""
+    bases = random_bases(np.random.default_rng(4), toy.n_states)
+    plain, turned = toy.grammar(is_probabilistic=True), toy.rebased(bases).grammar()
+    # The coarse weights of the toy are all 1; those of the projection are what a learner has.
+    turned = replace(turned, coarse=plain.coarse)
+    ours, theirs = StateVectors(plain), StateVectors(turned)
+    for a, basis in enumerate(bases):
+        # the sweeps stop at a change of 1e-3
+        assert_allclose(theirs.one[a] @ basis, ours.one[a], rtol=0.02)
+        assert_allclose(np.linalg.solve(basis, theirs.out[a]), ours.out[a], rtol=0.05)
+
+
+def test_factors_and_whole_tensors_agree() -> None:
+    model = sw.SpectralLPCFG(6).fit(sw.bundled_treebank("dev")).model_
+    assert (model.rule_rank > 0).any()
+    vectors, rng = StateVectors(model), np.random.default_rng(0)
+    for r in np.flatnonzero(model.rule_rank)[:5].tolist():
+        whole = model.tensor(r)
+        above, left, right = (rng.normal(size=m) for m in whole.shape)
+        assert_allclose(
+            vectors.up(r, left, right), np.einsum("hpq,p,q->h", whole, left, right), rtol=1e-9
+        )
+        down = vectors.down(r, above, left, right)
+        assert_allclose(down[0], np.einsum("hpq,h,q->p", whole, above, right), rtol=1e-9)
+        assert_allclose(down[1], np.einsum("hpq,h,p->q", whole, above, left), rtol=1e-9)
+
+
+def test_a_spectral_model_nearly_sums_to_one() -> None:
+    model = sw.SpectralLPCFG(8).fit(sw.bundled_treebank("train")).model_
+    one = StateVectors(model).one
+    total = sum(float(model.root_vector(a) @ one[a]) for a in range(model.n_symbols))
+    assert total == pytest.approx(1.0, abs=0.05)  # estimated from 3,000 trees
+
+
+def test_pulls() -> None:
+    items = [
+        Item("left", 0.5, np.array([-0.5, 1.0])),
+        Item("right", 0.49, np.array([0.49, 1.0])),
+        Item("rare", 0.01, np.array([0.02, 1.0])),
+        Item("never", 0.0, np.array([0.0, 0.0])),
+    ]
+    above, below = pulls(items, 0, 5)
+    assert [one.name for one in above] == ["right", "rare"]
+    assert [one.name for one in below] == ["left"]
+    assert above[1].pull > above[0].pull > 0 > below[0].pull
+    assert [len(side) for side in pulls(items, 0, 1)] == [1, 1]
+
+
+@pytest.mark.parametrize("items", [[], [Item("only", 1.0, np.array([2.0]))]])
+def test_pulls_of_nothing_to_tell(items: list[Item]) -> None:
+    assert pulls(items, 0, 3) == ([], [])
+
+
+def test_a_grammar_without_roots_has_vectors_all_the_same(toy) -> None:
+    """Nothing is visited in a random tree that never begins: no mean over it, and no division."""
+    model = toy.grammar(is_probabilistic=True)
+    coarse = replace(model.coarse, root=np.zeros_like(model.coarse.root))
+    vectors = StateVectors(replace(model, coarse=coarse))
+    assert all(np.isfinite(vector).all() for vector in vectors.out)

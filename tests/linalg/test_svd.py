@@ -1,0 +1,147 @@
+"""Blockwise singular value decompositions against NumPy's."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import block_diag, csr_array, random_array
+
+from sapwood.linalg.svd import BlockSVD, block_svd
+
+
+def decomposed(blocks: list[np.ndarray], m: int, *, seed: int = 0, n_power: int = 3) -> BlockSVD:
+    """Decompose blocks that are given as matrices."""
+    omega = csr_array(block_diag(blocks))
+    left, right = (np.cumsum([0, *(b.shape[axis] for b in blocks)]) for axis in (0, 1))
+    return block_svd(
+        omega.__matmul__, omega.T.__matmul__, left, right, m,
+        rng=np.random.default_rng(seed), n_power=n_power,
+    )  # fmt: skip
+
+
+def parts(blocks: list[np.ndarray], found: BlockSVD) -> list[tuple[np.ndarray, ...]]:
+    """Each block with its own vectors and values."""
+    rows, columns = ([0, *np.cumsum([b.shape[axis] for b in blocks])] for axis in (0, 1))
+    return [
+        (block, found.U[a:b], found.s[place], found.V[c:d])
+        for place, (block, (a, b), (c, d)) in enumerate(
+            zip(blocks, pairwise(rows), pairwise(columns), strict=True)
+        )
+    ]
+
+
+def with_values(
+    rng: np.random.Generator, shape: tuple[int, int], values: list[float]
+) -> np.ndarray:
+    """A matrix with given singular values."""
+    k = len(values)
+    U, V = (np.linalg.qr(rng.normal(size=(n, k)))[0] for n in shape)  # noqa: N806
+    return (U * values) @ V.T
+
+
+def test_blocks_with_a_gap_are_as_exact_as_dense_ones() -> None:
+    """Noise 1e-4 below the m-th value shrinks by the gap to the power of 2 n_power + 1 = 7."""
+    rng = np.random.default_rng(0)
+    values = [3.0, 2.0, 1.0, 0.5] + [5e-5 * 0.9**k for k in range(30)]
+    blocks = [with_values(rng, shape, values) for shape in ((60, 80), (200, 50), (40, 34))]
+    for block, U, s, V in parts(blocks, decomposed(blocks, 4)):  # noqa: N806
+        dense_u, dense_s, dense_vt = np.linalg.svd(block, full_matrices=False)
+        np.testing.assert_allclose(s, dense_s[:4], rtol=1e-12)
+        # vectors up to sign, through their projections
+        np.testing.assert_allclose(U @ U.T, dense_u[:, :4] @ dense_u[:, :4].T, atol=1e-10)
+        np.testing.assert_allclose(V @ V.T, dense_vt[:4].T @ dense_vt[:4], atol=1e-10)
+        np.testing.assert_allclose((U * s) @ V.T, (dense_u[:, :4] * s) @ dense_vt[:4], atol=1e-10)
+
+
+def test_without_power_iterations_it_is_less_exact() -> None:
+    rng = np.random.default_rng(0)
+    blocks = [with_values(rng, (200, 200), [0.97**k for k in range(150)])]
+    exact = np.linalg.svd(blocks[0], compute_uv=False)[:4]
+    errors = [np.abs(decomposed(blocks, 4, n_power=n).s[0] - exact).max() for n in (0, 1, 3, 8)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 0.05
+    assert errors[3] < 1e-3
+
+
+def test_values_of_very_different_size_are_all_found() -> None:
+    """Power iterations raise values to the 7th power: without orthonormalising, the rounding of
+
+    the largest would drown the others.
+    """
+    rng = np.random.default_rng(4)
+    values = [1.0, 1e-2, 1e-4, 1e-6]
+    blocks = [with_values(rng, (40, 50), values), with_values(rng, (30, 20), values)]
+    for block, U, s, V in parts(blocks, decomposed(blocks, 4)):  # noqa: N806
+        np.testing.assert_allclose(s, values, rtol=1e-8)
+        np.testing.assert_allclose((U * s) @ V.T, block, atol=1e-14)
+        np.testing.assert_allclose(U.T @ U, np.eye(4), atol=1e-12)
+        np.testing.assert_allclose(V.T @ V, np.eye(4), atol=1e-12)
+
+
+def test_sparse_blocks() -> None:
+    rng = np.random.default_rng(1)
+    blocks = [
+        random_array((n, d), density=0.1, rng=rng).toarray()
+        for n, d in ((50, 30), (9, 200), (12, 13))
+    ]
+    for block, U, s, V in parts(blocks, decomposed(blocks, 3, n_power=30)):  # noqa: N806
+        exact = np.linalg.svd(block, compute_uv=False)[:3]
+        np.testing.assert_allclose(
+            s, exact, rtol=1e-8
+        )  # gaps are small: 30 iterations instead of 3
+        np.testing.assert_allclose(U.T @ block @ V, np.diag(s), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_power", [0, 3])
+def test_sigma_is_diagonal_however_rough_the_vectors_are(n_power: int) -> None:
+    """U' Omega V = diag(s): the estimator divides by the diagonal alone."""
+    blocks = [np.random.default_rng(0).normal(size=(100, 120))]
+    found = decomposed(blocks, 5, n_power=n_power)
+    np.testing.assert_allclose(found.U.T @ blocks[0] @ found.V, np.diag(found.s[0]), atol=1e-12)
+
+
+def test_small_and_deficient_blocks() -> None:
+    rng = np.random.default_rng(2)
+    rank_two = with_values(rng, (30, 20), [2.0, 1.0])
+    blocks = [
+        np.array([[3.0]]), rank_two, np.zeros((4, 5)), rng.normal(size=(1, 6)),
+        rng.normal(size=(6, 1)), rng.normal(size=(2, 3)),
+    ]  # fmt: skip
+    for block, U, s, V in parts(blocks, decomposed(blocks, 4)):  # noqa: N806
+        size = min(4, *block.shape)
+        expected = np.zeros(4)
+        expected[:size] = np.linalg.svd(block, compute_uv=False)[:size]
+        np.testing.assert_allclose(s, expected, atol=1e-12)
+        np.testing.assert_allclose((U * s) @ V.T, block, atol=1e-12)
+        assert not U[:, size:].any()
+        assert not V[:, size:].any()
+        assert np.isfinite(U).all()
+        assert np.isfinite(V).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0), (0, 3)])
+def test_empty_blocks(shape: tuple[int, int]) -> None:
+    """A label without nodes, as in a part of a treebank, has a block without rows or columns."""
+    rng = np.random.default_rng(3)
+    blocks = [rng.normal(size=(5, 4)), np.zeros(shape), rng.normal(size=(2, 2))]
+    found = decomposed(blocks, 2)
+    assert not found.s[1].any()
+    for block, _, s, _ in (parts(blocks, found)[place] for place in (0, 2)):
+        np.testing.assert_allclose(s, np.linalg.svd(block, compute_uv=False)[:2], rtol=1e-12)
+
+
+def test_a_seed_decides_every_bit() -> None:
+    blocks = [np.random.default_rng(0).normal(size=(40, 50)), np.eye(3)]
+    one, same, other = (decomposed(blocks, 4, seed=seed) for seed in (1, 1, 2))
+    assert all((a == b).all() for a, b in zip(one, same, strict=True))
+    assert (one.U != other.U).any()
+
+
+def test_blocks_do_not_mix() -> None:
+    """The mutant: one block where there are two takes the larger one's values for both."""
+    blocks = [np.diag([5.0, 4.0]), np.diag([2.0, 1.0])]
+    np.testing.assert_allclose(decomposed(blocks, 2).s, [[5, 4], [2, 1]], rtol=1e-12)
+    joined = [block_diag(blocks).toarray()]
+    assert decomposed(joined, 2).s[0] == pytest.approx([5, 4])
