@@ -24,7 +24,7 @@ from sapwood.constituency.learn.em_steps import NODES_PER_STATE, TrainingTrees
 from sapwood.constituency.learn.kernels import treebank_em
 from sapwood.constituency.learn.latent_parameters import LatentParameters, copy_states, maximise
 from sapwood.constituency.learn.registry import METHODS
-from sapwood.core.learner import WithEM
+from sapwood.constituency.learn.treebank_learner import WithEM
 from sapwood.execute import Threads
 
 # row of the table: a method, and what is set

@@ -18,7 +18,8 @@ from tests import arc_toys
 
 import sapwood as sw
 from sapwood.constituency.learn.registry import METHODS
-from sapwood.core.learner import Estimator, OfHiddenTrees, TreebankEstimator
+from sapwood.constituency.learn.treebank_learner import TreebankEstimator
+from sapwood.core.learner import Estimator, OfHiddenTrees
 from sapwood.core.model_files import HOMES, SavedModel
 from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.methods import ARC_METHODS

@@ -27,8 +27,9 @@ from tests.contract.subjects import (
 import sapwood
 import sapwood as sw
 from sapwood.constituency.data import treebank
+from sapwood.constituency.learn.treebank_learner import TreebankEstimator
 from sapwood.core.errors import NotFittedError, SapwoodError
-from sapwood.core.learner import Estimator, TreebankEstimator
+from sapwood.core.learner import Estimator
 from sapwood.dependency.learn.crf import ArcEstimator
 
 ODD = (None, "odd", -1, 0, 0.5, float("nan"), [], object())

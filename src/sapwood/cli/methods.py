@@ -7,8 +7,10 @@ from typing import Any
 
 import typer
 
-from sapwood.constituency.learn.registry import METHODS, Learner, Method, Settings
-from sapwood.core.learner import MAX_STATES, OnPlainGrammar, Parameter
+from sapwood.constituency.learn.registry import METHODS, Learner, Settings
+from sapwood.constituency.learn.treebank_learner import OnPlainGrammar
+from sapwood.core.learner import MAX_STATES, Parameter
+from sapwood.core.registry import Method
 
 __all__ = ["MAX_STATES", "METHODS", "Learner", "Settings"]  # for the commands that train
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -20,21 +20,15 @@ from inspect import Parameter as Argument
 from inspect import Signature, cleandoc, get_annotations, signature
 from math import inf
 from numbers import Real
-from pathlib import Path
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
 
-from sapwood.core.errors import NotFittedError, SapwoodError, count
+from sapwood.core.errors import NotFittedError, SapwoodError
 from sapwood.core.info import Info
-from sapwood.core.memory import require_memory
-from sapwood.execute import Engine, Threads
-from sapwood.progress import Event, counted, listening
+from sapwood.progress import Event, listening
 
 if TYPE_CHECKING:
-    from sapwood.constituency.data.treebank import TreebankLike
-    from sapwood.constituency.learn.em_steps import EMSettings
-    from sapwood.constituency.learn.pcfg import PCFG, Trainable, TrainingData
-    from sapwood.corpora.tree import Tree
+    from sapwood.execute import Engine
 
 T = TypeVar("T")
 DOC_WIDTH = 92  # of the words in a docstring, before it is indented
@@ -356,11 +350,15 @@ class Estimator(Parametrised):
 
     def _refuse_engine(self, reason: str) -> None:
         """Refuse an engine that works elsewhere, for a reason that says what to do."""
+        from sapwood.execute import Threads
+
         if self.engine is not None and not isinstance(self.engine, Threads):
             msg = f"{type(self).__name__} has no work for the engine {type(self.engine).__name__}"
             raise SapwoodError(msg, hint=reason)
 
     def _engine(self) -> Engine:
+        from sapwood.execute import Threads
+
         return self.engine if self.engine is not None else Threads(self.n_jobs)
 
     def decisions(self) -> dict[str, Any]:
@@ -390,93 +388,6 @@ class Estimator(Parametrised):
         raise AttributeError(msg)
 
 
-def dev_trees(source: TreebankLike | None) -> list[Tree] | None:
-    """Trees apart from the training trees, given as such or as the path where they lie."""
-    from sapwood.corpora.formats import as_trees
-    from sapwood.corpora.tree import as_tree
-
-    return None if source is None else [as_tree(tree) for tree in as_trees(source)]
-
-
-class TreebankEstimator(Estimator):
-    """An estimator of grammars: learns from trees, and parses with what it has learnt.
-
-    `predict` and `score` make scikit-learn's model selection work: a treebank is `X`, there is no
-    `y`, and `GridSearchCV(SpectralLPCFG(), {"n_states": [4, 8, 16]}).fit(bank)` cuts the folds.
-    """
-
-    def predict(self, sentences: Iterable[Sequence[str] | Tree]) -> list[Tree]:
-        """Parse sentences: lists of words, or trees whose words are parsed."""
-        from sapwood.constituency.parse.parser import Parser
-        from sapwood.corpora.tree import Tree
-
-        words = (item.words() if isinstance(item, Tree) else item for item in sentences)
-        found = Parser(self.model_).parse_many(words, jobs=self._engine())
-        total = len(sentences) if isinstance(sentences, Sized) else None
-        return [parse.tree for parse in counted(found, "parsing", total=total, unit="sentence")]
-
-    def score(self, trees: TreebankLike, y: None = None) -> float:
-        """Labelled F1 in percent of the parses of these trees' sentences against the trees.
-
-        Parameters
-        ----------
-        y
-            There for scikit-learn; trees are their own answers.
-        """
-        from sapwood.constituency.data.treebank import as_treebank
-        from sapwood.constituency.evaluate.bracketing import bracketing
-
-        gold = list(as_treebank(trees))
-        return bracketing(gold, self.predict(gold)).f1
-
-    def memory_needed(self, data: TrainingData) -> float:
-        """Bytes that learning takes at most, about, besides the packed trees; 0 for very few."""
-        return 0.0
-
-    def require_memory(self, data: TrainingData) -> None:
-        """Refuse to learn what does not fit into memory."""
-        states = getattr(self, "n_states", None)
-        work = f"training on {count(data.n_trees, 'tree')}"
-        hint = "give fewer trees, or use one thread (--jobs 1)"
-        if states is not None:
-            work, hint = f"{work} with {count(states, 'state')}", f"use fewer --states, {hint}"
-        require_memory(self.memory_needed(data), work, hint)
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of every estimator before it searches parameters."""
-        from sklearn.utils import InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags()
-        )
-
-
-def _is_pcfg(value: object) -> bool:
-    from sapwood.constituency.learn.pcfg import PCFG
-
-    return isinstance(value, PCFG)
-
-
-class OnPlainGrammar(TreebankEstimator):
-    """Learns on top of the plain grammar of a treebank."""
-
-    plain: PCFG | None = parameter(
-        None,
-        maybe(Domain("a PCFG estimator", _is_pcfg)),
-        "The estimator of the plain grammar and lexicon behind it.",
-    )
-    seed: int = parameter(0, maybe(whole(0)), "Of the random numbers that are drawn, if any.")
-
-    def _prepare(self, bank: Trainable) -> TrainingData:
-        """Check the parameters; the treebank counted, or what was counted before."""
-        from sapwood.constituency.learn.pcfg import PCFG
-
-        self._check_parameters()
-        data = (self.plain or PCFG()).prepare(bank, self._engine())
-        self.require_memory(data)
-        return data
-
-
 class WithStates(Estimator):
     """Learns hidden states of labels."""
 
@@ -486,55 +397,6 @@ class WithStates(Estimator):
         words="Hidden states of a label with enough data; rare labels get fewer.",
         kw_only=False,
     )
-
-
-class WithEM(Estimator):
-    """Runs EM iterations."""
-
-    uses_held: ClassVar[bool] = True
-    iterations: int = parameter(0, whole(0), "EM iterations from where it begins; 0 for none.")
-    rule_smoothing: float = parameter(
-        0.03,
-        between(0, 1, "[)"),
-        "How far the rule weights of a label's states are pulled towards their mean after each "
-        "M-step; 0, for words too, gives plain EM, whose likelihood never falls.",
-    )
-    word_smoothing: float = parameter(
-        0.1, between(0, 1, "[)"), "The same for the probabilities of words."
-    )
-    patience: int | None = parameter(
-        None,
-        maybe(whole(1)),
-        "With dev trees, end when no EM iteration of the last level has parsed them better for so "
-        "many iterations; the best one is kept.",
-    )
-    checkpoint: str | Path | None = parameter(
-        None,
-        ANYTHING,
-        "A file that is written after every EM iteration and, when it is there, continued from.",
-        changes_model=False,
-    )
-    on_iteration: Callable[[int, int, float], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (iteration, states, log-likelihood) after every E-step.",
-        changes_model=False,
-    )
-    on_grade: Callable[[int, float], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (iteration, dev F1) whenever dev trees were parsed.",
-        changes_model=False,
-    )
-
-    def em_settings(self, seed: int, *, merge: float = 0.0, tolerance: float = 0.0) -> EMSettings:
-        """What EM itself asks for."""
-        from sapwood.constituency.learn.em_steps import EMSettings
-
-        return EMSettings(
-            self.decisions(), self.rule_smoothing, self.word_smoothing, merge, tolerance,
-            self.patience, seed, self.checkpoint, self.on_iteration, self.on_grade,
-        )  # fmt: skip
 
 
 def _is_budget(value: object) -> bool:

@@ -10,8 +10,9 @@ import pytest
 import sapwood as sw
 from sapwood.constituency.learn.ensemble import PLAN, Candidate, estimator_of
 from sapwood.constituency.learn.pcfg import LexiconSettings
-from sapwood.constituency.learn.registry import METHODS, Method, Settings
+from sapwood.constituency.learn.registry import METHODS, Settings
 from sapwood.core.errors import SapwoodError
+from sapwood.core.registry import Method
 
 CLASSES = {
     "best": sw.EnsembleLPCFG, "pcfg": sw.PCFG, "spectral": sw.SpectralLPCFG, "em": sw.EMLPCFG,

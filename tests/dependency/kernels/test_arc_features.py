@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sapwood.core.kernels.adagrad import adagrad_labels, adagrad_parts
-from sapwood.dependency.model.arc_layout import BETWEEN, N_ATOMS
+from sapwood.dependency.model.kernels.arc_layout import BETWEEN, N_ATOMS
 from sapwood.dependency.parse.kernels.arc_features import (
     ARC,
     GRAND,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference import arcs as reference
 
-from sapwood.dependency.model.arc_layout import KINDS
+from sapwood.dependency.model.kernels.arc_layout import KINDS
 from sapwood.dependency.parse.forests import ArcForest
 from sapwood.dependency.parse.kernels import arc_forest
 

@@ -32,9 +32,10 @@ from sapwood.cli.methods import (
     refuse_what_does_not_apply,
 )
 from sapwood.cli.tables import fact_lines
+from sapwood.constituency.learn.treebank_learner import WithEM
 from sapwood.constituency.report.training import Meter, sign, warn_few
 from sapwood.core.errors import count
-from sapwood.core.learner import WithEM, WithStates
+from sapwood.core.learner import WithStates
 from sapwood.core.outputs import check_output, hold_output
 from sapwood.report import budget_report, score_on, to_json, training_report
 

@@ -20,8 +20,14 @@ from sapwood.constituency.learn.expected_counts import ExpectedCounts
 from sapwood.constituency.learn.latent_parameters import LatentParameters, maximise, smooth
 from sapwood.constituency.learn.pcfg import Trainable, TrainingData
 from sapwood.constituency.learn.spectral import Projection, project
+from sapwood.constituency.learn.treebank_learner import (
+    OnPlainGrammar,
+    TreebankEstimator,
+    WithEM,
+    dev_trees,
+)
 from sapwood.core.arrays import FloatArray, IntArray, group_rows
-from sapwood.core.learner import OnPlainGrammar, TreebankEstimator, WithEM, WithStates, dev_trees
+from sapwood.core.learner import WithStates
 
 N_ROUNDS = 20  # of k-means: states change little behind that
 SAMPLE = 20_000  # nodes of a label, about, that place its centres; all nodes are then assigned

@@ -21,18 +21,12 @@ import numpy.typing as npt
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.feature_grammar import FeatureGrammar
 from sapwood.constituency.learn.pcfg import Trainable, TrainingData
+from sapwood.constituency.learn.treebank_learner import OnPlainGrammar, TreebankEstimator
 from sapwood.constituency.parse.charts import right_forest
 from sapwood.constituency.parse.prepared import PreparedGrammar, prepare
 from sapwood.core.arrays import FloatArray
 from sapwood.core.info import Info, PhaseClock
-from sapwood.core.learner import (
-    ANYTHING,
-    OnPlainGrammar,
-    TreebankEstimator,
-    between,
-    parameter,
-    whole,
-)
+from sapwood.core.learner import ANYTHING, between, parameter, whole
 from sapwood.core.log_linear import Table, learn
 from sapwood.core.signals import undisturbed
 from sapwood.progress import counted, step

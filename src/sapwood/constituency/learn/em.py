@@ -16,17 +16,13 @@ from typing import Self
 from sapwood.constituency.data.treebank import TreebankLike
 from sapwood.constituency.learn.em_steps import Stage, TrainingTrees, run_treebank_em
 from sapwood.constituency.learn.pcfg import Trainable, TrainingData
-from sapwood.core.learner import (
+from sapwood.constituency.learn.treebank_learner import (
     OnPlainGrammar,
     TreebankEstimator,
     WithEM,
-    WithStates,
-    between,
     dev_trees,
-    one_of,
-    parameter,
-    whole,
 )
+from sapwood.core.learner import WithStates, between, one_of, parameter, whole
 
 STARTS = ("split", "matsuzaki")
 

@@ -23,18 +23,11 @@ from sapwood.constituency.data.transform import Symbol
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.span_network import SpanNetwork
 from sapwood.constituency.learn.pcfg import Trainable, TrainingData
+from sapwood.constituency.learn.treebank_learner import OnPlainGrammar, TreebankEstimator
 from sapwood.constituency.parse.spans import label_shares
 from sapwood.core.arrays import IntArray, cell, ranges, starts_of
 from sapwood.core.info import Info, PhaseClock
-from sapwood.core.learner import (
-    ANYTHING,
-    OnPlainGrammar,
-    TreebankEstimator,
-    between,
-    maybe,
-    parameter,
-    whole,
-)
+from sapwood.core.learner import ANYTHING, between, maybe, parameter, whole
 from sapwood.networks.encoder import EncoderSizes
 from sapwood.networks.parameters import Real
 from sapwood.networks.spans import (

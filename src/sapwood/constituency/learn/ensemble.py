@@ -25,17 +25,11 @@ from sapwood.constituency.learn.encoder import seconds_a_pass
 from sapwood.constituency.learn.panel import Grades, Panel, cleaned, grade, pruned_by
 from sapwood.constituency.learn.pcfg import PCFG, TrainingData
 from sapwood.constituency.learn.registry import METHODS
+from sapwood.constituency.learn.treebank_learner import OnPlainGrammar, TreebankEstimator, dev_trees
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.info import Info
-from sapwood.core.learner import (
-    ANYTHING,
-    OnPlainGrammar,
-    TreebankEstimator,
-    WithinBudget,
-    dev_trees,
-    parameter,
-)
+from sapwood.core.learner import ANYTHING, WithinBudget, parameter
 from sapwood.corpora.tree import Tree
 from sapwood.execute import Threads
 from sapwood.networks.training import MOST_PASSES, NetworkPlan

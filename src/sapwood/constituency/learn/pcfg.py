@@ -37,9 +37,10 @@ from sapwood.constituency.data.treebank import SHARD_NODES, Treebank, TreebankLi
 from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
 from sapwood.constituency.learn.projected import WordClasses
 from sapwood.constituency.learn.tree_counts import TreeCounts
+from sapwood.constituency.learn.treebank_learner import TreebankEstimator
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import count
-from sapwood.core.learner import FLAG, Domain, TreebankEstimator, maybe, one_of, parameter, whole
+from sapwood.core.learner import FLAG, Domain, maybe, one_of, parameter, whole
 from sapwood.core.memory import require_memory
 from sapwood.corpora.heads import uses_penn_tags
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, signatures

@@ -37,18 +37,15 @@ from sapwood.constituency.learn.pivot_nodes import (
 from sapwood.constituency.learn.projected import FeatureRows
 from sapwood.constituency.learn.spectral import Features, FeatureSettings, Projection, project
 from sapwood.constituency.learn.templates import NodeTable
-from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
-from sapwood.core.errors import SapwoodWarning
-from sapwood.core.learner import (
+from sapwood.constituency.learn.treebank_learner import (
     OnPlainGrammar,
     TreebankEstimator,
     WithEM,
-    WithStates,
-    between,
     dev_trees,
-    one_of,
-    parameter,
 )
+from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
+from sapwood.core.errors import SapwoodWarning
+from sapwood.core.learner import WithStates, between, one_of, parameter
 from sapwood.execute import Engine, Placed
 from sapwood.linalg.convex_em import convex_em
 from sapwood.linalg.pivots import (

@@ -8,12 +8,12 @@ them without NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sapwood.core.learner import WithinBudget, WithStates
+from sapwood.core.registry import Method
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.stored import StoredTreebank
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sapwood.constituency.learn.ensemble import Trial
     from sapwood.constituency.learn.pcfg import LexiconSettings
     from sapwood.core.info import Info
-    from sapwood.core.learner import Estimator
-    from sapwood.corpora.tree import Tree
     from sapwood.execute import Engine
 
 
@@ -109,82 +107,6 @@ class Settings:
         if self.iterations is not None:
             values |= {"iterations": self.iterations, "passes": self.iterations}
         return method.pick(values)
-
-
-@dataclass(frozen=True)
-class Method:
-    """One way to learn."""
-
-    summary: str
-    place: tuple[str, str]
-    task: str = "trees"  # what it learns from: `trees`, `arcs` or `text`
-    # defaults that the name brings, where they are not those of the class
-    usual: Mapping[str, Any] = field(default_factory=dict)
-    # parameters that the name decides, which nobody can set
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    decides_on_held: bool = (
-        True  # whether held-out data, where the class takes any, decides a thing
-    )
-
-    @property
-    def estimator(self) -> type[Estimator]:
-        """The class of its estimators."""
-        module, name = self.place
-        found: type[Estimator] = getattr(import_module(f"sapwood.{module}"), name)
-        return found
-
-    def has(self, parameter: str) -> bool:
-        """Whether a parameter can be set."""
-        return parameter in self.estimator.parameters() and parameter not in self.fixed
-
-    def pick(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of some values that it has parameters for."""
-        return {name: value for name, value in values.items() if self.has(name)}
-
-    def make(self, **values: Any) -> Any:
-        """An estimator.
-
-        Examples
-        --------
-        >>> METHODS["pivot-em"].make(n_states=8)
-        PivotLPCFG(n_states=8, iterations=10)
-        """
-        return self.estimator(**{**self.usual, **values, **self.fixed})
-
-    def fit(
-        self, settings: Settings, bank: Treebank | StoredTreebank, dev: Sequence[Tree] | None = None
-    ) -> Learner:
-        """A fitted estimator; dev trees choose between iterations or candidates, if any.
-
-        What the treebank itself has decided, see `Settings.choose`, is told in the model's record.
-        """
-        learner: Any = self.make(**settings.values_for(self))
-        fitted: Any = learner.fit(bank, dev if dev and self.uses_held else None)
-        if settings.choice is not None and settings.choice.grades:
-            told = {"choice": settings.choice.as_record()}
-            fitted.model_ = replace(fitted.model_, record=dict(fitted.model_.record) | told)
-        learnt: Learner = fitted
-        return learnt
-
-    @property
-    def uses_held(self) -> bool:
-        """Whether held-out data decides something: an iteration, candidates, smoothing."""
-        return self.decides_on_held and self.estimator.uses_held
-
-    @property
-    def has_states(self) -> bool:
-        """Whether labels have hidden states."""
-        return self.has("n_states")
-
-    @property
-    def has_candidates(self) -> bool:
-        """Whether it trains several grammars, within a budget."""
-        return self.has("budget")
-
-    @property
-    def is_additive(self) -> bool:
-        """Whether it learns from sums over shards alone, and holds nothing of all trees."""
-        return not self.has_candidates and not self.has("passes")
 
 
 METHODS: Mapping[str, Method] = {

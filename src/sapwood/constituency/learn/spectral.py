@@ -31,19 +31,11 @@ from sapwood.constituency.learn.projected import (
     SingularVectors,
 )
 from sapwood.constituency.learn.templates import INSIDE, OUTSIDE, Template
+from sapwood.constituency.learn.treebank_learner import OnPlainGrammar, TreebankEstimator
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.info import Info, PhaseClock
-from sapwood.core.learner import (
-    ANYTHING,
-    FLAG,
-    OnPlainGrammar,
-    TreebankEstimator,
-    WithStates,
-    at_least,
-    between,
-    parameter,
-)
+from sapwood.core.learner import ANYTHING, FLAG, WithStates, at_least, between, parameter
 from sapwood.execute import Placed
 from sapwood.linalg.observable import (
     NodeMeans,

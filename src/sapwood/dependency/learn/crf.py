@@ -42,8 +42,8 @@ from sapwood.dependency.data.projective import LIFTED, lift
 from sapwood.dependency.learn.encoder import learn_encoder
 from sapwood.dependency.learn.memory import require_parser_memory
 from sapwood.dependency.learn.word_clusters import cluster_words
-from sapwood.dependency.model.arc_layout import Templates
 from sapwood.dependency.model.arc_model import ArcMember, ArcModel, EncoderMember
+from sapwood.dependency.model.kernels.arc_layout import Templates
 from sapwood.dependency.model.tables import FeatureTable, TagLexicon, WordClusters
 from sapwood.dependency.parse import arc_templates
 from sapwood.dependency.parse.features import sentence_rows

@@ -17,7 +17,7 @@ from sapwood.core.arrays import place_among, starts_of
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
 from sapwood.corpora.word_properties import N_PROPERTIES, PROPERTIES
-from sapwood.dependency.model.arc_layout import (
+from sapwood.dependency.model.kernels.arc_layout import (
     BETWEEN,
     KINDS,
     N_ATOMS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sapwood.dependency.model.arc_layout import Templates
+from sapwood.dependency.model.kernels.arc_layout import Templates
 from sapwood.dependency.parse.features import parse_templates
 
 TAGGER = parse_templates(

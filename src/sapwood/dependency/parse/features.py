@@ -4,7 +4,7 @@ A template is written as the properties that it joins, each at a place:
 
     "h.X m.W m+1.P"     tag of the head, the modifier's word, and the coarse tag behind it
 
-Letters of words are listed in `sapwood.dependency.model.arc_layout`, those of properties in
+Letters of words are listed in `sapwood.dependency.model.kernels.arc_layout`, those of properties in
 `sapwood.corpora.word_properties`; b is what stands between
 head and modifier.
 """
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from sapwood.core.arrays import starts_of
 from sapwood.corpora.word_properties import COLUMN, PROPERTIES, Words
-from sapwood.dependency.model.arc_layout import BETWEEN, KINDS, N_ATOMS, PLACES, Templates
+from sapwood.dependency.model.kernels.arc_layout import BETWEEN, KINDS, N_ATOMS, PLACES, Templates
 
 _ATOM = re.compile(rf"([{PLACES}])([+-][12])?\.([{PROPERTIES}])|b\.([012])")
 _OUTSIDE, _ROOT = 1, 2  # values in rows that are no words

@@ -18,12 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from sapwood.constituency.data.transform import Symbol
-from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
 from sapwood.core.arguments import as_count
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
 from sapwood.core.errors import SapwoodError, count
@@ -43,6 +41,10 @@ from sapwood.hankel.model.string_model import (
     refuse_to_end,
     signed_log,
 )
+
+if TYPE_CHECKING:
+    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+
 
 MAX_STEPS = 20_000  # of the sum over ever deeper trees
 CHART_BYTES = 32  # of memory for a state of a span, by its two ends: three charts and a scale
@@ -384,6 +386,13 @@ class WeightedGrammar(StringModel, SavedModel):
         A state goes on as a tag with the sum of its terminals for its share, where weights are
         probabilities; other weights are left as they are.
         """
+        from sapwood.constituency.data.transform import Symbol
+        from sapwood.constituency.grammar.latent_grammar import (
+            CoarseWeights,
+            LatentGrammar,
+            Lexicon,
+        )
+
         n, d = self.n_states, len(self.symbols)
         stop = self.terminals.sum(axis=0) if self.is_probabilistic else np.ones(n)
         go_on = 1 - stop if self.is_probabilistic else np.ones(n)

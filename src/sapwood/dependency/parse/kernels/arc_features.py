@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from sapwood.core.jit import kernel, part
-from sapwood.dependency.model.arc_layout import BETWEEN, N_ATOMS
+from sapwood.dependency.model.kernels.arc_layout import BETWEEN, N_ATOMS
 
 ARC, LAST, NONE, SIBLING, GRAND = range(5)  # kinds of parts, see `arc_forest`
 N_INSIDE = 8  # features of single tags between head and modifier, at most

@@ -1,0 +1,86 @@
+"""Methods of learning by name: what commands, the page, ensembles and benchmarks choose from.
+
+Learners are imported when they are wanted, so that `--help` can list all of them without NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sapwood.core.learner import Estimator
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to learn."""
+
+    summary: str
+    place: tuple[str, str]
+    task: str = "trees"  # what it learns from: `trees`, `arcs` or `text`
+    # defaults that the name brings, where they are not those of the class
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    # parameters that the name decides, which nobody can set
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    decides_on_held: bool = True  # whether held-out data, where the class takes any, is used
+
+    @property
+    def estimator(self) -> type[Estimator]:
+        """The class of its estimators."""
+        module, name = self.place
+        found: type[Estimator] = getattr(import_module(f"sapwood.{module}"), name)
+        return found
+
+    def has(self, parameter: str) -> bool:
+        """Whether a parameter can be set."""
+        return parameter in self.estimator.parameters() and parameter not in self.fixed
+
+    def pick(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of some values that it has parameters for."""
+        return {name: value for name, value in values.items() if self.has(name)}
+
+    def make(self, **values: Any) -> Any:
+        """An estimator.
+
+        Examples
+        --------
+        >>> method = Method("pivots", ("constituency.learn.pivot", "PivotLPCFG"), fixed={"seed": 3})
+        >>> method.make(n_states=8)
+        PivotLPCFG(n_states=8, seed=3)
+        """
+        return self.estimator(**{**self.usual, **values, **self.fixed})
+
+    def fit(self, settings: Any, bank: Any, dev: Any = None) -> Any:
+        """A fitted estimator; dev trees choose between iterations or candidates, if any.
+
+        What the treebank itself has decided, see `Settings.choose`, is told in the model's record.
+        """
+        learner: Any = self.make(**settings.values_for(self))
+        fitted: Any = learner.fit(bank, dev if dev and self.uses_held else None)
+        if settings.choice is not None and settings.choice.grades:
+            told = {"choice": settings.choice.as_record()}
+            fitted.model_ = replace(fitted.model_, record=dict(fitted.model_.record) | told)
+        return fitted
+
+    @property
+    def uses_held(self) -> bool:
+        """Whether held-out data decides something: an iteration, candidates, smoothing."""
+        return self.decides_on_held and self.estimator.uses_held
+
+    @property
+    def has_states(self) -> bool:
+        """Whether labels have hidden states."""
+        return self.has("n_states")
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether it trains several grammars, within a budget."""
+        return self.has("budget")
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether it learns from sums over shards alone, and holds nothing of all trees."""
+        return not self.has_candidates and not self.has("passes")
