@@ -56,7 +56,7 @@ def describe_strings(model: StringModel, name: str | None = None) -> dict[str, A
     }
 
 
-def with_lines(lines: Iterable[str], file: str) -> Iterator[tuple[int, list[str]]]:
+def with_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Symbols of each line, with its number; none for an empty one."""
     from sapwood.corpora.sentences import split_words
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.constituency.learn.judging import f1, is_same
 from tests.shards import rows_of, shards_of
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.latent_grammar import LatentGrammar, state_sums
+from sapwood.constituency.grammar.latent_grammar import state_sums
 from sapwood.constituency.grammar.sampling import sample_trees
 from sapwood.constituency.learn import cluster
 from sapwood.constituency.learn.cluster import ClusterLPCFG, count_states, find_centres, layout_of
@@ -24,25 +25,10 @@ from sapwood.constituency.learn.templates import NodeTable
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 
-ARRAYS = ("n_states", "root", "rules", "rule_weights")
-
 
 @pytest.fixture(scope="module")
 def learner(train: Treebank) -> ClusterLPCFG:
     return ClusterLPCFG(8).fit(train)
-
-
-def f1(model: LatentGrammar, dev: Treebank) -> float:
-    sentences = [dev.words(index) for index in range(dev.n_trees)]
-    parses = sw.Parser(model).parse_many(sentences, jobs=2)
-    return sw.evaluate.bracketing(list(dev.trees()), [parse.tree for parse in parses]).f1
-
-
-def is_same(one: LatentGrammar, other: LatentGrammar) -> bool:
-    """Equal to the last bit."""
-    pairs = [(getattr(one, name), getattr(other, name)) for name in ARRAYS]
-    pairs += [(one.lexicon.weights, other.lexicon.weights)]
-    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 # -- counts of known states -------------------------------------------------------------------

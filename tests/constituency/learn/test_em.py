@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.constituency.learn.judging import f1, is_same
 from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.latent_grammar import LatentGrammar, state_sums
+from sapwood.constituency.grammar.latent_grammar import state_sums
 from sapwood.constituency.grammar.sampling import sample_trees
 from sapwood.constituency.learn import em_steps
 from sapwood.constituency.learn.em import EMLPCFG
@@ -49,7 +50,6 @@ from sapwood.execute import Threads
 
 ROUNDING = 1e-10  # relative, of a sum of some 10,000 logarithms; real falls are far larger
 PLAIN_EM: dict[str, Any] = {"rule_smoothing": 0.0, "word_smoothing": 0.0}
-ARRAYS = ("n_states", "root", "rules", "rule_weights")
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +57,8 @@ def learner(train: Treebank) -> EMLPCFG:
     return EMLPCFG(8).fit(train)
 
 
-def f1(model: LatentGrammar, dev: Treebank) -> float:
-    sentences = [dev.words(index) for index in range(dev.n_trees)]
-    parses = sw.Parser(model).parse_many(sentences, jobs=2)
-    return sw.evaluate.bracketing(list(dev.trees()), [parse.tree for parse in parses]).f1
-
-
 def training_trees(bank: Treebank) -> TrainingTrees:
     return TrainingTrees(sw.PCFG().prepare(bank, Threads()))
-
-
-def is_same(one: LatentGrammar, other: LatentGrammar) -> bool:
-    """Equal to the last bit."""
-    pairs = [(getattr(one, name), getattr(other, name)) for name in ARRAYS]
-    pairs += [(one.lexicon.weights, other.lexicon.weights)]
-    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 class Watch:

@@ -7,12 +7,12 @@ from time import process_time
 
 import numpy as np
 import pytest
+from tests.constituency.learn.judging import f1, is_same
 from tests.shards import rows_of
 
 import sapwood as sw
 from sapwood.constituency.data import treebank
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.learn import spectral
 from sapwood.constituency.learn.projected import FeatureRows, SingularVectors
 from sapwood.constituency.learn.spectral import FeatureSettings, SpectralLPCFG, project
@@ -21,26 +21,11 @@ from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 
 REAL_VECTORS = SingularVectors.vectors
-ARRAYS = ("n_states", "root", "rules", "rule_weights", "rule_rank")
 
 
 @pytest.fixture(scope="module")
 def learner(train: Treebank) -> SpectralLPCFG:
     return SpectralLPCFG(8).fit(train)
-
-
-def f1(model: LatentGrammar, dev: Treebank) -> float:
-    parser = sw.Parser(model)
-    sentences = [dev.words(index) for index in range(dev.n_trees)]
-    parses = parser.parse_many(sentences, jobs=2)
-    return sw.evaluate.bracketing(list(dev.trees()), [parse.tree for parse in parses]).f1
-
-
-def is_same(one: LatentGrammar, other: LatentGrammar) -> bool:
-    """Equal to the last bit."""
-    pairs = [(getattr(one, name), getattr(other, name)) for name in ARRAYS]
-    pairs += [(one.lexicon.weights, other.lexicon.weights)]
-    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 def gaps(one: np.ndarray, other: np.ndarray) -> np.ndarray:

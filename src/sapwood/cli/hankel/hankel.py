@@ -150,7 +150,7 @@ def _read_strings(file: str) -> Counter[tuple[str, ...]]:
     try:
         lines = refuse_other_kinds(read_lines(file), file, name)
         # Equal symbols are one object, so that memory holds each of them once.
-        strings = (tuple(map(intern, words)) for _, words in with_lines(lines, name))
+        strings = (tuple(map(intern, words)) for _, words in with_lines(lines))
         found = Counter(words for words in strings if words)
     except SapwoodError as error:
         if "trees" in str(error):
@@ -236,7 +236,7 @@ def score(
     """
     loaded = load_strings_model(model)
     values: list[float | None] = []
-    for number, words in with_lines(read_lines(file), file):
+    for number, words in with_lines(read_lines(file)):
         try:
             value = loaded.value(words) if words else None
         except SapwoodError as error:
@@ -275,7 +275,7 @@ def parse(
     if not isinstance(loaded, WeightedGrammar):
         msg = f"{model}: an automaton, which has no brackets"
         raise SapwoodError(msg, hint="learn a grammar: --method spectral or em")
-    for number, words in with_lines(read_lines(file), file):
+    for number, words in with_lines(read_lines(file)):
         try:
             print(loaded.best_brackets(words).tree() if words else "")
         except SapwoodError as error:

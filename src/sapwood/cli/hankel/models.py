@@ -33,7 +33,7 @@ def load_strings_model(name: str) -> StringModel:
 def score_strings(model: StringModel, file: str, *, as_json: bool) -> None:
     """Print the log of |f(x)| of each line, and its sign where the model has weights."""
     report = ScoreReport("strings", model.is_probabilistic)
-    for number, words in with_lines(read_lines(file), file):
+    for number, words in with_lines(read_lines(file)):
         if not words:
             print("")
             continue
