@@ -20,7 +20,7 @@ import sapwood as sw
 from sapwood.constituency.data.treebank import sample_path
 from sapwood.constituency.learn import em_checkpoint
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 ENVIRONMENT = os.environ | {
     "PYTHONPATH": str(HERE.parent / "src"), "NO_COLOR": "1", "OPENBLAS_NUM_THREADS": "1",
 }  # fmt: skip

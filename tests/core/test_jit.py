@@ -150,9 +150,9 @@ def test_a_full_disk_stops_no_computation(folder: Path, tmp_path: Path) -> None:
     full = (
         MODULE
         + """
-from sapwood.core.compiling import border
+from sapwood.core import jit
 def fail(*_): raise OSError(28, "No space left on device")
-border.FunctionCache.save_overload = fail
+jit.FunctionCache.save_overload = fail
 """
     )
     (folder / "powers.py").write_text(full)

@@ -47,8 +47,8 @@ def as_grammar(model: Any, name: str) -> Model:
 
 # What a model of another kind is for, by its room.
 _COMMANDS = {
-    "arcs": "`sapwood depend parse`, `score` and `rerank` take such models",
-    "strings": "`sapwood hankel score` and `parse` take such models",
+    "dependency": "`sapwood depend parse`, `score` and `rerank` take such models",
+    "hankel": "`sapwood hankel score` and `parse` take such models",
     "lm": "`sapwood lm evaluate`, `next`, `classes` and others take such models",
 }
 
@@ -69,7 +69,7 @@ def as_kind(model: Any, kind: Any, name: str, expected: str, hint: str, room: st
         return model
     from sapwood.core.model_card import PURPOSES
 
-    found = type(model).__module__.split(".")[2]
+    found = type(model).__module__.split(".")[1]
     msg = f"{name}: holds {PURPOSES[type(model).__name__].what}, expected {expected}"
     raise ModelFormatError(msg, hint=hint if found == room else _COMMANDS.get(found, hint))
 

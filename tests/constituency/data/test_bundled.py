@@ -16,7 +16,7 @@ from sapwood.constituency.data.bundled import GrammarText, grammar_text, parse_g
 from sapwood.constituency.data.treebank import SPLITS, sample_path
 from sapwood.core.errors import CorpusError
 
-SAMPLER = Path(__file__).resolve().parents[2] / "tools" / "sample_bundled.py"
+SAMPLER = Path(__file__).resolve().parents[3] / "tools" / "sample_bundled.py"
 SMALL = """
 root S 1
 S -> NP VP 1

@@ -63,7 +63,7 @@ def test_things_show_themselves(learn: Callable[..., Any]) -> None:
     assert sw.Arcs(["dogs", "bark"], [-1, -1])._repr_svg_() is None
     report = sw.identify.check("dep-i", words=2, length=3, moments="pairs")
     scores = sw.evaluate.bracketing([parse.tree], [parse.tree])
-    errors = sw.evaluate.errors.diagnose([parse.tree], [parse.tree])
+    errors = sw.evaluate.diagnose([parse.tree], [parse.tree])
     for shown, text in (
         (grammar, "pcfg"), (sw.Ensemble.of([grammar, grammar]), "50%"), (report, "parameters"),
         (scores, "100.00"), (errors, "Errors in 1"),

@@ -350,7 +350,7 @@ def test_a_dropped_last_split_would_be_noticed() -> None:
 ONE_SPECIALISATION = """
 import sys, numpy as np, sapwood as sw
 from sapwood.core.jit import Kernel
-from sapwood.core.compiling import coarse, forest, latent, trees, viterbi
+from sapwood.constituency.parse.kernels import coarse, forest, latent, trees, viterbi
 bank = sw.bundled_treebank("dev")
 plain = sw.PCFG().fit(bank).model_
 plain.save(sys.argv[1])

@@ -515,7 +515,7 @@ def test_mix_states(amount: float) -> None:
 ONE_SPECIALISATION = """
 import sapwood as sw
 from sapwood.core.jit import Kernel
-from sapwood.core.compiling import treebank_em
+from sapwood.constituency.learn.kernels import treebank_em
 bank = sw.bundled_treebank("dev")
 sw.EMLPCFG(2, iterations=1, n_jobs=2).fit(bank)
 sw.EMLPCFG(2, iterations=1, start="matsuzaki").fit(bank[5:90])

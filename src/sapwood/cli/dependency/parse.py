@@ -119,7 +119,7 @@ def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
 
     found = as_kind(
         load_any(name), ArcModel | ArcRerankModel, name, "a dependency parser",
-        "name a file of `sapwood depend train`", "arcs",
+        "name a file of `sapwood depend train`", "dependency",
     )  # fmt: skip
     return arc_parser(found, use_tags=gold_tags)
 

@@ -48,7 +48,7 @@ def rerank(
         check_output(out, inputs=list(input_files(file, model)), force=force, may_stream=True)
     hint = "name a file of `sapwood depend train --method rerank`"
     found: ArcRerankModel = as_kind(
-        load_any(model), ArcRerankModel, model, "a reranker", hint, "arcs"
+        load_any(model), ArcRerankModel, model, "a reranker", hint, "dependency"
     )
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     lists = reading.lists([file])

@@ -75,7 +75,12 @@ def _load_latent(name: str) -> DependencyModel:
     hint = "train one: `sapwood depend train --method spectral`, em or latent; "
     hint += "parsers score their trees by `depend parse --n-best`"
     found: DependencyModel | ArcModel = as_kind(
-        load_any(name), DependencyModel | ArcModel, name, "a latent model of arcs", hint, "arcs"
+        load_any(name),
+        DependencyModel | ArcModel,
+        name,
+        "a latent model of arcs",
+        hint,
+        "dependency",
     )
     if isinstance(found, DependencyModel):
         return found

@@ -194,7 +194,9 @@ def _load_eigenwords(name: str) -> Eigenwords:
     from sapwood.corpora.eigenwords import Eigenwords
 
     hint = "`sapwood embed TEXT -o U` makes such a file"
-    model: Eigenwords = as_kind(load_any(name), Eigenwords, name, "vectors of words", hint, "arcs")
+    model: Eigenwords = as_kind(
+        load_any(name), Eigenwords, name, "vectors of words", hint, "dependency"
+    )
     return model
 
 

@@ -25,7 +25,7 @@ def load_strings_model(name: str) -> StringModel:
 
     model: StringModel = as_kind(
         load_any(name), StringModel, name, "a weighted grammar or automaton",
-        "name a file of `sapwood hankel learn`", "strings",
+        "name a file of `sapwood hankel learn`", "hankel",
     )  # fmt: skip
     return model
 
