@@ -11,6 +11,8 @@ export default [
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
       eqeqeq: "error",
+      "max-lines": ["error", 400],
+      "max-lines-per-function": ["error", 100],
       "no-unused-vars": ["error", { ignoreRestSiblings: true }],
       "no-var": "error",
       "one-var": ["error", "never"],

@@ -80,6 +80,14 @@ export function choose(options, value, onchange, attributes = {}) {
   return select;
 }
 
+// A select box of the names of models.
+export const modelPicker = (models, chosen, onchange) =>
+  choose(
+    models.map((model) => [model.name, model.name]),
+    chosen.name,
+    onchange,
+  );
+
 export function failure(error) {
   const place = error.line ? `Line ${error.line}${error.column ? `, column ${error.column}` : ""}: ` : "";
   return h(

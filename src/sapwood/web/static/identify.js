@@ -45,196 +45,191 @@ const SIZES = {
 };
 
 export function mount(root, { state, set }) {
-  const control = (name) => {
+  const view = new IdentifyView(root, { state, set });
+  view.run();
+  return () => view.panel.close();
+}
+
+// The state of the view. `state` and `set` are those of the address.
+class IdentifyView {
+  constructor(root, { state, set }) {
+    Object.assign(this, { state, set });
+    this.inputs = Object.fromEntries(Object.keys(SIZES).map((name) => [name, this.sizeInput(name)]));
+    this.table = h("div", { class: "scroll" });
+    this.panel = sidePanel("Why", () => set({ family: null, moments: null }));
+    this.panel.show(
+      h("h2", {}, "Why"),
+      h("p", { class: "none" }, "Open a cell to see what cannot be learnt, and what would help."),
+    );
+    this.run = latest(() => this.showTable());
+    const fields = Object.entries(this.inputs).map(([name, input]) => field(SIZES[name][3], input));
+    root.append(
+      h("h1", {}, "Identify"),
+      h("p", { class: "lead" }, LEAD),
+      h("div", { class: "bar" }, fields),
+      h("div", { class: "split" }, h("div", { class: "card" }, this.table), this.panel.element),
+    );
+  }
+
+  sizeInput(name) {
     const [least, most, usual] = SIZES[name];
     const input = h("input", {
       type: "number",
       min: String(least),
       max: String(most),
-      value: state[name] ?? String(usual),
+      value: this.state[name] ?? String(usual),
       oninput: () => {
-        set({ [name]: input.value });
-        run();
+        this.set({ [name]: input.value });
+        this.run();
       },
     });
     return input;
-  };
-  const inputs = Object.fromEntries(Object.keys(SIZES).map((name) => [name, control(name)]));
-  const table = h("div", { class: "scroll" });
-  const panel = sidePanel("Why", () => set({ family: null, moments: null }));
-  panel.show(
-    h("h2", {}, "Why"),
-    h("p", { class: "none" }, "Open a cell to see what cannot be learnt, and what would help."),
-  );
-  const fields = Object.entries(inputs).map(([name, input]) => field(SIZES[name][3], input));
-  root.append(
-    h("h1", {}, "Identify"),
-    h("p", { class: "lead" }, LEAD),
-    h("div", { class: "bar" }, fields),
-    h("div", { class: "split" }, h("div", { class: "card" }, table), panel.element),
-  );
-
-  // A message for the first number that is out of range.
-  function wrongSize() {
-    for (const [name, input] of Object.entries(inputs)) {
-      const [least, most, , title] = SIZES[name];
-      const value = Number(input.value);
-      if (!Number.isInteger(value) || value < least || value > most)
-        return `${title}: give a whole number from ${least} to ${most}; larger ones take too long for a page.`;
-    }
-    return null;
   }
 
-  const run = latest(async () => {
-    const wrong = wrongSize();
+  async showTable() {
+    const { inputs, table, state } = this;
+    const size = Object.fromEntries(
+      Object.entries(inputs).map(([name, input]) => [name, Number(input.value)]),
+    );
+    const wrong = sizeProblem(size);
     if (wrong) {
       put(table, failure({ message: wrong, hint: "`sapwood identify` takes larger numbers." }));
       return;
     }
-    const size = Object.fromEntries(
-      Object.entries(inputs).map(([name, input]) => [name, Number(input.value)]),
-    );
     put(table, busy("Ranks are being computed, exactly"));
     try {
       const { rows } = await ask("identify/table", size);
-      put(table, tableOf(rows, size));
+      const choosing = (row, button) => {
+        this.set({ family: row.family, moments: row.moments });
+        this.open(row, size, button);
+      };
+      put(table, deficitTable(rows, size, choosing));
       const wanted = rows.find((row) => row.family === state.family && row.moments === state.moments);
-      if (wanted) open(wanted, size);
+      if (wanted) this.open(wanted, size);
     } catch (error) {
       put(table, failure(error));
     }
-  });
-
-  function tableOf(rows, size) {
-    const moments = [...new Set(rows.map((row) => row.moments))];
-    const families = [...new Set(rows.map((row) => row.family))];
-    const heading = (name) => h("th", { scope: "col" }, seen(name), h("div", { class: "facts code" }, name));
-    const line = (family) =>
-      h(
-        "tr",
-        {},
-        h("th", { scope: "row" }, family, " ", h("div", { class: "facts" }, FAMILIES[family] ?? "")),
-        moments.map((name) =>
-          cell(
-            rows.find((row) => row.family === family && row.moments === name),
-            size,
-          ),
-        ),
-      );
-    const sizes = `${plural(size.words, "word")}, ${plural(size.states, "state")}, sentences of ${size.length}`;
-    return h(
-      "table",
-      { class: "wide stacked" },
-      h("caption", {}, `Dimensions that stay unseen with ${sizes}`),
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Model, learnt from"), moments.map(heading))),
-      h("tbody", {}, families.map(line)),
-    );
   }
 
-  function cell(row, size) {
-    const verdict =
-      row.deficit === null
-        ? "sentences are too short for this"
-        : row.deficit === 0
-          ? "identifiable"
-          : `${plural(row.deficit, "dimension")} unseen`;
-    const choosing = () => {
-      set({ family: row.family, moments: row.moments });
-      open(row, size, button);
-    };
-    const button = h(
-      "button",
-      {
-        type: "button",
-        class: `cell ${row.deficit === 0 ? "yes" : row.deficit === null ? "" : "no"}`,
-        "aria-label": `${row.family} from ${seen(row.moments)}: ${verdict}`,
-        "data-cell": `${row.family} ${row.moments}`,
-        onclick: choosing,
-      },
-      row.deficit === null ? "–" : row.deficit === 0 ? "✓" : String(row.deficit),
-    );
-    return h("td", { "data-name": seen(row.moments) }, button);
-  }
-
-  async function open(row, size, anchor = null) {
+  // anchor: the cell that must stay in sight beside the panel.
+  async open(row, size, anchor = null) {
+    const { family, moments } = row;
     const title = h(
       "div",
       { class: "part" },
-      h("h2", {}, row.family),
-      h("p", { class: "quote" }, `from ${seen(row.moments)}`),
+      h("h2", {}, family),
+      h("p", { class: "quote" }, `from ${seen(moments)}`),
     );
     const show = (...parts) => {
-      panel.show(title, ...parts);
-      panel.open(anchor);
+      this.panel.show(title, ...parts);
+      this.panel.open(anchor);
     };
+    const { words, length } = size;
     if (row.deficit === null) {
-      show(
-        h(
-          "p",
-          {},
-          `Sentences of ${size.length} words are too short: ${seen(row.moments)} cannot be seen in them.`,
-        ),
-      );
+      const text = `Sentences of ${length} words are too short: ${seen(moments)} cannot be seen in them.`;
+      show(h("p", {}, text));
       return;
     }
     show(busy("Working it out"));
-    const states = row.family.startsWith("pcfg") ? size.states : null;
+    const states = family.startsWith("pcfg") ? size.states : null;
     try {
-      const { words, length } = size;
-      show(
-        ...reasons(
-          await ask("identify", { family: row.family, moments: row.moments, words, length, states }),
-        ),
-      );
+      show(...reasons(await ask("identify", { family, moments, words, length, states })));
     } catch (error) {
       show(failure(error));
     }
   }
+}
 
-  function reasons(report) {
-    const movable = Object.entries(report.movable ?? {}).filter(([, n]) => n);
-    const facts = [
-      ["parameters", String(report.parameters)],
-      ["determined", `${report.rank}, by ${plural(report.numbers, "number")} that are seen`],
-      ["unseen", plural(report.deficit, "dimension")],
-    ];
-    if (report.condition)
-      facts.push([
-        "errors may grow",
-        `${number(Number(report.condition.toPrecision(2)), 0)} times (condition number)`,
-      ]);
-    const list = (name, texts) =>
-      texts.length
-        ? [
-            h("p", { class: "small" }, name),
-            h(
-              "ul",
-              {},
-              texts.map((text) => h("li", {}, text)),
-            ),
-          ]
-        : null;
-    return [
-      h(
-        "div",
-        { class: "part" },
-        h("p", {}, h("b", {}, report.identifiable ? "Can be learnt." : "Cannot be learnt.")),
-        h(
-          "dl",
-          { class: "plain" },
-          facts.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]),
-        ),
-      ),
-      list(
-        "What can move",
-        movable.map(([name, n]) => `${name}, in ${plural(n, "dimension")}`),
-      ),
-      list("Why", report.explanation),
-      report.hint
-        ? [h("p", { class: "small" }, "What would help"), h("p", {}, plainHint(report.hint))]
-        : null,
-    ];
+// A message for the first number that is out of range, or null.
+function sizeProblem(size) {
+  for (const [name, [least, most, , title]] of Object.entries(SIZES)) {
+    const value = size[name];
+    if (!Number.isInteger(value) || value < least || value > most)
+      return `${title}: give a whole number from ${least} to ${most}; larger ones take too long for a page.`;
   }
-  run();
-  return () => panel.close();
+  return null;
+}
+
+// A row for each family of models, a column for each kind of moments.
+function deficitTable(rows, size, onchoose) {
+  const moments = [...new Set(rows.map((row) => row.moments))];
+  const families = [...new Set(rows.map((row) => row.family))];
+  const heading = (name) => h("th", { scope: "col" }, seen(name), h("div", { class: "facts code" }, name));
+  const cellOf = (family, name) =>
+    deficitCell(
+      rows.find((row) => row.family === family && row.moments === name),
+      onchoose,
+    );
+  const line = (family) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, family, " ", h("div", { class: "facts" }, FAMILIES[family] ?? "")),
+      moments.map((name) => cellOf(family, name)),
+    );
+  const sizes = `${plural(size.words, "word")}, ${plural(size.states, "state")}, sentences of ${size.length}`;
+  return h(
+    "table",
+    { class: "wide stacked" },
+    h("caption", {}, `Dimensions that stay unseen with ${sizes}`),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Model, learnt from"), moments.map(heading))),
+    h("tbody", {}, families.map(line)),
+  );
+}
+
+function deficitCell(row, onchoose) {
+  const { family, moments, deficit } = row;
+  const [kind, sign, verdict] =
+    deficit === null
+      ? ["", "–", "sentences are too short for this"]
+      : deficit === 0
+        ? ["yes", "✓", "identifiable"]
+        : ["no", String(deficit), `${plural(deficit, "dimension")} unseen`];
+  const button = h(
+    "button",
+    {
+      type: "button",
+      class: `cell ${kind}`,
+      "aria-label": `${family} from ${seen(moments)}: ${verdict}`,
+      "data-cell": `${family} ${moments}`,
+      onclick: () => onchoose(row, button),
+    },
+    sign,
+  );
+  return h("td", { "data-name": seen(moments) }, button);
+}
+
+function titledList(title, texts) {
+  if (!texts.length) return null;
+  const items = texts.map((text) => h("li", {}, text));
+  return [h("p", { class: "small" }, title), h("ul", {}, items)];
+}
+
+// The parts of the panel on one cell: what is determined, what can move, and what would help.
+function reasons(report) {
+  const movable = Object.entries(report.movable ?? {}).filter(([, n]) => n);
+  const facts = [
+    ["parameters", String(report.parameters)],
+    ["determined", `${report.rank}, by ${plural(report.numbers, "number")} that are seen`],
+    ["unseen", plural(report.deficit, "dimension")],
+  ];
+  if (report.condition) {
+    const factor = number(Number(report.condition.toPrecision(2)), 0);
+    facts.push(["errors may grow", `${factor} times (condition number)`]);
+  }
+  const rows = facts.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]);
+  return [
+    h(
+      "div",
+      { class: "part" },
+      h("p", {}, h("b", {}, report.identifiable ? "Can be learnt." : "Cannot be learnt.")),
+      h("dl", { class: "plain" }, rows),
+    ),
+    titledList(
+      "What can move",
+      movable.map(([name, n]) => `${name}, in ${plural(n, "dimension")}`),
+    ),
+    titledList("Why", report.explanation),
+    report.hint ? [h("p", { class: "small" }, "What would help"), h("p", {}, plainHint(report.hint))] : null,
+  ];
 }

@@ -1,7 +1,8 @@
-// Parse: sentences in, trees out; what a constituent is, how sure the model is, and what else it might have been.
+// Parse: sentences in, trees out. The panel shows how sure the model is of a constituent, what else the words might
+// have been, and which hidden states the constituent is in.
 
 import { ask } from "/static/api.js";
-import { chartFigure, chartScale } from "/static/chart.js";
+import { chartFigure } from "/static/chart.js";
 import {
   headPart,
   memberPart,
@@ -11,61 +12,19 @@ import {
   statesPart,
 } from "/static/constituent.js";
 import { arcsFigure, arcsOutline, wordParts } from "/static/dependencies.js";
-import {
-  announce,
-  busy,
-  choose,
-  failure,
-  field,
-  h,
-  isRightToLeft,
-  latest,
-  number,
-  percent,
-  plural,
-  put,
-} from "/static/dom.js";
-import { exportBar } from "/static/exports.js";
-import { sidePanel } from "/static/panel.js";
-import { scoreTerm, term } from "/static/terms.js";
+import { announce, busy, failure, h, isRightToLeft, latest, plural, put } from "/static/dom.js";
+import { arcFacts, buildParsePage, leadOf, treeFacts } from "/static/parse-page.js";
 import { outlineOf, treeFigure } from "/static/tree.js";
-import { itemChips, readTyped, splitNotice, wordsOf } from "/static/typed.js";
-import { SMALL, zoomFrame } from "/static/zoom.js";
+import { showTyped, wordsOf } from "/static/typed.js";
 
-const EXAMPLES = [
-  "the woman saw a dog in the garden .",
-  "they hope that she slept .",
-  "my children loved big balls that were in a bag .",
-];
-const K = 10;
+const N_BEST = 10; // trees in the list of the best
 const READABLE = 0.8; // scale down to which a tree may shrink before it takes the whole width of the page
 const PANEL = 380; // pixels of the panel and the gaps beside a tree
-const DECODERS = [
-  ["f1", "best expected F1"],
-  ["max-rule", "best product of rules"],
-  ["goodman", "most expected constituents"],
-  ["viterbi", "likeliest derivation"],
-];
 const FALLBACKS = {
   joined:
     "No parse: the grammar cannot build this sentence as a whole. Shown are its best pieces, side by side.",
   flat: "Too long to chart: each word has its likeliest tag, and nothing above.",
 };
-const PLACEHOLDER = "Type or paste sentences, or a tree in brackets";
-
-// What can be seen depends on the kind of the model.
-export function leadOf(model) {
-  if (model.kind === "arcs")
-    return "Point at a word to see its head, how sure the model is of it, and which other heads are likely.";
-  const start = "Point at a constituent to see how sure the model is of it";
-  if (model.n_members > 1)
-    return `${start}, what each of the ${model.n_members} members of this mix thinks, and its hidden states.`;
-  if (["pcfg", "crf", "encoder", "network"].includes(model.method))
-    return `${start}, and what else it might be.`;
-  if (model.method === "spectral")
-    return `${start}, what else it might be, and what its hidden directions mean.`;
-  return `${start}, which hidden states it is in, and what they mean.`;
-}
 
 const notice = (...parts) => h("div", { class: "notice", role: "status" }, h("p", {}, ...parts));
 
@@ -77,399 +36,345 @@ export function mount(root, { state, set, models, limits }) {
     );
     return undefined;
   }
-  let known = usable.find((model) => model.name === state.model) ?? usable[0];
-  let typed = { items: [] };
-  let place = 0; // of the item on show
-  let whole = null; // the report on the item
-  let shown = null; // the report on the tree on show, which may be one of the list
-  let figure = null;
-  let chart = null;
-  let chosen = null; // number of the node that stays in the panel
-  let voices = null; // what the members of a mix say
-  let turn = 0; // of the panel
-  const rank = () => Math.max(1, Number(state.tree) || 1);
-  const isArcs = () => known.kind === "arcs";
+  const view = new ParseView(root, { state, set, models: usable, limits });
+  view.start();
+  return () => view.page.panel.close();
+}
 
-  // -- the page --
-
-  const input = h("textarea", {
-    rows: 2,
-    dir: "auto",
-    spellcheck: false,
-    "aria-label": "Sentences, or a tree in brackets",
-    placeholder: PLACEHOLDER,
-  });
-  input.value = state.s ?? EXAMPLES[0];
-  const picker = choose(
-    usable.map((one) => [one.name, one.name]),
-    known.name,
-    (name) => {
-      known = usable.find((one) => one.name === name);
-      set({ model: name, tree: null, node: null });
-      showModel();
-      draw();
-    },
-  );
-  const decoder = choose(DECODERS, state.decoder ?? "f1", (value) => {
-    set({ decoder: value === "f1" ? null : value, tree: null });
-    draw();
-  });
-  const decoderField = field("Decoder", decoder);
-  const lead = h("p", { class: "lead" });
-  const about = h("span", {});
-  const facts = h("p", { class: "facts", role: "status" });
-  const says = h("div", {});
-  const readAs = h("div", {}); // how what was typed is taken
-  const sentences = h("div", { class: "chips", role: "group", "aria-label": "Sentences" });
-  const slider = h("input", {
-    type: "range",
-    min: "1",
-    max: "1",
-    value: "1",
-    "aria-label": "Which of the best trees",
-  });
-  const sliderText = h("span", { class: "facts" });
-  const frame = zoomFrame((scale) => {
-    // where letters become too small, the outline can be read
-    const list = outline.querySelector("details");
-    if (list && !list.dataset.touched) list.open = scale < SMALL;
-  });
-  const outline = h("div", {});
-  const triangle = h("div", { class: "figure fit" });
-  const chartCard = h(
-    "section",
-    { class: "card", "aria-label": "Chart" },
-    h("header", {}, h("h2", {}, "Chart"), chartScale()),
-    triangle,
-  );
-  const membersCard = h("section", { class: "card", "aria-label": "Members", hidden: true });
-  const panel = sidePanel("Constituent", () => choosing(null));
-  const treeExports = exportBar(() => shown);
-  const arcExports = exportBar(() => shown, {
-    first: "CoNLL-U",
-    firstOf: (report) => `${report.conllu}\n`,
-    suffix: "conllu",
-  });
-  const exportsPlace = h("div", {}, treeExports);
-  const drawLots = h("button", { type: "button", class: "chip", onclick: surprise }, "Draw one at random");
-  const example = (text) => h("button", { type: "button", class: "chip", onclick: () => type(text) }, text);
-  const split = h(
-    "div",
-    { class: "split" },
-    h(
-      "div",
-      { class: "stack" },
-      h(
-        "section",
-        { class: "card", "aria-label": "Tree" },
-        h("header", {}, h("div", { class: "chips" }, slider, sliderText, frame.controls), exportsPlace),
-        frame.place,
-        outline,
-      ),
-      membersCard,
-      chartCard,
-    ),
-    panel.element,
-  );
-  root.append(
-    h("h1", {}, "Parse"),
-    lead,
-    h("div", { class: "bar" }, field("Model", picker), decoderField, h("span", { class: "facts" }, about)),
-    input,
-    h(
-      "div",
-      { class: "bar" },
-      h("div", { class: "chips", role: "group", "aria-label": "Examples" }, EXAMPLES.map(example), drawLots),
-      sentences,
-    ),
-    readAs,
-    says,
-    facts,
-    split,
-  );
-
-  function showModel() {
-    lead.textContent = leadOf(known);
-    about.textContent = known.about;
-    drawLots.hidden = !known.can_sample;
-    decoderField.hidden = isArcs();
+// The state of the view. `state` and `set` are those of the address; `page` holds the elements.
+class ParseView {
+  constructor(root, { state, set, models, limits }) {
+    Object.assign(this, { root, state, set, models, limits });
+    this.model = models.find((model) => model.name === state.model) ?? models[0];
+    this.typed = { items: [], index: 0 };
+    this.sentenceReport = null; // the report on the sentence, with the list of its best trees
+    this.shown = null; // the report on the tree on show, which may be one of the list
+    this.figure = null;
+    this.chart = null;
+    this.chosen = null; // number of the node that stays in the panel
+    this.opinions = null; // posteriors by the members of an ensemble
+    this.panelTurn = 0; // counts the contents of the panel, so that late answers for old ones are dropped
+    this.draw = latest(() => this.parseAndShow());
+    this.pickTree = latest((rank) => this.showRanked(rank));
+    this.page = buildParsePage(this);
   }
 
-  // -- what was typed --
-
-  function read() {
-    const byLine = Boolean(state.lines);
-    typed = readTyped(input.value, { byLine });
-    place = Math.min(Number(state.line ?? 0) || 0, Math.max(typed.items.length - 1, 0));
-    const pick = (k) => {
-      set({ line: k || null, tree: null, node: null });
-      draw();
-    };
-    put(sentences, ...itemChips(typed, place, pick));
-    const reread = (lines) => {
-      set({ lines: lines ? 1 : null, line: null, tree: null, node: null });
-      draw();
-    };
-    put(readAs, typed.areTrees ? treeNotice() : splitNotice(typed, byLine, reread));
+  get isArcs() {
+    return this.model.kind === "arcs";
   }
 
-  function treeNotice() {
-    if (isArcs()) return notice("A tree in brackets: its words are parsed.");
-    const flip = () => {
-      set({ words: state.words ? null : 1, tree: null, node: null });
-      draw();
-    };
-    const other = (text) => h("button", { type: "button", class: "link", onclick: flip }, text);
-    return state.words
-      ? notice("A tree in brackets: its words are parsed. ", other("Draw the tree as it was given"))
-      : notice("A tree in brackets: it is drawn as it was given. ", other("Parse its words instead"));
+  get decoder() {
+    return this.state.decoder ?? "f1";
   }
 
-  function question() {
-    const text = typed.items[place];
-    const isWords = typed.areTrees && state.words && !isArcs();
-    const of = isWords ? { words: wordsOf(text) } : { sentence: text };
-    return { ...of, model: known.name, k: Math.min(K, limits.k) };
+  get rank() {
+    return Math.max(1, Number(this.state.tree) || 1);
   }
 
-  const draw = latest(async () => {
-    read();
-    if (!typed.items.length) {
-      clear();
+  start() {
+    const { input, slider, facts } = this.page;
+    input.addEventListener("input", () => {
+      const another = { tree: null, node: null, line: null, words: null };
+      this.set({ s: input.value, model: this.model.name, ...another });
+      this.draw();
+    });
+    slider.addEventListener("input", () => {
+      this.set({ tree: slider.value === "1" ? null : slider.value, node: null });
+      this.pickTree(Number(slider.value));
+    });
+    this.showModel();
+    put(facts, busy("Loading the model"));
+    this.draw();
+  }
+
+  // -- choices above the tree --
+
+  // Changes the address and parses again; another tree will be on show.
+  change(values) {
+    this.set({ ...values, tree: null });
+    this.draw();
+  }
+
+  chooseModel(name) {
+    this.model = this.models.find((model) => model.name === name);
+    this.set({ model: name, tree: null, node: null });
+    this.showModel();
+    this.draw();
+  }
+
+  showModel() {
+    const { lead, about, sampleButton, decoderField } = this.page;
+    lead.textContent = leadOf(this.model);
+    about.textContent = this.model.about;
+    sampleButton.hidden = !this.model.can_sample;
+    decoderField.hidden = this.isArcs;
+  }
+
+  typeText(text) {
+    this.page.input.value = text;
+    this.page.input.dispatchEvent(new Event("input"));
+  }
+
+  async typeRandomSentence() {
+    try {
+      const seed = Math.floor(Math.random() * 2 ** 31);
+      const found = await ask("sample", { n: 1, seed, model: this.model.name });
+      this.typeText(wordsOf(found.trees[0]).join(" "));
+    } catch (error) {
+      put(this.page.problem, failure(error));
+    }
+  }
+
+  readInput() {
+    const { input, sentences, readAs } = this.page;
+    this.typed = showTyped(input.value, {
+      state: this.state,
+      chips: sentences,
+      notice: readAs,
+      treeNotice: () => this.treeNotice(),
+      onchange: (values) => this.change({ ...values, node: null }),
+    });
+  }
+
+  treeNotice() {
+    if (this.isArcs) return notice("A tree in brackets: its words are parsed.");
+    const onclick = () => this.change({ words: this.state.words ? null : 1, node: null });
+    const link = (text) => h("button", { type: "button", class: "link", onclick }, text);
+    return this.state.words
+      ? notice("A tree in brackets: its words are parsed. ", link("Draw the tree as it was given"))
+      : notice("A tree in brackets: it is drawn as it was given. ", link("Parse its words instead"));
+  }
+
+  // -- requests for trees --
+
+  request() {
+    const text = this.typed.items[this.typed.index];
+    const isWords = this.typed.areTrees && this.state.words && !this.isArcs;
+    const sentence = isWords ? { words: wordsOf(text) } : { sentence: text };
+    return { ...sentence, model: this.model.name, k: Math.min(N_BEST, this.limits.k) };
+  }
+
+  async parseAndShow() {
+    const { facts, problem, slider } = this.page;
+    this.readInput();
+    if (!this.typed.items.length) {
+      this.clear();
       facts.textContent = "Waiting for a sentence.";
       return;
     }
     try {
       const began = performance.now();
-      const asked = question();
-      const report = isArcs()
-        ? await ask("depend", asked)
-        : await ask("draw", { ...asked, decoder: state.decoder ?? "f1" });
-      put(says);
-      whole = report;
+      const report = this.isArcs
+        ? await ask("depend", this.request())
+        : await ask("draw", { ...this.request(), decoder: this.decoder });
+      put(problem);
+      this.sentenceReport = report;
       slider.max = String(Math.max(report.k_best.length, 1));
       slider.disabled = report.k_best.length < 2;
-      if (rank() > 1 && report.k_best[rank() - 1]) await pick(rank());
-      else show(report, 1);
-      root.dataset.drawn = String(Math.round(performance.now() - began));
+      if (this.rank > 1 && report.k_best[this.rank - 1]) await this.pickTree(this.rank);
+      else this.show(report, 1);
+      this.root.dataset.drawn = String(Math.round(performance.now() - began));
     } catch (error) {
-      clear();
-      put(says, failure(error));
+      this.clear();
+      put(problem, failure(error));
     }
-  });
+  }
 
-  const pick = latest(async (wanted) => {
-    const best = whole.k_best[wanted - 1];
+  // Shows the tree of this rank, from 1, in the list of the best trees.
+  async showRanked(rank) {
+    const { kind, k_best } = this.sentenceReport;
+    const best = k_best[rank - 1];
     if (!best) return;
-    if (wanted === 1) {
-      show(whole, 1);
+    if (rank === 1) {
+      this.show(this.sentenceReport, 1);
       return;
     }
     try {
-      const report = isArcs()
+      const report = this.isArcs
         ? { ...(await ask("arcs", { conllu: best.conllu })), score: best.score }
-        : await ask("tree", { tree: best.tree, model: known.name, decoder: state.decoder ?? "f1" });
-      show({ ...report, kind: whole.kind, k_best: whole.k_best }, wanted);
+        : await ask("tree", { tree: best.tree, model: this.model.name, decoder: this.decoder });
+      this.show({ ...report, kind, k_best }, rank);
     } catch (error) {
-      put(says, failure(error));
+      put(this.page.problem, failure(error));
     }
-  });
+  }
 
-  function clear() {
+  clear() {
+    const { frame, outline, triangle, facts, panel, membersCard } = this.page;
     for (const part of [frame.place, outline, triangle, facts]) put(part);
     panel.show();
     panel.close();
     membersCard.hidden = true;
-    shown = null;
+    this.shown = null;
   }
 
-  // -- trees and arcs --
+  // -- the tree, or the arcs --
 
-  function show(report, wanted) {
+  show(report, rank) {
+    const { split, membersCard, chartCard, exportsPlace, treeExports, arcExports } = this.page;
     const width = Number(report.svg.match(/ width="(\d+)"/)[1]);
     split.classList.toggle("wide", width * READABLE > split.clientWidth - PANEL);
-    shown = report;
-    voices = null;
+    this.shown = report;
+    this.opinions = null;
     membersCard.hidden = true;
-    chartCard.hidden = isArcs();
-    put(exportsPlace, isArcs() ? arcExports : treeExports);
-    slider.value = String(wanted);
-    sliderText.textContent = report.k_best.length
-      ? `tree ${wanted} of ${report.k_best.length}`
-      : "as it was given";
-    put(outline, isArcs() ? arcsOutline(report) : outlineOf(report));
-    const list = outline.querySelector("details");
-    list.querySelector("summary").addEventListener("click", () => (list.dataset.touched = "yes"));
-    if (isArcs()) showArcs(report, wanted);
-    else showTree(report, wanted);
-    const wish = state.node ? Number(state.node) : (state.node ?? null);
-    chosen = report.nodes[wish] ? wish : null;
-    if (chosen === null) showNothing();
-    else {
-      if (isArcs()) figure.show(chosen);
-      else figure.choose(chosen);
-      point(chosen);
-      panel.open();
-    }
+    chartCard.hidden = this.isArcs;
+    put(exportsPlace, this.isArcs ? arcExports : treeExports);
+    this.showRank(report, rank);
+    this.showOutline(report);
+    if (this.isArcs) this.showArcs(report, rank);
+    else this.showTree(report, rank);
+    this.showChosen(report);
   }
 
-  function showTree(report, wanted) {
-    if (FALLBACKS[report.kind]) put(says, notice(FALLBACKS[report.kind]));
+  showRank(report, rank) {
+    const n = report.k_best.length;
+    this.page.slider.value = String(rank);
+    this.page.sliderText.textContent = n ? `tree ${rank} of ${n}` : "as it was given";
+  }
+
+  showOutline(report) {
+    put(this.page.outline, this.isArcs ? arcsOutline(report) : outlineOf(report));
+    const list = this.page.outline.querySelector("details");
+    list.querySelector("summary").addEventListener("click", () => (list.dataset.touched = "yes"));
+  }
+
+  // Opens the panel for the node that the address names.
+  showChosen(report) {
+    const wanted = this.state.node ? Number(this.state.node) : (this.state.node ?? null);
+    this.chosen = report.nodes[wanted] ? wanted : null;
+    if (this.chosen === null) {
+      this.showNothing();
+      return;
+    }
+    if (this.isArcs) this.figure.show(this.chosen);
+    else this.figure.choose(this.chosen);
+    this.pointAt(this.chosen);
+    this.page.panel.open();
+  }
+
+  showTree(report, rank) {
+    const { problem, facts, frame, triangle } = this.page;
+    if (FALLBACKS[report.kind]) put(problem, notice(FALLBACKS[report.kind]));
     else if (report.kind === "given" && report.log_prob === null)
-      put(says, notice("The model cannot build this tree: its probability is 0. It is drawn as it is."));
-    put(facts, ...treeFacts(report, wanted));
-    figure = treeFigure(report, {
-      onpoint: (index) => point(index),
-      onchoose: (index) => choosing(chosen === index ? null : index),
+      put(problem, notice("The model cannot build this tree: its probability is 0. It is drawn as it is."));
+    put(facts, ...treeFacts(report, report.k_best[rank - 1], this.decoder));
+    this.figure = treeFigure(report, {
+      onpoint: (index) => this.pointAt(index),
+      onchoose: (index) => this.chooseNode(this.chosen === index ? null : index),
     });
-    frame.show(figure.element);
+    frame.show(this.figure.element);
     frame.place.dir = isRightToLeft(report.words) ? "rtl" : "ltr";
-    chart = chartFigure(report, { onpoint: pointAtSpan, onchoose: chooseSpan });
-    put(triangle, chart.element);
-    askMembers(report);
+    this.chart = chartFigure(report, {
+      onpoint: (span) => this.pointAtSpan(span),
+      onchoose: (span) => this.chooseSpan(span),
+    });
+    put(triangle, this.chart.element);
+    this.loadMembers(report);
     announce(`Tree of ${plural(report.words.length, "word")} drawn`);
   }
 
-  function treeFacts(report, wanted) {
-    const best = report.k_best[wanted - 1];
-    const isSure = report.posterior !== undefined && report.posterior !== null;
-    return [
-      h("span", {}, plural(report.words.length, "word")),
-      h("span", {}, term("log P(tree)"), " ", h("b", {}, number(report.log_prob))),
-      h("span", {}, term("log P(sentence)"), " ", h("b", {}, number(report.sentence_log_prob))),
-      isSure ? h("span", {}, term("P(tree | sentence)"), " ", h("b", {}, percent(report.posterior))) : null,
-      best ? h("span", {}, scoreTerm(state.decoder ?? "f1"), " ", h("b", {}, number(best.score, 3))) : null,
-    ].filter(Boolean);
-  }
-
-  function showArcs(report, wanted) {
-    const best = report.k_best[wanted - 1];
-    put(
-      facts,
-      h("span", {}, plural(report.words.length, "word")),
-      best ? h("span", {}, scoreTerm("arcs"), " ", h("b", {}, number(best.score, 3))) : null,
-    );
-    figure = arcsFigure(report, { onshow: point, onchoose: choosing });
-    frame.show(figure.element);
+  showArcs(report, rank) {
+    put(this.page.facts, ...arcFacts(report, report.k_best[rank - 1]));
+    this.figure = arcsFigure(report, {
+      onshow: (index) => this.pointAt(index),
+      onchoose: (index) => this.chooseNode(index),
+    });
+    this.page.frame.show(this.figure.element);
     announce("Dependencies drawn");
   }
 
   // -- the panel --
 
-  function showNothing() {
-    turn++;
-    panel.close();
-    const texts = isArcs()
+  showNothing() {
+    this.panelTurn++;
+    this.page.panel.close();
+    const [title, text] = this.isArcs
       ? ["Word", "Point at a word to see its head, and the rivals of its head."]
       : ["Constituent", "Point at a label, or walk the tree with the arrow keys."];
-    panel.show(h("div", {}, h("h2", {}, texts[0]), h("p", { class: "none" }, texts[1])));
+    this.page.panel.show(h("div", {}, h("h2", {}, title), h("p", { class: "none" }, text)));
   }
 
-  // index: of the node under the pointer; null where there is none, so that the chosen one is shown again.
-  function point(index, lights = true) {
-    const at = index ?? chosen;
-    if (lights && !isArcs()) {
-      chart?.light(index === null ? null : [shown.nodes[index].start, shown.nodes[index].end]);
-      figure?.light(null);
+  // index: the node under the pointer, or null where there is none; the chosen node is then shown again.
+  // lights: whether the cell of the chart is marked too.
+  pointAt(index, lights = true) {
+    const at = index ?? this.chosen;
+    if (lights && !this.isArcs) {
+      const node = index === null ? null : this.shown.nodes[index];
+      this.chart?.light(node ? [node.start, node.end] : null);
+      this.figure?.light(null);
     }
-    const node = shown.nodes[at];
+    const node = this.shown.nodes[at];
     if (!node) return;
-    const mine = ++turn;
-    if (isArcs()) {
-      panel.show(...wordParts(shown, at));
+    const turn = ++this.panelTurn;
+    if (this.isArcs) {
+      this.page.panel.show(...wordParts(this.shown, at));
       return;
     }
-    panel.show(
-      headPart(node.label, shown.words.slice(node.start, node.end)),
-      posteriorPart(shown, node),
-      memberPart(voices, at),
-      statesPart(shown, node, known.name, () => mine === turn),
+    this.page.panel.show(
+      headPart(node.label, this.shown.words.slice(node.start, node.end)),
+      posteriorPart(this.shown, node),
+      memberPart(this.opinions, at),
+      statesPart(this.shown, node, this.model.name, () => turn === this.panelTurn),
     );
   }
 
-  function choosing(index) {
-    chosen = index;
-    set({ node: index });
-    if (!isArcs()) figure.choose(index);
+  chooseNode(index) {
+    const { panel } = this.page;
+    this.chosen = index;
+    this.set({ node: index });
+    if (!this.isArcs) this.figure.choose(index);
     if (index === null) {
       panel.close();
       return;
     }
-    if (isArcs()) figure.show(index);
-    else point(index);
-    panel.open(
-      root.querySelector(isArcs() ? `text.word[data-node="${index + 1}"]` : `.node[data-index="${index}"]`),
-    );
+    if (this.isArcs) this.figure.show(index);
+    else this.pointAt(index);
+    const selector = this.isArcs ? `text.word[data-node="${index + 1}"]` : `.node[data-index="${index}"]`;
+    panel.open(this.root.querySelector(selector));
   }
 
-  const nodeOver = ([start, end]) =>
-    shown.nodes.findIndex((node) => node.start === start && node.end === end);
+  nodeOver([start, end]) {
+    return this.shown.nodes.findIndex((node) => node.start === start && node.end === end);
+  }
 
-  function pointAtSpan(span) {
-    chart.light(span);
-    figure.light(span === null ? null : (node) => node.start === span[0] && node.end === span[1]);
+  pointAtSpan(span) {
+    this.chart.light(span);
+    this.figure.light(span === null ? null : (node) => node.start === span[0] && node.end === span[1]);
     if (!span) return;
-    const index = nodeOver(span);
-    if (index >= 0) point(index, false);
-    else {
-      turn++;
-      panel.show(...otherCell(shown, span));
-    }
-  }
-
-  function chooseSpan(span) {
-    const index = nodeOver(span);
+    const index = this.nodeOver(span);
     if (index >= 0) {
-      choosing(index);
+      this.pointAt(index, false);
       return;
     }
-    panel.show(...otherCell(shown, span));
-    panel.open();
+    this.panelTurn++;
+    this.page.panel.show(...otherCell(this.shown, span));
   }
 
-  async function askMembers(report) {
-    if (report.is_fallback || known.n_members < 2) return;
+  chooseSpan(span) {
+    const index = this.nodeOver(span);
+    if (index >= 0) {
+      this.chooseNode(index);
+      return;
+    }
+    this.page.panel.show(...otherCell(this.shown, span));
+    this.page.panel.open();
+  }
+
+  // Asks the members of an ensemble for their posteriors; without an answer the tree stays as it is.
+  async loadMembers(report) {
+    if (report.is_fallback || this.model.n_members < 2) return;
     try {
-      const found = await ask("members", { model: known.name, tree: report.tree });
-      if (report !== shown || !found.members.length) return;
-      voices = found;
-      const isDoubtful = (_, index) => found.nodes[index].disagree;
-      figure.mark("doubt", isDoubtful);
-      membersCard.hidden = false;
-      put(membersCard, ...membersTable(found, report.nodes.filter(isDoubtful).length, known.name));
-      if (chosen !== null) point(chosen);
+      const found = await ask("members", { model: this.model.name, tree: report.tree });
+      if (report !== this.shown || !found.members.length) return;
+      this.opinions = found;
+      const disagrees = (_, index) => found.nodes[index].disagree;
+      this.figure.mark("doubt", disagrees);
+      this.page.membersCard.hidden = false;
+      const n_disagreements = report.nodes.filter(disagrees).length;
+      put(this.page.membersCard, ...membersTable(found, n_disagreements, this.model.name));
+      if (this.chosen !== null) this.pointAt(this.chosen);
     } catch {
-      /* the tree stays, without opinions */
+      // The tree stays, without the posteriors of the members.
     }
   }
-
-  // -- typing, sliding, drawing lots --
-
-  function type(text) {
-    input.value = text;
-    input.dispatchEvent(new Event("input"));
-  }
-
-  async function surprise() {
-    try {
-      const seed = Math.floor(Math.random() * 2 ** 31);
-      const found = await ask("sample", { n: 1, seed, model: known.name });
-      type(wordsOf(found.trees[0]).join(" "));
-    } catch (error) {
-      put(says, failure(error));
-    }
-  }
-
-  input.addEventListener("input", () => {
-    set({ s: input.value, model: known.name, tree: null, node: null, line: null, words: null });
-    draw();
-  });
-  slider.addEventListener("input", () => {
-    set({ tree: slider.value === "1" ? null : slider.value, node: null });
-    pick(Number(slider.value));
-  });
-  showModel();
-  put(facts, busy("Loading the model"));
-  draw();
-  return () => panel.close();
 }

@@ -1,7 +1,7 @@
 // States: what each hidden state of a label stands for.
 
 import { ask } from "/static/api.js";
-import { bars, busy, choose, failure, field, h, percent, put } from "/static/dom.js";
+import { bars, busy, choose, failure, field, h, modelPicker, percent, put } from "/static/dom.js";
 import { linkTo } from "/static/main.js";
 import {
   addExamples,
@@ -37,181 +37,167 @@ export function mount(root, { state, set, models }) {
     root.append(failure({ message: "No grammar here has states.", hint }));
     return;
   }
-  let known = usable.find((one) => one.name === state.model) ?? usable[0];
-  let turn = 0; // of the label on show
-  let all = []; // labels
-  const member = () => (state.member ? Number(state.member) : null);
-  const names = () => namesOf(internal.checked);
-  const where = () => (known.is_hand_written ? "the trees drawn from it" : "the training trees");
+  new StatesView(root, { state, set, models: usable }).start();
+}
 
-  const picker = choose(
-    usable.map((one) => [one.name, one.name]),
-    known.name,
-    (name) => {
-      known = usable.find((one) => one.name === name);
-      set({ model: name, label: null, member: null, state: null });
-      load();
-    },
-  );
-  const lead = h("p", { class: "lead" });
-  const about = h("p", { class: "facts" });
-  const memberPlace = h("span", {});
-  const labels = h("div", { class: "chips", role: "group", "aria-label": "Labels" });
-  const filter = h("input", {
-    type: "search",
-    placeholder: "NP",
-    "aria-label": "Label: type and press Enter",
-  });
-  const word = h("input", { type: "search", value: state.word ?? "", placeholder: "saw", dir: "auto" });
-  const internal = h("input", {
-    type: "checkbox",
-    checked: Boolean(state.internal) || isInternal(state.label ?? ""),
-    onchange: () => {
-      set({ internal: internal.checked ? 1 : null });
-      if (!internal.checked && isInternal(state.label ?? "")) state.label = null;
-      load();
-    },
-  });
-  const found = h("div", {});
-  const cards = h("div", { class: "stack" });
-  root.append(
-    h("h1", {}, "States"),
-    lead,
-    h(
-      "div",
-      { class: "bar" },
-      field("Model", picker),
-      memberPlace,
-      field("Which state is this word in?", word),
-      field("Label", filter),
-      h("label", { class: "check" }, internal, "Show internal symbols"),
-    ),
-    about,
-    found,
-    labels,
-    legend(),
-    cards,
-  );
+// The state of the view. `state` and `set` are those of the address; `page` holds the elements.
+class StatesView {
+  constructor(root, { state, set, models }) {
+    Object.assign(this, { state, set, models });
+    this.model = models.find((model) => model.name === state.model) ?? models[0];
+    this.turn = 0; // counts the labels that were on show, so that late answers for old ones are dropped
+    this.labels = []; // of the model, without internal ones unless they are wanted
+    this.page = buildStatesPage(root, this);
+  }
 
-  async function load() {
-    const mine = ++turn;
-    about.textContent = known.about;
+  // The member of an ensemble that is looked at; null where the model is a single grammar.
+  get member() {
+    return this.state.member ? Number(this.state.member) : null;
+  }
+
+  get names() {
+    return namesOf(this.page.internal.checked);
+  }
+
+  // Values of the address of a state of a symbol.
+  addressOf(symbol, state) {
+    return { model: this.model.name, member: this.state.member, label: symbol, state };
+  }
+
+  start() {
+    const { filter, word } = this.page;
+    filter.addEventListener("input", () => this.showLabels());
+    filter.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      const [best] = matching(this.labels, filter.value);
+      if (best) this.showLabel(best.symbol);
+    });
+    word.addEventListener("input", () => this.searchWord());
+    this.load();
+  }
+
+  chooseModel(name) {
+    this.model = this.models.find((model) => model.name === name);
+    this.set({ model: name, label: null, member: null, state: null });
+    this.load();
+  }
+
+  showInternal(isWanted) {
+    this.set({ internal: isWanted ? 1 : null });
+    if (!isWanted && isInternal(this.state.label ?? "")) this.state.label = null;
+    this.load();
+  }
+
+  async load() {
+    const { about, labels, cards, lead, memberPlace, internal, word } = this.page;
+    const turn = ++this.turn;
+    about.textContent = this.model.about;
     put(labels, busy("Loading the model"));
     put(cards);
     try {
-      const told = await ask("labels", { model: known.name, member: member() });
-      if (mine !== turn) return;
-      lead.textContent = leadOf(told.method, known.is_hand_written);
-      all = told.labels.filter((label) => internal.checked || !isInternal(label.symbol));
-      put(memberPlace, told.members.length ? memberField(told) : null);
-      showLabels();
-      showLabel(state.label ?? all[0].symbol, false);
-      if (word.value) search();
+      const answer = await ask("labels", { model: this.model.name, member: this.member });
+      if (turn !== this.turn) return;
+      lead.textContent = leadOf(answer.method, this.model.is_hand_written);
+      this.labels = answer.labels.filter((label) => internal.checked || !isInternal(label.symbol));
+      put(memberPlace, answer.members.length ? this.memberField(answer) : null);
+      this.showLabels();
+      this.showLabel(this.state.label ?? this.labels[0].symbol, false);
+      if (word.value) this.searchWord();
     } catch (error) {
-      if (mine === turn) put(labels, failure(error));
+      if (turn === this.turn) put(labels, failure(error));
     }
   }
 
-  function memberField(told) {
-    const options = told.members.map((one) => [String(one.member), `${one.member} ${one.method ?? ""}`]);
+  memberField({ members, member }) {
+    const options = members.map((one) => [String(one.member), `${one.member} ${one.method ?? ""}`]);
     const onchange = (value) => {
-      set({ member: value, state: null });
-      load();
+      this.set({ member: value, state: null });
+      this.load();
     };
-    return field("Member", choose(options, String(told.member), onchange));
+    return field("Member", choose(options, String(member), onchange));
   }
 
   // -- labels --
 
-  function matching() {
-    const wanted = filter.value.trim().toLowerCase();
-    const rows = all.filter((label) => label.symbol.toLowerCase().includes(wanted));
-    const isExact = (label) => label.symbol.toLowerCase() === wanted;
-    return [...rows.filter(isExact), ...rows.filter((label) => !isExact(label))];
-  }
-
-  function showLabels() {
-    const rows = matching();
-    const chip = (label) =>
-      h(
-        "button",
-        {
-          type: "button",
-          class: "chip",
-          "aria-pressed": String(label.symbol === state.label),
-          title: `${percent(label.share)} of all nodes`,
-          onclick: () => showLabel(label.symbol),
-        },
-        label.symbol,
-        " ",
-        h("small", {}, String(label.states)),
-      );
-    const left = rows.length - MOST;
+  showLabels() {
+    const rows = matching(this.labels, this.page.filter.value);
+    const chips = rows
+      .slice(0, MOST)
+      .map((label) => labelChip(label, this.state.label, () => this.showLabel(label.symbol)));
+    const n_more = rows.length - MOST;
     const says = !rows.length
       ? "no label has these letters"
-      : left > 0
-        ? `and ${left} more: type some letters`
+      : n_more > 0
+        ? `and ${n_more} more: type some letters`
         : "";
-    put(labels, ...rows.slice(0, MOST).map(chip), says ? h("span", { class: "facts" }, says) : null);
+    put(this.page.labels, ...chips, says ? h("span", { class: "facts" }, says) : null);
   }
 
-  async function showLabel(label, isNew = true) {
-    const mine = ++turn;
-    set({ label, model: known.name, ...(isNew ? { state: null } : {}) });
+  // isNew: whether the label was chosen just now, so that no state of it is named in the address.
+  async showLabel(label, isNew = true) {
+    const { labels, cards } = this.page;
+    const turn = ++this.turn;
+    this.set({ label, model: this.model.name, ...(isNew ? { state: null } : {}) });
     for (const chip of labels.querySelectorAll("button"))
       chip.setAttribute("aria-pressed", String(chip.firstChild.textContent === label));
     put(cards, busy(`Looking at ${label}`));
-    const question = { model: known.name, label, member: member() };
+    const request = { model: this.model.name, label, member: this.member };
+    const hasTrees = this.model.has_trees;
     try {
-      const { symbols } = await ask("states", question);
-      if (mine !== turn) return;
-      put(cards, ...symbols.map(symbolCard), known.has_trees ? null : h("p", { class: "none" }, NO_TREES));
-      reveal();
-      if (!known.has_trees || !symbols.some((symbol) => symbol.states > 1)) return;
-      const shown = await ask("examples", question);
-      if (mine !== turn) return;
-      addExamples(cards, shown, where());
-      reveal();
+      const { symbols } = await ask("states", request);
+      if (turn !== this.turn) return;
+      const symbolCards = symbols.map((symbol) => this.symbolCard(symbol));
+      put(cards, ...symbolCards, hasTrees ? null : h("p", { class: "none" }, NO_TREES));
+      this.reveal();
+      if (!hasTrees || !symbols.some((symbol) => symbol.states > 1)) return;
+      const examples = await ask("examples", request);
+      if (turn !== this.turn) return;
+      const where = this.model.is_hand_written ? "the trees drawn from it" : "the training trees";
+      addExamples(cards, examples, where);
+      this.reveal();
     } catch (error) {
-      if (mine === turn) put(cards, failure(error));
+      if (turn === this.turn) put(cards, failure(error));
     }
   }
 
-  function symbolCard(symbol) {
+  symbolCard(symbol) {
+    const { names } = this;
     const states = symbol.rows.slice(1).sort((a, b) => b.share - a.share);
-    const card = (row) => stateCard(symbol, row, names(), nearest(symbol, row));
+    const card = (row) => stateCard(symbol, row, names, this.nearestStates(symbol, row));
     const single = () =>
-      h("div", { class: "card" }, h("h3", {}, "A single state"), meaning(symbol.rows[0], names()));
+      h("div", { class: "card" }, h("h3", {}, "A single state"), meaning(symbol.rows[0], names));
     const body = symbol.dimensions
-      ? directionCards(symbol, names())
+      ? directionCards(symbol, names)
       : states.length
         ? h("div", { class: "cards" }, states.map(card))
         : single();
-    const parts = [symbolHeader(symbol, names()), singularValues(symbol), h("p", {}), body];
+    const parts = [symbolHeader(symbol, names), singularValues(symbol), h("p", {}), body];
     return h("section", { "aria-label": symbol.symbol }, parts);
   }
 
-  // The state that the address names.
-  function reveal() {
-    if (state.state === undefined || state.state === null) return;
+  // Scrolls to the state that the address names.
+  reveal() {
+    const { label, state } = this.state;
+    if (state === undefined || state === null) return;
+    const { cards } = this.page;
     const card =
-      cards.querySelector(`[data-state="${CSS.escape(`${state.label} ${state.state}`)}"]`) ??
-      cards.querySelector(`[data-number="${CSS.escape(String(state.state))}"]`);
+      cards.querySelector(`[data-state="${CSS.escape(`${label} ${state}`)}"]`) ??
+      cards.querySelector(`[data-number="${CSS.escape(String(state))}"]`);
     card?.scrollIntoView({ block: "center" });
     card?.focus({ preventScroll: true });
   }
 
-  function nearest(symbol, row) {
+  // A link that is replaced by the nearest states of other labels when it is clicked.
+  nearestStates(symbol, row) {
     const place = h("div", {});
     const link = (one) => {
-      const address = { model: known.name, member: state.member, label: one.symbol, state: one.state };
-      const name = `${names().symbol(one.symbol)} ${one.state}`;
-      return [name, one.overlap, linkTo("states", address, name)];
+      const name = `${this.names.symbol(one.symbol)} ${one.state}`;
+      return [name, one.overlap, linkTo("states", this.addressOf(one.symbol, one.state), name)];
     };
     const open = async () => {
       more.remove();
       try {
-        const of = { model: known.name, symbol: symbol.symbol, state: row.state, member: member() };
+        const of = { model: this.model.name, symbol: symbol.symbol, state: row.state, member: this.member };
         const card = await ask("state", { ...of, nearest: true });
         place.append(
           h("p", { class: "small" }, "Nearest states of other labels"),
@@ -229,30 +215,25 @@ export function mount(root, { state, set, models }) {
 
   // -- the states of a word --
 
-  async function search() {
+  async searchWord() {
+    const { word, found } = this.page;
     const text = word.value.trim();
-    set({ word: text || null });
+    this.set({ word: text || null });
     if (!text) {
       put(found);
       return;
     }
     try {
-      const answer = await ask("word", { model: known.name, word: text, member: member() });
-      put(found, wordCard(answer, text), h("p", {}));
+      const answer = await ask("word", { model: this.model.name, word: text, member: this.member });
+      put(found, this.wordCard(answer, text), h("p", {}));
     } catch (error) {
       put(found, failure(error));
     }
   }
 
-  function wordCard(answer, text) {
+  wordCard(answer, text) {
     const row = (one) => {
-      const address = {
-        model: known.name,
-        member: state.member,
-        label: one.symbol,
-        state: one.state,
-        word: text,
-      };
+      const address = { ...this.addressOf(one.symbol, one.state), word: text };
       const name = one.state === null ? one.symbol : `${one.symbol}, state ${one.state}`;
       return [one.symbol, one.probability, linkTo("states", address, name)];
     };
@@ -265,13 +246,71 @@ export function mount(root, { state, set, models }) {
       bars(answer.states.slice(0, 8).map(row), { most: 1 }),
     );
   }
+}
 
-  filter.addEventListener("input", showLabels);
-  filter.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
-    const [best] = matching();
-    if (best) showLabel(best.symbol);
+function buildStatesPage(root, view) {
+  const { state } = view;
+  const lead = h("p", { class: "lead" });
+  const about = h("p", { class: "facts" });
+  const memberPlace = h("span", {});
+  const labels = h("div", { class: "chips", role: "group", "aria-label": "Labels" });
+  const filter = h("input", {
+    type: "search",
+    placeholder: "NP",
+    "aria-label": "Label: type and press Enter",
   });
-  word.addEventListener("input", search);
-  load();
+  const word = h("input", { type: "search", value: state.word ?? "", placeholder: "saw", dir: "auto" });
+  const internal = h("input", {
+    type: "checkbox",
+    checked: Boolean(state.internal) || isInternal(state.label ?? ""),
+    onchange: () => view.showInternal(internal.checked),
+  });
+  const found = h("div", {}); // the states of the word that was searched
+  const cards = h("div", { class: "stack" });
+  root.append(
+    h("h1", {}, "States"),
+    lead,
+    h(
+      "div",
+      { class: "bar" },
+      field(
+        "Model",
+        modelPicker(view.models, view.model, (name) => view.chooseModel(name)),
+      ),
+      memberPlace,
+      field("Which state is this word in?", word),
+      field("Label", filter),
+      h("label", { class: "check" }, internal, "Show internal symbols"),
+    ),
+    about,
+    found,
+    labels,
+    legend(),
+    cards,
+  );
+  return { lead, about, memberPlace, labels, filter, word, internal, found, cards };
+}
+
+// The labels that contain the letters, an exact match first.
+function matching(labels, letters) {
+  const wanted = letters.trim().toLowerCase();
+  const rows = labels.filter((label) => label.symbol.toLowerCase().includes(wanted));
+  const isExact = (label) => label.symbol.toLowerCase() === wanted;
+  return [...rows.filter(isExact), ...rows.filter((label) => !isExact(label))];
+}
+
+function labelChip(label, chosen, onclick) {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "chip",
+      "aria-pressed": String(label.symbol === chosen),
+      title: `${percent(label.share)} of all nodes`,
+      onclick,
+    },
+    label.symbol,
+    " ",
+    h("small", {}, String(label.states)),
+  );
 }

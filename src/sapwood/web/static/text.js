@@ -1,9 +1,9 @@
 // Language model: what comes next, what the states stand for, how surprising each word is.
 
 import { ask } from "/static/api.js";
-import { bars, busy, choose, failure, field, h, latest, number, percent, put } from "/static/dom.js";
+import { bars, busy, failure, field, h, latest, modelPicker, number, percent, put } from "/static/dom.js";
 import { term } from "/static/terms.js";
-import { itemChips, readTyped, splitNotice } from "/static/typed.js";
+import { showTyped } from "/static/typed.js";
 
 const HINT = "Start the server with one: sapwood serve MODEL, where MODEL is a file of `sapwood lm train`";
 const LEAD =
@@ -20,29 +20,134 @@ export function mount(root, { state, set, models }) {
     root.append(h("h1", {}, "Language model"), failure({ message: "No language model here.", hint: HINT }));
     return;
   }
-  let known = usable.find((one) => one.name === state.model) ?? usable[0];
+  new TextView(root, { state, set, models: usable }).start();
+}
+
+// The state of the view. `state` and `set` are those of the address; `page` holds the elements.
+class TextView {
+  constructor(root, { state, set, models }) {
+    Object.assign(this, { state, set, models });
+    this.model = models.find((model) => model.name === state.model) ?? models[0];
+    this.showNext = latest(() => this.loadNext());
+    this.showSurprise = latest(() => this.loadSurprise());
+    this.showClasses = latest(() => this.loadClasses());
+    this.page = buildTextPage(root, this);
+  }
+
+  start() {
+    const { context, sentence, word } = this.page;
+    context.addEventListener("input", () => {
+      this.set({ context: context.value });
+      this.showNext();
+    });
+    sentence.addEventListener("input", () => {
+      this.set({ s: sentence.value, word_at: null, line: null });
+      this.showSurprise();
+    });
+    word.addEventListener("input", () => {
+      this.set({ word: word.value || null });
+      this.showClasses();
+    });
+    this.showAll();
+  }
+
+  chooseModel(name) {
+    this.model = this.models.find((model) => model.name === name);
+    this.set({ model: name });
+    this.showAll();
+  }
+
+  showAll() {
+    const { about, next, surprise, classes } = this.page;
+    about.textContent = this.model.about;
+    for (const place of [next, surprise, classes]) put(place, busy("Loading the model"));
+    this.showNext();
+    this.showSurprise();
+    this.showClasses();
+  }
+
+  async loadNext() {
+    const { context, next } = this.page;
+    try {
+      put(
+        next,
+        ...nextWords(await ask("lm/next", { model: this.model.name, context: context.value, top: 10 })),
+      );
+    } catch (error) {
+      put(next, failure(error));
+    }
+  }
+
+  // The chosen sentence of the text.
+  readSentence() {
+    const { sentence, sentences, readAs } = this.page;
+    const typed = showTyped(sentence.value, {
+      state: this.state,
+      chips: sentences,
+      notice: readAs,
+      treeNotice: () =>
+        h("p", { class: "facts", role: "status" }, "A tree in brackets: its words are taken."),
+      onchange: (values) => {
+        this.set({ word_at: null, ...values });
+        this.showSurprise();
+      },
+    });
+    return typed.items[typed.index];
+  }
+
+  async loadSurprise() {
+    const { detail, surprise } = this.page;
+    put(detail);
+    const text = this.readSentence();
+    if (!text) {
+      put(surprise, h("p", { class: "none" }, "Waiting for a sentence."));
+      return;
+    }
+    try {
+      const report = await ask("lm/surprise", { model: this.model.name, sentence: text });
+      const choosing = (index) => {
+        this.set({ word_at: index });
+        put(detail, ...wordDetail(report.words[index]));
+      };
+      put(surprise, ...surpriseFigure(report, choosing));
+      const index = this.state.word_at;
+      const chosen = index === undefined || index === null ? null : report.words[Number(index)];
+      if (chosen) put(detail, ...wordDetail(chosen));
+    } catch (error) {
+      put(surprise, failure(error));
+    }
+  }
+
+  async loadClasses() {
+    const { word, classes } = this.page;
+    try {
+      const after = word.value.trim() || null;
+      const found = await ask("lm/classes", { model: this.model.name, top: 12, word: after });
+      const none = h("p", { class: "none" }, "This model has no hidden states.");
+      put(classes, found.states.length ? h("div", { class: "cards" }, found.states.map(classCard)) : none);
+    } catch (error) {
+      put(classes, failure(error));
+    }
+  }
+}
+
+function buildTextPage(root, view) {
+  const { state } = view;
+  const sentence = h("textarea", { rows: 2, dir: "auto", spellcheck: false, "aria-label": "A sentence" });
+  sentence.value = state.s ?? "the kind king gave a song to every cook .";
   const context = h("input", {
     type: "text",
     value: state.context ?? "they saw the",
     dir: "auto",
     spellcheck: false,
   });
-  const sentence = h("textarea", { rows: 2, dir: "auto", spellcheck: false, "aria-label": "A sentence" });
-  sentence.value = state.s ?? "the kind king gave a song to every cook .";
   const word = h("input", { type: "search", value: state.word ?? "", placeholder: "king", dir: "auto" });
-  const [next, surprise, classes, readAs] = [0, 1, 2, 3].map(() => h("div", {}));
-  const detail = h("div", { "aria-live": "polite" });
-  const sentences = h("div", { class: "chips", role: "group", "aria-label": "Sentences" });
   const about = h("span", { class: "facts" });
-  const picker = choose(
-    usable.map((one) => [one.name, one.name]),
-    known.name,
-    (name) => {
-      known = usable.find((one) => one.name === name);
-      set({ model: name });
-      showAll();
-    },
-  );
+  const sentences = h("div", { class: "chips", role: "group", "aria-label": "Sentences" });
+  const detail = h("div", { "aria-live": "polite" });
+  const [next, surprise, classes, readAs] = [0, 1, 2, 3].map(() => h("div", {}));
+  const picker = modelPicker(view.models, view.model, (name) => view.chooseModel(name));
+  const title = (text) => h("header", {}, h("h2", {}, text));
   root.append(
     h("h1", {}, "Language model"),
     h("p", { class: "lead" }, LEAD),
@@ -53,7 +158,7 @@ export function mount(root, { state, set, models }) {
       h(
         "section",
         { class: "card", "aria-label": "Surprise" },
-        h("header", {}, h("h2", {}, "Word by word")),
+        title("Word by word"),
         sentence,
         sentences,
         readAs,
@@ -64,7 +169,7 @@ export function mount(root, { state, set, models }) {
       h(
         "section",
         { class: "card", "aria-label": "Next words" },
-        h("header", {}, h("h2", {}, "Next words")),
+        title("Next words"),
         field("After", context),
         next,
       ),
@@ -82,148 +187,79 @@ export function mount(root, { state, set, models }) {
       classes,
     ),
   );
+  return { context, sentence, word, about, sentences, readAs, next, surprise, detail, classes };
+}
 
-  // -- next words --
+// found: the answer of lm/next.
+function nextWords(found) {
+  const unknown = new Set(found.unknown);
+  const words = found.context.map((one) => [
+    h("span", { class: unknown.has(one) ? "unknown" : "" }, one),
+    " ",
+  ]);
+  return [
+    h("p", { class: "quote context", dir: "auto" }, words.length ? words : "(start of a sentence)", " …"),
+    unknown.size ? h("p", { class: "none" }, UNKNOWN) : null,
+    bars(found.next.map((one) => [shown(one.word), one.p])),
+  ];
+}
 
-  const showNext = latest(async () => {
-    try {
-      const found = await ask("lm/next", { model: known.name, context: context.value, top: 10 });
-      const unknown = new Set(found.unknown);
-      const words = found.context.map((one) => [
-        h("span", { class: unknown.has(one) ? "unknown" : "" }, one),
-        " ",
-      ]);
-      put(
-        next,
-        h("p", { class: "quote context", dir: "auto" }, words.length ? words : "(start of a sentence)", " …"),
-        unknown.size ? h("p", { class: "none" }, UNKNOWN) : null,
-        bars(found.next.map((one) => [shown(one.word), one.p])),
-      );
-    } catch (error) {
-      put(next, failure(error));
-    }
-  });
+// A column for each word of the answer of lm/surprise; onchoose is called with the index of a word.
+function surpriseFigure(report, onchoose) {
+  const most = Math.max(...report.words.map((one) => one.bits ?? 30), 1);
+  const columns = report.words.map((one, k) =>
+    h(
+      "li",
+      {},
+      surpriseColumn(one, most, () => onchoose(k)),
+    ),
+  );
+  return [
+    h("ol", { class: "surprise", dir: "auto" }, columns),
+    report.words.some((one) => !one.known) ? h("p", { class: "none" }, UNKNOWN) : null,
+    h(
+      "p",
+      { class: "facts" },
+      h("span", {}, h("b", {}, number(report.bits, 1)), " ", term("bits")),
+      h("span", {}, term("perplexity"), " ", h("b", {}, number(report.perplexity, 1))),
+    ),
+  ];
+}
 
-  // -- word by word --
+function surpriseColumn(one, most, onclick) {
+  const says = `${shown(one.word)}: ${number(one.bits, 1)} bits${one.known ? "" : ", an unknown word"}`;
+  return h(
+    "button",
+    { type: "button", "aria-label": says, onclick },
+    h("i", { style: { height: `${4 + (TALLEST * (one.bits ?? most)) / most}px` } }),
+    h("span", { class: one.known ? "word" : "word unknown" }, shown(one.word)),
+    h("small", {}, number(one.bits, 1)),
+  );
+}
 
-  function read() {
-    const byLine = Boolean(state.lines);
-    const typed = readTyped(sentence.value, { byLine });
-    const place = Math.min(Number(state.line ?? 0) || 0, Math.max(typed.items.length - 1, 0));
-    const choosing = (change) => {
-      set({ word_at: null, ...change });
-      showSurprise();
-    };
-    put(sentences, ...itemChips(typed, place, (k) => choosing({ line: k || null })));
-    const split = splitNotice(typed, byLine, (lines) => choosing({ lines: lines ? 1 : null, line: null }));
-    const words = h("p", { class: "facts", role: "status" }, "A tree in brackets: its words are taken.");
-    put(readAs, typed.areTrees ? words : split);
-    return typed.items[place];
-  }
+function wordDetail(one) {
+  const rank = `number ${one.rank} among the words that could stand here`;
+  const states = one.states.map((other) => [`state ${other.state}`, other.p]);
+  return [
+    h("h3", {}, shown(one.word)),
+    h("p", { class: "facts" }, one.known ? rank : "an unknown word"),
+    h("p", { class: "small" }, "Likeliest here"),
+    bars(one.instead.map((other) => [shown(other.word), other.p])),
+    states.length ? [h("p", { class: "small" }, "States after it"), bars(states, { most: 1 })] : null,
+  ];
+}
 
-  const showSurprise = latest(async () => {
-    put(detail);
-    const text = read();
-    if (!text) {
-      put(surprise, h("p", { class: "none" }, "Waiting for a sentence."));
-      return;
-    }
-    try {
-      const report = await ask("lm/surprise", { model: known.name, sentence: text });
-      const most = Math.max(...report.words.map((one) => one.bits ?? 30), 1);
-      const columns = report.words.map((one, k) => h("li", {}, column(one, k, most)));
-      put(
-        surprise,
-        h("ol", { class: "surprise", dir: "auto" }, columns),
-        report.words.some((one) => !one.known) ? h("p", { class: "none" }, UNKNOWN) : null,
-        h(
-          "p",
-          { class: "facts" },
-          h("span", {}, h("b", {}, number(report.bits, 1)), " ", term("bits")),
-          h("span", {}, term("perplexity"), " ", h("b", {}, number(report.perplexity, 1))),
-        ),
-      );
-      const at =
-        state.word_at === undefined || state.word_at === null ? null : report.words[Number(state.word_at)];
-      if (at) open(at);
-    } catch (error) {
-      put(surprise, failure(error));
-    }
-  });
-
-  function column(one, k, most) {
-    const says = `${shown(one.word)}: ${number(one.bits, 1)} bits${one.known ? "" : ", an unknown word"}`;
-    const choosing = () => {
-      set({ word_at: k });
-      open(one);
-    };
-    return h(
-      "button",
-      { type: "button", "aria-label": says, onclick: choosing },
-      h("i", { style: { height: `${4 + (TALLEST * (one.bits ?? most)) / most}px` } }),
-      h("span", { class: one.known ? "word" : "word unknown" }, shown(one.word)),
-      h("small", {}, number(one.bits, 1)),
-    );
-  }
-
-  function open(one) {
-    const rank = `number ${one.rank} among the words that could stand here`;
-    const states = one.states.map((other) => [`state ${other.state}`, other.p]);
-    put(
-      detail,
-      h("h3", {}, shown(one.word)),
-      h("p", { class: "facts" }, one.known ? rank : "an unknown word"),
-      h("p", { class: "small" }, "Likeliest here"),
-      bars(one.instead.map((other) => [shown(other.word), other.p])),
-      states.length ? [h("p", { class: "small" }, "States after it"), bars(states, { most: 1 })] : null,
-    );
-  }
-
-  // -- classes --
-
-  const showClasses = latest(async () => {
-    try {
-      const found = await ask("lm/classes", { model: known.name, top: 12, word: word.value.trim() || null });
-      const none = h("p", { class: "none" }, "This model has no hidden states.");
-      put(classes, found.states.length ? h("div", { class: "cards" }, found.states.map(classCard)) : none);
-    } catch (error) {
-      put(classes, failure(error));
-    }
-  });
-
-  function classCard(one) {
-    const words = (title, list) => [
-      h("p", { class: "small" }, title),
-      h("p", { class: "words", dir: "auto" }, list.join(", ")),
-    ];
-    return h(
-      "article",
-      { class: "card" },
-      h("h3", {}, `State ${one.state}`, h("small", {}, percent(one.share))),
-      h("div", { class: "track" }, h("i", { style: { width: `${100 * one.share}%` } })),
-      words("After", one.after),
-      words("Then", one.then),
-    );
-  }
-
-  function showAll() {
-    about.textContent = known.about;
-    for (const place of [next, surprise, classes]) put(place, busy("Loading the model"));
-    showNext();
-    showSurprise();
-    showClasses();
-  }
-  context.addEventListener("input", () => {
-    set({ context: context.value });
-    showNext();
-  });
-  sentence.addEventListener("input", () => {
-    set({ s: sentence.value, word_at: null, line: null });
-    showSurprise();
-  });
-  word.addEventListener("input", () => {
-    set({ word: word.value || null });
-    showClasses();
-  });
-  showAll();
+function classCard(one) {
+  const words = (title, list) => [
+    h("p", { class: "small" }, title),
+    h("p", { class: "words", dir: "auto" }, list.join(", ")),
+  ];
+  return h(
+    "article",
+    { class: "card" },
+    h("h3", {}, `State ${one.state}`, h("small", {}, percent(one.share))),
+    h("div", { class: "track" }, h("i", { style: { width: `${100 * one.share}%` } })),
+    words("After", one.after),
+    words("Then", one.then),
+  );
 }

@@ -1,6 +1,6 @@
 // What somebody typed: sentences, one a line or in running text, or trees in brackets.
 
-import { h, plural } from "/static/dom.js";
+import { h, plural, put } from "/static/dom.js";
 
 const TREE = /^\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)/;
 const LEAF = /\(\s*([^\s()]+)\s+([^\s()]+)\s*\)/g;
@@ -54,7 +54,7 @@ function sentencesIn(line) {
 }
 
 // items: sentences or trees; areTrees; isSplit: whether a line was taken for several sentences.
-export function readTyped(text, { byLine = false } = {}) {
+function readTyped(text, { byLine = false } = {}) {
   const trimmed = text.trim();
   if (isTree(trimmed)) return { items: treesIn(trimmed), areTrees: true, isSplit: false };
   const lines = trimmed
@@ -69,17 +69,17 @@ const MOST = 50; // sentences that are offered
 const short = (text) => (text.length > 40 ? `${text.slice(0, 38)}…` : text);
 
 // A button for each item where there are several.
-export function itemChips({ items, areTrees }, place, onchoose) {
+function itemChips({ items, areTrees, index }, onchoose) {
   if (items.length < 2) return [];
   return items.slice(0, MOST).map((item, k) => {
     const text = areTrees ? wordsOf(item).join(" ") : item;
-    const facts = { type: "button", class: "chip", dir: "auto", "aria-pressed": String(k === place) };
+    const facts = { type: "button", class: "chip", dir: "auto", "aria-pressed": String(k === index) };
     return h("button", { ...facts, onclick: () => onchoose(k) }, short(text));
   });
 }
 
 // Says that a text was taken for several sentences, and offers the other reading.
-export function splitNotice({ items, isSplit }, byLine, onchange) {
+function splitNotice({ items, isSplit }, byLine, onchange) {
   if (!isSplit && !byLine) return null;
   const says = byLine
     ? "Each line is taken as one sentence. "
@@ -91,4 +91,17 @@ export function splitNotice({ items, isSplit }, byLine, onchange) {
     h("span", {}, says),
     h("button", { type: "button", class: "link", onclick: () => onchange(!byLine) }, offers),
   );
+}
+
+// Shows a button for each sentence or tree of a text, and how the text was split. `state` is that of the address,
+// `chips` and `notice` are the places for the two, `treeNotice()` is shown instead where the text is a tree, and
+// `onchange(values)` takes the new values of the address. Returns the items and the index of the chosen one.
+export function showTyped(text, { state, chips, notice, treeNotice = null, onchange }) {
+  const byLine = Boolean(state.lines);
+  const typed = readTyped(text, { byLine });
+  typed.index = Math.min(Number(state.line ?? 0) || 0, Math.max(typed.items.length - 1, 0));
+  put(chips, ...itemChips(typed, (index) => onchange({ line: index || null })));
+  const splitAgain = (lines) => onchange({ lines: lines ? 1 : null, line: null });
+  put(notice, typed.areTrees && treeNotice ? treeNotice() : splitNotice(typed, byLine, splitAgain));
+  return typed;
 }
