@@ -28,7 +28,7 @@ from sapwood.constituency.grammar.ensemble import Member
 from sapwood.constituency.learn.ensemble import NETWORK_WEIGHTS, estimator_of
 from sapwood.constituency.learn.panel import Panel, grade
 from sapwood.constituency.parse import unconstrained_trees as free_trees
-from sapwood.constituency.parse.charts import Brackets, decoded
+from sapwood.constituency.parse.brackets import BracketPosteriors, split_codes
 
 PARTS = 5
 RESAMPLES = 1000
@@ -123,21 +123,21 @@ class SecondStage:
         sentence = panel.sentences[place]
         heard = [sentence.brackets[k] for k in self.places]
         code = np.unique(np.concatenate([part.code for part in heard]))
-        label, start, end, is_tag = decoded(code, len(sentence.words))
+        label, start, end, is_tag = split_codes(code, len(sentence.words))
         p = np.array([part.of(code) for part in heard])
         inner = np.clip(p, LEAST_ODDS, 1 - LEAST_ODDS)
         labels = np.eye(self.n_labels)[label]
         length = np.log2(np.maximum(end - start, 1))
         return code, is_tag, np.column_stack([np.log(inner / (1 - inner)).T, p.T, length, labels])
 
-    def brackets(self, panel: Panel, place: int) -> Brackets:
+    def brackets(self, panel: Panel, place: int) -> BracketPosteriors:
         """The stage's posteriors; of tags, means."""
         code, is_tag, x = self._inputs(panel, place)
         if not len(code):
             return panel.sentences[place].brackets[self.places[-1]]
         n = len(self.places)
         p = np.where(is_tag, x[:, n : 2 * n].mean(axis=1), self.model.predict_proba(x)[:, 1])
-        return Brackets(code, p)
+        return BracketPosteriors(code, p)
 
 
 @contextmanager

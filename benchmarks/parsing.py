@@ -25,6 +25,7 @@ from sapwood.constituency.evaluate.bracketing import bracketing
 from sapwood.constituency.evaluate.reliability import calibration, graded
 from sapwood.constituency.parse import charts, spans
 from sapwood.constituency.parse import parser as parsers
+from sapwood.constituency.parse import prepared_ensemble as ensembles
 from sapwood.execute import Processes
 
 LENGTHS = {"2 to 10": (2, 10), "15 to 25": (15, 25), "35 to 60": (35, 60)}  # words
@@ -190,8 +191,9 @@ class Stages:
         homes = {
             "tags of the words": [(charts, "tag_weights")],
             "averages": [
-                (charts, "_narrow"), (charts, "combined"), (charts.Mixer, "join"),
-                (charts, "item_labels"), (charts, "brackets_of"), (charts, "mixed"),
+                (ensembles, "prune_more"), (ensembles, "combine_posteriors"),
+                (ensembles.PreparedEnsemble, "average"), (ensembles, "item_labels"),
+                (ensembles, "sum_by_bracket"), (ensembles, "average_brackets"),
             ],
             "network": [(spans.NetworkReader, "read")],
             "decoding": [(parsers, "free_tree"), (parsers, "decode")],
@@ -201,9 +203,12 @@ class Stages:
                 for home, name in places:
                     found = self.watch(getattr(home, name), lambda *_, stage=stage: stage)
                     stack.enter_context(mock.patch.object(home, name, found))
-            for name, stage in (("plain_forest", "chart"), ("posteriors", "posteriors of")):
-                found = self.watch(getattr(charts, name), partial(named, stage))
-                stack.enter_context(mock.patch.object(charts, name, found))
+            for home, name, stage in (
+                (charts, "plain_posteriors", "chart"),
+                (ensembles, "posteriors", "posteriors of"),
+            ):
+                found = self.watch(getattr(home, name), partial(named, stage))
+                stack.enter_context(mock.patch.object(home, name, found))
             yield
 
 

@@ -18,7 +18,7 @@ from tests.reference.enumerate import Node
 from sapwood.constituency.data.transform import Symbol, Transform
 from sapwood.constituency.grammar.coarse import project
 from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
-from sapwood.constituency.parse.charts import ParseForest, posteriors, pruned_forests
+from sapwood.constituency.parse.charts import ForestPosteriors, posteriors, pruned_forests
 from sapwood.constituency.parse.prepared import prepare
 from sapwood.corpora.tree import Tree
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary
@@ -254,7 +254,7 @@ def sentences(toy: Toy, *, least: int = 2, most: int = 6) -> st.SearchStrategy[l
 
 def parse_forest(
     grammar: LatentGrammar, words: list[str], threshold: float, beam: float = 0.0
-) -> ParseForest | None:
+) -> ForestPosteriors | None:
     """Posteriors of a sentence of two or more words; None when the grammar has no parse for it."""
     prepared = prepare(grammar)
     found = (

@@ -37,7 +37,7 @@ def test_parses_of_a_cluster_are_whole(cluster) -> None:
     assert there.stats.fallbacks > 0
     # all twelve together take less room than the model alone
     assert cluster.traffic.returned < len(pickle.dumps(model)) / 2
-    assert found[0]._mixer is there._mixer
+    assert found[0]._prepared is there._prepared
 
 
 def test_statistics_are_merged() -> None:

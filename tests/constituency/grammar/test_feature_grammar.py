@@ -125,7 +125,7 @@ def test_weights_of_zero_make_all_trees_of_the_chart_alike(
     words = ["the", "girl", "saw", "a", "dog", "in", "the", "garden", "."]
     flat = replace(model, feature_weights=np.zeros(1 << BITS, np.float32))
     found = [sw.Parser(m).parse(words)._forest for m in (flat, model, plain)]
-    items = [forest.items for forest in found if forest is not None]
+    items = [forest.posteriors.items for forest in found if forest is not None]
     assert len(items) == 3
     assert all(p.max() <= 1 + 1e-9 for p in items)
     # a tree has 2 n - 1 items, whatever the weights; the plain ones lose what was pruned

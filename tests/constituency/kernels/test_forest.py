@@ -9,7 +9,7 @@ from tests.reference.enumerate import Edge, Node, Span
 from tests.toys import Toy, parse_forest, random_toy
 
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.parse.charts import ParseForest
+from sapwood.constituency.parse.charts import ForestPosteriors
 from sapwood.constituency.parse.kernels.forest import NONE, best_derivations, follow
 
 EVERYTHING = 5e-324  # keeps every item of positive posterior
@@ -18,20 +18,20 @@ RTOL = 1e-11
 WORDS = ["w0", "w1", "w2", "w0"]
 
 
-def charted(toy: Toy, words: list[str], threshold: float = EVERYTHING) -> ParseForest:
+def charted(toy: Toy, words: list[str], threshold: float = EVERYTHING) -> ForestPosteriors:
     parsed = parse_forest(toy.grammar(), words, threshold)
     assert parsed is not None
     return parsed
 
 
-def items_of(parsed: ParseForest) -> list[Span]:
-    forest = parsed.forest
+def items_of(parsed: ForestPosteriors) -> list[Span]:
+    forest = parsed.pruned.forest
     columns = (forest.symbol.tolist(), forest.start.tolist(), forest.end.tolist())
     return list(zip(*columns, strict=True))
 
 
-def edges_of(parsed: ParseForest, grammar: LatentGrammar) -> list[Edge]:
-    forest = parsed.forest
+def edges_of(parsed: ForestPosteriors, grammar: LatentGrammar) -> list[Edge]:
+    forest = parsed.pruned.forest
     rules = grammar.rules[forest.rule].tolist()
     columns = (rules, forest.start[forest.head], forest.end[forest.left], forest.end[forest.head])
     return [(*rule, int(i), int(k), int(j)) for rule, i, k, j in zip(*columns, strict=True)]
@@ -84,17 +84,17 @@ def test_an_item_of_exactly_the_threshold_stays() -> None:
     rules = dict.fromkeys([(0, 1, 1), (0, 0, 1), (0, 1, 0)], np.ones((1, 1, 1)))
     toy = Toy(1, [1, 1], {0: np.ones(1)}, rules, {"w0": {1: np.ones(1)}})
     half = charted(toy, ["w0"] * 3, 0.5)
-    assert len(half.forest.symbol) == 6
-    assert len(half.forest.head) == 4
+    assert len(half.pruned.forest.symbol) == 6
+    assert len(half.pruned.forest.head) == 4
     more = charted(toy, ["w0"] * 3, np.nextafter(0.5, 1.0))
-    assert len(more.forest.symbol) == 4
+    assert len(more.pruned.forest.symbol) == 4
 
 
 def test_of_equal_edges_the_first_is_chosen() -> None:
     rules = dict.fromkeys([(0, 1, 1), (0, 0, 1), (0, 1, 0)], np.ones((1, 1, 1)))
     toy = Toy(1, [1, 1], {0: np.ones(1)}, rules, {"w0": {1: np.ones(1)}})
     parsed = charted(toy, ["w0"] * 5)
-    forest = parsed.forest
+    forest = parsed.pruned.forest
     _, choice = best_derivations(forest, np.zeros(len(parsed.items)), np.zeros(len(parsed.edges)))
     for item in np.flatnonzero(choice != NONE):
         assert choice[item] == np.flatnonzero(forest.head == item)[0]
@@ -144,7 +144,7 @@ def test_plain_edges_of_words_with_very_different_weights() -> None:
 
 def test_children_stand_before_their_parents() -> None:
     parsed = charted(random_toy(np.random.default_rng(0)), ["w0"] * 6)
-    forest = parsed.forest
+    forest = parsed.pruned.forest
     width = (forest.end - forest.start).astype(int)
     assert (np.diff(width) >= 0).all()
     assert (np.diff(width[forest.head]) >= 0).all()
@@ -162,13 +162,13 @@ def test_best_derivation_has_the_highest_gain_of_all_trees(seed: int) -> None:
     rng = np.random.default_rng(seed)
     toy = random_toy(rng, density=0.4)
     grammar, parsed = toy.grammar(), charted(toy, WORDS)
-    forest = parsed.forest
+    forest = parsed.pruned.forest
     item_gain, edge_gain = rng.normal(size=len(forest.symbol)), rng.normal(size=len(forest.head))
     items = dict(zip(items_of(parsed), item_gain.tolist(), strict=True))
     edges = dict(zip(edges_of(parsed, grammar), edge_gain.tolist(), strict=True))
     best, choice = best_derivations(forest, item_gain, edge_gain)
     trees = [tree for tree, _ in listing.weighted_trees(*toy.floats(WORDS))]
-    for root in parsed.roots.tolist():
+    for root in parsed.pruned.roots.tolist():
         mine = [tree for tree in trees if tree.symbol == forest.symbol[root]]
         highest = max(mine, key=lambda tree: gain_of(tree, items, edges))
         np.testing.assert_allclose(best[root], gain_of(highest, items, edges), rtol=RTOL)
@@ -178,11 +178,11 @@ def test_best_derivation_has_the_highest_gain_of_all_trees(seed: int) -> None:
 
 def test_following_lists_children_before_parents() -> None:
     parsed = charted(random_toy(np.random.default_rng(3)), ["w0"] * 5)
-    forest = parsed.forest
+    forest = parsed.pruned.forest
     _, choice = best_derivations(forest, parsed.items, parsed.edges)
-    item, left, right = follow(forest, choice, int(parsed.roots[0]))
+    item, left, right = follow(forest, choice, int(parsed.pruned.roots[0]))
     assert len(item) == 9
-    assert item[-1] == parsed.roots[0]
+    assert item[-1] == parsed.pruned.roots[0]
     for place in range(len(item)):
         if forest.end[item[place]] - forest.start[item[place]] == 1:
             assert left[place] == right[place] == -1
@@ -196,7 +196,7 @@ def test_what_nothing_builds_has_no_derivation() -> None:
     """Pruned to a single wide item, no tree is left, and the gain says so."""
     toy = random_toy(np.random.default_rng(1))
     parsed = charted(toy, WORDS, 0.3)
-    forest = parsed.forest
+    forest = parsed.pruned.forest
     best, choice = best_derivations(forest, parsed.items, np.zeros(len(forest.head)))
     unbuilt = np.setdiff1d(np.flatnonzero(forest.end - forest.start > 1), forest.head)
     assert (best[unbuilt] == -np.inf).all()

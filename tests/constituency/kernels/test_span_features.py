@@ -16,7 +16,7 @@ from tests.reference import enumerate as listing
 from tests.reference.enumerate import Node
 from tests.toys import Toy, parse_forest, plain_toys, random_toy, sentences
 
-from sapwood.constituency.parse.charts import ParseForest
+from sapwood.constituency.parse.charts import ForestPosteriors
 from sapwood.constituency.parse.kernels import span_features as kernel
 from sapwood.constituency.parse.kernels.forest import Forest
 from sapwood.core.kernels import adagrad
@@ -32,7 +32,7 @@ Array = np.ndarray
 Kernel = Callable[..., Any]
 
 
-def charted(toy: Toy, words: list[str], threshold: float = EVERYTHING) -> ParseForest:
+def charted(toy: Toy, words: list[str], threshold: float = EVERYTHING) -> ForestPosteriors:
     parsed = parse_forest(toy.grammar(), words, threshold)
     assert parsed is not None
     return parsed
@@ -47,13 +47,13 @@ class Scored(NamedTuple):
     edges: Array
 
 
-def scored(parsed: ParseForest, rng: np.random.Generator, size: float = 1.0) -> Scored:
-    forest = parsed.forest
+def scored(parsed: ForestPosteriors, rng: np.random.Generator, size: float = 1.0) -> Scored:
+    forest = parsed.pruned.forest
     items, edges = (
         size * rng.normal(size=len(forest.symbol)),
         size * rng.normal(size=len(forest.head)),
     )
-    return Scored(forest, parsed.roots, items, edges)
+    return Scored(forest, parsed.pruned.roots, items, edges)
 
 
 # -- the slow twin: every tree of a forest ----------------------------------------------------
@@ -141,8 +141,9 @@ def test_without_scores_all_trees_are_alike() -> None:
     toy = Toy(1, [1, 1], {0: np.ones(1)}, rules, {"w0": {1: np.ones(1)}})
     for n, catalan in ((2, 1), (3, 2), (4, 5), (8, 429), (12, 58786)):
         parsed = charted(toy, ["w0"] * n)
+        pruned, n_items, n_edges = parsed.pruned, len(parsed.items), len(parsed.edges)
         total, items, edges = kernel.log_linear_posteriors(
-            parsed.forest, parsed.roots, np.zeros(len(parsed.items)), np.zeros(len(parsed.edges))
+            pruned.forest, pruned.roots, np.zeros(n_items), np.zeros(n_edges)
         )
         assert total == pytest.approx(np.log(catalan), abs=1e-12)
         assert edges.sum() == pytest.approx(n - 1)
@@ -162,13 +163,13 @@ def test_any_forest(data: st.DataObject, threshold: float) -> None:
 
 def test_a_forest_without_a_whole_tree() -> None:
     parsed = charted(random_toy(np.random.default_rng(1)), WORDS)
-    forest = parsed.forest
+    forest = parsed.pruned.forest
     kept = np.flatnonzero(forest.end[forest.head] - forest.start[forest.head] < len(WORDS))
     cut = forest._replace(
         **{n: getattr(forest, n)[kept] for n in ("head", "left", "right", "rule")}
     )
     items, edges = np.ones(len(forest.symbol)), np.ones(len(kept))
-    total, p, q = kernel.log_linear_posteriors(cut, parsed.roots, items, edges)
+    total, p, q = kernel.log_linear_posteriors(cut, parsed.pruned.roots, items, edges)
     assert total == -np.inf
     assert not p.any()
     assert not q.any()
@@ -256,7 +257,7 @@ def test_scores_are_sums_of_weights() -> None:
 class Hashed(NamedTuple):
     """A forest with features in a small table, and one of its trees as the right one."""
 
-    parsed: ParseForest
+    parsed: ForestPosteriors
     of_items: Array
     of_edges: Array
     right_items: Array
@@ -267,12 +268,12 @@ class Hashed(NamedTuple):
 def hashed_model(seed: int, size: int = 64) -> Hashed:
     rng = np.random.default_rng(seed)
     parsed = charted(random_toy(rng, density=0.4), WORDS)
-    forest, mask = parsed.forest, np.uint64(size - 1)
+    forest, mask = parsed.pruned.forest, np.uint64(size - 1)
     seen = rng.integers(0, 1 << 40, (len(WORDS) + 2, PROPERTIES)).astype(np.uint64)
     with np.errstate(over="ignore"):
         of_items = kernel.item_features(forest.symbol, forest.start, forest.end, seen, mask)
         of_edges = kernel.edge_features(forest, seen, mask)
-    trees = list(trees_of(forest, int(parsed.roots[0])))
+    trees = list(trees_of(forest, int(parsed.pruned.roots[0])))
     x, e = trees[seed % len(trees)]
     right_items, right_edges = np.zeros(len(forest.symbol)), np.zeros(len(forest.head))
     right_items[list(x)], right_edges[list(e)] = 1.0, 1.0
@@ -283,7 +284,7 @@ def log_prob(model: Hashed, w: Array) -> tuple[float, Array, Array]:
     """Log-probability of the right tree, and right less expected of items and of edges."""
     of_items, of_edges = kernel.scores(model.of_items, w), kernel.scores(model.of_edges, w)
     total, items, edges = kernel.log_linear_posteriors(
-        model.parsed.forest, model.parsed.roots, of_items, of_edges
+        model.parsed.pruned.forest, model.parsed.pruned.roots, of_items, of_edges
     )
     right = of_items @ model.right_items + of_edges @ model.right_edges
     return float(right - total), model.right_items - items, model.right_edges - edges
@@ -441,7 +442,7 @@ def test_features_of_items_are_their_twins(bits: int) -> None:
 
 def test_features_of_edges_are_their_twins() -> None:
     parsed = charted(random_toy(np.random.default_rng(0)), ["w0"] * 8)
-    forest, mask = parsed.forest, (1 << 22) - 1
+    forest, mask = parsed.pruned.forest, (1 << 22) - 1
     seen = np.random.default_rng(1).integers(0, 1 << 40, (10, PROPERTIES))
     with np.errstate(over="ignore"):
         found = kernel.edge_features(forest, seen.astype(np.uint64), np.uint64(mask))
@@ -501,7 +502,7 @@ def test_items_see_the_words_at_and_around_their_ends(row: int) -> None:
 
 @pytest.mark.parametrize("row", range(8))
 def test_edges_see_words_inside_them_only(row: int) -> None:
-    forest = charted(random_toy(np.random.default_rng(0)), ["w0"] * 6).forest
+    forest = charted(random_toy(np.random.default_rng(0)), ["w0"] * 6).pruned.forest
     seen = np.random.default_rng(1).integers(0, 1 << 40, (8, PROPERTIES)).astype(np.uint64)
     other = seen.copy()
     other[row] += np.uint64(1)

@@ -160,8 +160,8 @@ def test_best_derivation_of_every_item_and_state(seed: int) -> None:
     grammar = toy.grammar(is_probabilistic=True)
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
-    forest, scale = parsed.forest, parsed.scale
-    start, delta = leaf_vectors(parsed)
+    forest, scale = parsed.pruned.forest, parsed.pruned.scale
+    start, delta = leaf_vectors(grammar, parsed.pruned)
     choice, tensor_start = np.zeros(len(delta), np.uint32), grammar.tensor_start.astype(np.uint64)
     best_states(forest, len(words), scale, start, tensor_start, grammar.rule_weights, delta, choice)
     _, rules, emissions = toy.floats(words)
@@ -225,7 +225,7 @@ def test_k_best_lists_all_trees_in_order(seed: int, decoder: str, n_states: int)
     assert parsed is not None
     gains = goodman_gains(parsed) if decoder == "goodman" else max_rule_gains(parsed)
     score = listing.goodman_score if decoder == "goodman" else listing.max_rule_score
-    found = list(islice(next_trees(parsed, gains), len(weighted) + 1))
+    found = list(islice(next_trees(parsed.pruned, gains), len(weighted) + 1))
     expected = {spans_of(tree): score(tree, weighted) for tree, _ in weighted}
     assert len(found) == len(weighted)
     scores = [value for value, _ in found]
@@ -300,7 +300,8 @@ def test_no_tree_is_listed_twice_for_its_states(seed: int) -> None:
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
     trees = Counter(
-        (nodes[-1][0], frozenset(places(nodes))) for _, nodes in next_derivations(parsed)
+        (nodes[-1][0], frozenset(places(nodes)))
+        for _, nodes in next_derivations(grammar, parsed.pruned)
     )
     assert len(trees) > 5
     assert set(trees.values()) == {1}

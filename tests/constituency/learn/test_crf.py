@@ -17,7 +17,11 @@ from sapwood.constituency.grammar.feature_grammar import FeatureGrammar, SpanFea
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.learn import crf
 from sapwood.constituency.learn.pcfg import TrainingData
-from sapwood.constituency.parse.charts import ParseForest, pruned_forests, right_forest
+from sapwood.constituency.parse.charts import (
+    PrunedForest,
+    pruned_forests,
+    right_forest,
+)
 from sapwood.constituency.parse.kernels import span_features as kernel
 from sapwood.constituency.parse.kernels.forest import Forest
 from sapwood.constituency.parse.prepared import prepare
@@ -72,7 +76,7 @@ def nodes_of(bank: Treebank, tree: int) -> slice:
     return slice(int(bank.offsets[tree]), int(bank.offsets[tree + 1]))
 
 
-def marked(chart: ParseForest, items: Array, edges: Array) -> tuple[list[tuple[int, ...]], ...]:
+def marked(chart: PrunedForest, items: Array, edges: Array) -> tuple[list[tuple[int, ...]], ...]:
     """The marked items as (a, i, j) and edges as (r, i, k, j), sorted."""
     forest, x, e = chart.forest, items == 1, edges == 1
     assert set(np.unique(items)) | set(np.unique(edges)) <= {0.0, 1.0}
@@ -95,7 +99,9 @@ def right_parts(bank: Treebank, tree: int) -> tuple[list[tuple[int, ...]], ...]:
     return sorted(spans), sorted(rules)
 
 
-def assert_marked(model: LatentGrammar, bank: Treebank, tree: int, threshold: float) -> ParseForest:
+def assert_marked(
+    model: LatentGrammar, bank: Treebank, tree: int, threshold: float
+) -> PrunedForest:
     words, nodes = bank.words(tree), nodes_of(bank, tree)
     chart, items, edges = right_forest(prepare(model), words, bank, nodes, threshold)
     assert marked(chart, items, edges) == right_parts(bank, tree)
@@ -123,10 +129,10 @@ def test_a_right_tree_that_pruning_would_drop_is_kept() -> None:
         words = train().words(tree)
         if len(words) == 1:
             continue
-        pruned = next(pruned_forests(prepare(plain), words, 0.3, 0.3), None)
+        found = next(pruned_forests(prepare(plain), words, 0.3, 0.3), None)
         kept = set()
-        if pruned is not None:
-            forest = pruned.forest
+        if found is not None:
+            forest = found.pruned.forest
             columns = (forest.symbol, forest.start, forest.end)
             kept = set(zip(*(x.tolist() for x in columns), strict=True))
         spans, _ = right_parts(train(), tree)
@@ -188,7 +194,7 @@ def test_features_are_the_same_in_training_and_parsing(fitted: sw.SpanCRF) -> No
         chart = next(pruned_forests(prepare(model), words, 1e-3, 1e-3), None)
         assert example is not None
         assert chart is not None
-        then, now = (features_by_place(model, x.forest, words) for x in (example, chart))
+        then, now = (features_by_place(model, x.forest, words) for x in (example, chart.pruned))
         shared = then.keys() & now.keys()
         assert len(shared) >= 0.9 * len(now)
         assert all(np.array_equal(then[place], now[place]) for place in shared)
@@ -367,8 +373,8 @@ def test_posteriors_are_those_of_all_trees_of_the_chart(fitted: sw.SpanCRF) -> N
     """The tree's own items have posteriors that sum to more than those of any other tree."""
     parse = sw.Parser(fitted.model_, decoder="goodman").parse(SENTENCE)
     assert parse._forest is not None
-    parsed = parse._forest
+    parsed = parse._forest.posteriors
     assert parsed.items.sum() == pytest.approx(2 * len(SENTENCE) - 1)
     assert parsed.edges.sum() == pytest.approx(len(SENTENCE) - 1)
-    assert parsed.items[parsed.roots].sum() == pytest.approx(1)
+    assert parsed.items[parsed.pruned.roots].sum() == pytest.approx(1)
     assert parsed.n_negative == 0

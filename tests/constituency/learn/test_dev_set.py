@@ -13,7 +13,7 @@ from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.learn import panel
 from sapwood.constituency.learn.panel import DevSet
-from sapwood.constituency.parse.charts import ParseForest
+from sapwood.constituency.parse.charts import ForestPosteriors
 from sapwood.core.errors import SapwoodError
 
 ONE_WORD = "(INTJ (UH oh))"
@@ -80,7 +80,7 @@ def test_which_sentences_have_charts(plain: LatentGrammar, gold: list[sw.Tree]) 
     dev = DevSet(gold, plain)
     assert dev.charts[:2] == [None, None]  # one word, and no parse
     for chart, tree in zip(dev.charts[2:], gold[2:], strict=True):
-        assert isinstance(chart, ParseForest) == (len(tree.words()) > 1)
+        assert isinstance(chart, ForestPosteriors) == (len(tree.words()) > 1)
 
 
 def test_a_model_that_finds_nothing_in_a_pruned_chart_looks_again(

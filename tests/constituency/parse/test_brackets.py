@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.constituency.data.transform import Symbol
-from sapwood.constituency.parse.charts import (
-    Brackets,
-    brackets_of,
-    decoded,
+from sapwood.constituency.parse.brackets import (
+    BracketPosteriors,
+    average_brackets,
     item_labels,
     label_table,
-    mixed,
-    sharpened,
+    sharpen,
+    split_codes,
+    sum_by_bracket,
 )
 from sapwood.constituency.parse.kernels.forest import Forest
 
@@ -56,9 +56,9 @@ def posteriors_by_name(
     return dict(out)
 
 
-def by_name(brackets: Brackets, n: int) -> dict[Any, float]:
+def by_name(brackets: BracketPosteriors, n: int) -> dict[Any, float]:
     names = {k: name for name, k in NUMBERS.items()}
-    columns = [column.tolist() for column in (*decoded(brackets.code, n), brackets.p)]
+    columns = [column.tolist() for column in (*split_codes(brackets.code, n), brackets.p)]
     rows = zip(*columns, strict=True)
     return {(names[label], i, j, is_tag): p for label, i, j, is_tag, p in rows}
 
@@ -78,7 +78,7 @@ def charts(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, int]], list[float
 def test_posteriors_of_items_become_those_of_brackets(chart: Any) -> None:
     n, items, p = chart
     rows = item_labels(forest_of(items), n, label_table(SYMBOLS, N_PHRASES, NUMBERS))
-    brackets = brackets_of(rows, np.array(p))
+    brackets = sum_by_bracket(rows, np.array(p))
     assert by_name(brackets, n) == pytest.approx(posteriors_by_name(items, p), abs=1e-12)
     assert (np.diff(brackets.code) > 0).all()
     # Every row finds its own bracket again.
@@ -86,7 +86,7 @@ def test_posteriors_of_items_become_those_of_brackets(chart: Any) -> None:
     names = {k: name for name, k in NUMBERS.items()}
     expected = posteriors_by_name(items, p)
     for k, (label, i, j, is_tag) in enumerate(
-        zip(*(column.tolist() for column in decoded(rows.code, n)), strict=True)
+        zip(*(column.tolist() for column in split_codes(rows.code, n)), strict=True)
     ):
         assert found[k] == pytest.approx(expected[names[label], i, j, is_tag], abs=1e-12)
         assert rows.is_tag[k] == is_tag
@@ -95,7 +95,7 @@ def test_posteriors_of_items_become_those_of_brackets(chart: Any) -> None:
 def test_intermediate_symbols_are_no_brackets() -> None:
     items, p = [(2, 0, 2), (4, 0, 1)], [0.7, 0.2]
     rows = item_labels(forest_of(items), 2, label_table(SYMBOLS, N_PHRASES, NUMBERS))
-    found = by_name(brackets_of(rows, np.array(p)), 2)
+    found = by_name(sum_by_bracket(rows, np.array(p)), 2)
     assert found == {("NP", 0, 1, False): 0.2, ("NN", 0, 1, True): 0.2}
     assert found == posteriors_by_name(items, p)
     assert found != posteriors_by_name(items, p, mutant=True)
@@ -105,7 +105,7 @@ def test_a_tag_named_like_a_phrase_is_another_bracket() -> None:
     rows = item_labels(
         forest_of([(5, 0, 1), (4, 0, 1)]), 1, label_table(SYMBOLS, N_PHRASES, NUMBERS)
     )
-    found = by_name(brackets_of(rows, np.array([0.25, 0.5])), 1)
+    found = by_name(sum_by_bracket(rows, np.array([0.25, 0.5])), 1)
     assert found["NP", 0, 1, True] == 0.25
     assert found["NP", 0, 1, False] == 0.5
 
@@ -119,10 +119,11 @@ def test_a_tag_named_like_a_phrase_is_another_bracket() -> None:
 def test_the_mean_takes_what_is_missing_as_0(parts: list[dict[int, float]], raw: list[int]) -> None:
     weights = [w / sum(raw[: len(parts)]) for w in raw[: len(parts)]]
     made = [
-        Brackets(np.array(sorted(part), np.int64), np.array([part[c] for c in sorted(part)], float))
+        BracketPosteriors(np.array(codes, np.int64), np.array([part[c] for c in codes], float))
         for part in parts
+        for codes in [sorted(part)]
     ]
-    joint = mixed(made, weights)
+    joint = average_brackets(made, weights)
     for code in range(13):
         expected = sum(w * part.get(code, 0.0) for w, part in zip(weights, parts, strict=True))
         assert joint.of(np.array([code]))[0] == pytest.approx(expected, abs=1e-12)
@@ -130,20 +131,20 @@ def test_the_mean_takes_what_is_missing_as_0(parts: list[dict[int, float]], raw:
 
 
 def test_no_brackets_at_all() -> None:
-    nothing = Brackets(np.empty(0, np.int64), np.empty(0))
+    nothing = BracketPosteriors(np.empty(0, np.int64), np.empty(0))
     assert nothing.of(np.array([3, 5])).tolist() == [0.0, 0.0]
 
 
 @given(p=st.floats(0, 1), a=st.floats(0.5, 3))
 def test_sharpening_scales_log_odds(p: float, a: float) -> None:
-    sharp = float(sharpened(np.array([p]), a)[0])
+    sharp = float(sharpen(np.array([p]), a)[0])
     assert 0.0 <= sharp <= 1.0
     if 1e-3 < p < 1 - 1e-3:  # beyond, 1 - sharp has few digits left
         odds = np.log(p / (1 - p))
         assert np.log(sharp / (1 - sharp)) == pytest.approx(a * odds, rel=1e-6, abs=1e-9)
-        assert float(sharpened(np.array([1 - p]), a)[0]) == pytest.approx(1 - sharp, abs=1e-9)
+        assert float(sharpen(np.array([1 - p]), a)[0]) == pytest.approx(1 - sharp, abs=1e-9)
 
 
 def test_sharpness_1_changes_nothing() -> None:
     p = np.array([-0.1, 0.3, 1.2])  # not even what no probability can be
-    assert sharpened(p, 1.0) is p
+    assert sharpen(p, 1.0) is p

@@ -23,7 +23,7 @@ import sapwood as sw
 from sapwood.constituency.data.transform import Symbol, restore
 from sapwood.constituency.grammar.ensemble import Ensemble, Model
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.parse.charts import ParseForest
+from sapwood.constituency.parse.charts import ForestPosteriors, PrunedForest
 from sapwood.constituency.parse.decoders import (
     DECODERS,
     Gains,
@@ -149,7 +149,7 @@ def test_the_next_best_trees_come_in_order(seed: int) -> None:
     assert [s.score for s in best] == pytest.approx(sorted(scores.values())[::-1][:8], abs=1e-9)
     for scored in best:
         assert scored.score == pytest.approx(scores[scored.tree], abs=1e-9)
-        assert scored.log_prob == parse._mixer.ensemble.log_prob(scored.tree)
+        assert scored.log_prob == parse._prepared.ensemble.log_prob(scored.tree)
 
 
 def test_an_ensemble_is_decoded_from_the_mean() -> None:
@@ -208,7 +208,7 @@ def test_f1_is_the_default() -> None:
 # -- posteriors of either sign ----------------------------------------------------------------
 
 
-def forest_of_two(items: list[float]) -> ParseForest:
+def forest_of_two(items: list[float]) -> ForestPosteriors:
     """Words 0 to 2, and two trees: (0 1) first, or (1 2) first; items by width."""
     symbol, start, end = zip(
         *((3, 0, 1), (3, 1, 2), (3, 2, 3), (0, 0, 2), (1, 1, 3), (0, 0, 3)), strict=True
@@ -220,24 +220,15 @@ def forest_of_two(items: list[float]) -> ParseForest:
     roots = np.array([5])
     prepared, words = prepare(random_toy(np.random.default_rng(0)).grammar()), ["w0"] * 3
     scale = np.zeros(6, np.int64)
-    return ParseForest(
-        prepared,
-        words,
-        forest,
-        np.zeros(3, np.int64),
-        np.array(items),
-        np.zeros(4),
-        scale,
-        roots,
-        0.0,
-    )
+    pruned = PrunedForest(words, forest, np.zeros(3, np.int64), scale, roots)
+    return ForestPosteriors(pruned, prepared, np.array(items), np.zeros(4), 0.0)
 
 
 def test_goodman_counts_negative_posteriors_as_0() -> None:
     parsed = forest_of_two([1.0, 1.0, 1.0, -0.3, -0.2, 1.0])
     gains = goodman_gains(parsed)
     assert gains.items.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
-    found = [score for score, _ in next_trees(parsed, gains)]
+    found = [score for score, _ in next_trees(parsed.pruned, gains)]
     assert found == [4.0, 4.0]
 
 
@@ -245,13 +236,12 @@ def test_what_being_the_root_adds_decides_between_roots() -> None:
     """Two words, and two phrases over both of them."""
     columns = ((2, 2, 0, 1), (0, 1, 0, 0), (1, 2, 2, 2), (2, 3), (0, 0), (1, 1), (0, 1))
     forest = Forest(*(np.array(column, dtype=np.uint32) for column in columns))
-    parsed = forest_of_two([0.0] * 6)._replace(
-        forest=forest, items=np.zeros(4), edges=np.zeros(2),
-        scale=np.zeros(3, np.int64), roots=np.array([2, 3]),
-    )  # fmt: skip
+    pruned = forest_of_two([0.0] * 6).pruned._replace(
+        forest=forest, scale=np.zeros(3, np.int64), roots=np.array([2, 3])
+    )
     for gain, symbol in ((-1.0, 0), (1.0, 1)):
         gains = Gains(np.array([0.0, 0.0, 0.5, 0.5]), np.zeros(2), np.array([0.0, gain]))
-        found = best_tree(parsed, gains)
+        found = best_tree(pruned, gains)
         assert found is not None
         assert found.nodes[-1][0] == symbol
         assert found.score == 0.5 + max(gain, 0.0)
@@ -259,9 +249,9 @@ def test_what_being_the_root_adds_decides_between_roots() -> None:
 
 def test_goodman_adds_up_posteriors() -> None:
     parsed = forest_of_two([1.0, 1.0, 1.0, 0.3, 0.7, 1.0])
-    found = list(next_trees(parsed, goodman_gains(parsed)))
+    found = list(next_trees(parsed.pruned, goodman_gains(parsed)))
     assert [score for score, _ in found] == pytest.approx([4.7, 4.3])
-    best = best_tree(parsed, goodman_gains(parsed))
+    best = best_tree(parsed.pruned, goodman_gains(parsed))
     assert best is not None
     assert (1, 1) in [
         (symbol, start) for symbol, _, _, start in best.nodes

@@ -21,8 +21,10 @@ import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.ensemble import Ensemble, Model
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.parse.charts import FLOOR, Mixer, Pruning, decoded
+from sapwood.constituency.parse import charts
+from sapwood.constituency.parse.brackets import split_codes
 from sapwood.constituency.parse.parser import FAST, Parse, Parser
+from sapwood.constituency.parse.prepared_ensemble import FLOOR, PreparedEnsemble, Pruning
 from sapwood.constituency.parse.spans import NetworkReader
 from sapwood.execute import Processes, processes
 from sapwood.networks.network_inputs import blas_of_one_thread
@@ -65,8 +67,8 @@ def brackets(parse: Parse) -> Table:
     """Posteriors as they are before they are cut at 1."""
     forest = parse._forest
     assert forest is not None
-    names = parse._mixer.labels
-    columns = (*decoded(forest.brackets.code, len(parse.words)), forest.brackets.p)
+    names = parse._prepared.labels
+    columns = (*split_codes(forest.brackets.code, len(parse.words)), forest.brackets.p)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return {(names[a], i, j, is_tag): p for a, i, j, is_tag, p in rows}
 
@@ -224,6 +226,39 @@ def test_a_network_reads_one_sentence_with_one_blas_thread(
         (many,) = parser.parse_many([["the", "dog", "sleeps", "."]])
     assert seen == [{1}, {1}]
     assert one.marginals == many.marginals
+
+
+def test_a_sentence_is_charted_once_by_each_group(
+    bank: Treebank, family: list[LatentGrammar], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members without a chart take the probability of the sentence from a group that has one."""
+    network = sw.SpanEncoder(width=6, hidden=5, passes=1, plain=sw.PCFG()).fit(bank).model_
+    words, charted = ["the", "dog", "sleeps", "."], []
+    right = charts.plain_inside
+
+    def counted(*args: Any) -> Any:
+        charted.append(1)
+        return right(*args)
+
+    monkeypatch.setattr(charts, "plain_inside", counted)
+    mix = Ensemble.of([*family, network])
+    assert len({mix.chart_owners[k] for k in range(len(mix.members))}) == 1
+    parse = Parser(mix).parse(words)
+    assert not parse.is_fallback
+    assert parse.k_best(3)
+    assert parse.marginals
+    assert len(charted) == 1
+    alone = Parser(network.grammar).parse(words).sentence_log_prob
+    parts = [Parser(member).parse(words).sentence_log_prob for member in family]
+    mean = np.logaddexp.reduce([*parts, alone]) - np.log(len(mix.members))
+    charted.clear()
+    assert parse.sentence_log_prob == pytest.approx(mean, abs=1e-9)
+    assert not charted
+    parse = Parser(network).parse(words)
+    assert [best.tree for best in parse.k_best(1)] == [parse.tree]
+    assert not charted
+    assert len(parse.k_best(2)) == 2
+    assert len(charted) == 1
 
 
 def test_the_blas_limit_of_overlapping_users_ends_with_the_last() -> None:
@@ -458,17 +493,17 @@ def test_negative_posteriors_count_as_0(
 ) -> None:
     spectral, _, cluster = family
     parser = exact(Ensemble.of([spectral, cluster]))
-    mixer = Mixer(spectral)
+    prepared = PreparedEnsemble(spectral)
     n_negative = 0
     for words in sentences:
         parse = parser.parse(words)
         assert all(0.0 <= c.probability <= 1.0 for c in parse.marginals)
         assert all(p >= 0.0 for p in brackets(parse).values())
-        beliefs = mixer.believe(words, NOTHING)
-        assert beliefs is not None
-        forest = beliefs.forest
+        found = prepared.bracket_posteriors(words, NOTHING)
+        assert found is not None
+        forest = found.forest
         assert forest is not None
-        n_negative += int((forest.items < 0).sum())
+        n_negative += int((forest.posteriors.items < 0).sum())
     assert n_negative > 0  # or nothing was tested
     assert parser.stats.negative_items == n_negative
 

@@ -401,7 +401,7 @@ def test_the_tags_of_a_word_sum_to_1_also_where_posteriors_are_negative() -> Non
         tags = [m for m in parse.marginals if m.label.startswith("T")]
         sums = [sum(m.probability for m in tags if m.start == i) for i in range(len(WORDS))]
         assert sums == pytest.approx([1.0] * len(WORDS), abs=1e-12)
-        n_negative += parse._forest.n_negative if parse._forest else 0
+        n_negative += parse._forest.posteriors.n_negative if parse._forest else 0
     assert n_negative > 0
 
 

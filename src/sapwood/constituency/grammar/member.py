@@ -43,7 +43,7 @@ class BracketReader(Protocol):
     """A member that finds posteriors of brackets without a chart."""
 
     def read(self, words: list[str]) -> tuple[IntArray, FloatArray]:
-        """Codes of brackets and tags, as `parse.charts` numbers them, and their posteriors."""
+        """Codes of brackets and tags, see `constituency.parse.brackets`, and their posteriors."""
 
     def megabytes(self, n: int) -> float:
         """Memory that a sentence of n words needs, in millions of bytes."""

@@ -131,12 +131,12 @@ def _example(prepared: PreparedGrammar, bank: Treebank, tree: int) -> _Example |
     if len(words) == 1:
         return None
     nodes = slice(int(bank.offsets[tree]), int(bank.offsets[tree + 1]))
-    parsed, items, edges = right_forest(prepared, words, bank, nodes, PRUNING)
+    pruned, items, edges = right_forest(prepared, words, bank, nodes, PRUNING)
     if items.sum() != nodes.stop - nodes.start:
         return None
     assert prepared.features is not None
-    features = prepared.features.of(parsed.forest, words)
-    return _Example(parsed.forest, parsed.roots, *features, items, edges)
+    features = prepared.features.of(pruned.forest, words)
+    return _Example(pruned.forest, pruned.roots, *features, items, edges)
 
 
 def _step(example: _Example, table: Table, rate: float) -> float:

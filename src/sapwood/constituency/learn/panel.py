@@ -24,21 +24,19 @@ from sapwood.constituency.data.transform import restore
 from sapwood.constituency.evaluate.bracketing import add_up, bracketing
 from sapwood.constituency.evaluate.scores import SentenceScore
 from sapwood.constituency.grammar.ensemble import shares_chart
-from sapwood.constituency.parse.charts import (
+from sapwood.constituency.parse.brackets import (
     NO_BRACKETS,
-    Brackets,
+    BracketPosteriors,
     ItemLabels,
     LabelTable,
-    ParseForest,
-    brackets_of,
-    decoded,
+    average_brackets,
     item_labels,
     label_table,
-    mixed,
-    posteriors,
-    pruned_forests,
-    sharpened,
+    sharpen,
+    split_codes,
+    sum_by_bracket,
 )
+from sapwood.constituency.parse.charts import ForestPosteriors, posteriors, pruned_forests
 from sapwood.constituency.parse.decoders import Gains, Nodes, best_tree, bracket_gains
 from sapwood.constituency.parse.parser import BEAM, THRESHOLD, Parser
 from sapwood.constituency.parse.prepared import prepare
@@ -72,11 +70,11 @@ def cleaned(gold: Sequence[Tree]) -> list[Tree]:
     return trees
 
 
-def pruned_by(member: Member, trees: Sequence[Tree], jobs: int) -> list[ParseForest | None]:
+def pruned_by(member: Member, trees: Sequence[Tree], jobs: int) -> list[ForestPosteriors | None]:
     """Charts of the trees' sentences; None for one word, and where nothing is found."""
     prepared = prepare(member)
 
-    def chart(tree: Tree) -> ParseForest | None:
+    def chart(tree: Tree) -> ForestPosteriors | None:
         words = tree.words()
         if len(words) == 1:
             return None
@@ -108,7 +106,7 @@ class DevSet:
         """The trees that a model gives the sentences."""
         parser = Parser(model)
 
-        def tree(pair: tuple[Tree, ParseForest | None]) -> Tree:
+        def tree(pair: tuple[Tree, ForestPosteriors | None]) -> Tree:
             gold, chart = pair
             if chart is None:
                 return parser.parse(gold.words()).tree
@@ -173,26 +171,26 @@ class _Sentence:
 
     gold: Tree
     words: list[str]
-    chart: ParseForest | None
+    chart: ForestPosteriors | None
     rows: ItemLabels | None
-    brackets: list[Brackets] = field(default_factory=list)
+    brackets: list[BracketPosteriors] = field(default_factory=list)
     scores: dict[Hashable, SentenceScore] = field(default_factory=dict)
 
-    def mix(self, weights: FloatArray, sharpness: float) -> Brackets:
+    def mix(self, weights: FloatArray, sharpness: float) -> BracketPosteriors:
         """Posteriors of a mix of those who found a parse."""
         heard = [k for k, one in enumerate(self.brackets) if weights[k] > 0 and len(one.code)]
         if not heard:
             return NO_BRACKETS
         shares = weights[heard] / weights[heard].sum()
-        joint = mixed([self.brackets[k] for k in heard], shares.tolist())
-        return joint._replace(p=sharpened(joint.p, sharpness))
+        joint = average_brackets([self.brackets[k] for k in heard], shares.tolist())
+        return joint._replace(p=sharpen(joint.p, sharpness))
 
 
 class _Charts(NamedTuple):
     """Charts that all members of a group share, and how long they took."""
 
     owner: LatentGrammar
-    charts: list[ParseForest | None]
+    charts: list[ForestPosteriors | None]
     seconds: float
 
 
@@ -222,9 +220,9 @@ class Panel:
         self._member_seconds: list[tuple[int, float]] = []  # group and seconds
         table = self._table(first)
 
-        def sentence(tree: Tree, chart: ParseForest | None) -> _Sentence:
+        def sentence(tree: Tree, chart: ForestPosteriors | None) -> _Sentence:
             words = tree.words()
-            rows = item_labels(chart.forest, len(words), table) if chart else None
+            rows = item_labels(chart.pruned.forest, len(words), table) if chart else None
             return _Sentence(tree, words, chart, rows)
 
         charts = self._groups[self._group_of(first)].charts
@@ -268,7 +266,7 @@ class Panel:
             place = self._group_of(member)
             look = self._charter(member, place, table)
         else:
-            look = lambda k: Brackets(*reader.read(self.sentences[k].words))  # noqa: E731
+            look = lambda k: BracketPosteriors(*reader.read(self.sentences[k].words))  # noqa: E731
         began = process_time()
         found = ordered_map(look, range(len(self.sentences)), jobs=self.jobs)
         found = counted(one_blas_thread(found), "dev trees", total=len(self.gold), unit="sentence")
@@ -279,16 +277,18 @@ class Panel:
         self._grammars.append(member.chart_grammar)
         self.n_members += 1
 
-    def _charter(self, member: Member, place: int, table: LabelTable) -> Callable[[int], Brackets]:
+    def _charter(
+        self, member: Member, place: int, table: LabelTable
+    ) -> Callable[[int], BracketPosteriors]:
         charts, prepared = self._groups[place].charts, prepare(member)
 
-        def look(k: int) -> Brackets:
+        def look(k: int) -> BracketPosteriors:
             chart = charts[k]
             parsed = posteriors(prepared, chart) if chart is not None else None
             if parsed is None or chart is None:
                 return NO_BRACKETS
-            rows = item_labels(chart.forest, len(chart.words), table)
-            return brackets_of(rows, np.clip(parsed.items, 0.0, 1.0))
+            rows = item_labels(chart.pruned.forest, len(chart.pruned.words), table)
+            return sum_by_bracket(rows, np.clip(parsed.items, 0.0, 1.0))
 
         return look
 
@@ -330,7 +330,7 @@ class Panel:
         mean = weights @ everything[list(members)]
 
         def loss(sharpness: float) -> float:
-            p = np.clip(sharpened(mean, sharpness), LEAST, 1.0 - LEAST)
+            p = np.clip(sharpen(mean, sharpness), LEAST, 1.0 - LEAST)
             return float(-np.log(np.where(is_right, p, 1.0 - p)).mean())
 
         return float(minimize_scalar(loss, bounds=(0.5, 3.0), method="bounded").x)
@@ -342,7 +342,7 @@ class Panel:
             if sentence.rows is None:
                 continue
             code = np.unique(np.concatenate([part.code for part in sentence.brackets]))
-            code = code[~decoded(code, len(sentence.words))[3]]
+            code = code[~split_codes(code, len(sentence.words))[3]]
             columns.append(np.array([part.of(code) for part in sentence.brackets]))
             right.append(np.isin(code, self._gold_codes(tree, len(sentence.words))))
         return np.concatenate(columns, axis=1), np.concatenate(right)
@@ -398,12 +398,13 @@ class Panel:
         return restore(self.first.chart_grammar.symbols, spelled)
 
 
-def _best_nodes(sentence: _Sentence, mix: Brackets) -> Nodes | None:
+def _best_nodes(sentence: _Sentence, mix: BracketPosteriors) -> Nodes | None:
     """The tree of highest expected F1 under a mix; None for one word, or without a parse."""
     chart, rows = sentence.chart, sentence.rows
     if chart is None or rows is None:
         return None
     gains = bracket_gains(rows, mix.of(rows.code), len(chart.items))
-    none = np.zeros(len(chart.forest.head))
-    best = best_tree(chart, Gains(gains, none, np.zeros(len(chart.roots))))
+    pruned = chart.pruned
+    none = np.zeros(len(pruned.forest.head))
+    best = best_tree(pruned, Gains(gains, none, np.zeros(len(pruned.roots))))
     return best.nodes if best is not None else None

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sapwood.constituency.data.transform import restore
 from sapwood.constituency.parse.charts import (
     SMALLEST,
-    ParseForest,
+    PrunedForest,
     leaf_vectors,
     sentence_log,
     tag_weights,
@@ -36,7 +36,8 @@ from sapwood.corpora.tree import ROOT, Tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-    from sapwood.constituency.parse.charts import ItemLabels
+    from sapwood.constituency.parse.brackets import ItemLabels, LabelledForest
+    from sapwood.constituency.parse.charts import ForestPosteriors
     from sapwood.constituency.parse.kernels.coarse import Tags
     from sapwood.constituency.parse.kernels.forest import Forest
     from sapwood.constituency.parse.prepared import PreparedGrammar
@@ -59,10 +60,11 @@ class Gains(NamedTuple):
     roots: FloatArray
 
 
-def f1_gains(parsed: ParseForest) -> Gains:
+def f1_gains(parsed: LabelledForest) -> Gains:
     """What each item adds to expected F1; edges and roots add nothing."""
-    items = bracket_gains(parsed.labels, parsed.label_p, len(parsed.items))
-    return Gains(items, np.zeros(len(parsed.edges)), np.zeros(len(parsed.roots)))
+    found = parsed.posteriors
+    items = bracket_gains(parsed.labels, parsed.label_posteriors, len(found.items))
+    return Gains(items, np.zeros(len(found.edges)), np.zeros(len(found.pruned.roots)))
 
 
 def bracket_gains(rows: ItemLabels, p: FloatArray, n_items: int) -> FloatArray:
@@ -71,40 +73,40 @@ def bracket_gains(rows: ItemLabels, p: FloatArray, n_items: int) -> FloatArray:
     return np.asarray(np.bincount(rows.item, gain, n_items), float)
 
 
-def goodman_gains(parsed: ParseForest) -> Gains:
+def goodman_gains(found: ForestPosteriors) -> Gains:
     """Sum of constituent posteriors; negative ones count as 0."""
-    items = np.maximum(parsed.items, 0.0)
-    return Gains(items, np.zeros(len(parsed.edges)), np.zeros(len(parsed.roots)))
+    items = np.maximum(found.items, 0.0)
+    return Gains(items, np.zeros(len(found.edges)), np.zeros(len(found.pruned.roots)))
 
 
-def max_rule_gains(parsed: ParseForest) -> Gains:
+def max_rule_gains(found: ForestPosteriors) -> Gains:
     """Sum of log rule posteriors; absolute, with a floor, since spectral ones may be negative."""
-    items = np.log(np.maximum(np.abs(parsed.items), FLOOR))
-    is_leaf = parsed.forest.end - parsed.forest.start == 1
-    edges = np.log(np.maximum(np.abs(parsed.edges), FLOOR))
-    return Gains(np.where(is_leaf, items, 0.0), edges, items[parsed.roots])
+    items = np.log(np.maximum(np.abs(found.items), FLOOR))
+    is_leaf = found.pruned.forest.end - found.pruned.forest.start == 1
+    edges = np.log(np.maximum(np.abs(found.edges), FLOOR))
+    return Gains(np.where(is_leaf, items, 0.0), edges, items[found.pruned.roots])
 
 
-def derivation_gains(parsed: ParseForest) -> Gains:
+def derivation_gains(found: ForestPosteriors) -> Gains:
     """Log-probability of a derivation of a plain grammar."""
-    forest, grammar = parsed.forest, parsed.prepared.grammar
-    _, weight = leaf_vectors(parsed)  # one state, so one number an item
+    pruned, grammar = found.pruned, found.prepared.grammar
+    forest, i = pruned.forest, pruned.forest.start.astype(np.int64)
+    _, weight = leaf_vectors(grammar, pruned)  # one state, so one number an item
     is_leaf = forest.end - forest.start == 1
-    n, i = len(parsed.words), forest.start.astype(np.int64)
+    scale = pruned.scale[cell(i, i + 1, len(pruned.words))]
     with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
-        items = np.where(
-            is_leaf, np.log(weight) + parsed.scale[cell(i, i + 1, n)] * np.log(2.0), 0.0
-        )
+        items = np.where(is_leaf, np.log(weight) + scale * np.log(2.0), 0.0)
         edges = np.log(grammar.rule_weights[forest.rule])
-        roots = np.log(grammar.root[forest.symbol[parsed.roots]])
+        roots = np.log(grammar.root[forest.symbol[pruned.roots]])
     return Gains(items, edges, roots)
 
 
-GAINS = {
+# by decoder; that of viterbi is for plain grammars only
+GAINS: dict[str, Callable[[LabelledForest], Gains]] = {
     "f1": f1_gains,
-    "goodman": goodman_gains,
-    "max-rule": max_rule_gains,
-    "viterbi": derivation_gains,  # of plain grammars only
+    "goodman": lambda parsed: goodman_gains(parsed.posteriors),
+    "max-rule": lambda parsed: max_rule_gains(parsed.posteriors),
+    "viterbi": lambda parsed: derivation_gains(parsed.posteriors),
 }
 
 
@@ -115,31 +117,31 @@ class Decoded(NamedTuple):
     nodes: Nodes
 
 
-def decode(parsed: ParseForest, decoder: str) -> tuple[Tree, Decoded] | None:
-    """The tree that a decoder likes best; None when pruning left no whole tree."""
+def decode(parsed: LabelledForest, decoder: str) -> tuple[Tree, Decoded] | None:
+    """The tree of the highest score under a decoder; None when pruning left no whole tree."""
+    found = parsed.posteriors
     if decoder == "viterbi":
-        best = viterbi_tree(parsed)
+        best = viterbi_tree(found)
     else:
-        best = best_tree(parsed, GAINS[decoder](parsed))
+        best = best_tree(found.pruned, GAINS[decoder](parsed))
     if best is None:
         return None
-    return restore_words(parsed.prepared.grammar, parsed.words, best.nodes), best
+    return restore_words(found.prepared.grammar, found.pruned.words, best.nodes), best
 
 
 def best_trees(
-    parsed: ParseForest, decoder: str, tree: Tree, best: Decoded, k: int
+    parsed: LabelledForest, decoder: str, tree: Tree, best: Decoded, k: int
 ) -> dict[Tree, Decoded]:
     """The k best different trees of a forest, from the best down, which is given."""
     out, lowest, duplicates = {tree: best}, best.score, 0
-    if k < 2:
-        return out
-    if decoder == "viterbi" and not parsed.prepared.grammar.is_plain:
-        rest = next_derivations(parsed)
+    pruned, grammar = parsed.posteriors.pruned, parsed.posteriors.prepared.grammar
+    if decoder == "viterbi" and not grammar.is_plain:
+        rest = next_derivations(grammar, pruned)
     else:
-        rest = next_trees(parsed, GAINS[decoder](parsed))
+        rest = next_trees(pruned, GAINS[decoder](parsed))
     with closing(rest):
         for found in rest:
-            tree = restore_words(parsed.prepared.grammar, parsed.words, found.nodes)
+            tree = restore_words(grammar, pruned.words, found.nodes)
             lowest = min(lowest, found.score)  # sums in another order differ in their last digit
             if tree not in out:
                 out[tree] = found._replace(score=lowest)
@@ -156,18 +158,18 @@ def restore_words(grammar: LatentGrammar, words: list[str], nodes: Nodes) -> Tre
     return restore(grammar.symbols, spelled)
 
 
-def best_tree(parsed: ParseForest, gains: Gains) -> Decoded | None:
+def best_tree(pruned: PrunedForest, gains: Gains) -> Decoded | None:
     """The tree of highest total gain; None when pruning left no whole tree."""
     from sapwood.constituency.parse.kernels.forest import best_derivations, follow
 
-    if not len(parsed.roots):
+    if not len(pruned.roots):
         return None
-    best, choice = best_derivations(parsed.forest, gains.items, gains.edges)
-    totals = best[parsed.roots] + gains.roots
+    best, choice = best_derivations(pruned.forest, gains.items, gains.edges)
+    totals = best[pruned.roots] + gains.roots
     place = int(np.argmax(totals))
     if not totals[place] > -np.inf:  # nor what is not a number: there is nothing to follow
         return None
-    nodes = nodes_of(parsed.forest, *follow(parsed.forest, choice, int(parsed.roots[place])))
+    nodes = nodes_of(pruned.forest, *follow(pruned.forest, choice, int(pruned.roots[place])))
     return Decoded(float(totals[place]), nodes)
 
 
@@ -182,24 +184,24 @@ def nodes_of(
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def viterbi_tree(parsed: ParseForest) -> Decoded | None:
+def viterbi_tree(found: ForestPosteriors) -> Decoded | None:
     """The best single derivation, exact over the full chart for a plain grammar.
 
     For a latent grammar, the best tree together with its hidden states, over the pruned forest. The
     score is the log-probability of the derivation.
     """
-    grammar = parsed.prepared.grammar
-    if parsed.prepared.features is not None:
+    prepared, pruned, grammar = found.prepared, found.pruned, found.prepared.grammar
+    if prepared.features is not None:
         msg = "the viterbi decoder follows derivations of a grammar, and this model scores spans"
         raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
     if not grammar.is_probabilistic and not grammar.is_plain:
         msg = "the viterbi decoder needs probabilities, and this model holds weights of either sign"
         raise SapwoodError(msg, hint="use the decoder goodman or max-rule")
     if not grammar.is_plain:
-        return _viterbi_latent(parsed)
-    if len(parsed.words) == 1:
-        return best_tree(parsed, derivation_gains(parsed))
-    return _viterbi_plain(parsed.prepared, parsed.words)
+        return _viterbi_latent(grammar, pruned)
+    if len(pruned.words) == 1:
+        return best_tree(pruned, derivation_gains(found))
+    return _viterbi_plain(prepared, pruned.words)
 
 
 def _viterbi_plain(prepared: PreparedGrammar, words: list[str]) -> Decoded | None:
@@ -245,30 +247,30 @@ class BestStates(NamedTuple):
     arguments: Any  # of the kernels
 
 
-def best_states(parsed: ParseForest) -> BestStates:
+def best_states(grammar: LatentGrammar, pruned: PrunedForest) -> BestStates:
     """Run Viterbi over all items and states of a latent grammar's forest."""
     from sapwood.constituency.parse.kernels import viterbi
 
-    forest, grammar = parsed.forest, parsed.prepared.grammar
-    start, delta = leaf_vectors(parsed)
+    forest = pruned.forest
+    start, delta = leaf_vectors(grammar, pruned)
     choice = np.zeros(len(delta), np.uint32)
     tensor_start = grammar.tensor_start.astype(np.uint64)
     arguments = (
-        forest, len(parsed.words), parsed.scale, start, tensor_start, grammar.rule_weights,
+        forest, len(pruned.words), pruned.scale, start, tensor_start, grammar.rule_weights,
         delta, choice,
     )  # fmt: skip
     viterbi.best_states(*arguments)
     return BestStates(start, delta, choice, arguments)
 
 
-def _viterbi_latent(parsed: ParseForest) -> Decoded | None:
+def _viterbi_latent(grammar: LatentGrammar, pruned: PrunedForest) -> Decoded | None:
     from sapwood.constituency.parse.kernels import viterbi
     from sapwood.constituency.parse.kernels.forest import follow
 
-    forest, grammar = parsed.forest, parsed.prepared.grammar
-    start, delta, _, arguments = best_states(parsed)
+    forest = pruned.forest
+    start, delta, _, arguments = best_states(grammar, pruned)
     best, root, state = 0.0, -1, 0
-    for item in parsed.roots:
+    for item in pruned.roots:
         weights = grammar.root_vector(int(forest.symbol[item]))
         values = weights * delta[int(start[item]) : int(start[item + 1])]
         h = int(np.argmax(values))
@@ -277,74 +279,76 @@ def _viterbi_latent(parsed: ParseForest) -> Decoded | None:
     if root < 0:
         return None
     used = viterbi.follow_states(*(*arguments, root, state))
-    score = sentence_log(parsed.scale, len(parsed.words), best)
+    score = sentence_log(pruned.scale, len(pruned.words), best)
     return Decoded(score, nodes_of(forest, *follow(forest, used, root)))
 
 
-def next_trees(parsed: ParseForest, gains: Gains) -> Generator[Decoded, None, None]:
+def next_trees(pruned: PrunedForest, gains: Gains) -> Generator[Decoded, None, None]:
     """Trees of a forest from the best down."""
     from sapwood.constituency.parse.kernels.forest import best_derivations
 
-    forest = parsed.forest
+    forest = pruned.forest
     best, _ = best_derivations(forest, gains.items, gains.edges)
     edges_of = group_rows(forest.head, len(best))
 
-    def incoming(item: int) -> Ways:
+    def incoming(item: int) -> Hyperedges:
         edges = edges_of[item]
         tails = np.column_stack([forest.left[edges], forest.right[edges]])
         return gains.items[item] + gains.edges[edges], tails, edges
 
-    roots = (gains.roots, parsed.roots[:, None], parsed.roots)
+    roots = (gains.roots, pruned.roots[:, None], pruned.roots)
     return _trees(forest, np.arange(len(best)), best, roots, incoming)
 
 
-def next_derivations(parsed: ParseForest) -> Generator[Decoded, None, None]:
+def next_derivations(
+    grammar: LatentGrammar, pruned: PrunedForest
+) -> Generator[Decoded, None, None]:
     """Trees of a latent grammar's forest from the best down, each with its best hidden states.
 
     A tree's score is the log-probability of its likeliest derivation, states included: what the
     Viterbi decoder maximises. Each tree is listed once, whatever the states, so that the many
     derivations of one tree do not stand between it and the next.
     """
-    forest, grammar, n = parsed.forest, parsed.prepared.grammar, len(parsed.words)
-    start, delta, *_ = best_states(parsed)
+    forest, n = pruned.forest, len(pruned.words)
+    start, delta, *_ = best_states(grammar, pruned)
     begin, m = start.astype(np.int64), grammar.n_states[forest.symbol]
     item_of = np.repeat(np.arange(len(m)), m)
     i, j = forest.start.astype(np.int64), forest.end.astype(np.int64)
-    scale = parsed.scale[cell(i, j, n)]
+    scale = pruned.scale[cell(i, j, n)]
     with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
         best = np.log(delta) + scale[item_of] * np.log(2.0)
         log_root = np.log(grammar.root)
     edges_of = group_rows(forest.head, len(m))
 
-    def by_states(edge: int, h: int) -> Ways:
+    def by_states(edge: int, h: int) -> Hyperedges:
         children = [int(forest.left[edge]), int(forest.right[edge])]
         with np.errstate(divide="ignore"):
             gain = np.log(grammar.tensor(int(forest.rule[edge]))[h])
         tails = np.indices(gain.shape).reshape(2, -1).T + begin[children]
         return gain.ravel(), tails, np.full(gain.size, edge)
 
-    def incoming(node: int) -> Ways:
+    def incoming(node: int) -> Hyperedges:
         item = int(item_of[node])
         parts = [by_states(edge, node - int(begin[item])) for edge in edges_of[item].tolist()]
         weight, tails, edge = (np.concatenate(part) for part in zip(*parts, strict=True))
         return weight, tails, edge
 
-    nodes = np.concatenate([np.arange(begin[x], begin[x + 1]) for x in parsed.roots])
+    nodes = np.concatenate([np.arange(begin[x], begin[x + 1]) for x in pruned.roots])
     state = nodes - begin[item_of[nodes]] + grammar.state_start[forest.symbol[item_of[nodes]]]
     roots = (log_root[state], nodes[:, None], item_of[nodes])
     return _trees(forest, item_of, best, roots, incoming)
 
 
-# Weights, tails and names of the edges of a node, see `sapwood.constituency.parse.k_best.Edges`.
-Ways = tuple[FloatArray, IntArray, IntArray]
+# Weights, tails and names of the hyperedges of a node, see `k_best.Edges`.
+Hyperedges = tuple[FloatArray, IntArray, IntArray]
 
 
 def _trees(
     forest: Forest,
     item_of: IntArray,
     best: FloatArray,
-    roots: Ways,
-    incoming: Callable[[int], Ways],
+    roots: Hyperedges,
+    incoming: Callable[[int], Hyperedges],
 ) -> Generator[Decoded, None, None]:
     """The derivations of a node above all roots, as trees."""
     top, is_leaf = len(item_of), forest.end - forest.start == 1

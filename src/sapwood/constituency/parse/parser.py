@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sapwood.constituency.grammar.ensemble import Model
-from sapwood.constituency.parse.charts import (
-    SMALLEST,
-    Beliefs,
-    Mixer,
-    ParseForest,
-    Pruning,
-    decoded,
-    tag_shares,
-)
+from sapwood.constituency.parse.brackets import LabelledForest, normalise_tags, split_codes
+from sapwood.constituency.parse.charts import SMALLEST, ForestPosteriors
 from sapwood.constituency.parse.decoders import (
     DECODERS,
     Decoded,
@@ -30,6 +23,11 @@ from sapwood.constituency.parse.decoders import (
     decode,
     join_pieces,
     root_label,
+)
+from sapwood.constituency.parse.prepared_ensemble import (
+    PreparedEnsemble,
+    Pruning,
+    SentencePosteriors,
 )
 from sapwood.constituency.parse.scores import derivation_log_probs, signed_log_probs
 from sapwood.constituency.parse.unconstrained_trees import free_tree
@@ -124,9 +122,9 @@ class Parse:
     words: list[str]
     tree: Tree
     kind: str
-    _mixer: Mixer = field(repr=False)
+    _prepared: PreparedEnsemble = field(repr=False)
     _decoder: str = field(repr=False)
-    _beliefs: Beliefs | None = field(default=None, repr=False)
+    _found: SentencePosteriors | None = field(default=None, repr=False)
     _best: Decoded | None = field(default=None, repr=False)
     _pruning: Pruning = field(default=UNASKED, repr=False)
 
@@ -143,11 +141,11 @@ class Parse:
         return self.kind != "parsed"
 
     @cached_property
-    def _forest(self) -> ParseForest | None:
-        """Where other trees are; charted now where the best one needed no chart."""
-        if self._beliefs is None or self._beliefs.forest is not None:
-            return None if self._beliefs is None else self._beliefs.forest
-        return self._mixer.chart(self.words, self._beliefs.brackets, self._pruning)
+    def _forest(self) -> LabelledForest | None:
+        """The forest of other trees; charted now where the best one needed no chart."""
+        if self._found is None or self._found.forest is not None:
+            return None if self._found is None else self._found.forest
+        return self._prepared.forest(self.words, self._found.brackets, self._pruning)
 
     @cached_property
     def sentence_log_prob(self) -> float:
@@ -156,9 +154,9 @@ class Parse:
         It is -inf when there is none. `LatentGrammar.log_prob` sums over all trees. Of an ensemble,
         the weighted mean over its members; of a network, that of its plain grammar.
         """
-        if self._beliefs is None:
+        if self._found is None:
             return -inf
-        return self._mixer.sentence_log_prob(self.words, self._beliefs, self._pruning)
+        return self._prepared.sentence_log_prob(self.words, self._found, self._pruning)
 
     @property
     def log_prob(self) -> float:
@@ -188,11 +186,11 @@ class Parse:
         out below 0 or above 1 is cut off, and a constituent's number says how sure the model is
         rather than how often it would be right.
         """
-        if self._beliefs is None:
+        if self._found is None:
             return []
-        brackets, names = self._beliefs.brackets, self._mixer.labels
-        label, start, end, is_tag = decoded(brackets.code, len(self.words))
-        p = tag_shares(np.clip(brackets.p, 0.0, 1.0), start, is_tag)
+        brackets, names = self._found.brackets, self._prepared.labels
+        label, start, end, is_tag = split_codes(brackets.code, len(self.words))
+        p = normalise_tags(np.clip(brackets.p, 0.0, 1.0), start, is_tag)
         rows = zip(*(column.tolist() for column in (label, start, end, p)), strict=True)
         found: dict[tuple[str, int, int], float] = {}
         for number, i, j, share in rows:  # a tag may be named like a phrase
@@ -213,7 +211,7 @@ class Parse:
         if self._best is None:
             return [ScoredTree(self.tree, 0.0, -inf)]
         out = {self.tree: self._best}
-        if self._forest is not None:
+        if k > 1 and self._forest is not None:
             out = best_trees(self._forest, self._decoder, self.tree, self._best, k)
         logs, _ = self._log_probs(out)
         return [
@@ -223,11 +221,11 @@ class Parse:
 
     def _log_probs(self, trees: Mapping[Tree, Decoded]) -> tuple[FloatArray, FloatArray]:
         if not all(found.nodes for found in trees.values()):
-            return signed_log_probs(self._mixer.ensemble, list(trees))
+            return signed_log_probs(self._prepared.ensemble, list(trees))
         assert self._forest is not None
-        symbols = self._forest.prepared.grammar.symbols
+        symbols = self._forest.posteriors.prepared.grammar.symbols
         nodes = [found.nodes for found in trees.values()]
-        return derivation_log_probs(self._mixer.ensemble, symbols, self.words, nodes)
+        return derivation_log_probs(self._prepared.ensemble, symbols, self.words, nodes)
 
 
 class Parser:
@@ -284,14 +282,14 @@ class Parser:
         self.model = model
         self.decoder = decoder
         self.memory_limit_mb = memory_limit_mb
-        self._mixer = Mixer(model)
-        self._first = self._mixer.ensemble.grammars[0]  # whose symbols the trees are made of
-        if decoder == "viterbi" and len(self._mixer.ensemble.members) > 1:
+        self._prepared = PreparedEnsemble(model)
+        self._first = self._prepared.ensemble.grammars[0]  # whose symbols the trees are made of
+        if decoder == "viterbi" and len(self._prepared.ensemble.members) > 1:
             msg = (
                 "the viterbi decoder follows one grammar, and this model is an ensemble of several"
             )
             raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
-        if decoder != "f1" and not self._mixer.groups:
+        if decoder != "f1" and not self._prepared.groups:
             msg = f"the decoder {decoder} follows the rules of a grammar, and this is a network"
             raise SapwoodError(msg, hint="use the decoder f1")
         # an item of posterior 0 can never be part of a tree
@@ -328,13 +326,13 @@ class Parser:
             result = self._one_word(words)
         elif too_long:
             result = self._flat(words)
-        elif self._mixer.readers:
+        elif self._prepared.readers:
             with blas_of_one_thread():
                 result = self._by_chart_of_length(words)
         else:
             result = self._by_chart_of_length(words)
-        forest = result._beliefs.forest if result._beliefs else None
-        negative = forest.n_negative if forest else 0
+        forest = result._found.forest if result._found else None
+        negative = forest.posteriors.n_negative if forest else 0
         self.stats.add(result.kind, too_long=too_long, negative_items=negative)
         return result
 
@@ -380,7 +378,7 @@ class Parser:
             found = self._add_statistics(
                 stream_results(engine, _parse_and_count, items, self, _shared_objects)
             )
-        return one_blas_thread(found) if self._mixer.readers else found
+        return one_blas_thread(found) if self._prepared.readers else found
 
     def _add_statistics(self, found: Iterator[tuple[Parse, ParserStats]]) -> Iterator[Parse]:
         for parse, stats in found:
@@ -395,18 +393,17 @@ class Parser:
 
     def _megabytes(self, n: int) -> float:
         """Memory of the largest chart of a sentence; groups are charted one after the other."""
-        mixer = self._mixer
-        charts = [chart_megabytes(group.members[0], n) for group in mixer.groups]
-        return max(charts + [reader.megabytes(n) for reader, _ in mixer.readers])
+        charts = [chart_megabytes(group.members[0], n) for group in self._prepared.groups]
+        return max(charts + [reader.megabytes(n) for reader, _ in self._prepared.readers])
 
-    def parse_pruned(self, forests: Sequence[ParseForest]) -> Parse:
+    def parse_pruned(self, forests: Sequence[ForestPosteriors]) -> Parse:
         """Parse a sentence whose charts, one for each group of members, were pruned before.
 
         Where nothing is found in them, the sentence is charted anew.
         """
-        words, groups = forests[0].words, self._mixer.groups
-        found = [group.over(left, 0.0) for group, left in zip(groups, forests, strict=True)]
-        return self._decode(words, self._mixer.join(words, found)) or self.parse(words)
+        words, pairs = forests[0].pruned.words, zip(self._prepared.groups, forests, strict=True)
+        found = [group.read_pruned(plain) for group, plain in pairs]
+        return self._decode(words, self._prepared.average(words, found)) or self.parse(words)
 
     def _by_chart_of_length(self, words: list[str]) -> Parse:
         """Parse by charts; while a short sentence is parsed, signals wait for its end."""
@@ -417,35 +414,35 @@ class Parser:
     def _by_chart(self, words: list[str]) -> Parse:
         # Once more without the middle pruning where that has left no whole tree.
         for pruning in dict.fromkeys((self._pruning, self._pruning._replace(middle=0.0))):
-            result = self._decode(words, self._mixer.believe(words, pruning))
+            result = self._decode(words, self._prepared.bracket_posteriors(words, pruning))
             if result is not None:
                 return result
         return self._joined(words)
 
-    def _decode(self, words: list[str], beliefs: Beliefs | None) -> Parse | None:
+    def _decode(self, words: list[str], found: SentencePosteriors | None) -> Parse | None:
         """The decoder's tree; None without a forest, or when pruning left no whole tree."""
-        if beliefs is None:
-            return None
-        mixer, found = self._mixer, None
-        if self.decoder == "f1" and mixer.readers:
-            found = free_tree(beliefs.brackets, words, mixer.labels, mixer.chains)
-        elif beliefs.forest is not None:
-            found = decode(beliefs.forest, self.decoder)
         if found is None:
             return None
-        tree, best = found
+        prepared, decoded = self._prepared, None
+        if self.decoder == "f1" and prepared.readers:
+            decoded = free_tree(found.brackets, words, prepared.labels, prepared.chains)
+        elif found.forest is not None:
+            decoded = decode(found.forest, self.decoder)
+        if decoded is None:
+            return None
+        tree, best = decoded
         pruning = self._pruning._replace(middle=0.0)
-        return Parse(words, tree, "parsed", mixer, self.decoder, beliefs, best, pruning)
+        return Parse(words, tree, "parsed", prepared, self.decoder, found, best, pruning)
 
     def _one_word(self, words: list[str]) -> Parse:
         """The best tag of a word that is a whole sentence."""
-        found = [group.one_word(words[0]) for group in self._mixer.groups]
-        return self._decode(words, self._mixer.join(words, found)) or self._joined(words)
+        found = self._prepared.bracket_posteriors(words, self._pruning)
+        return self._decode(words, found) or self._joined(words)
 
     def _joined(self, words: list[str]) -> Parse:
         """The best pieces side by side, for a sentence without a parse."""
-        tree = join_pieces(self._mixer.home.members[0], words)
-        return Parse(words, tree, "joined", self._mixer, self.decoder)
+        tree = join_pieces(self._prepared.first_group.members[0], words)
+        return Parse(words, tree, "joined", self._prepared, self.decoder)
 
     def _flat(self, words: list[str]) -> Parse:
         """The most probable tag of each word under one root, for a sentence too long to chart."""
@@ -453,14 +450,15 @@ class Parser:
             Tree(self._likeliest_tag(word, place == 0), word) for place, word in enumerate(words)
         ]
         tree = Tree(ROOT, [Tree(root_label(self._first), leaves)])
-        return Parse(words, tree, "flat", self._mixer, self.decoder)
+        return Parse(words, tree, "flat", self._prepared, self.decoder)
 
     def _likeliest_tag(self, word: str, is_first: bool) -> str:
         lexicon = self._first.lexicon
         entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=is_first))
         if entries.start == entries.stop:
             return self._first.tags[0].chain[-1]
-        best = entries.start + int(self._mixer.home.members[0].plain.entry_share[entries].argmax())
+        share = self._prepared.first_group.members[0].plain.entry_share[entries]
+        best = entries.start + int(share.argmax())
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
 
 
@@ -493,5 +491,5 @@ def _parse_and_count(words: Sequence[str], parser: Parser) -> tuple[Parse, Parse
 
 def _shared_objects(parser: Parser) -> list[object]:
     """The prepared model of a parser, which all of its parses refer to."""
-    mixer = parser._mixer
-    return [mixer, *(member for group in mixer.groups for member in group.members)]
+    prepared = parser._prepared
+    return [prepared, *(member for group in prepared.groups for member in group.members)]

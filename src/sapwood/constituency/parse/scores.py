@@ -13,8 +13,8 @@ from sapwood.constituency.parse.charts import (
     SMALLEST,
     inside_vectors,
     one_word_weights,
-    plain_forest,
     plain_inside,
+    plain_posteriors,
     sentence_log,
     tag_weights,
 )
@@ -137,9 +137,9 @@ def sentence_log_weight(prepared: PreparedGrammar, words: list[str]) -> SignedLo
         chart = plain_inside(prepared.plain, tag_weights(prepared, words))
         scale, total = chart.scale, partition(chart, prepared.plain.root)
     else:
-        parsed = plain_forest(prepared, words, tag_weights(prepared, words), SMALLEST)
-        if parsed is not None:
-            scale, total = parsed.scale, inside_vectors(parsed)[2]
+        plain = plain_posteriors(prepared, words, tag_weights(prepared, words), SMALLEST)
+        if plain is not None:
+            scale, total = plain.pruned.scale, inside_vectors(prepared, plain.pruned)[2]
     sign = 0 if total == 0 else 1 if total > 0 else -1
     return SignedLog(sentence_log(scale, n, total), sign)
 

@@ -115,7 +115,7 @@ class NetworkReader:
         self._tags = np.array([2 * numbers[name] + 1 for name in model.tags], np.int64)
 
     def read(self, words: list[str]) -> tuple[IntArray, FloatArray]:
-        """Codes of brackets and tags, as `parse.charts` numbers them, and their posteriors."""
+        """Codes of brackets and tags, see `brackets`, and their posteriors."""
         found, n = self.reader.read(words), len(words)
         first, end = self._starts[found.label], self._starts[found.label + 1]
         row = np.repeat(np.arange(len(first)), end - first)

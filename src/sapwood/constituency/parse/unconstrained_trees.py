@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.parse.charts import decoded
+from sapwood.constituency.parse.brackets import split_codes
 from sapwood.constituency.parse.decoders import BRACKET_COST, TAG_GAIN, Decoded
 from sapwood.core.arrays import FloatArray, IntArray, cell
 from sapwood.corpora.tree import ROOT, Tree
 
 if TYPE_CHECKING:
-    from sapwood.constituency.parse.charts import Brackets
+    from sapwood.constituency.parse.brackets import BracketPosteriors
 
 
 def free_tree(
-    brackets: Brackets,
+    brackets: BracketPosteriors,
     words: Sequence[str],
     names: Sequence[str],
     chains: Mapping[frozenset[str], tuple[str, ...]],
@@ -35,7 +35,7 @@ def free_tree(
     from sapwood.constituency.parse.kernels.span_trees import best_spans
 
     n = len(words)
-    label, start, end, is_tag = decoded(brackets.code, n)
+    label, start, end, is_tag = split_codes(brackets.code, n)
     tags, score = _likeliest_tags(brackets.p, label, start, is_tag, n)
     is_used = ~is_tag & (brackets.p > BRACKET_COST)
     whole = np.flatnonzero(~is_tag & (end - start == n))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sapwood.constituency.report.trees import constituent_rows, k_best_rows, parse_report
+from sapwood.constituency.report.trees import constituent_rows, k_best_rows
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Ensemble, Model
@@ -56,14 +56,13 @@ def draw_parse(parse: Parse, k: int = 1, states: StateVectors | None = None) -> 
         What `draw_tree` tells of the tree, with `kind`, `is_fallback`, `sentence_log_prob`,
         `k_best` and `chart`.
     """
-    found = parse_report(parse, k)
     return drawing_of(parse.tree, parse, states) | {
         "log_prob": parse.log_prob,
         "sign": parse.sign,
         "kind": parse.kind,
         "is_fallback": parse.is_fallback,
         "sentence_log_prob": parse.sentence_log_prob,
-        "k_best": found["k_best"],
+        "k_best": k_best_rows(parse, k),
         "chart": chart_cells(parse),
     }
 
