@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.web.browsers import Page, launched  # noqa: E402 - the project's root is added above
-from tests.web.houses import running  # noqa: E402
+from tests.web.servers import running  # noqa: E402
 
 SIZE = {"width": 1240, "height": 900}
 PATIENCE = 180_000  # milliseconds; the models are learnt when they are first used

@@ -11,7 +11,7 @@ import pytest
 import sapwood as sw
 from sapwood.web import server
 from sapwood.web.limits import Limits
-from sapwood.web.model_store import Shelf
+from sapwood.web.model_store import ModelStore
 from sapwood.web.server import Place
 
 Run = Callable[..., Any]
@@ -30,12 +30,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the server would have been made of."""
     found: list[Any] = []
 
-    def make(shelf: Shelf, place: Place, limits: Limits, token: str | None) -> Idle:
-        found.append((shelf, place, limits, token))
+    def make(store: ModelStore, place: Place, limits: Limits, token: str | None) -> Idle:
+        found.append((store, place, limits, token))
         return Idle()
 
     monkeypatch.setattr(server, "make_server", make)
-    monkeypatch.setattr(server, "_warm", lambda shelf: None)
+    monkeypatch.setattr(server, "_warm", lambda store: None)
     return found
 
 
@@ -49,18 +49,18 @@ def test_files_and_their_trees(cli: Run, made: list[Any], tmp_path: Path, plain:
     done = cli("serve", *models, "--trees", trees, "--max-words", 7, "--max-body", 2)
     assert done.status == 0
     assert done.out.startswith("http://127.0.0.1:")
-    shelf, place, limits, token = made[0]
-    assert list(shelf.models) == ["a", "a-2", "bundled"]
-    assert [len(served.trees) for served in shelf.models.values()] == [3, 3, 3000]
+    store, place, limits, token = made[0]
+    assert list(store.models) == ["a", "a-2", "bundled"]
+    assert [len(loaded.trees) for loaded in store.models.values()] == [3, 3, 3000]
     assert (place.host, token, limits.words, limits.body) == (None, None, 7, 2 << 20)
-    assert not shelf.folder.exists()
+    assert not store.folder.exists()
 
 
 def test_without_a_model_the_bundled_ones(cli: Run, made: list[Any]) -> None:
     assert cli("serve").status == 0
-    shelf = made[0][0]
-    assert {served.kind for served in shelf.models.values()} == {"trees", "arcs", "text"}
-    assert shelf.models["bundled"].model.n_symbols > 50
+    store = made[0][0]
+    assert {loaded.kind for loaded in store.models.values()} == {"trees", "arcs", "text"}
+    assert store.models["bundled"].model.n_symbols > 50
 
 
 def test_others_need_a_token_and_a_warning(cli: Run, made: list[Any]) -> None:

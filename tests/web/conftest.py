@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from tests.web.browsers import launched
-from tests.web.houses import Client, Server, guarded, running
+from tests.web.servers import Client, Server, guarded, running
 
 import sapwood as sw
 from sapwood.corpora.heads import head_rule
 from sapwood.dependency.data.from_trees import tree_arcs
 from sapwood.lm.data.ngrams import count_sentences
-from sapwood.web.model_store import ARCS, TEXT, TREES, Served, Shelf
+from sapwood.web.loaded_models import ARCS, TEXT, TREES, LoadedModel
+from sapwood.web.model_store import ModelStore
 
 Learn = Callable[..., Any]
 
@@ -34,25 +35,25 @@ def _mix(learn: Learn) -> sw.Ensemble:
 
 
 @pytest.fixture(scope="session")
-def shelf(bank: sw.Treebank, learn: Learn, tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+def store(bank: sw.Treebank, learn: Learn, tmp_path_factory: pytest.TempPathFactory) -> ModelStore:
     """A model of every kind; learnt when first used."""
-    shelf = Shelf(tmp_path_factory.mktemp("serve"))
+    store = ModelStore(tmp_path_factory.mktemp("serve"))
     trees = partial(list, bank)
-    for served in (
-        Served("bundled", sw.bundled_grammar, kind=TREES, trees=trees),
-        Served("spectral", partial(learn, "spectral"), kind=TREES, trees=trees),
-        Served("mix", partial(_mix, learn), kind=TREES),
-        Served("arcs", partial(_arcs, bank), kind=ARCS),
-        Served("text", partial(_text, bank), kind=TEXT),
+    for loaded in (
+        LoadedModel("bundled", sw.bundled_grammar, kind=TREES, trees=trees),
+        LoadedModel("spectral", partial(learn, "spectral"), kind=TREES, trees=trees),
+        LoadedModel("mix", partial(_mix, learn), kind=TREES),
+        LoadedModel("arcs", partial(_arcs, bank), kind=ARCS),
+        LoadedModel("text", partial(_text, bank), kind=TEXT),
     ):
-        shelf.add(served)
-    return shelf
+        store.add(loaded)
+    return store
 
 
 @pytest.fixture(scope="session")
-def client(shelf: Shelf) -> Client:
+def client(store: ModelStore) -> Client:
     """Asks the application in this process."""
-    return Client(guarded(shelf))
+    return Client(guarded(store))
 
 
 @pytest.fixture(scope="module")

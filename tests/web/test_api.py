@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from tests.conftest import Learn
-from tests.web.houses import Client
+from tests.web.servers import Client
 
 import sapwood as sw
 from sapwood.constituency.report.parses import parse_answer
 from sapwood.report import to_json
-from sapwood.web.model_store import TREES, Served, Shelf, bundled_models, served_files
+from sapwood.web.loaded_models import TREES, LoadedModel, bundled_models, models_from_files
+from sapwood.web.model_store import ModelStore
 
 SENTENCE = "the woman saw a dog in the garden ."
 TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
@@ -135,14 +136,14 @@ def test_sample_of_a_mix_names_the_members_that_it_draws_from(client: Client) ->
 
 
 def test_a_network_alone_is_refused_and_is_no_fault_of_the_server(
-    client: Client, shelf: Shelf, bank: sw.Treebank
+    client: Client, store: ModelStore, bank: sw.Treebank
 ) -> None:
     network = sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank[:40]).model_
-    shelf.add(Served("network", lambda: network, kind=TREES))
+    store.add(LoadedModel("network", lambda: network, kind=TREES))
     refused = ask(client, "sample", 422, model="network", n=1)
     assert "encoder has none" in refused["error"]
     assert "--method pcfg, em" in refused["hint"]
-    del shelf.models["network"]
+    del store.models["network"]
 
 
 def test_inspect_and_labels(client: Client) -> None:
@@ -240,8 +241,8 @@ def test_depend(client: Client) -> None:
     assert [node["head"] for node in drawn["nodes"]] == found["k_best"][1]["heads"]
 
 
-def test_language_models(client: Client, shelf: Shelf) -> None:
-    model = shelf.models["text"].model
+def test_language_models(client: Client, store: ModelStore) -> None:
+    model = store.models["text"].model
     next_ = ask(client, "lm/next", context="the", top=4)["next"]
     assert len(next_) == 4
     assert next_[0]["p"] == pytest.approx(math.exp(model.next_log_probs(["the"]).max()), rel=1e-5)
@@ -255,7 +256,7 @@ def test_language_models(client: Client, shelf: Shelf) -> None:
 
 
 def test_a_hand_written_grammar_is_listed_as_hand_written(learn: Learn) -> None:
-    rows = {served.name: served.as_dict() for served in bundled_models()}
+    rows = {loaded.name: loaded.as_dict() for loaded in bundled_models()}
     assert [name for name, row in rows.items() if row["is_hand_written"]] == ["bundled"]
     assert rows["bundled"]["about"].startswith("The hand-written grammar")
     # the first learnt one is what States opens: its states are kinds, not directions
@@ -263,7 +264,10 @@ def test_a_hand_written_grammar_is_listed_as_hand_written(learn: Learn) -> None:
         next(name for name, row in rows.items() if not row["is_hand_written"]) == "bundled-cluster"
     )
     files = {"bundled": sw.bundled_grammar(), "mine": learn("spectral")}
-    assert [one.is_hand_written for one in served_files([*files], files.get, None)] == [True, False]
+    assert [one.is_hand_written for one in models_from_files([*files], files.get, None)] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("symbol", ["<s>", "</s>", "<nothing>"])
@@ -390,12 +394,12 @@ def test_a_tree_in_brackets_stands_for_its_words(client: Client) -> None:
 
 
 def test_traits_of_bundled_models_are_those_of_the_models_themselves() -> None:
-    from sapwood.web.model_facts import traits_of
+    from sapwood.web.loaded_models import traits_of
 
-    for served in bundled_models():
-        if served.kind == "trees":  # the others take long to learn
-            assert served.traits == traits_of(served.model), served.name
-    rows = {served.name: served.as_dict() for served in bundled_models()}
+    for loaded in bundled_models():
+        if loaded.kind == "trees":  # the others take long to learn
+            assert loaded.traits == traits_of(loaded.model), loaded.name
+    rows = {loaded.name: loaded.as_dict() for loaded in bundled_models()}
     can = [name for name, row in rows.items() if row["can_sample"]]
     assert can == ["bundled", "bundled-cluster", "bundled-mix"]
     assert rows["bundled-mix"]["n_members"] == 3
@@ -414,10 +418,10 @@ def test_examples_of_spectral_directions_lie_where_the_words_do(client: Client) 
                 assert example["end"] == example["start"] + 1
 
 
-def test_models_are_described_without_names_of_classes(shelf: Shelf) -> None:
-    from sapwood.web.model_facts import describe
+def test_models_are_described_without_names_of_classes(store: ModelStore) -> None:
+    from sapwood.web.loaded_models import describe
 
-    told = {name: describe(served.model) for name, served in shelf.models.items()}
+    told = {name: describe(loaded.model) for name, loaded in store.models.items()}
     assert told["bundled"].startswith("hand-written: 15 phrases, 37 tags")
     assert told["spectral"].startswith("spectral: ")
     assert told["mix"].startswith("A mix of 2: pcfg 0.50, spectral 0.50")

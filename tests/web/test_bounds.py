@@ -13,14 +13,12 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.web.houses import Client, guarded
+from tests.web.servers import Client, guarded
 
 from sapwood.cli.serve import serve
-from sapwood.web import guard, limits, pool
-from sapwood.web import model_store as shelf
-from sapwood.web import schemas as questions
+from sapwood.web import guard, limits, model_store, pool, schemas
 from sapwood.web.limits import MEGABYTE, Limits, Refusal
-from sapwood.web.model_store import Shelf, check_treebank
+from sapwood.web.model_store import ModelStore, check_treebank
 from sapwood.web.pool import Pool
 
 JSON = {"Content-Type": "application/json"}
@@ -48,7 +46,12 @@ def test_constants_that_bound_what_a_request_may_take() -> None:
     )  # fmt: skip
     assert (guard.N_BODIES, guard.MOST_NAMES, guard.MOST_MARKS) == (8, 32, 200_000)
     assert pool.MOST_SECONDS == 60
-    assert (shelf.N_KEPT, shelf.N_ERRORS, shelf.EXCERPT, shelf.LEAST_TREES) == (8, 20, 160, 2)
+    assert (
+        model_store.N_KEPT,
+        model_store.N_ERRORS,
+        model_store.EXCERPT,
+        model_store.LEAST_TREES,
+    ) == (8, 20, 160, 2)
 
 
 # -- limits ---------------------------------------------------------------------------------------
@@ -90,50 +93,50 @@ TEXT, NAME = 1_000_000, 200
 SENTENCE: dict[str, Any] = {"sentence": "a"}
 IDENTIFY: dict[str, Any] = {"family": "dep-i", "words": 2, "length": 2}
 TABLE: dict[str, Any] = {"words": 2, "states": 2, "length": 2}
-BOUNDS: list[tuple[type[questions.Question], dict[str, Any], str, Any, Any]] = [
-    (questions.OfSentence, {}, "sentence", "x" * TEXT, "x" * (TEXT + 1)),
-    (questions.OfSentence, {}, "words", ["a"] * 100_000, ["a"] * 100_001),
-    (questions.ParseQuestion, SENTENCE, "model", "x" * NAME, "x" * (NAME + 1)),
-    (questions.ParseQuestion, SENTENCE, "k", 1, 0),
-    (questions.ParseQuestion, SENTENCE, "k", 100_000, 100_001),
-    (questions.ScoreQuestion, {}, "sentences", ["a"] * 100_000, ["a"] * 100_001),
-    (questions.SampleQuestion, {}, "seed", 0, -1),
-    (questions.SampleQuestion, {}, "seed", 2**32 - 1, 2**32),
-    (questions.InspectQuestion, {}, "top", 1, 0),
-    (questions.InspectQuestion, {}, "top", 100, 101),
-    (questions.InspectQuestion, {}, "member", 1, 0),
-    (questions.InspectQuestion, {}, "member", 10_000, 10_001),
-    (questions.StatesQuestion, {"label": "a"}, "member", 10_000, 10_001),
-    (questions.StateQuestion, {"symbol": "a"}, "state", 0, -1),
-    (questions.StateQuestion, {"symbol": "a"}, "state", 100_000, 100_001),
-    (questions.StateQuestion, {"symbol": "a"}, "member", 10_000, 10_001),
-    (questions.WordQuestion, {"word": "a"}, "member", 10_000, 10_001),
-    (questions.CompareQuestion, SENTENCE, "models", ["a", "b"], ["a"]),
-    (questions.CompareQuestion, SENTENCE, "models", ["a", "b"], ["a", "b", "c"]),
-    (questions.DifferenceQuestion, {}, "trees", ["a", "b"], ["a"]),
-    (questions.DifferenceQuestion, {}, "trees", ["a", "b"], ["a", "b", "c"]),
-    (questions.IdentifyQuestion, IDENTIFY, "words", 1, 0),
-    (questions.IdentifyQuestion, IDENTIFY, "words", 6, 7),
-    (questions.IdentifyQuestion, IDENTIFY, "length", 1, 0),
-    (questions.IdentifyQuestion, IDENTIFY, "length", 6, 7),
-    (questions.IdentifyQuestion, IDENTIFY, "states", 1, 0),
-    (questions.IdentifyQuestion, IDENTIFY, "states", 5, 6),
-    (questions.TableQuestion, TABLE, "words", 2, 1),
-    (questions.TableQuestion, TABLE, "words", 6, 7),
-    (questions.TableQuestion, TABLE, "states", 2, 1),
-    (questions.TableQuestion, TABLE, "states", 5, 6),
-    (questions.TableQuestion, TABLE, "length", 2, 1),
-    (questions.TableQuestion, TABLE, "length", 6, 7),
-    (questions.NextQuestion, {}, "top", 1, 0),
-    (questions.NextQuestion, {}, "top", 1000, 1001),
-    (questions.ClassesQuestion, {}, "top", 1, 0),
-    (questions.ClassesQuestion, {}, "top", 100, 101),
-    (questions.TrainQuestion, {}, "states", 1, 0),
-    (questions.TrainQuestion, {}, "states", 64, 65),
-    (questions.TrainQuestion, {}, "budget", 0.001, 0),
-    (questions.TrainQuestion, {}, "budget", 86_400, 86_401),
-    (questions.TrainQuestion, {}, "iterations", 1, 0),
-    (questions.TrainQuestion, {}, "iterations", 1000, 1001),
+BOUNDS: list[tuple[type[schemas.RequestBody], dict[str, Any], str, Any, Any]] = [
+    (schemas.SentenceRequest, {}, "sentence", "x" * TEXT, "x" * (TEXT + 1)),
+    (schemas.SentenceRequest, {}, "words", ["a"] * 100_000, ["a"] * 100_001),
+    (schemas.ParseRequest, SENTENCE, "model", "x" * NAME, "x" * (NAME + 1)),
+    (schemas.ParseRequest, SENTENCE, "k", 1, 0),
+    (schemas.ParseRequest, SENTENCE, "k", 100_000, 100_001),
+    (schemas.ScoreRequest, {}, "sentences", ["a"] * 100_000, ["a"] * 100_001),
+    (schemas.SampleRequest, {}, "seed", 0, -1),
+    (schemas.SampleRequest, {}, "seed", 2**32 - 1, 2**32),
+    (schemas.InspectRequest, {}, "top", 1, 0),
+    (schemas.InspectRequest, {}, "top", 100, 101),
+    (schemas.InspectRequest, {}, "member", 1, 0),
+    (schemas.InspectRequest, {}, "member", 10_000, 10_001),
+    (schemas.StatesRequest, {"label": "a"}, "member", 10_000, 10_001),
+    (schemas.StateRequest, {"symbol": "a"}, "state", 0, -1),
+    (schemas.StateRequest, {"symbol": "a"}, "state", 100_000, 100_001),
+    (schemas.StateRequest, {"symbol": "a"}, "member", 10_000, 10_001),
+    (schemas.WordRequest, {"word": "a"}, "member", 10_000, 10_001),
+    (schemas.CompareRequest, SENTENCE, "models", ["a", "b"], ["a"]),
+    (schemas.CompareRequest, SENTENCE, "models", ["a", "b"], ["a", "b", "c"]),
+    (schemas.DifferenceRequest, {}, "trees", ["a", "b"], ["a"]),
+    (schemas.DifferenceRequest, {}, "trees", ["a", "b"], ["a", "b", "c"]),
+    (schemas.IdentifyRequest, IDENTIFY, "words", 1, 0),
+    (schemas.IdentifyRequest, IDENTIFY, "words", 6, 7),
+    (schemas.IdentifyRequest, IDENTIFY, "length", 1, 0),
+    (schemas.IdentifyRequest, IDENTIFY, "length", 6, 7),
+    (schemas.IdentifyRequest, IDENTIFY, "states", 1, 0),
+    (schemas.IdentifyRequest, IDENTIFY, "states", 5, 6),
+    (schemas.TableRequest, TABLE, "words", 2, 1),
+    (schemas.TableRequest, TABLE, "words", 6, 7),
+    (schemas.TableRequest, TABLE, "states", 2, 1),
+    (schemas.TableRequest, TABLE, "states", 5, 6),
+    (schemas.TableRequest, TABLE, "length", 2, 1),
+    (schemas.TableRequest, TABLE, "length", 6, 7),
+    (schemas.NextRequest, {}, "top", 1, 0),
+    (schemas.NextRequest, {}, "top", 1000, 1001),
+    (schemas.ClassesRequest, {}, "top", 1, 0),
+    (schemas.ClassesRequest, {}, "top", 100, 101),
+    (schemas.TrainRequest, {}, "states", 1, 0),
+    (schemas.TrainRequest, {}, "states", 64, 65),
+    (schemas.TrainRequest, {}, "budget", 0.001, 0),
+    (schemas.TrainRequest, {}, "budget", 86_400, 86_401),
+    (schemas.TrainRequest, {}, "iterations", 1, 0),
+    (schemas.TrainRequest, {}, "iterations", 1000, 1001),
 ]
 
 
@@ -142,7 +145,7 @@ BOUNDS: list[tuple[type[questions.Question], dict[str, Any], str, Any, Any]] = [
     ids=[f"{kind.__name__}-{name}-{str(bad)[:8]}" for kind, _, name, _, bad in BOUNDS],
 )  # fmt: skip
 def test_questions(
-    kind: type[questions.Question], others: dict[str, Any], name: str, good: Any, bad: Any
+    kind: type[schemas.RequestBody], others: dict[str, Any], name: str, good: Any, bad: Any
 ) -> None:
     found = kind.model_validate_json(json.dumps(others | {name: good}))
     assert getattr(found, name) == good
@@ -152,8 +155,8 @@ def test_questions(
 
 def test_every_bound_of_a_question_is_in_the_table() -> None:
     told = {(kind, name) for kind, _, name, _, _ in BOUNDS}
-    for kind in vars(questions).values():
-        if not isinstance(kind, type) or not issubclass(kind, questions.Question):
+    for kind in vars(schemas).values():
+        if not isinstance(kind, type) or not issubclass(kind, schemas.RequestBody):
             continue
         for name, facts in kind.model_json_schema().get("properties", {}).items():
             kinds = [facts, *facts.get("anyOf", ())]
@@ -172,8 +175,8 @@ def padded(size: int) -> bytes:
 
 
 @pytest.mark.parametrize(("size", "status"), [(1000, 200), (1001, 413)])
-def test_bodies_with_and_without_a_length(shelf: Shelf, size: int, status: int) -> None:
-    client = Client(guarded(shelf, Limits(body=1000)))
+def test_bodies_with_and_without_a_length(store: ModelStore, size: int, status: int) -> None:
+    client = Client(guarded(store, Limits(body=1000)))
     assert client.post("/api/parse", content=padded(size), headers=JSON).status_code == status
 
     async def parts() -> AsyncIterator[bytes]:
@@ -216,9 +219,9 @@ def test_a_body_of_very_many_items_does_not_hold_up_the_loop(client: Client, bod
     assert time.process_time() - began < 0.5  # seconds; to read it all takes more than one
 
 
-def test_bodies_of_all_requests_together(shelf: Shelf) -> None:
+def test_bodies_of_all_requests_together(store: ModelStore) -> None:
     size = 1000
-    application = guarded(shelf, Limits(body=size))
+    application = guarded(store, Limits(body=size))
     client = Client(application)
 
     async def main() -> list[int]:
@@ -318,17 +321,17 @@ def test_work_is_given_up_when_the_server_stops() -> None:
 
 
 def test_errors_of_a_treebank_that_are_shown() -> None:
-    bad = b"(S (X a)) )\n" * (shelf.N_ERRORS + 1)
+    bad = b"(S (X a)) )\n" * (model_store.N_ERRORS + 1)
     report, _ = check_treebank(bad)
-    assert report["n_errors"] == shelf.N_ERRORS + 1
-    assert len(report["errors"]) == shelf.N_ERRORS
+    assert report["n_errors"] == model_store.N_ERRORS + 1
+    assert len(report["errors"]) == model_store.N_ERRORS
 
 
 @pytest.mark.parametrize(("n", "name"), [(1, None), (2, "treebank-1")])
 def test_trees_of_a_treebank_that_is_kept(tmp_path: Path, n: int, name: str | None) -> None:
     from sapwood.web.apart import check_upload
 
-    own = Shelf(tmp_path)
+    own = ModelStore(tmp_path)
     found = own.upload("", b"(S (X a))\n" * n, lambda _, files: check_upload(**files))
     assert found["treebank"] == name
     assert len(list(tmp_path.iterdir())) == (name is not None)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.web.browsers import Page
-from tests.web.houses import Server, running
+from tests.web.servers import Server, running
 
 import sapwood as sw
 

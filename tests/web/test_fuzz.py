@@ -7,10 +7,10 @@ import random
 from typing import Any
 
 import pytest
-from tests.web.houses import Client, guarded
+from tests.web.servers import Client, guarded
 
 from sapwood.web.limits import Limits
-from sapwood.web.model_store import Shelf
+from sapwood.web.model_store import ModelStore
 
 RIGHT: dict[str, dict[str, Any]] = {
     "parse": {"sentence": "they sleep .", "k": 2, "decoder": "f1", "model": "bundled"},
@@ -60,8 +60,8 @@ def spoilt(rng: random.Random) -> tuple[str, bytes]:
     return path, text
 
 
-def check(shelf: Shelf, n: int, seed: int) -> set[int]:
-    client = Client(guarded(shelf, Limits(seconds=60.0)))
+def check(store: ModelStore, n: int, seed: int) -> set[int]:
+    client = Client(guarded(store, Limits(seconds=60.0)))
     rng, seen = random.Random(seed), set()
     for number in range(n):
         path, body = spoilt(rng)
@@ -73,10 +73,10 @@ def check(shelf: Shelf, n: int, seed: int) -> set[int]:
     return seen
 
 
-def test_some_spoilt_bodies(shelf: Shelf) -> None:
-    assert {200, 400, 404, 415, 422} <= check(shelf, 200, seed=1)
+def test_some_spoilt_bodies(store: ModelStore) -> None:
+    assert {200, 400, 404, 415, 422} <= check(store, 200, seed=1)
 
 
 @pytest.mark.slow
-def test_ten_thousand_spoilt_bodies(shelf: Shelf) -> None:
-    check(shelf, 10_000, seed=2)
+def test_ten_thousand_spoilt_bodies(store: ModelStore) -> None:
+    check(store, 10_000, seed=2)

@@ -9,18 +9,18 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.web.houses import BASE, Client, guarded
+from tests.web.servers import BASE, Client, guarded
 
 from sapwood.web.guard import COOKIE
 from sapwood.web.limits import Limits, Refusal
-from sapwood.web.model_store import Shelf
+from sapwood.web.model_store import ModelStore
 from sapwood.web.pool import Check, Pool
 
 QUESTION = {"sentence": "they sleep ."}
 
 
-def small(shelf: Shelf, **limits: Any) -> Client:
-    return Client(guarded(shelf, Limits(**limits)))
+def small(store: ModelStore, **limits: Any) -> Client:
+    return Client(guarded(store, Limits(**limits)))
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_a_link_from_elsewhere_may_lead_here(client: Client) -> None:
     assert client.get("/parse", headers=headers).status_code == 200
 
 
-def test_tokens(shelf: Shelf) -> None:
-    client = Client(guarded(shelf, token="secret", takes_numbers=True), "http://10.0.0.5")
+def test_tokens(store: ModelStore) -> None:
+    client = Client(guarded(store, token="secret", takes_numbers=True), "http://10.0.0.5")
     assert client.get("/api/models").status_code == 401
     assert client.get("/api/models?token=wrong").status_code == 401
     assert client.get("/api/models", headers={"Authorization": "Bearer secret"}).status_code == 200
@@ -70,8 +70,8 @@ def test_every_answer_forbids_inline_code(client: Client) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_bodies(shelf: Shelf) -> None:
-    client = small(shelf, body=1000)
+def test_bodies(store: ModelStore) -> None:
+    client = small(store, body=1000)
     long = client.post("/api/parse", json={"sentence": "x " * 1000})
     assert (long.status_code, long.json()["hint"]) == (
         413, "send less, or start the server with a larger --max-body",
@@ -100,8 +100,8 @@ def test_bodies(shelf: Shelf) -> None:
     assert client.post("/api/parse", json=[1]).status_code == 422
 
 
-def test_limits_have_names(shelf: Shelf) -> None:
-    client = small(shelf, words=5, sentences=2, k=3)
+def test_limits_have_names(store: ModelStore) -> None:
+    client = small(store, words=5, sentences=2, k=3)
     asked: list[tuple[str, dict[str, Any], str]] = [
         ("parse", {"words": ["a"] * 6}, "--max-words"),
         ("draw", {"sentence": "a b c d e f"}, "--max-words"),

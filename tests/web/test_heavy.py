@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.web.houses import Client
+from tests.web.servers import Client
 
 import sapwood as sw
 from sapwood.core.outputs import OLD, lock
-from sapwood.web.app import House, make_app, static_files
+from sapwood.web.app import ServerState, make_app, static_files
 from sapwood.web.guard import Guard
 from sapwood.web.limits import MEGABYTE, Limits
-from sapwood.web.model_store import TREES, Served, Shelf
+from sapwood.web.loaded_models import TREES, LoadedModel
+from sapwood.web.model_store import ModelStore
 from sapwood.web.server import LOCK, PREFIX, Place, sweep
 
 BYTES = {"Content-Type": "application/octet-stream"}
@@ -28,39 +29,41 @@ LONG = b"(S (NP oops\n" * 300_000  # to check it takes many seconds
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    folder = tmp_path / "house"
+def server_state(tmp_path: Path) -> Iterator[ServerState]:
+    folder = tmp_path / "server_state"
     folder.mkdir()
-    house = House(Shelf(folder), Limits())
-    house.shelf.add(Served("bundled", sw.bundled_grammar, kind=TREES))
-    yield house
-    house.stop()
+    server_state = ServerState(ModelStore(folder), Limits())
+    server_state.store.add(LoadedModel("bundled", sw.bundled_grammar, kind=TREES))
+    yield server_state
+    server_state.stop()
 
 
 @pytest.fixture
-def own(house: House) -> Client:
-    return Client(Guard(make_app(house), house.limits))
+def own(server_state: ServerState) -> Client:
+    return Client(Guard(make_app(server_state), server_state.limits))
 
 
 @pytest.fixture
-def started(house: House, monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+def started(
+    server_state: ServerState, monkeypatch: pytest.MonkeyPatch
+) -> list[subprocess.Popen[str]]:
     """The processes that were started for heavy questions."""
     found: list[subprocess.Popen[str]] = []
-    start = house.processes._start
+    start = server_state.processes._start
 
     def start_and_note() -> subprocess.Popen[str]:
         found.append(start())
         return found[-1]
 
-    monkeypatch.setattr(house.processes, "_start", start_and_note)
+    monkeypatch.setattr(server_state.processes, "_start", start_and_note)
     return found
 
 
-def test_parses_do_not_wait_for_heavy_questions(house: House, own: Client) -> None:
+def test_parses_do_not_wait_for_heavy_questions(server_state: ServerState, own: Client) -> None:
     async def main() -> None:
         stop = threading.Event()
-        places = house.limits.workers + house.limits.queue
-        heavy = [asyncio.ensure_future(house.heavy.run(lambda _: stop.wait(5)))
+        places = server_state.limits.workers + server_state.limits.queue
+        heavy = [asyncio.ensure_future(server_state.heavy.run(lambda _: stop.wait(5)))
                  for _ in range(places)]  # fmt: skip
         await asyncio.sleep(0.02)
         full = await own.asker.post("/api/score", json={"sentences": ["they sleep ."]})
@@ -74,20 +77,20 @@ def test_parses_do_not_wait_for_heavy_questions(house: House, own: Client) -> No
     asyncio.run(main())
 
 
-def test_a_model_is_loaded_apart_from_parses(house: House, own: Client) -> None:
+def test_a_model_is_loaded_apart_from_parses(server_state: ServerState, own: Client) -> None:
     loading = threading.Event()
 
     def load() -> Any:
         loading.wait(5)
         return sw.bundled_grammar()
 
-    house.shelf.add(Served("slow", load, kind=TREES))
+    server_state.store.add(LoadedModel("slow", load, kind=TREES))
 
     async def main() -> None:
         question = {"sentence": "they sleep ."}
         other = question | {"model": "slow"}
         slow = [asyncio.ensure_future(own.asker.post("/api/parse", json=other))
-                for _ in range(house.limits.workers)]  # fmt: skip
+                for _ in range(server_state.limits.workers)]  # fmt: skip
         await asyncio.sleep(0.05)
         quick = await own.asker.post("/api/parse", json=question)
         assert quick.status_code == 200
@@ -100,27 +103,27 @@ def test_a_model_is_loaded_apart_from_parses(house: House, own: Client) -> None:
 
 
 def test_the_process_behind_a_408_is_gone(
-    own: Client, house: House, started: list[subprocess.Popen[str]]
+    own: Client, server_state: ServerState, started: list[subprocess.Popen[str]]
 ) -> None:
-    house.heavy.limits = Limits(seconds=1.5)
+    server_state.heavy.limits = Limits(seconds=1.5)
     answer = own.post("/api/treebanks", content=LONG, headers=BYTES)
     assert answer.status_code == 408
     end = time.monotonic() + 2.0
-    while house.heavy.n_busy and time.monotonic() < end:
+    while server_state.heavy.n_busy and time.monotonic() < end:
         time.sleep(0.01)
     assert [process.poll() is not None for process in started] == [True]
-    assert house.heavy.n_busy == 0
-    assert not list(house.shelf.folder.iterdir())
+    assert server_state.heavy.n_busy == 0
+    assert not list(server_state.store.folder.iterdir())
 
 
 def test_the_process_of_a_client_that_left_is_gone(
-    own: Client, house: House, started: list[subprocess.Popen[str]]
+    own: Client, server_state: ServerState, started: list[subprocess.Popen[str]]
 ) -> None:
     async def main() -> None:
         gone = asyncio.Event()
         asked = {"words": 6, "states": 5, "length": 6}
-        work = house.heavy.run(
-            lambda check: house.processes.ask("identify/table", asked, check), gone
+        work = server_state.heavy.run(
+            lambda check: server_state.processes.ask("identify/table", asked, check), gone
         )
         task = asyncio.ensure_future(work)
         await asyncio.sleep(0.3)
@@ -133,8 +136,8 @@ def test_the_process_of_a_client_that_left_is_gone(
     asyncio.run(main())
 
 
-def test_the_memory_of_a_heavy_question_is_bounded(house: House, own: Client) -> None:
-    house.processes.limits = Limits(memory=160 * MEGABYTE)
+def test_the_memory_of_a_heavy_question_is_bounded(server_state: ServerState, own: Client) -> None:
+    server_state.processes.limits = Limits(memory=160 * MEGABYTE)
     answer = own.post("/api/treebanks", content=b"(" * 8_000_000, headers=BYTES)
     assert answer.status_code == 422
     assert "the 160 MB of memory that a request may take" in answer.json()["error"]
@@ -149,8 +152,8 @@ def test_errors_of_a_process_keep_their_place(own: Client) -> None:
     assert set(wrong.json()) == {"error", "hint"}
 
 
-def test_a_stopped_house_starts_no_process(own: Client, house: House) -> None:
-    house.processes.stop()
+def test_a_stopped_server_starts_no_process(own: Client, server_state: ServerState) -> None:
+    server_state.processes.stop()
     asked = {"family": "dep-i", "words": 2, "length": 2}
     assert own.post("/api/identify", json=asked).status_code == 503
 
@@ -159,20 +162,20 @@ def test_a_stopped_house_starts_no_process(own: Client, house: House) -> None:
 
 
 def test_faults_are_logged_with_their_traceback(
-    house: House, own: Client, capfd: pytest.CaptureFixture[str]
+    server_state: ServerState, own: Client, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> Any:
-        msg = "the shelf broke"
+        msg = "the store broke"
         raise RuntimeError(msg)
 
-    house.shelf.add(Served("broken", fail, kind=TREES))
+    server_state.store.add(LoadedModel("broken", fail, kind=TREES))
     answer = own.post("/api/parse", json={"sentence": "a", "model": "broken"})
     assert answer.status_code == 500
     assert "logged" in answer.json()["error"]
     told = capfd.readouterr().err
     assert "error: POST '/api/parse'" in told
     assert "Traceback" in told
-    assert "RuntimeError: the shelf broke" in told
+    assert "RuntimeError: the store broke" in told
 
 
 def test_a_fault_of_the_application_itself_is_answered(capfd: pytest.CaptureFixture[str]) -> None:

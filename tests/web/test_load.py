@@ -8,7 +8,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 
 import pytest
-from tests.web.houses import BENCHMARKS
+from tests.web.servers import BENCHMARKS
 
 
 @pytest.fixture

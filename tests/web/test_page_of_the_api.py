@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.web.houses import running
+from tests.web.servers import running
 
 pytestmark = pytest.mark.slow
 

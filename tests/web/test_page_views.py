@@ -8,7 +8,7 @@ from urllib.parse import quote_plus
 
 import pytest
 from tests.web.browsers import Page, tab
-from tests.web.houses import Server
+from tests.web.servers import Server
 
 pytestmark = pytest.mark.browser
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")

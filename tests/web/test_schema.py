@@ -9,10 +9,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 
 import pytest
-from tests.web.houses import BENCHMARKS, Client, guarded
+from tests.web.servers import BENCHMARKS, Client, guarded
 
 from sapwood.web.limits import Limits
-from sapwood.web.model_store import Shelf
+from sapwood.web.model_store import ModelStore
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def hours(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def check(hours: ModuleType, shelf: Shelf, n: int, seed: int) -> Counter[int]:
-    client = Client(guarded(shelf, Limits(seconds=2.0)))  # heavy ones are given up soon
+def check(hours: ModuleType, store: ModelStore, n: int, seed: int) -> Counter[int]:
+    client = Client(guarded(store, Limits(seconds=2.0)))  # heavy ones are given up soon
     openapi = client.get("/api/openapi.json").json()
-    texts, seen = [*shelf.models, *hours.TEXTS], Counter[int]()
+    texts, seen = [*store.models, *hours.TEXTS], Counter[int]()
     draw = hours.BySchema(openapi, random.Random(seed), texts)
     for _ in range(n):
         asked = draw.request()
@@ -44,12 +44,12 @@ def check(hours: ModuleType, shelf: Shelf, n: int, seed: int) -> Counter[int]:
     return seen
 
 
-def test_some_requests_by_schema(hours: ModuleType, shelf: Shelf) -> None:
-    seen = check(hours, shelf, 40, seed=0)
+def test_some_requests_by_schema(hours: ModuleType, store: ModelStore) -> None:
+    seen = check(hours, store, 40, seed=0)
     assert seen[200] > 5
     assert seen[422] > 5
 
 
 @pytest.mark.slow
-def test_four_thousand_requests_by_schema(hours: ModuleType, shelf: Shelf) -> None:
-    print(sorted(check(hours, shelf, 4000, seed=1).items()))
+def test_four_thousand_requests_by_schema(hours: ModuleType, store: ModelStore) -> None:
+    print(sorted(check(hours, store, 4000, seed=1).items()))

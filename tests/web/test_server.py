@@ -14,7 +14,7 @@ from threading import Thread
 
 import httpx
 import pytest
-from tests.web.houses import running
+from tests.web.servers import running
 
 pytestmark = pytest.mark.slow
 

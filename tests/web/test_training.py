@@ -10,33 +10,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.web.houses import Client
+from tests.web.servers import Client
 
 import sapwood as sw
 from sapwood.web.apart import check_upload
-from sapwood.web.app import House, make_app
+from sapwood.web.app import ServerState, make_app
 from sapwood.web.guard import Guard
 from sapwood.web.limits import Limits
-from sapwood.web.model_store import N_KEPT, Served, Shelf, check_treebank
+from sapwood.web.loaded_models import LoadedModel
+from sapwood.web.model_store import N_KEPT, ModelStore, check_treebank
 from sapwood.web.worker import Order, train
 
 BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    folder = tmp_path / "house"
+def server_state(tmp_path: Path) -> Iterator[ServerState]:
+    folder = tmp_path / "server_state"
     folder.mkdir()
-    house = House(Shelf(folder), Limits(training=100))
-    house.shelf.add(Served("bundled", sw.bundled_grammar))
-    yield house
-    house.stop()
+    server_state = ServerState(ModelStore(folder), Limits(training=100))
+    server_state.store.add(LoadedModel("bundled", sw.bundled_grammar))
+    yield server_state
+    server_state.stop()
     assert not folder.exists()
 
 
 @pytest.fixture
-def own(house: House) -> Client:
-    return Client(Guard(make_app(house), house.limits))
+def own(server_state: ServerState) -> Client:
+    return Client(Guard(make_app(server_state), server_state.limits))
 
 
 def wait(client: Client, seconds: float = 60.0) -> dict[str, Any]:
@@ -83,25 +84,25 @@ def test_from_upload_to_parse_and_download(own: Client, bank: sw.Treebank) -> No
     assert own.post("/api/examples", json={"label": "NP", "model": run["model"]}).status_code == 200
 
 
-def test_cancel(own: Client, house: House) -> None:
+def test_cancel(own: Client, server_state: ServerState) -> None:
     assert own.delete("/api/train").status_code == 404
     own.post("/api/train", json={"method": "em", "states": 32, "dev": "none"})
-    process = house.trainings._process
+    process = server_state.trainings._process
     assert process is not None
     assert own.delete("/api/train").json()["state"] == "cancelled"
     assert process.wait(10) < 0
     assert wait(own)["state"] == "cancelled"
-    assert not list(house.shelf.folder.iterdir())
+    assert not list(server_state.store.folder.iterdir())
 
 
 @pytest.mark.slow
-def test_a_server_that_stops_ends_its_training(house: House) -> None:
+def test_a_server_that_stops_ends_its_training(server_state: ServerState) -> None:
     wish = {"treebank": "bundled", "dev": "none", "method": "em", "states": 32, "budget": 60.0,
             "iterations": None, "seed": 0}  # fmt: skip
-    house.trainings.start(wish)
-    process = house.trainings._process
+    server_state.trainings.start(wish)
+    process = server_state.trainings._process
     assert process is not None
-    house.stop()
+    server_state.stop()
     assert process.poll() is not None
 
 
@@ -146,13 +147,19 @@ def test_treebanks_are_checked() -> None:
     assert 0 <= place["at"] <= 160
 
 
-def test_old_uploads_and_models_go(house: House) -> None:
+def test_old_uploads_and_models_go(server_state: ServerState) -> None:
     for _ in range(N_KEPT + 3):
-        house.shelf.upload("x", b"(S (X a)) (S (X b))", lambda _, files: check_upload(**files))
-    assert len(house.shelf.treebanks) == len(list(house.shelf.folder.iterdir())) == N_KEPT
+        server_state.store.upload(
+            "x", b"(S (X a)) (S (X b))", lambda _, files: check_upload(**files)
+        )
+    assert (
+        len(server_state.store.treebanks)
+        == len(list(server_state.store.folder.iterdir()))
+        == N_KEPT
+    )
     for number in range(N_KEPT + 2):
-        file = house.shelf.folder / f"m{number}"
+        file = server_state.store.folder / f"m{number}"
         file.touch()
-        house.shelf.add(Served(f"m{number}", io.StringIO, file=file))
-    assert sum(one.file is not None for one in house.shelf.models.values()) == N_KEPT
-    assert "bundled" in house.shelf.models
+        server_state.store.add(LoadedModel(f"m{number}", io.StringIO, file=file))
+    assert sum(one.file is not None for one in server_state.store.models.values()) == N_KEPT
+    assert "bundled" in server_state.store.models

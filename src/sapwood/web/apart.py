@@ -1,7 +1,7 @@
-"""Heavy questions that need no model: each is answered by a process of its own.
+"""Heavy requests that need no model: each is answered by a process of its own.
 
 A process can be ended at any moment, has a memory limit of its own, and runs with a low priority,
-so that a heavy question takes neither the memory nor the processor away from other requests. The
+so that a heavy request takes neither the memory nor the processor away from other requests. The
 order is one line of JSON on stdin, the answer is one line of JSON on stdout. The process ends when
 its stdin is closed, so that it never outlives the server.
 """
@@ -24,15 +24,15 @@ from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.web.limits import MEGABYTE, Limits, Refusal, explain
 from sapwood.web.worker import end_with_server, limit_memory, tell
 
-POLL = 0.05  # seconds between two looks at the clock
-GRACE = 5.0  # seconds that a killed process has to be gone
+POLL = 0.05  # seconds between two checks of the time
+GRACE = 5.0  # seconds to wait for a killed process to end
 NICENESS = 10
 OUT_OF_MEMORY = b'{"event": "memory"}\n'
 NO_MEMORY = (-signal.SIGABRT, -getattr(signal, "SIGKILL", signal.SIGABRT))
 
 
 class Processes:
-    """Starts a process for each heavy question, and ends the process when nobody waits for it.
+    """Starts a process for each heavy request, and kills it when nobody waits for the answer.
 
     Parameters
     ----------
@@ -46,25 +46,25 @@ class Processes:
         self._lock = Lock()
         self._is_stopped = False
 
-    def ask(self, question: str, asked: dict[str, Any], check: Any) -> Any:
-        """The answer to a question of `QUESTIONS`.
+    def ask(self, name: str, arguments: dict[str, Any], check: Any) -> Any:
+        """Call a function of `FUNCTIONS` in a new process and return its result.
 
         Parameters
         ----------
-        asked
-            The arguments of the function.
+        arguments
+            The keyword arguments of the function.
         check
             Raises an error when time is up or the client has left; the process is killed then.
 
         Raises
         ------
         SapwoodError
-            An error of Sapwood's in the process.
+            The error of Sapwood that the function raised.
         Refusal
-            422 where memory is not enough.
+            422 where the memory limit is reached.
         """
         order = {
-            "question": question, "asked": asked, "memory": self.limits.memory,
+            "function": name, "arguments": arguments, "memory": self.limits.memory,
             "folder": str(self.folder),
         }  # fmt: skip
         process = self._start()
@@ -79,7 +79,7 @@ class Processes:
                         stream.close()
             with self._lock:
                 self._running.discard(process)
-        return self._read(question, found, process.returncode)
+        return self._read(name, found, process.returncode)
 
     def _start(self) -> subprocess.Popen[str]:
         with self._lock:
@@ -98,7 +98,7 @@ class Processes:
             return process
 
     def _wait(self, process: subprocess.Popen[str], order: str, check: Any) -> str:
-        """The line that the process prints; its stdin stays open until it has ended."""
+        """The line that the process prints; its stdin stays open until the process has ended."""
         assert process.stdin is not None
         assert process.stdout is not None
         found: list[str] = []
@@ -120,13 +120,13 @@ class Processes:
             process.wait(GRACE)
         return found[0] if found else ""
 
-    def _read(self, question: str, found: str, status: int) -> Any:
+    def _read(self, name: str, found: str, status: int) -> Any:
         memory = f"the {self.limits.memory / MEGABYTE:,.0f} MB of memory that a request may take"
         hint = "ask for less, or start the server with a larger --max-memory"
         if not found and status in NO_MEMORY:
             raise Refusal(422, f"the answer needs more than {memory}", hint)
         if not found:
-            msg = f"the process for the question {question!r} ended with status {status}"
+            msg = f"the process for {name!r} ended with status {status}"
             raise RuntimeError(msg)
         told = json.loads(found)
         if told["event"] == "failed":
@@ -152,15 +152,15 @@ class Processes:
 # -- in the process -------------------------------------------------------------------------------
 
 
-def identify(**asked: Any) -> Any:
-    """Whether a family can be learnt from moments."""
+def identify(family: str, **size: Any) -> Any:
+    """Whether a family of models can be learnt from moments, as a report."""
     from sapwood.report import identify_family
 
-    return identify_family(asked.pop("family"), **asked).to_dict()
+    return identify_family(family, **size).to_dict()
 
 
 def identify_table(words: int, states: int, length: int) -> Any:
-    """All families and moments at one size."""
+    """Deficits of all families and moments at one size."""
     from sapwood.identify.size import identify_size
 
     return {"rows": identify_size(words, states, length)}
@@ -177,7 +177,7 @@ def check_upload(data: str, trees: str) -> Any:
     return report
 
 
-QUESTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "identify": identify,
     "identify/table": identify_table,
     "upload": check_upload,
@@ -185,18 +185,20 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
 
 
 def main() -> None:
-    """Answer the question on stdin."""
+    """Call the function that the order on stdin names, and print its result."""
     order = json.loads(sys.stdin.readline())
     _thread.start_new_thread(end_with_server, (order["folder"],))
     limit_memory(order["memory"])
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     try:
-        tell("done", answer=QUESTIONS[order["question"]](**order["asked"]))
+        tell("done", answer=FUNCTIONS[order["function"]](**order["arguments"]))
     except SapwoodError as error:
         tell("failed", **explain(error))
     except MemoryError:
-        os.write(1, OUT_OF_MEMORY)  # what takes no memory itself
+        os.write(
+            1, OUT_OF_MEMORY
+        )  # a constant, since there may be no memory left to build a message
         os._exit(0)
     sys.stdout.close()
     os._exit(0)  # at once, without waiting for the thread that reads stdin

@@ -1,4 +1,4 @@
-"""The routes: each takes a question, asks a report in the pool, and gives it as JSON."""
+"""The routes of the server: each runs a report in a pool of threads and answers with JSON."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from sapwood.core.errors import SapwoodError
 from sapwood.corpora.sentences import TREES as BRACKETED
 from sapwood.corpora.sentences import kind_of
 from sapwood.report import inspect_model, to_json
-from sapwood.web import schemas as ask
+from sapwood.web import schemas
 from sapwood.web.apart import Processes
 from sapwood.web.guard import BYTES, FAULT, GONE
-from sapwood.web.invalid import explain_invalid
 from sapwood.web.limits import Limits, Refusal, explain
-from sapwood.web.model_store import ARCS, TEXT, TREES, Served, Shelf
+from sapwood.web.loaded_models import ARCS, TEXT, TREES, LoadedModel
+from sapwood.web.model_store import ModelStore
 from sapwood.web.pool import Check, Pool
+from sapwood.web.schemas import explain_invalid
 from sapwood.web.training import Trainings
 
 if TYPE_CHECKING:
@@ -39,45 +40,45 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }  # fmt: skip
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ask.ErrorAnswer, "description": "The body is no JSON."},
-    404: {"model": ask.ErrorAnswer, "description": "There is no model of that name."},
-    408: {"model": ask.ErrorAnswer, "description": "It took too long."},
-    413: {"model": ask.ErrorAnswer, "description": "The body is too large."},
-    422: {"model": ask.ErrorAnswer, "description": "What was asked cannot be answered."},
-    503: {"model": ask.ErrorAnswer, "description": "Too much to do; Retry-After says when."},
+    400: {"model": schemas.ErrorAnswer, "description": "The body is no JSON."},
+    404: {"model": schemas.ErrorAnswer, "description": "There is no model of that name."},
+    408: {"model": schemas.ErrorAnswer, "description": "It took too long."},
+    413: {"model": schemas.ErrorAnswer, "description": "The body is too large."},
+    422: {"model": schemas.ErrorAnswer, "description": "What was asked cannot be answered."},
+    503: {"model": schemas.ErrorAnswer, "description": "Too much to do; Retry-After says when."},
 }
 _STATUSES = {404: "there is nothing at this address", 405: "this address is not asked that way"}
-Work = Callable[[Any, Check], Any]  # takes what was asked, and a clock to look at
+Work = Callable[[Any, Check], Any]  # takes the request and a function that checks the time
 
 
 class Report(Response):
-    """A report as JSON; infinities are null."""
+    """A report as JSON; infinite numbers become null."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The bytes of a report."""
+        """Encode a report as JSON."""
         return to_json(content).encode()
 
 
-class House:
-    """All that a running server has."""
+class ServerState:
+    """The models, limits, pools, processes and trainings of a running server."""
 
-    def __init__(self, shelf: Shelf, limits: Limits) -> None:
-        self.shelf, self.limits = shelf, limits
+    def __init__(self, store: ModelStore, limits: Limits) -> None:
+        self.store, self.limits = store, limits
         self.pool = Pool(limits)
-        self.heavy = Pool(limits)  # a lane of its own, so that parses never wait for it
-        self.processes = Processes(shelf.folder, limits)
-        self.trainings = Trainings(shelf, limits)
+        self.heavy = Pool(limits)  # a second pool, so that parses never wait for heavy requests
+        self.processes = Processes(store.folder, limits)
+        self.trainings = Trainings(store, limits)
 
     def stop(self) -> None:
-        """End everything that was started."""
+        """End all threads, processes and trainings, and remove the folder."""
         self.pool.stop()
         self.heavy.stop()
         self.processes.stop()
         self.trainings.stop()
-        # here and not where it was made: a signal may end the process right behind this
-        shutil.rmtree(self.shelf.folder, ignore_errors=True)
+        # Removed here and not where it was made: a signal may end the process right after this.
+        shutil.rmtree(self.store.folder, ignore_errors=True)
 
     async def answer(
         self, request: Request, work: Callable[[Check], Any], *, is_heavy: bool
@@ -86,7 +87,7 @@ class House:
         gone: asyncio.Event | None = request.scope.get(GONE)
         return Report(await (self.heavy if is_heavy else self.pool).run(work, gone))
 
-    def question(
+    def route(
         self,
         app: FastAPI,
         path: str,
@@ -96,23 +97,22 @@ class House:
         kind: str | None = None,
         is_heavy: bool = False,
     ) -> Callable[[Work], Work]:
-        """Add a route: the question is the body, and the function is called in the pool.
+        """Add a route whose request body is validated and whose function runs in a pool.
 
         Parameters
         ----------
         answer
-            What comes back, for the documentation of the API.
+            The schema of the answer, for the documentation of the API.
         kind
-            The kind of model that is asked; where the model must be loaded first, the question is
-            a heavy one.
+            The kind of model that answers; the request is heavy where the model is not loaded yet.
         is_heavy
-            Whether the question may take seconds: many sentences, a whole treebank, a search.
+            Whether the request may take seconds: many sentences, a whole treebank, a search.
         """
 
         def add(work: Work) -> Work:
             async def route(request: Request, asked: Any) -> Response:
                 is_slow = is_heavy or (
-                    kind is not None and not self.shelf.get(asked.model, kind).is_loaded
+                    kind is not None and not self.store.get(asked.model, kind).is_loaded
                 )
                 return await self.answer(
                     request, lambda check: work(asked, check), is_heavy=is_slow
@@ -127,13 +127,13 @@ class House:
         return add
 
 
-def make_app(house: House) -> FastAPI:
-    """The application, without its guard."""
+def make_app(server: ServerState) -> FastAPI:
+    """The application with all routes; the guard is put around it by the server."""
 
     @asynccontextmanager
     async def live(_: FastAPI) -> AsyncIterator[None]:
         yield
-        house.stop()
+        server.stop()
 
     app = FastAPI(
         title="Sapwood",
@@ -161,11 +161,11 @@ def make_app(house: House) -> FastAPI:
         _trainings,
         _pages,
     ):
-        add(app, house)
+        add(app, server)
     return app
 
 
-# -- what goes wrong ------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -201,146 +201,149 @@ async def _http(_: Request, error: Exception) -> Response:
 # -- sentences and trees --------------------------------------------------------------------------
 
 
-def _words(house: House, served: Served, asked: ask.OfSentence) -> list[str]:
-    """The words of a question about a sentence."""
+def _words(server: ServerState, loaded: LoadedModel, asked: schemas.SentenceRequest) -> list[str]:
+    """The words of a request about a sentence, within the limits."""
     if asked.words is not None:
         words = asked.words
     else:
         text = (asked.sentence or "").strip()
-        # what is longer in letters is longer in words too, and need not be tokenised to be refused
-        house.limits.check_words(text.split()[: house.limits.words + 1])
-        if kind_of([text]) == BRACKETED:  # the words of a tree, whatever they are asked for
-            words = _one_tree(house, text).words()
+        # Tokenising only adds words: a text with too many is refused before it is tokenised.
+        server.limits.check_words(text.split()[: server.limits.words + 1])
+        if kind_of([text]) == BRACKETED:  # a tree stands for its words
+            words = _one_tree(server, text).words()
         else:
-            words = served.tokenise(text)
-    house.limits.check_words(words)
+            words = loaded.tokenise(text)
+    server.limits.check_words(words)
     return list(words)
 
 
-def _one_tree(house: House, text: str) -> Tree:
+def _one_tree(server: ServerState, text: str) -> Tree:
     from sapwood.corpora.tree import Tree
 
-    house.limits.check_brackets(text)
+    server.limits.check_brackets(text)
     tree = Tree.parse(text)
-    house.limits.check_words(tree.words())
+    server.limits.check_words(tree.words())
     return tree
 
 
-def _sentences(app: FastAPI, house: House) -> None:
-    limits, shelf = house.limits, house.shelf
+def _sentences(app: FastAPI, server: ServerState) -> None:
+    limits, store = server.limits, server.store
 
-    @house.question(app, "/api/parse", "trees", ask.ParseAnswer, kind=TREES)
-    def parse(asked: ask.ParseQuestion, _: Check) -> Any:
+    @server.route(app, "/api/parse", "trees", schemas.ParseAnswer, kind=TREES)
+    def parse(asked: schemas.ParseRequest, _: Check) -> Any:
         """The best tree of a sentence, its constituents with posteriors, and the k best trees."""
         from sapwood.constituency.report.parses import parse_answer
 
         limits.check_k(asked.k)
-        served = shelf.get(asked.model, TREES)
-        words = _words(house, served, asked)
-        return parse_answer(served.parser(asked.decoder).parse(words), asked.k)
+        loaded = store.get(asked.model, TREES)
+        words = _words(server, loaded, asked)
+        return parse_answer(loaded.parser(asked.decoder).parse(words), asked.k)
 
-    @house.question(app, "/api/k-best", "trees", kind=TREES)
-    def k_best(asked: ask.ParseQuestion, _: Check) -> Any:
+    @server.route(app, "/api/k-best", "trees", kind=TREES)
+    def k_best(asked: schemas.ParseRequest, _: Check) -> Any:
         """The k best trees of a sentence with their scores."""
         from sapwood.constituency.report.trees import k_best_rows
 
         limits.check_k(asked.k)
-        served = shelf.get(asked.model, TREES)
-        found = served.parser(asked.decoder).parse(_words(house, served, asked))
+        loaded = store.get(asked.model, TREES)
+        found = loaded.parser(asked.decoder).parse(_words(server, loaded, asked))
         return {"k_best": k_best_rows(found, asked.k)}
 
-    @house.question(app, "/api/posteriors", "trees", kind=TREES)
-    def posteriors(asked: ask.OfSentence, _: Check) -> Any:
+    @server.route(app, "/api/posteriors", "trees", kind=TREES)
+    def posteriors(asked: schemas.SentenceRequest, _: Check) -> Any:
         """The posteriors of all constituents and tags of a sentence that survived pruning."""
         from sapwood.constituency.report.parses import posterior_report
 
-        served = shelf.get(asked.model, TREES)
-        return posterior_report(served.parser().parse(_words(house, served, asked)))
+        loaded = store.get(asked.model, TREES)
+        return posterior_report(loaded.parser().parse(_words(server, loaded, asked)))
 
-    @house.question(app, "/api/draw", "trees", kind=TREES)
-    def draw(asked: ask.ParseQuestion, _: Check) -> Any:
+    @server.route(app, "/api/draw", "trees", kind=TREES)
+    def draw(asked: schemas.ParseRequest, _: Check) -> Any:
         """All that the page shows of a sentence, or of a tree in brackets, as it is."""
         from sapwood.constituency.report.parses import draw_parse, draw_tree
 
         limits.check_k(asked.k)
-        served = shelf.get(asked.model, TREES)
-        vectors = served.atlas().vectors
-        parser = served.parser(asked.decoder)
+        loaded = store.get(asked.model, TREES)
+        vectors = loaded.atlas().vectors
+        parser = loaded.parser(asked.decoder)
         if asked.sentence is not None and kind_of([asked.sentence]) == BRACKETED:
-            tree = _one_tree(house, asked.sentence)
-            return draw_tree(served.model, tree, parser.parse(tree.words()), vectors)
-        return draw_parse(parser.parse(_words(house, served, asked)), asked.k, vectors)
+            tree = _one_tree(server, asked.sentence)
+            return draw_tree(loaded.model, tree, parser.parse(tree.words()), vectors)
+        return draw_parse(parser.parse(_words(server, loaded, asked)), asked.k, vectors)
 
 
-def _given_trees(app: FastAPI, house: House) -> None:
-    limits, shelf = house.limits, house.shelf
+def _given_trees(app: FastAPI, server: ServerState) -> None:
+    limits, store = server.limits, server.store
 
-    @house.question(app, "/api/tree", "trees", kind=TREES)
-    def tree(asked: ask.TreeQuestion, _: Check) -> Any:
+    @server.route(app, "/api/tree", "trees", kind=TREES)
+    def tree(asked: schemas.TreeRequest, _: Check) -> Any:
         """A tree in brackets: drawn as it is, scored, with the posteriors of its parts."""
         from sapwood.constituency.report.parses import draw_tree
 
-        served = shelf.get(asked.model, TREES)
-        given = _one_tree(house, asked.tree)
-        found = served.parser(asked.decoder).parse(given.words())
-        return draw_tree(served.model, given, found, served.atlas().vectors)
+        loaded = store.get(asked.model, TREES)
+        given = _one_tree(server, asked.tree)
+        found = loaded.parser(asked.decoder).parse(given.words())
+        return draw_tree(loaded.model, given, found, loaded.atlas().vectors)
 
-    @house.question(app, "/api/members", "trees", is_heavy=True)
-    def members(asked: ask.TreeQuestion, check: Check) -> Any:
+    @server.route(app, "/api/members", "trees", is_heavy=True)
+    def members(asked: schemas.TreeRequest, check: Check) -> Any:
         """Where the members of an ensemble disagree about a tree."""
         from sapwood.constituency.report.parses import member_report
 
-        served = shelf.get(asked.model, TREES)
-        if not served.model.is_ensemble:
+        loaded = store.get(asked.model, TREES)
+        if not loaded.model.is_ensemble:
             return {"members": [], "nodes": []}
-        given = _one_tree(house, asked.tree)
+        given = _one_tree(server, asked.tree)
         return member_report(
-            served.model, lambda member: served.parser(member=member), given, check
+            loaded.model, lambda member: loaded.parser(member=member), given, check
         )
 
-    @house.question(app, "/api/score", "trees", is_heavy=True)
-    def score(asked: ask.ScoreQuestion, check: Check) -> Any:
+    @server.route(app, "/api/score", "trees", is_heavy=True)
+    def score(asked: schemas.ScoreRequest, check: Check) -> Any:
         """Log-probabilities of trees or of sentences."""
-        served = shelf.get(asked.model, TREES)
-        return _score(house, served, asked, check)
+        loaded = store.get(asked.model, TREES)
+        return _score(server, loaded, asked, check)
 
-    @house.question(app, "/api/sample", "trees", is_heavy=True)
-    def sample(asked: ask.SampleQuestion, _: Check) -> Any:
+    @server.route(app, "/api/sample", "trees", is_heavy=True)
+    def sample(asked: schemas.SampleRequest, _: Check) -> Any:
         """Trees drawn from the members of a model that have probabilities; `note` names them."""
         from sapwood.constituency.grammar.ensemble import describe_draw, generative_part
 
         limits.check_sentences(asked.n)
-        served = shelf.get(asked.model, TREES)
-        part, note = generative_part(served.model), None
-        if part is not served.model:
-            note = describe_draw(served.model, part)
+        loaded = store.get(asked.model, TREES)
+        part, note = generative_part(loaded.model), None
+        if part is not loaded.model:
+            note = describe_draw(loaded.model, part)
         drawn = [str(one) for one in part.sample(asked.n, seed=asked.seed)]
-        return {"trees": drawn, "model": served.name, "note": note}
+        return {"trees": drawn, "model": loaded.name, "note": note}
 
 
-def _score(house: House, served: Served, asked: ask.ScoreQuestion, check: Check) -> Any:
+def _score(
+    server: ServerState, loaded: LoadedModel, asked: schemas.ScoreRequest, check: Check
+) -> Any:
     from sapwood.constituency.report.trees import ScoreReport, score_sentences, score_trees
 
     report = ScoreReport(
-        "trees" if asked.trees is not None else "sentences", served.model.can.probabilities
+        "trees" if asked.trees is not None else "sentences", loaded.model.can.probabilities
     )
     if asked.trees is not None:
-        items = score_trees(served.model, _gold(house, asked.trees))
+        items = score_trees(loaded.model, _gold(server, asked.trees))
     else:
         texts = asked.sentences or []
-        house.limits.check_sentences(len(texts))
+        server.limits.check_sentences(len(texts))
         sentences = [
-            _words(house, served, ask.of_text(text)) if text.strip() else [] for text in texts
+            _words(server, loaded, schemas.sentence_request(text)) if text.strip() else []
+            for text in texts
         ]
-        items = score_sentences(served.model, sentences)
+        items = score_sentences(loaded.model, sentences)
     for weight, n_words in items:
         check()
         report.add(weight, n_words)
     return report.as_dict()
 
 
-def _gold(house: House, text: str) -> list[Tree]:
-    """The trees of a request, clean."""
+def _gold(server: ServerState, text: str) -> list[Tree]:
+    """The gold trees of a request, cleaned and within the limits."""
     import io
 
     from sapwood.corpora.formats import read_lines
@@ -349,94 +352,94 @@ def _gold(house: House, text: str) -> list[Tree]:
     trees = list(clean_all(read_lines(io.StringIO(text), "trees")))
     if not trees:
         raise Refusal(422, "no tree found", "trees are written in brackets: (S (NP ...) (VP ...))")
-    house.limits.check_sentences(len(trees))
+    server.limits.check_sentences(len(trees))
     for tree in trees:
-        house.limits.check_words(tree.words())
+        server.limits.check_words(tree.words())
     return trees
 
 
 # -- states ---------------------------------------------------------------------------------------
 
 
-def _states(app: FastAPI, house: House) -> None:
-    shelf = house.shelf
+def _states(app: FastAPI, server: ServerState) -> None:
+    store = server.store
 
-    @house.question(app, "/api/inspect", "states", kind=TREES)
-    def inspect(asked: ask.InspectQuestion, _: Check) -> Any:
+    @server.route(app, "/api/inspect", "states", kind=TREES)
+    def inspect(asked: schemas.InspectRequest, _: Check) -> Any:
         """What is in a grammar: sizes, symbols, members, the meaning of a label's states."""
-        served = shelf.get(asked.model, TREES)
+        loaded = store.get(asked.model, TREES)
         return inspect_model(
-            served.model, served.name, label=asked.label, member=asked.member, top=asked.top
+            loaded.model, loaded.name, label=asked.label, member=asked.member, top=asked.top
         )
 
-    @house.question(app, "/api/labels", "states", kind=TREES)
-    def labels(asked: ask.InspectQuestion, _: Check) -> Any:
+    @server.route(app, "/api/labels", "states", kind=TREES)
+    def labels(asked: schemas.InspectRequest, _: Check) -> Any:
         """The symbols of a grammar, commonest first, and the members that can be looked into."""
         from sapwood.constituency.report.inspect import telling_member
 
-        served = shelf.get(asked.model, TREES)
-        whole = inspect_model(served.model, served.name)
-        atlas = served.atlas(asked.member)
+        loaded = store.get(asked.model, TREES)
+        whole = inspect_model(loaded.model, loaded.name)
+        atlas = loaded.atlas(asked.member)
         return {
-            "member": asked.member or telling_member(served.model),
+            "member": asked.member or telling_member(loaded.model),
             "members": whole.get("members", []),
             "method": atlas.view.record.get("method"),
             "probabilistic": atlas.model.is_probabilistic,
             "labels": atlas.labels(),
-            "has_trees": served.has_trees,
+            "has_trees": loaded.has_trees,
         }
 
-    @house.question(app, "/api/states", "states", kind=TREES)
-    def states(asked: ask.StatesQuestion, _: Check) -> Any:
+    @server.route(app, "/api/states", "states", kind=TREES)
+    def states(asked: schemas.StatesRequest, _: Check) -> Any:
         """The states of a label side by side: shares, rules or words, contexts, singular values."""
-        served = shelf.get(asked.model, TREES)
-        return {"symbols": served.atlas(asked.member).cards(asked.label)}
+        loaded = store.get(asked.model, TREES)
+        return {"symbols": loaded.atlas(asked.member).cards(asked.label)}
 
-    @house.question(app, "/api/state", "states", kind=TREES)
-    def state(asked: ask.StateQuestion, _: Check) -> Any:
+    @server.route(app, "/api/state", "states", kind=TREES)
+    def state(asked: schemas.StateRequest, _: Check) -> Any:
         """One state in short; if asked for, the states of other labels that are most like it."""
-        served = shelf.get(asked.model, TREES)
-        atlas = served.atlas(asked.member)
+        loaded = store.get(asked.model, TREES)
+        atlas = loaded.atlas(asked.member)
         card = atlas.card(asked.symbol, asked.state)
         if asked.nearest and asked.state is not None:
             return card | {"nearest": atlas.nearest(asked.symbol, asked.state)}
         return card
 
-    @house.question(app, "/api/examples", "states", is_heavy=True)
-    def examples(asked: ask.StatesQuestion, check: Check) -> Any:
+    @server.route(app, "/api/examples", "states", is_heavy=True)
+    def examples(asked: schemas.StatesRequest, check: Check) -> Any:
         """Examples of a label's states in the training trees."""
-        served = shelf.get(asked.model, TREES)
-        return served.atlas(asked.member).examples(asked.label, served.trees, check=check)
+        loaded = store.get(asked.model, TREES)
+        return loaded.atlas(asked.member).examples(asked.label, loaded.trees, check=check)
 
-    @house.question(app, "/api/word", "states", kind=TREES)
-    def word(asked: ask.WordQuestion, _: Check) -> Any:
+    @server.route(app, "/api/word", "states", kind=TREES)
+    def word(asked: schemas.WordRequest, _: Check) -> Any:
         """Which tags and states a word is in."""
-        served = shelf.get(asked.model, TREES)
-        return served.atlas(asked.member).find_word(asked.word)
+        loaded = store.get(asked.model, TREES)
+        return loaded.atlas(asked.member).find_word(asked.word)
 
 
-# -- two models -----------------------------------------------------------------------------------
+# -- comparing models -----------------------------------------------------------------------------
 
 
-def _compare(app: FastAPI, house: House) -> None:
-    @house.question(app, "/api/compare", "compare", is_heavy=True)
-    def compare(asked: ask.CompareQuestion, check: Check) -> Any:
+def _compare(app: FastAPI, server: ServerState) -> None:
+    @server.route(app, "/api/compare", "compare", is_heavy=True)
+    def compare(asked: schemas.CompareRequest, check: Check) -> Any:
         """Two grammars on one sentence, or on the sentences of gold trees."""
         from sapwood.constituency.report.parses import compare_on_gold, compare_parses
 
-        both = [house.shelf.get(name, TREES) for name in asked.models]
+        both = [server.store.get(name, TREES) for name in asked.models]
         if asked.gold is not None:
-            gold = _gold(house, asked.gold)
+            gold = _gold(server, asked.gold)
             return compare_on_gold(asked.models, [one.parser() for one in both], gold, check)
-        words = _words(house, both[0], ask.of_text(asked.sentence or ""))
+        words = _words(server, both[0], schemas.sentence_request(asked.sentence or ""))
         return compare_parses(asked.models, [one.parser().parse(words) for one in both])
 
-    @house.question(app, "/api/difference", "compare")
-    def difference(asked: ask.DifferenceQuestion, _: Check) -> Any:
+    @server.route(app, "/api/difference", "compare")
+    def difference(asked: schemas.DifferenceRequest, _: Check) -> Any:
         """Two trees over the same words, with what only one of them has marked."""
         from sapwood.constituency.report.parses import compare_trees
 
-        trees = [_one_tree(house, text) for text in asked.trees]
+        trees = [_one_tree(server, text) for text in asked.trees]
         if trees[0].words() != trees[1].words():
             raise Refusal(422, "the two trees have different words")
         return compare_trees(trees)
@@ -445,33 +448,33 @@ def _compare(app: FastAPI, house: House) -> None:
 # -- identify, dependencies, text -----------------------------------------------------------------
 
 
-def _identify(app: FastAPI, house: House) -> None:
-    @house.question(app, "/api/identify", "identify", is_heavy=True)
-    def identify(asked: ask.IdentifyQuestion, check: Check) -> Any:
+def _identify(app: FastAPI, server: ServerState) -> None:
+    @server.route(app, "/api/identify", "identify", is_heavy=True)
+    def identify(asked: schemas.IdentifyRequest, check: Check) -> Any:
         """Whether a family can be learnt from moments, and if not, what cannot."""
-        return house.processes.ask("identify", asked.model_dump(), check)
+        return server.processes.ask("identify", asked.model_dump(), check)
 
-    @house.question(app, "/api/identify/table", "identify", is_heavy=True)
-    def table(asked: ask.TableQuestion, check: Check) -> Any:
+    @server.route(app, "/api/identify/table", "identify", is_heavy=True)
+    def table(asked: schemas.TableRequest, check: Check) -> Any:
         """All families and moments at one size."""
-        return house.processes.ask("identify/table", asked.model_dump(), check)
+        return server.processes.ask("identify/table", asked.model_dump(), check)
 
 
-def _others(app: FastAPI, house: House) -> None:
-    limits, shelf = house.limits, house.shelf
+def _others(app: FastAPI, server: ServerState) -> None:
+    limits, store = server.limits, server.store
 
-    @house.question(app, "/api/depend", "dependencies", kind=ARCS)
-    def depend(asked: ask.DependQuestion, _: Check) -> Any:
+    @server.route(app, "/api/depend", "dependencies", kind=ARCS)
+    def depend(asked: schemas.DependRequest, _: Check) -> Any:
         """The dependency tree of a sentence, with posteriors, and the k best ones."""
         from sapwood.dependency.report import depend_answer
 
         limits.check_k(asked.k)
-        served = shelf.get(asked.model, ARCS)
-        words = _words(house, served, asked)
-        return depend_answer(served.arc_parser.parse(words), asked.k)
+        loaded = store.get(asked.model, ARCS)
+        words = _words(server, loaded, asked)
+        return depend_answer(loaded.arc_parser.parse(words), asked.k)
 
-    @house.question(app, "/api/arcs", "dependencies")
-    def arcs(asked: ask.ArcsQuestion, _: Check) -> Any:
+    @server.route(app, "/api/arcs", "dependencies")
+    def arcs(asked: schemas.ArcsRequest, _: Check) -> Any:
         """A dependency tree in CoNLL-U, drawn."""
         from sapwood.dependency.data.bank import Arcs
         from sapwood.dependency.report import draw_arcs
@@ -480,58 +483,62 @@ def _others(app: FastAPI, house: House) -> None:
         limits.check_words(found.words)
         return draw_arcs(found)
 
-    @house.question(app, "/api/lm/next", "text", kind=TEXT)
-    def next_words(asked: ask.NextQuestion, _: Check) -> Any:
+    @server.route(app, "/api/lm/next", "text", kind=TEXT)
+    def next_words(asked: schemas.NextRequest, _: Check) -> Any:
         """The likeliest next words."""
         from sapwood.lm.report import next_report, unknown_words
 
-        served = shelf.get(asked.model, TEXT)
-        context = _words(house, served, ask.of_text(asked.context)) if asked.context.strip() else []
+        loaded = store.get(asked.model, TEXT)
+        context = (
+            _words(server, loaded, schemas.sentence_request(asked.context))
+            if asked.context.strip()
+            else []
+        )
         return {
             "context": context,
-            "unknown": unknown_words(served.model, context),
-            "next": next_report(served.model, context, asked.top),
+            "unknown": unknown_words(loaded.model, context),
+            "next": next_report(loaded.model, context, asked.top),
         }
 
-    @house.question(app, "/api/lm/classes", "text", kind=TEXT)
-    def classes(asked: ask.ClassesQuestion, _: Check) -> Any:
+    @server.route(app, "/api/lm/classes", "text", kind=TEXT)
+    def classes(asked: schemas.ClassesRequest, _: Check) -> Any:
         """The hidden states of a language model as classes of words."""
         from sapwood.lm.report import class_report, describe_language, latent_member
 
-        served = shelf.get(asked.model, TEXT)
-        latent = latent_member(served.model)
-        about = describe_language(served.model, served.name)
+        loaded = store.get(asked.model, TEXT)
+        latent = latent_member(loaded.model)
+        about = describe_language(loaded.model, loaded.name)
         rows = [] if latent is None else class_report(latent, asked.top, asked.word)
         return {"about": about, "states": rows}
 
-    @house.question(app, "/api/lm/surprise", "text", kind=TEXT)
-    def surprise(asked: ask.SurpriseQuestion, check: Check) -> Any:
+    @server.route(app, "/api/lm/surprise", "text", kind=TEXT)
+    def surprise(asked: schemas.SurpriseRequest, check: Check) -> Any:
         """A sentence word by word: how surprising each one is."""
         from sapwood.lm.report import surprise_report
 
-        served = shelf.get(asked.model, TEXT)
-        return surprise_report(served.model, _words(house, served, asked), check=check)
+        loaded = store.get(asked.model, TEXT)
+        return surprise_report(loaded.model, _words(server, loaded, asked), check=check)
 
 
 # -- models, treebanks, training ------------------------------------------------------------------
 
 
-def _trainings(app: FastAPI, house: House) -> None:
-    shelf, trainings = house.shelf, house.trainings
+def _trainings(app: FastAPI, server: ServerState) -> None:
+    store, trainings = server.store, server.trainings
 
     @app.get("/api/models", tags=["models"])
     async def models() -> Response:
         """The models that can be asked, and the limits of this server."""
-        rows = [served.as_dict() for served in list(shelf.models.values())]
-        return Report({"models": rows, "limits": house.limits.as_dict(), "version": __version__})
+        rows = [loaded.as_dict() for loaded in list(store.models.values())]
+        return Report({"models": rows, "limits": server.limits.as_dict(), "version": __version__})
 
     @app.get("/api/models/{name}/file", tags=["models"])
     async def download(name: str) -> Response:
         """The file of a model that was trained here."""
-        served = shelf.models.get(name)
-        if served is None or served.file is None or not served.file.exists():
+        loaded = store.models.get(name)
+        if loaded is None or loaded.file is None or not loaded.file.exists():
             raise Refusal(404, "no model of that name was trained here")
-        return FileResponse(served.file, media_type=BYTES, filename=f"{served.name}.sapwood")
+        return FileResponse(loaded.file, media_type=BYTES, filename=f"{loaded.name}.sapwood")
 
     @app.post(
         "/api/treebanks", responses=ERRORS, tags=["training"],
@@ -540,14 +547,14 @@ def _trainings(app: FastAPI, house: House) -> None:
     async def upload(request: Request, title: str = "") -> Response:
         """Send a treebank: the text itself as the body; its errors come back with their places."""
         data = await request.body()
-        return await house.answer(
+        return await server.answer(
             request,
-            lambda check: shelf.upload(title, data, partial(house.processes.ask, check=check)),
+            lambda check: store.upload(title, data, partial(server.processes.ask, check=check)),
             is_heavy=True,
         )
 
     @app.post("/api/train", responses=ERRORS, status_code=202, tags=["training"])
-    async def start(asked: ask.TrainQuestion) -> Response:
+    async def start(asked: schemas.TrainRequest) -> Response:
         """Begin a training; there is one at a time."""
         return Report(await asyncio.to_thread(trainings.start, asked.model_dump()), 202)
 
@@ -576,7 +583,7 @@ def static_files() -> dict[str, tuple[bytes, str]]:
     }
 
 
-def _pages(app: FastAPI, house: House) -> None:
+def _pages(app: FastAPI, server: ServerState) -> None:
     def page(name: str) -> Response:
         found = static_files().get(name)
         if found is None:

@@ -1,10 +1,10 @@
-"""Who may ask at all: hosts, origins, tokens, bodies; and what every answer says of itself.
+"""Checks of every request (host, origin, token, body), and the headers of every answer.
 
 - **Host**: a page elsewhere can point a name of its own at this machine (DNS rebinding), but its
-  requests then carry that name. Only our own names are answered; an address in numbers cannot be
-  pointed anywhere, so it is one of ours.
-- **Origin**: what another site's page sends says so, and is refused. Bodies must be of a type that
-  browsers do not send to another site without asking first.
+  requests then carry that name. Only the server's own names are answered; a numeric address
+  cannot be pointed elsewhere, so it is accepted as well.
+- **Origin**: requests from pages of other sites name their origin and are refused. Bodies must be
+  of a type that browsers do not send to another site without a preflight request.
 - **Token**: where the server can be reached from other machines, each request carries one: in the
   address, in the header `Authorization: Bearer ...`, or in the cookie that the first one sets.
 - **Body**: read here, whole, within limits of size and time, so that neither a slow nor a vanished
@@ -35,10 +35,10 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "sapwood-token"
-N_BODIES = 8  # of the largest size that are held at once
+N_BODIES = 8  # bodies of the largest size that may be in memory at once
 FIELDS = "/docs on this server lists the fields of every question"
-MOST_NAMES = 32  # of a JSON object
-MOST_MARKS = 200_000  # commas and brackets of JSON
+MOST_NAMES = 32  # names in a JSON object
+MOST_MARKS = 200_000  # commas and brackets in JSON
 GONE = "sapwood.gone"
 JSON, BYTES = "application/json", "application/octet-stream"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -63,16 +63,16 @@ FAULT = Refusal(
 
 
 class Guard:
-    """Stands before the application.
+    """ASGI middleware that checks requests before the application sees them.
 
     Parameters
     ----------
     names
-        Hosts that are ours, besides loopback.
+        Host names of this server, besides those of loopback.
     takes_numbers
-        Whether any address in numbers is ours, as when the server listens on all of them.
+        Whether every numeric address is accepted, as when the server listens on all of them.
     token
-        None where only this machine can reach us.
+        None where only this machine can reach the server.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Guard:
         self.held = 0  # bytes of all bodies that have arrived and are still in use
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
+        """Refuse a request, or pass it to the application."""
         if scope["type"] != "http":
             await self.application(scope, receive, send)
             return
@@ -141,7 +141,7 @@ class Guard:
             self.held -= len(body)
             watch.cancel()
 
-    # -- who asks ---------------------------------------------------------------------------------
+    # -- host, origin, token ----------------------------------------------------------------------
 
     def _check_host(self, headers: dict[str, str]) -> None:
         host = _host_of(headers.get("host", ""))
@@ -175,7 +175,7 @@ class Guard:
         msg = "the address has no token, or a wrong one"
         raise Refusal(401, msg, "use the whole address that `sapwood serve` printed")
 
-    # -- what is asked ----------------------------------------------------------------------------
+    # -- body -------------------------------------------------------------------------------------
 
     async def _read(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         if scope["method"] in SAFE_METHODS:
@@ -246,9 +246,9 @@ def _check_body(body: bytes, content_type: str) -> None:
 
 
 def _check_json(body: bytes) -> None:
-    """Refuse what is no JSON, nests too deep, or holds half a character.
+    """Refuse a body that is not JSON, nests too deep, or contains a lone surrogate.
 
-    Questions are flat: a few names with texts, numbers or lists of texts. Anything else is refused
+    Requests are flat: a few names with texts, numbers or lists of texts. Anything else is refused
     here, because validating each of a million names or items would take seconds.
     """
     n = sum(map(body.count, (b",", b"[", b"{")))
@@ -279,7 +279,7 @@ def _no_number(text: str) -> None:
 
 
 def _check_value(name: str, value: object) -> None:
-    name.encode()  # an error for half a character
+    name.encode()  # raises for a lone surrogate
     if isinstance(value, str):
         value.encode()
     elif isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""What one request may ask for, and how it is told that it asked for too much."""
+"""Limits of requests, and the errors that clients get."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ CHARACTERS_A_WORD = 500  # of a tree, on average, with brackets, labels and blan
 LONGEST_WORD = 2_000  # characters
 
 
-class Refusal(Exception):  # noqa: N818 - nothing is wrong with us
-    """An answer other than a report.
+class Refusal(Exception):  # noqa: N818 - the request is at fault, not the server
+    """A request that is refused, with the HTTP status and the message of the answer.
 
     Parameters
     ----------
     status
-        Of HTTP.
+        HTTP status code.
     hint
-        What to do about it.
+        What the client can do about it.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class Refusal(Exception):  # noqa: N818 - nothing is wrong with us
         self.headers = dict(headers or {})
 
     def body(self) -> dict[str, Any]:
-        """What the client is told."""
+        """The JSON body of the answer."""
         return {"error": self.message, "hint": self.hint}
 
 
 def explain(error: SapwoodError) -> dict[str, Any]:
-    """What the client is told of an error that Sapwood can explain, with its place if any."""
+    """The JSON body for an error of Sapwood, with line and column where there are any."""
     told: dict[str, Any] = {"error": str(error), "hint": error.hint}
     if isinstance(error, CorpusError):
         told |= {"error": error.message, "line": error.line, "column": error.column}
@@ -51,24 +51,24 @@ def explain(error: SapwoodError) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Limits:
-    """Options of `sapwood serve`.
+    """The limits of a server, which are options of `sapwood serve`.
 
     Attributes
     ----------
     body
         Bytes of a request's body.
     words, sentences
-        Of one sentence, and of one request.
+        Words of one sentence, and sentences of one request.
     k
-        Trees of a list.
+        Trees of a list of the best.
     seconds
-        That a request may take, waiting included, and that its body may take to arrive.
+        Seconds that a request may take, waiting included, and that its body may take to arrive.
     workers, queue
         Requests that are worked on at once, and those that may wait.
     training
         Seconds that a training may take.
     memory
-        Bytes of address space of the process that answers a heavy question.
+        Bytes of address space of the process that answers a heavy request.
     """
 
     body: int = 8 * MEGABYTE
@@ -82,7 +82,7 @@ class Limits:
     memory: int = 1024 * MEGABYTE
 
     def check_words(self, words: Sequence[str]) -> None:
-        """Refuse a sentence that is too long, or none at all."""
+        """Refuse a sentence that is too long or has no words."""
         if not words:
             raise Refusal(422, "the sentence has no words", "give at least one")
         if len(words) > self.words:
@@ -116,7 +116,7 @@ class Limits:
             raise Refusal(422, msg, "ask for fewer, or start the server with a larger --max-k")
 
     def as_dict(self) -> dict[str, Any]:
-        """For the page."""
+        """The limits that the page shows."""
         return {
             "body": self.body, "words": self.words, "sentences": self.sentences, "k": self.k,
             "seconds": self.seconds, "training": self.training,

@@ -1,11 +1,10 @@
-"""The models and treebanks that the page can use."""
+"""The models and the uploaded treebanks of a server, by name."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from pathlib import Path
 from shutil import rmtree
 from threading import RLock
@@ -13,303 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.web.limits import Refusal
-from sapwood.web.model_facts import arc_tokenizer, describe, text_tokenizer, traits_of
+from sapwood.web.loaded_models import ARCS, OTHER, TEXT, TREES, LoadedModel
 
 if TYPE_CHECKING:
-    from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-    from sapwood.constituency.parse.parser import Parser
-    from sapwood.constituency.report.states import StateAtlas
     from sapwood.corpora.tree import Tree
-    from sapwood.dependency.parse.parser import ArcParser
-    from sapwood.dependency.parse.reranking import RerankingParser
-    from sapwood.lm.model.language_model import LanguageModel
 
-TREES, ARCS, TEXT, OTHER = "trees", "arcs", "text", "other"
-N_KEPT = 8  # treebanks and trained models that are kept, each
-N_ERRORS = 20  # of a treebank that are shown
+N_KEPT = 8  # uploaded treebanks that are kept, and as many trained models
+N_ERRORS = 20  # errors of a treebank that are shown
 EXCERPT = 160  # characters of a broken line that are shown
-LEAST_TREES = 2
-HELD_OUT = 10  # one tree of so many is held out
-
-
-def kind_of(model: object) -> str:
-    """What a model is good for."""
-    from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.dependency.model.arc_model import ArcModel
-    from sapwood.dependency.model.reranker import ArcRerankModel
-    from sapwood.lm.model.language_model import LanguageModel
-
-    if isinstance(model, Model):
-        return TREES
-    if isinstance(model, ArcModel | ArcRerankModel):
-        return ARCS
-    return TEXT if isinstance(model, LanguageModel) else OTHER
-
-
-class Served:
-    """A model by name, and what was prepared of it.
-
-    Parameters
-    ----------
-    make
-        Loads or learns it when it is first used.
-    kind
-        None where only the model tells.
-    about
-        A line for people.
-    trees
-        The trees that its states are shown in, if any.
-    file
-        Where it can be downloaded from.
-    traits
-        As `traits_of` gives them, where they are known before the model is made.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        make: Callable[[], Any],
-        *,
-        kind: str | None = None,
-        about: str = "",
-        trees: Callable[[], Sequence[Tree]] | None = None,
-        file: Path | None = None,
-        traits: dict[str, Any] | None = None,
-    ) -> None:
-        self.name, self.about, self.file = name, about, file
-        self._make, self._kind, self._trees = make, kind, trees
-        self._traits = traits
-        self._lock = RLock()
-        self._parsers: dict[tuple[int | None, str], Parser] = {}
-        self._atlases: dict[int | None, StateAtlas] = {}
-
-    @cached_property
-    def _model(self) -> Any:
-        return self._make()
-
-    @property
-    def model(self) -> Any:
-        """The model itself; one thread makes it, the others wait."""
-        with self._lock:
-            return self._model
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the model is in memory."""
-        return "_model" in self.__dict__
-
-    @property
-    def kind(self) -> str:
-        """What it is good for."""
-        if self._kind is None:
-            self._kind = kind_of(self.model)
-        return self._kind
-
-    @property
-    def has_trees(self) -> bool:
-        """Whether there are trees to show its states in."""
-        return self._trees is not None
-
-    @cached_property
-    def trees(self) -> Sequence[Tree]:
-        """The trees that its states are shown in."""
-        with self._lock:
-            return () if self._trees is None else self._trees()
-
-    def as_dict(self) -> dict[str, Any]:
-        """A row of the list of models."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "about": self.about,
-            "has_trees": self.has_trees,
-            "can_download": self.file is not None,
-            "is_hand_written": self.is_hand_written,
-        } | self.traits
-
-    @property
-    def is_hand_written(self) -> bool:
-        """Whether a person wrote the model, so that nothing in it was learnt."""
-        return bool(self.traits["method"] == "hand-written")
-
-    @property
-    def traits(self) -> dict[str, Any]:
-        """Method, number of members, and whether trees can be drawn from the model."""
-        if self._traits is None:
-            self._traits = traits_of(self.model)
-        return self._traits
-
-    def tokenise(self, text: str) -> list[str]:
-        """The words of a sentence as people write it, in the spelling that the model knows."""
-        return self._tokenizer(text)
-
-    @cached_property
-    def _tokenizer(self) -> Callable[[str], list[str]]:
-        if self.kind == TREES:
-            return self.parser()._tokenizer
-        return text_tokenizer(self.model) if self.kind == TEXT else arc_tokenizer()
-
-    # -- for grammars -----------------------------------------------------------------------------
-
-    def parser(self, decoder: str = "f1", member: int | None = None) -> Parser:
-        """The parser of a grammar, or of one member of an ensemble alone, from 0 on."""
-        from sapwood.constituency.parse.parser import Parser
-
-        model: Model = self.model
-        with self._lock:
-            key = (member, decoder)
-            if key not in self._parsers:
-                chosen = model if member is None else model.members[member]
-                self._parsers[key] = Parser(chosen, decoder=decoder)
-            return self._parsers[key]
-
-    def atlas(self, member: int | None = None) -> StateAtlas:
-        """The states of a grammar, or of a member, from 1 on; None takes the one that tells most.
-
-        Raises
-        ------
-        SapwoodError
-            For a member that there is not.
-        """
-        from sapwood.constituency.report.inspect import member_of, telling_member
-        from sapwood.constituency.report.states import StateAtlas
-
-        with self._lock:
-            if member is None:
-                member = telling_member(self.model)
-            if member not in self._atlases:
-                found = member_of(self.model, member, self.name)
-                assert found is not None  # an ensemble always has a telling member
-                self._atlases[member] = StateAtlas(found)
-            return self._atlases[member]
-
-    # -- for others -------------------------------------------------------------------------------
-
-    @cached_property
-    def arc_parser(self) -> ArcParser | RerankingParser:
-        """The parser of a dependency model."""
-        from sapwood.dependency.parse.reranking import arc_parser
-
-        with self._lock:
-            return arc_parser(self.model)
-
-
-# -- what comes with Sapwood ----------------------------------------------------------------------
-
-
-def bundled_models() -> Iterator[Served]:
-    """The hand-written grammar, and models of the bundled trees, learnt when first used."""
-    yield Served(
-        "bundled", _grammar, kind=TREES, trees=bundled_trees,
-        traits={"method": "hand-written", "n_members": 0, "can_sample": True},
-        about="The hand-written grammar that the bundled trees were drawn from",
-    )  # fmt: skip
-    yield Served(
-        "bundled-cluster", _cluster, kind=TREES, trees=bundled_trees,
-        about="Eight states a label, learnt as clusters of the nodes of the bundled trees",
-    )  # fmt: skip
-    yield Served(
-        "bundled-spectral", _spectral, kind=TREES, trees=bundled_trees,
-        traits={"method": "spectral", "n_members": 0, "can_sample": False},
-        about="Learnt from the bundled trees by the spectral method, eight states a label",
-    )  # fmt: skip
-    yield Served(
-        "bundled-mix", _mix, kind=TREES, trees=bundled_trees,
-        traits={"method": "mix", "n_members": 3, "can_sample": True},
-        about="A mix of three grammars learnt from the bundled trees: pcfg, spectral, cluster",
-    )  # fmt: skip
-    yield Served(
-        "bundled-arcs", _arcs, kind=ARCS,
-        traits={"method": "first", "n_members": 0, "can_sample": False},
-        about="A dependency parser learnt from the heads of the bundled trees",
-    )  # fmt: skip
-    yield Served(
-        "bundled-text", _text, kind=TEXT,
-        traits={"method": "em", "n_members": 0, "can_sample": False},
-        about="A language model learnt from the bundled sentences by EM, eight states",
-    )  # fmt: skip
-
-
-def bundled_trees() -> Sequence[Tree]:
-    """The bundled training trees."""
-    return _bundled_bank().trees
-
-
-class _Bank:
-    """The bundled training trees, read once."""
-
-    @cached_property
-    def bank(self) -> Any:
-        from sapwood.constituency.data.treebank import bundled_treebank
-
-        return bundled_treebank("train")
-
-    @cached_property
-    def trees(self) -> Sequence[Tree]:
-        return list(self.bank)
-
-
-_BANK = _Bank()
-_READING = RLock()
-
-
-def _bundled_bank() -> _Bank:
-    with _READING:
-        _BANK.bank  # noqa: B018 - read by one thread, the others wait
-        return _BANK
-
-
-def _grammar() -> Model:
-    from sapwood.constituency.grammar.from_text import bundled_grammar
-
-    return bundled_grammar()
-
-
-def _spectral() -> LatentGrammar:
-    from sapwood.constituency.learn.spectral import SpectralLPCFG
-
-    return SpectralLPCFG(8).fit(_bundled_bank().bank).model_
-
-
-def _cluster() -> LatentGrammar:
-    from sapwood.constituency.learn.cluster import ClusterLPCFG
-
-    return ClusterLPCFG(8).fit(_bundled_bank().bank).model_
-
-
-def _mix() -> Model:
-    from sapwood.constituency.grammar.ensemble import Ensemble
-    from sapwood.constituency.learn.pcfg import PCFG
-
-    plain = PCFG().fit(_bundled_bank().bank).model_
-    return Ensemble.of([plain, _spectral(), _cluster()], [1, 2, 2])
-
-
-def _arcs() -> Any:
-    from sapwood.corpora.heads import head_rule
-    from sapwood.dependency.data.from_trees import tree_arcs
-    from sapwood.dependency.learn.crf import ArcCRF
-
-    rule = head_rule("penn")
-    arcs = [tree_arcs(tree, rule) for tree in _bundled_bank().trees[:1000]]
-    return ArcCRF(passes=2, folds=2, order=1).fit(arcs).model_
-
-
-def _text() -> LanguageModel:
-    from sapwood.lm.data.ngrams import count_sentences
-    from sapwood.lm.learn.latent import EMBigram
-
-    counts = count_sentences([tree.words() for tree in _bundled_bank().trees], order=3)
-    return EMBigram(8, iterations=30).fit(counts).model_
-
-
-# -- files, uploads -------------------------------------------------------------------------------
+LEAST_TREES = 2  # trees that a treebank needs for training
+HELD_OUT = 10  # every tenth tree is held out
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A treebank that somebody sent, checked; kept in a file of ours."""
+    """An uploaded treebank: its good trees in a file of the server, and the report on it."""
 
     name: str
     file: Path
@@ -317,54 +34,60 @@ class Upload:
 
 
 @dataclass
-class Shelf:
-    """All models and treebanks, by name.
+class ModelStore:
+    """All models and uploaded treebanks of a server, by name.
 
     Attributes
     ----------
     folder
-        Ours alone, for uploads and trained models; gone when the server stops.
+        Holds uploads and trained models; the server makes it and removes it when it stops.
     """
 
     folder: Path
-    models: dict[str, Served] = field(default_factory=dict)
+    models: dict[str, LoadedModel] = field(default_factory=dict)
     treebanks: dict[str, Upload] = field(default_factory=dict)
     n_named: int = 0
     _lock: RLock = field(default_factory=RLock)
 
-    def add(self, served: Served) -> Served:
-        """A model more; of those that were trained here the oldest goes where there are many."""
+    def add(self, loaded: LoadedModel) -> LoadedModel:
+        """Add a model, and remove the oldest trained ones beyond `N_KEPT`."""
         with self._lock:
-            self.models[served.name] = served
+            self.models[loaded.name] = loaded
             made = [name for name, one in self.models.items() if one.file is not None]
             for name in made[:-N_KEPT]:
                 old = self.models.pop(name)
                 assert old.file is not None
                 old.file.unlink(missing_ok=True)  # loaded models were read into memory
-        return served
+        return loaded
 
-    def get(self, name: str | None, kind: str) -> Served:
-        """The model of a name, or the first of a kind; refused where it is of another kind."""
+    def get(self, name: str | None, kind: str) -> LoadedModel:
+        """The model of this name, or without a name the first model of the kind.
+
+        Raises
+        ------
+        Refusal
+            404 where there is no such model, 422 where it is of another kind.
+        """
         with self._lock:
             found = list(self.models.values())
         if name is None:
-            wanted = next((served for served in found if served.kind == kind), None)
+            wanted = next((loaded for loaded in found if loaded.kind == kind), None)
             if wanted is None:
                 msg = f"this server has no model of {_NOUNS[kind]}"
                 raise Refusal(404, msg, "start it with one: sapwood serve MODEL")
             return wanted
         wanted = self.models.get(name)
         if wanted is None:
-            known = ", ".join(served.name for served in found)
+            known = ", ".join(loaded.name for loaded in found)
             raise Refusal(404, f"there is no model {name[:80]!r} here", f"there are {known}")
         if wanted.kind != kind:
             msg = f"{name} is a model of {_NOUNS[wanted.kind]}, one of {_NOUNS[kind]} was expected"
-            known = ", ".join(served.name for served in found if served.kind == kind)
+            known = ", ".join(loaded.name for loaded in found if loaded.kind == kind)
             raise Refusal(422, msg, f"there are {known}" if known else None)
         return wanted
 
     def fresh_name(self, stem: str) -> str:
-        """A name that nothing here has."""
+        """A name that no model or treebank of this server has."""
         with self._lock:
             self.n_named += 1
             return f"{stem}-{self.n_named}"
@@ -374,12 +97,12 @@ class Shelf:
     def upload(
         self, title: str, data: bytes, ask: Callable[[str, dict[str, str]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Check a treebank that somebody sent, and keep its good trees.
+        """Check an uploaded treebank, and keep its good trees.
 
         Parameters
         ----------
         ask
-            Asks a process of its own, see `sapwood.web.apart`.
+            Runs the check in a process of its own, see `sapwood.web.apart`.
         """
         name = self.fresh_name("treebank")
         file = self.folder / f"{name}.mrg"
@@ -402,7 +125,7 @@ class Shelf:
         return report | {"treebank": name, "title": shown}
 
     def find_treebank(self, name: str) -> Upload:
-        """A treebank that was sent."""
+        """The uploaded treebank of this name; refused with 404 where there is none."""
         with self._lock:
             if name not in self.treebanks:
                 msg = f"there is no treebank {name[:80]!r} here"
@@ -414,14 +137,14 @@ _NOUNS = {TREES: "trees", ARCS: "dependencies", TEXT: "text", OTHER: "another ki
 
 
 def check_treebank(data: bytes) -> tuple[dict[str, Any], list[Tree]]:
-    r"""Read a treebank as far as it goes.
+    r"""Read the trees of a treebank, and report those that cannot be read.
 
     Returns
     -------
     tuple
-        What was found (`trees`, `words`, `labels`, the first of the `errors`, each with `line`,
-        `column` and an `excerpt` of the line with the place in it, and how many there are in all as
-        `n_errors`), and the good trees, clean.
+        The report (`trees`, `words`, `labels`, the first of the `errors`, each with `line`,
+        `column`, an `excerpt` of the line and `at`, the position of the error in the excerpt; and
+        the number of all errors, `n_errors`), and the good trees, cleaned.
 
     Examples
     --------
@@ -463,7 +186,7 @@ def check_treebank(data: bytes) -> tuple[dict[str, Any], list[Tree]]:
 
 
 def _place(error: CorpusError, lines: list[str]) -> dict[str, Any]:
-    """An error with the part of the line where it is, and the place in that part."""
+    """An error, with an excerpt of its line and the position of the error in the excerpt."""
     line = lines[error.line - 1].rstrip("\r") if error.line and error.line <= len(lines) else ""
     at = max((error.column or 1) - 1, 0)
     first = max(0, at - EXCERPT // 2)
@@ -471,26 +194,3 @@ def _place(error: CorpusError, lines: list[str]) -> dict[str, Any]:
         "error": error.message, "hint": error.hint, "line": error.line, "column": error.column,
         "excerpt": line[first : first + EXCERPT], "at": min(at - first, EXCERPT),
     }  # fmt: skip
-
-
-def served_files(
-    names: Sequence[str],
-    load: Callable[[str], Any],
-    trees: Callable[[], Sequence[Tree]] | None,
-) -> Iterator[Served]:
-    """Models of files, loaded now so that a wrong file shows at once."""
-    taken: set[str] = set()
-    for name in names:
-        model, is_ours = load(name), name == "bundled"
-        stem = Path(name).name.removesuffix(".sapwood") or name
-        short = stem if stem not in taken else f"{stem}-{len(taken) + 1}"
-        taken.add(short)
-        served = Served(
-            short, partial(_same, model), kind=kind_of(model), about=describe(model),
-            trees=None if kind_of(model) != TREES else bundled_trees if is_ours else trees,
-        )  # fmt: skip
-        yield served
-
-
-def _same(model: Any) -> Any:
-    return model

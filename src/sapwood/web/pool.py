@@ -1,9 +1,9 @@
-"""Where requests are worked on: few threads, a short queue, and a clock.
+"""A bounded pool of threads for requests, with a short queue and a time limit.
 
 Kernels run without Python's lock, so threads share the cores and the models. A thread cannot be
-stopped from outside: work that has run out of time, or whose client is gone, is given up where it
-looks at the clock, and keeps its place in the pool until then. Work that never looks at the clock
-must be short; long work that needs no model runs in a process, see `sapwood.web.apart`.
+stopped from outside: work that has run out of time, or whose client is gone, ends when it next
+checks the time, and keeps its thread until then. Work that never checks the time must be short;
+long work that needs no model runs in a process, see `sapwood.web.apart`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sapwood.web.limits import Limits, Refusal
 
 Found = TypeVar("Found")
 Check = Callable[[], None]
-MOST_SECONDS = 60  # that anybody is told to come back after
+MOST_SECONDS = 60  # largest value of Retry-After
 
 
-class _GivenUp(Exception):  # noqa: N818 - a way out, not a fault
-    """Nobody waits for the answer any more."""
+class _GivenUp(Exception):  # noqa: N818 - control flow, not an error
+    """Raised in work whose answer nobody waits for."""
 
 
 class Pool:
@@ -33,7 +33,7 @@ class Pool:
     Attributes
     ----------
     n_busy
-        Requests that run or wait, those that were given up included until they end.
+        Requests that run or wait, including those that were given up but have not ended yet.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -45,12 +45,12 @@ class Pool:
         self._threads = ThreadPoolExecutor(limits.workers, thread_name_prefix="sapwood-work")
 
     async def run(self, work: Callable[[Check], Found], gone: asyncio.Event | None = None) -> Found:
-        """Do some work in a thread.
+        """Run some work in a thread and return its result.
 
         Parameters
         ----------
         work
-            Takes a function to call now and then, which raises an error when time is up.
+            Takes a function that it must call now and then, which raises when time is up.
         gone
             Set when the client has left.
 
@@ -91,7 +91,7 @@ class Pool:
             pass
         finally:
             is_over = True
-            thread.cancel()  # which only helps while it waits
+            thread.cancel()  # has an effect only while the work is still in the queue
             future.cancel()
             if left is not None:
                 left.cancel()
@@ -99,7 +99,7 @@ class Pool:
         raise Refusal(408, msg, "ask for less, or start the server with a larger --max-seconds")
 
     def _leave(self, done: Future[Found], began: float) -> None:
-        """Count work as ended, in the thread that did it."""
+        """Count the work as ended and update the mean time; called in its thread."""
         with self._lock:
             self.n_busy -= 1
             if not done.cancelled():

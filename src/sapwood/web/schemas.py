@@ -1,8 +1,9 @@
-"""What can be asked: the bodies of requests, and the fixed answer of `/api/parse`."""
+"""Schemas of the JSON API: bodies of requests, answers, and messages for invalid requests."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,20 +15,20 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Decoder = Literal["f1", "goodman", "max-rule", "viterbi"]
 
 
-class Question(BaseModel):
-    """Of any kind: what it does not know is refused."""
+class RequestBody(BaseModel):
+    """Base of all request bodies; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class OfModel(Question):
-    """About a model."""
+class ModelRequest(RequestBody):
+    """A request to a model."""
 
     model: Name | None = Field(None, description="Its name; the first one of the kind if absent.")
 
 
-class OfSentence(OfModel):
-    """About one sentence: text, or words."""
+class SentenceRequest(ModelRequest):
+    """A request about one sentence, given as text or as words."""
 
     sentence: Text | None = Field(None, description="As people write it; it is tokenised.")
     words: list[Text] | None = Field(None, description="Or its words.", max_length=100_000)
@@ -40,26 +41,26 @@ class OfSentence(OfModel):
         return self
 
 
-def of_text(text: str) -> OfSentence:
-    """A question about a sentence that came another way."""
-    return OfSentence(model=None, sentence=text, words=None)
+def sentence_request(text: str) -> SentenceRequest:
+    """The request for a sentence that stands in another field of a request."""
+    return SentenceRequest(model=None, sentence=text, words=None)
 
 
-class ParseQuestion(OfSentence):
+class ParseRequest(SentenceRequest):
     """Parse a sentence."""
 
     k: Count = Field(1, description="How many of the best trees to list.")
     decoder: Decoder = Field("f1", description="What the tree is best at.")
 
 
-class TreeQuestion(OfModel):
-    """About a given tree, in brackets."""
+class TreeRequest(ModelRequest):
+    """Draw and score a given tree in brackets."""
 
     tree: Text
     decoder: Decoder = "f1"
 
 
-class ScoreQuestion(OfModel):
+class ScoreRequest(ModelRequest):
     """Log-probabilities of trees or of sentences."""
 
     trees: Text | None = Field(None, description="In brackets, any number of them.")
@@ -75,14 +76,14 @@ class ScoreQuestion(OfModel):
         return self
 
 
-class SampleQuestion(OfModel):
+class SampleRequest(ModelRequest):
     """Draw trees, or sentences from a language model."""
 
     n: Count = 5
     seed: Seed = 0
 
 
-class InspectQuestion(OfModel):
+class InspectRequest(ModelRequest):
     """What is in a model."""
 
     label: Name | None = None
@@ -90,14 +91,14 @@ class InspectQuestion(OfModel):
     top: Annotated[int, Field(ge=1, le=100)] = 10
 
 
-class StatesQuestion(OfModel):
+class StatesRequest(ModelRequest):
     """The states of a label."""
 
     label: Name
     member: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
-class StateQuestion(OfModel):
+class StateRequest(ModelRequest):
     """One state of a symbol."""
 
     symbol: Name
@@ -106,14 +107,14 @@ class StateQuestion(OfModel):
     member: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
-class WordQuestion(OfModel):
+class WordRequest(ModelRequest):
     """Which states a word is in."""
 
     word: Name
     member: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
-class CompareQuestion(Question):
+class CompareRequest(RequestBody):
     """Two models on one sentence, or on the sentences of gold trees."""
 
     models: Annotated[list[Name], Field(min_length=2, max_length=2)]
@@ -128,24 +129,24 @@ class CompareQuestion(Question):
         return self
 
 
-class DifferenceQuestion(Question):
+class DifferenceRequest(RequestBody):
     """What differs between two trees of a sentence."""
 
     trees: Annotated[list[Text], Field(min_length=2, max_length=2)]
 
 
-class IdentifyQuestion(Question):
+class IdentifyRequest(RequestBody):
     """Whether a family can be learnt from moments."""
 
     family: Name
-    # larger ones take longer than anybody waits for a page
+    # Larger sizes take longer than users wait for a page.
     words: Annotated[int, Field(ge=1, le=6)]
     length: Annotated[int, Field(ge=1, le=6)]
     states: Annotated[int, Field(ge=1, le=5)] | None = None
     moments: Name = "pairs"
 
 
-class TableQuestion(Question):
+class TableRequest(RequestBody):
     """All families and moments at one size."""
 
     words: Annotated[int, Field(ge=2, le=6)]
@@ -153,37 +154,37 @@ class TableQuestion(Question):
     length: Annotated[int, Field(ge=2, le=6)]
 
 
-class DependQuestion(OfSentence):
+class DependRequest(SentenceRequest):
     """Parse a sentence into dependencies."""
 
     k: Count = 1
 
 
-class ArcsQuestion(Question):
+class ArcsRequest(RequestBody):
     """Draw a dependency tree."""
 
     conllu: Text
 
 
-class NextQuestion(OfModel):
+class NextRequest(ModelRequest):
     """The likeliest next words."""
 
     context: Text = ""
     top: Annotated[int, Field(ge=1, le=1000)] = 10
 
 
-class ClassesQuestion(OfModel):
+class ClassesRequest(ModelRequest):
     """The states of a language model as classes of words."""
 
     top: Annotated[int, Field(ge=1, le=100)] = 8
     word: Name | None = None
 
 
-class SurpriseQuestion(OfSentence):
+class SurpriseRequest(SentenceRequest):
     """A sentence word by word."""
 
 
-class TrainQuestion(Question):
+class TrainRequest(RequestBody):
     """Train a model."""
 
     treebank: Name = Field("bundled", description="`bundled`, or one that was uploaded.")
@@ -237,3 +238,94 @@ class ErrorAnswer(BaseModel):
     hint: str | None = None
     line: int | None = None
     column: int | None = None
+
+
+# -- messages for invalid requests ----------------------------------------------------------------
+
+N_SHOWN = 60  # characters of a wrong value that are repeated
+_KINDS = {
+    "string": "a text", "int": "a whole number", "float": "a number", "list": "a list",
+    "bool": "true or false", "model": "an object", "model_attributes": "an object",
+    "dict": "an object",
+}  # fmt: skip
+
+
+def _bound(words: str, key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda context: f"{words} {context[key]:,}"
+
+
+# The part of a message after "{field} is {value}, expected", by the validator's type of error.
+_EXPECTED: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "greater_than_equal": _bound("a number of at least", "ge"),
+    "greater_than": _bound("a number above", "gt"),
+    "less_than_equal": _bound("a number of at most", "le"),
+    "less_than": _bound("a number below", "lt"),
+    "too_short": _bound("a list of at least", "min_length"),
+    "too_long": _bound("a list of at most", "max_length"),
+    "string_too_long": _bound("a text whose length in characters is at most", "max_length"),
+    "literal_error": lambda context: f"one of {context['expected'].replace(' or ', ', ')}",
+    "int_from_float": lambda _: "a whole number",
+    "finite_number": lambda _: "a finite number",
+    "string_unicode": lambda _: "a text that can be written as UTF-8",
+}
+
+
+def explain_invalid(errors: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Message and hint for the first error that a validator found in a request.
+
+    Parameters
+    ----------
+    errors
+        The result of `RequestValidationError.errors`.
+
+    Returns
+    -------
+    dict
+        `error` and `hint`.
+
+    Examples
+    --------
+    >>> found = {"type": "less_than_equal", "loc": ("body", "words"), "input": 9, "ctx": {"le": 6}}
+    >>> explain_invalid([found])["error"]
+    '"words" is 9, expected a number of at most 6'
+    """
+    first = errors[0]
+    kind, context = str(first["type"]), first.get("ctx") or {}
+    field = ".".join(str(part) for part in first["loc"] if part != "body")[:80]
+    name = f'"{field}"' if field else "the request"
+    hint = "/docs on this server lists the fields of every question"
+    if kind == "missing":
+        return {"error": f"{name} is missing", "hint": hint}
+    if kind == "extra_forbidden":
+        return {"error": f"{name} is not a field of this question", "hint": hint}
+    if kind == "json_invalid":
+        return {"error": "the body of the request is not JSON", "hint": hint}
+    if kind == "value_error":  # raised by our own checks, in our own words
+        return {"error": str(first["msg"]).removeprefix("Value error, ")[:300], "hint": hint}
+    return {
+        "error": f"{name} is {_shown(first.get('input'))}, expected {_expected(kind, context)}",
+        "hint": hint,
+    }
+
+
+def _expected(kind: str, context: Mapping[str, Any]) -> str:
+    if kind in _EXPECTED:
+        return _EXPECTED[kind](context)
+    for suffix in ("_type", "_parsing", "_parsing_size"):
+        if kind.removesuffix(suffix) in _KINDS:
+            return _KINDS[kind.removesuffix(suffix)]
+    return "something else"
+
+
+def _shown(value: Any) -> str:
+    """A wrong value, shortened for a message."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"a list of {len(value):,}"
+    if isinstance(value, dict):
+        return "an object"
+    text = repr(value)
+    return text if len(text) <= N_SHOWN else f"{text[:N_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""Start and stop: sockets, addresses, and everything that a server leaves behind nothing of."""
+"""Starting and stopping a server: its socket, address and temporary folder."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from typing import TYPE_CHECKING, Any
 from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import OLD, lock
 from sapwood.web.limits import Limits
-from sapwood.web.model_store import TREES, Served, Shelf, bundled_models, served_files
+from sapwood.web.loaded_models import TREES, LoadedModel, bundled_models, models_from_files
+from sapwood.web.model_store import ModelStore
 
 if TYPE_CHECKING:
     import uvicorn
 
     from sapwood.corpora.tree import Tree
 
-HEAD_SECONDS = 10.0  # that a client has to say what it wants
+HEAD_SECONDS = 10.0  # seconds that a client has to send the head of its request
 GRACE = 1  # seconds that answers have to go out when the server stops
 MOST_CLIENTS = 1000  # connections at once
 ALL_ADDRESSES = ("0.0.0.0", "::", "")
-PREFIX, LOCK = "sapwood-serve-", "lock"  # of folders, and the file in them that a server holds
+PREFIX, LOCK = "sapwood-serve-", "lock"  # of the folders of servers; the file each has locked
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a server listens.
+    """The address at which a server listens.
 
     Attributes
     ----------
@@ -55,12 +56,12 @@ class Place:
         return self.host is not None and self.host not in {"localhost", "127.0.0.1", "::1"}
 
     def bind(self) -> socket.socket:
-        """The socket.
+        """Open a listening socket at this address.
 
         Raises
         ------
         SapwoodError
-            Where the address cannot be had.
+            Where the address is taken or is not one of this machine.
         """
         host = self.host or "127.0.0.1"
         try:
@@ -81,7 +82,7 @@ class Place:
 
 
 def address_of(place: Place, bound: socket.socket, token: str | None) -> str:
-    """What to open in a browser."""
+    """The URL to open in a browser."""
     port = bound.getsockname()[1]
     host = place.host or "127.0.0.1"
     if host in ALL_ADDRESSES:
@@ -98,18 +99,18 @@ def serve(
     limits: Limits,
     tell: Callable[[str], None],
 ) -> None:
-    """Serve models until somebody stops it.
+    """Serve models until the process is stopped.
 
     Parameters
     ----------
     names
-        Of models; without any, the bundled ones.
+        Names of models; the bundled ones are served where it is empty.
     load
-        The model of a name.
+        Loads the model of a name.
     trees
-        What the states of grammars are shown in.
+        Returns the trees from which examples of states are taken.
     tell
-        Told the address when requests are answered.
+        Called with the URL when requests are answered.
     """
     token = secrets.token_urlsafe(18) if place.is_open else None
     sweep(Path(tempfile.gettempdir()))
@@ -120,17 +121,17 @@ def serve(
         (Path(folder) / LOCK).open("wb") as held,
     ):
         lock(held.fileno())
-        shelf = Shelf(Path(folder))
-        for served in served_files(names, load, trees) if names else bundled_models():
-            shelf.add(served)
-        Thread(target=_warm, args=(shelf,), daemon=True).start()
-        server = make_server(shelf, place, limits, token)
+        store = ModelStore(Path(folder))
+        for loaded in models_from_files(names, load, trees) if names else bundled_models():
+            store.add(loaded)
+        Thread(target=_warm, args=(store,), daemon=True).start()
+        server = make_server(store, place, limits, token)
         tell(address_of(place, bound, token))
-        server.run(sockets=[bound])  # whose end takes the folder along, see House.stop
+        server.run(sockets=[bound])  # its end removes the folder, see ServerState.stop
 
 
 class _Terminated(BaseException):
-    """SIGTERM has come."""
+    """Raised in the main thread when SIGTERM arrives."""
 
 
 @contextmanager
@@ -167,16 +168,18 @@ def sweep(parent: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_server(shelf: Shelf, place: Place, limits: Limits, token: str | None) -> uvicorn.Server:
-    """The server, ready to run."""
+def make_server(
+    store: ModelStore, place: Place, limits: Limits, token: str | None
+) -> uvicorn.Server:
+    """A server with all routes and its guard, ready to run."""
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    from sapwood.web.app import House, make_app
+    from sapwood.web.app import ServerState, make_app
     from sapwood.web.guard import Guard
 
     class Impatient(H11Protocol):
-        """Hangs up on who says nothing, or not all of what it wants."""
+        """Closes connections that do not send a whole request in time."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -189,7 +192,7 @@ def make_server(shelf: Shelf, place: Place, limits: Limits, token: str | None) -
 
     names = [] if place.host is None or place.host in ALL_ADDRESSES else [place.host]
     guard = Guard(
-        make_app(House(shelf, limits)), limits, names=[*names, socket.gethostname()],
+        make_app(ServerState(store, limits)), limits, names=[*names, socket.gethostname()],
         takes_numbers=place.is_open, token=token,
     )  # fmt: skip
     config = uvicorn.Config(
@@ -208,15 +211,15 @@ def make_server(shelf: Shelf, place: Place, limits: Limits, token: str | None) -
     return uvicorn.Server(config)
 
 
-def _warm(shelf: Shelf) -> None:
-    """Load what the first request needs, while the server starts."""
-    first = next((served for served in shelf.models.values() if served.kind == TREES), None)
+def _warm(store: ModelStore) -> None:
+    """Load the first grammar while the server starts."""
+    first = next((loaded for loaded in store.models.values() if loaded.kind == TREES), None)
     if first is not None:
         warm(first)
 
 
-def warm(served: Served) -> None:
-    """Parse something, so that models and kernels are in memory."""
-    parse = served.parser().parse_compiled(["the", "dog", "sleeps", "."])
+def warm(loaded: LoadedModel) -> None:
+    """Parse a sentence, so that the model and the compiled kernels are in memory."""
+    parse = loaded.parser().parse_compiled(["the", "dog", "sleeps", "."])
     parse.k_best(2)
-    served.atlas()
+    loaded.atlas()

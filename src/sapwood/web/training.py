@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.core.errors import count
 from sapwood.web.limits import Limits, Refusal
-from sapwood.web.model_store import HELD_OUT, TREES, Served, Shelf
+from sapwood.web.loaded_models import TREES, LoadedModel
+from sapwood.web.model_store import HELD_OUT, ModelStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,62 +26,62 @@ if TYPE_CHECKING:
 BUNDLED, NONE, HOLD_OUT = "bundled", "none", "hold-out"
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 GRACE = 5.0  # seconds that a process has to be gone after it was killed
-TRAINING_SHARE = 4  # memory limit of a training, as a multiple of that of a request
+MEMORY_FACTOR = 4  # the memory limit of a training over that of a request
 
 
 class Run:
-    """One training, and what has been told of it so far."""
+    """One training and its progress so far."""
 
     def __init__(self, name: str, wish: dict[str, Any], out: Path) -> None:
         self.name, self.out = name, out
         self.state = RUNNING
         self.began = monotonic()
-        self.told: dict[str, Any] = {
+        self.record: dict[str, Any] = {
             "training": name, **wish, "phases": [], "read": None, "iterations": [], "grades": [],
             "trials": [], "report": None, "model": None, "error": None, "hint": None,
         }  # fmt: skip
         self.ended: float | None = None
 
-    def hear(self, event: dict[str, Any]) -> None:
-        """Take in what the process says."""
+    def add_event(self, event: dict[str, Any]) -> None:
+        """Add an event of the training process to the record."""
         kind = event.pop("event", None)
         if kind == "phase":
-            self.told["phases"].append({"name": event["name"], "at": round(self.seconds, 2)})
+            self.record["phases"].append({"name": event["name"], "at": round(self.seconds, 2)})
         elif kind == "iteration":
-            self.told["iterations"].append([event["n"], event["states"], event["log"]])
+            self.record["iterations"].append([event["n"], event["states"], event["log"]])
         elif kind == "grade":
-            self.told["grades"].append([event["n"], event["f1"]])
+            self.record["grades"].append([event["n"], event["f1"]])
         elif kind == "trial":
-            self.told["trials"].append(event)
+            self.record["trials"].append(event)
         elif kind == "read":
-            self.told["read"] = event
+            self.record["read"] = event
         elif kind == "done":
-            self.told["report"] = event["report"]
+            self.record["report"] = event["report"]
         elif kind == "failed":
-            self.told |= {"error": event["error"], "hint": event["hint"]}
+            self.record |= {"error": event["error"], "hint": event["hint"]}
 
     @property
     def seconds(self) -> float:
-        """How long it has taken, or took."""
+        """Seconds since the training began, until it ended."""
         return (self.ended or monotonic()) - self.began
 
     def as_dict(self) -> dict[str, Any]:
-        """For the page."""
-        return self.told | {"state": self.state, "seconds": round(self.seconds, 2)}
+        """The answer of `/api/train`."""
+        return self.record | {"state": self.state, "seconds": round(self.seconds, 2)}
 
 
 class Trainings:
-    """The training that runs, and the ones that did."""
+    """Runs trainings one at a time, and keeps the record of the last one."""
 
-    def __init__(self, shelf: Shelf, limits: Limits) -> None:
-        self.shelf, self.limits = shelf, limits
+    def __init__(self, store: ModelStore, limits: Limits) -> None:
+        self.store, self.limits = store, limits
         self.last: Run | None = None
         self._process: subprocess.Popen[str] | None = None
         self._lock = RLock()
         self._is_stopped = False
 
     def start(self, wish: dict[str, Any]) -> dict[str, Any]:
-        """Begin one.
+        """Begin a training.
 
         Raises
         ------
@@ -93,8 +94,8 @@ class Trainings:
             if self.last is not None and self.last.state == RUNNING:
                 msg = "another training is running; there is one at a time"
                 raise Refusal(409, msg, "cancel it, or wait until it has ended")
-            name = self.shelf.fresh_name("trained")
-            run = Run(name, wish, self.shelf.folder / f"{name}.sapwood")
+            name = self.store.fresh_name("trained")
+            run = Run(name, wish, self.store.folder / f"{name}.sapwood")
             order = self._order(wish, run.out)
             self.last = run
             self._process = self._launch(order)
@@ -102,19 +103,19 @@ class Trainings:
             return run.as_dict()
 
     def _order(self, wish: dict[str, Any], out: Path) -> dict[str, Any]:
-        """What the process is told: files of ours, whatever the client called them."""
+        """The order for the process: paths are the server's own, never names from the client."""
         treebank, dev = wish["treebank"], wish["dev"]
         is_bundled = treebank == BUNDLED
-        trees = None if is_bundled else str(self.shelf.find_treebank(treebank).file)
+        trees = None if is_bundled else str(self.store.find_treebank(treebank).file)
         if dev in {BUNDLED, NONE, HOLD_OUT}:
             file = None if dev == BUNDLED else ""
         else:
-            file = str(self.shelf.find_treebank(dev).file)
+            file = str(self.store.find_treebank(dev).file)
         return {
             "trees": trees, "dev": file, "every": HELD_OUT if dev == HOLD_OUT else 0,
             "method": wish["method"], "states": wish["states"], "budget": wish["budget"],
             "iterations": wish["iterations"], "seed": wish["seed"], "out": str(out),
-            "folder": str(self.shelf.folder), "memory": TRAINING_SHARE * self.limits.memory,
+            "folder": str(self.store.folder), "memory": MEMORY_FACTOR * self.limits.memory,
         }  # fmt: skip
 
     def _launch(self, order: dict[str, Any]) -> subprocess.Popen[str]:
@@ -126,7 +127,7 @@ class Trainings:
             text=True,
             encoding="utf-8",
             env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is ours to handle
+            start_new_session=True,  # so that Ctrl-C reaches the server alone
         )
         assert process.stdin is not None
         process.stdin.write(json.dumps(order) + "\n")
@@ -134,16 +135,16 @@ class Trainings:
         return process
 
     def _listen(self, run: Run, process: subprocess.Popen[str]) -> None:
-        """Hear the process out, then say how it ended."""
+        """Read the events of the process until it ends, and record how it ended."""
         limit = self.limits.training
-        told = f"it took longer than the {limit:g} s that a training may take"
-        clock = Timer(limit, partial(self._end, run, FAILED, told))
+        message = f"it took longer than the {limit:g} s that a training may take"
+        clock = Timer(limit, partial(self._end, run, FAILED, message))
         clock.daemon = True
         clock.start()
         assert process.stdout is not None
         with suppress(ValueError):  # closed while it was read
             for line in process.stdout:
-                run.hear(json.loads(line))
+                run.add_event(json.loads(line))
         status = process.wait()
         clock.cancel()
         _close(process)
@@ -152,32 +153,34 @@ class Trainings:
             if run.state != RUNNING:
                 run.out.unlink(missing_ok=True)
                 return
-            if run.told["report"] is None:
+            if run.record["report"] is None:
                 run.state = FAILED
-                run.told["error"] = run.told["error"] or f"the process ended with status {status}"
+                run.record["error"] = (
+                    run.record["error"] or f"the process ended with status {status}"
+                )
                 run.out.unlink(missing_ok=True)
                 return
-            self._shelve(run)
+            self._add_model(run)
             run.state = DONE
 
-    def _shelve(self, run: Run) -> None:
+    def _add_model(self, run: Run) -> None:
         from sapwood.core.model_files import load
 
-        told = run.told
-        treebank = told["treebank"]
-        file = None if treebank == BUNDLED else self.shelf.find_treebank(treebank).file
-        trees = told["read"]["trees"] if told["read"] else 0
-        self.shelf.add(
-            Served(
+        record = run.record
+        treebank = record["treebank"]
+        file = None if treebank == BUNDLED else self.store.find_treebank(treebank).file
+        trees = record["read"]["trees"] if record["read"] else 0
+        self.store.add(
+            LoadedModel(
                 run.name, partial(load, run.out), kind=TREES, file=run.out,
-                trees=partial(_trees_of, file), traits=told["report"].get("traits"),
-                about=f"{told['method']}, trained here on {count(trees, 'tree')}",
+                trees=partial(_trees_of, file), traits=record["report"].get("traits"),
+                about=f"{record['method']}, trained here on {count(trees, 'tree')}",
             )
         )  # fmt: skip
-        told["model"] = run.name
+        record["model"] = run.name
 
     def cancel(self) -> dict[str, Any]:
-        """End the training that runs.
+        """End the running training.
 
         Raises
         ------
@@ -195,15 +198,15 @@ class Trainings:
             if run.state != RUNNING or self._process is None:
                 return
             run.state, run.ended = state, monotonic()
-            run.told["error"] = error
+            run.record["error"] = error
             self._process.kill()
 
     def status(self) -> dict[str, Any]:
-        """The training that runs, or the last one; `state` is None where there was none."""
+        """The record of the running or last training; `state` is None where there was none."""
         return {"state": None} if self.last is None else self.last.as_dict()
 
     def stop(self) -> None:
-        """End everything; nothing can be started any more."""
+        """End the running training; no other can be started."""
         with self._lock:
             self._is_stopped = True
             process = self._process
@@ -222,9 +225,9 @@ def _close(process: subprocess.Popen[str]) -> None:
 
 
 def _trees_of(file: Path | None) -> Sequence[Tree]:
-    """The trees of a file of ours; the bundled ones for None; none where it is gone."""
+    """The trees of an uploaded file, or the bundled trees; none where the file was removed."""
     from sapwood.corpora.formats import read_trees
-    from sapwood.web.model_store import bundled_trees
+    from sapwood.web.loaded_models import bundled_trees
 
     if file is None:
         return bundled_trees()

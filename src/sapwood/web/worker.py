@@ -1,7 +1,7 @@
-"""The process that trains: one line of JSON on stdin, lines of JSON on stdout.
+"""The training process: reads its order as one line of JSON from stdin, prints events as JSON.
 
-It ends when its stdin does, so that no death of the server leaves it behind, and takes its folder
-with it then.
+The process ends when its stdin is closed, so that it never outlives the server, and then removes
+the server's folder.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from sapwood.corpora.tree import Tree
 
 Tell = Callable[..., None]
-ORPHANED = 3  # exit status
+ORPHANED = 3  # exit status of a process whose server is gone
 
 
 class Order(NamedTuple):
-    """What is to be trained.
+    """The settings of one training.
 
     Attributes
     ----------
     trees, dev
-        Files of brackets; None for the bundled ones, and for no dev trees at all `""`.
+        Files of trees in brackets; None for the bundled trees. `dev` is `""` for no dev trees.
     every
-        Where one tree of so many of the treebank is held out for dev; 0 where none is.
+        Every how many trees one is held out as a dev tree; 0 holds out none.
     out
-        The model file.
+        The model file to write.
     folder
-        The server's, which goes when the server is gone.
+        The server's folder, which is removed when the server is gone.
     memory
         Bytes of address space that the process may take.
     """
@@ -58,7 +58,7 @@ class Order(NamedTuple):
 
 
 def main() -> None:
-    """Train as ordered, and tell how it goes."""
+    """Train as the order on stdin says, and print events."""
     order = Order(**json.loads(sys.stdin.readline()))
     _thread.start_new_thread(end_with_server, (order.folder,))
     limit_memory(order.memory)
@@ -92,7 +92,7 @@ def limit_memory(size: int) -> None:
 
 
 def tell(event: str, **facts: Any) -> None:
-    """One line for the server."""
+    """Print an event as one line of JSON for the server."""
     from sapwood.report import to_json
 
     sys.stdout.write(to_json({"event": event} | facts) + "\n")
@@ -100,12 +100,12 @@ def tell(event: str, **facts: Any) -> None:
 
 
 def train(order: Order, tell: Tell) -> None:
-    """Read, train, save, score."""
+    """Read the trees, train, save the model and score it on the dev trees."""
     from sapwood.constituency.data.treebank import Treebank
     from sapwood.constituency.learn.registry import METHODS, Settings
     from sapwood.constituency.report.training import sign
     from sapwood.report import score_on, training_report
-    from sapwood.web.model_facts import traits_of
+    from sapwood.web.loaded_models import traits_of
 
     began, began_cpu = perf_counter(), process_time()
     tell("phase", name="reading")
@@ -139,7 +139,7 @@ def train(order: Order, tell: Tell) -> None:
 
 
 def _read(order: Order) -> tuple[list[Tree], list[Tree]]:
-    """Training trees and dev trees."""
+    """Read the training trees and the dev trees."""
     from sapwood.constituency.data.treebank import bundled_treebank
     from sapwood.corpora.formats import read_trees
     from sapwood.corpora.tree import clean_all

@@ -8,74 +8,73 @@ import pytest
 
 import sapwood as sw
 from sapwood.core.errors import CorpusError
-from sapwood.web import model_store as shelf
+from sapwood.web import model_store
 from sapwood.web.limits import Refusal
-from sapwood.web.model_store import (
+from sapwood.web.loaded_models import (
     ARCS,
     TEXT,
     TREES,
-    Served,
-    Shelf,
+    LoadedModel,
     bundled_models,
     bundled_trees,
-    check_treebank,
-    served_files,
+    models_from_files,
 )
+from sapwood.web.model_store import ModelStore, check_treebank
 
 
-def own_shelf(tmp_path: Path) -> Shelf:
-    own = Shelf(tmp_path)
-    for served in bundled_models():
-        own.add(served)
+def own_store(tmp_path: Path) -> ModelStore:
+    own = ModelStore(tmp_path)
+    for loaded in bundled_models():
+        own.add(loaded)
     return own
 
 
 def test_bundled_models_say_what_they_are_before_they_are_made() -> None:
-    rows = {served.name: (served._kind, served.has_trees) for served in bundled_models()}
+    rows = {loaded.name: (loaded._kind, loaded.has_trees) for loaded in bundled_models()}
     assert rows == {
         "bundled": (TREES, True), "bundled-cluster": (TREES, True),
         "bundled-spectral": (TREES, True), "bundled-mix": (TREES, True),
         "bundled-arcs": (ARCS, False), "bundled-text": (TEXT, False),
     }  # fmt: skip
-    traits = {served.name: served._traits for served in bundled_models() if served._traits}
+    traits = {loaded.name: loaded._traits for loaded in bundled_models() if loaded._traits}
     assert {name: tuple(found.values()) for name, found in traits.items()} == {
         "bundled": ("hand-written", 0, True), "bundled-spectral": ("spectral", 0, False),
         "bundled-mix": ("mix", 3, True), "bundled-arcs": ("first", 0, False),
         "bundled-text": ("em", 0, False),
     }  # fmt: skip
-    assert not any(served.is_loaded for served in bundled_models())
-    assert not any(served.file for served in bundled_models())
+    assert not any(loaded.is_loaded for loaded in bundled_models())
+    assert not any(loaded.file for loaded in bundled_models())
 
 
 def test_models_of_files_have_names_of_their_own() -> None:
     grammar = sw.bundled_grammar()
     names = ["a/x.sapwood", "b/x.sapwood", "y", "c/x.sapwood", "bundled"]
-    found = list(served_files(names, lambda _: grammar, None))
-    assert [served.name for served in found] == ["x", "x-2", "y", "x-4", "bundled"]
-    assert {served.kind for served in found} == {TREES}
-    assert all(served.model is grammar for served in found)
-    assert [served.has_trees for served in found] == [False] * 4 + [True]
+    found = list(models_from_files(names, lambda _: grammar, None))
+    assert [loaded.name for loaded in found] == ["x", "x-2", "y", "x-4", "bundled"]
+    assert {loaded.kind for loaded in found} == {TREES}
+    assert all(loaded.model is grammar for loaded in found)
+    assert [loaded.has_trees for loaded in found] == [False] * 4 + [True]
     assert found[4]._trees is bundled_trees
-    (given,) = served_files(["z"], lambda _: grammar, lambda: ())
+    (given,) = models_from_files(["z"], lambda _: grammar, lambda: ())
     assert given.has_trees
 
 
 def test_a_model_is_made_once_and_when_it_is_used() -> None:
     made: list[int] = []
-    served = Served("own", lambda: made.append(1) or sw.bundled_grammar())
-    assert not served.is_loaded
-    assert served.kind == TREES
-    assert served.model is served.model
-    assert served.is_loaded
+    loaded = LoadedModel("own", lambda: made.append(1) or sw.bundled_grammar())
+    assert not loaded.is_loaded
+    assert loaded.kind == TREES
+    assert loaded.model is loaded.model
+    assert loaded.is_loaded
     assert made == [1]
-    assert served.trees == ()
-    assert not served.as_dict()["can_download"]
-    assert served.parser() is served.parser("f1")
-    assert served.parser() is not served.parser("viterbi")
+    assert loaded.trees == ()
+    assert not loaded.as_dict()["can_download"]
+    assert loaded.parser() is loaded.parser("f1")
+    assert loaded.parser() is not loaded.parser("viterbi")
 
 
 def test_models_are_found_by_name_or_kind(tmp_path: Path) -> None:
-    own = own_shelf(tmp_path)
+    own = own_store(tmp_path)
     assert own.get(None, TREES).name == "bundled"
     assert own.get(None, TEXT).name == "bundled-text"
     assert own.get("bundled-arcs", ARCS).name == "bundled-arcs"
@@ -88,7 +87,7 @@ def test_models_are_found_by_name_or_kind(tmp_path: Path) -> None:
         own.get("bundled-arcs", TEXT)
     assert (caught.value.status, caught.value.hint) == (422, "there are bundled-text")
     with pytest.raises(Refusal, match="no model of trees") as caught:
-        Shelf(tmp_path).get(None, TREES)
+        ModelStore(tmp_path).get(None, TREES)
     assert caught.value.status == 404
     with pytest.raises(Refusal, match="there is no treebank 'x'") as caught:
         own.find_treebank("x")
@@ -96,28 +95,28 @@ def test_models_are_found_by_name_or_kind(tmp_path: Path) -> None:
 
 
 def test_models_without_a_file_are_never_dropped(tmp_path: Path) -> None:
-    own = own_shelf(tmp_path)
-    for k in range(shelf.N_KEPT + 2):
+    own = own_store(tmp_path)
+    for k in range(model_store.N_KEPT + 2):
         file = tmp_path / f"{k}.sapwood"
         file.touch()
-        own.add(Served(own.fresh_name("model"), sw.bundled_grammar, kind=TREES, file=file))
+        own.add(LoadedModel(own.fresh_name("model"), sw.bundled_grammar, kind=TREES, file=file))
     kept = [name for name in own.models if not name.startswith("bundled")]
-    assert kept == [f"model-{k + 1}" for k in range(2, shelf.N_KEPT + 2)]
-    assert len(own.models) == 6 + shelf.N_KEPT
-    assert len(list(tmp_path.iterdir())) == shelf.N_KEPT
+    assert kept == [f"model-{k + 1}" for k in range(2, model_store.N_KEPT + 2)]
+    assert len(own.models) == 6 + model_store.N_KEPT
+    assert len(list(tmp_path.iterdir())) == model_store.N_KEPT
 
 
 @pytest.mark.parametrize(("column", "first"), [(1, 0), (81, 0), (82, 1), (200, 119)])
 def test_an_error_is_shown_in_the_middle_of_its_excerpt(column: int, first: int) -> None:
     line = "".join(chr(ord("a") + k % 26) for k in range(400))
     error = CorpusError("wrong", line=2, column=column, hint="do it")
-    found = shelf._place(error, ["", line + "\r"])
+    found = model_store._place(error, ["", line + "\r"])
     assert found["excerpt"] == line[first : first + 160]
     assert found["at"] == column - 1 - first
     assert (found["error"], found["hint"], found["line"]) == ("wrong", "do it", 2)
-    beyond = shelf._place(CorpusError("wrong", line=3), ["", line])
+    beyond = model_store._place(CorpusError("wrong", line=3), ["", line])
     assert (beyond["excerpt"], beyond["at"]) == ("", 0)
-    assert shelf._place(CorpusError("wrong", line=2), ["", line])["excerpt"] == line[:160]
+    assert model_store._place(CorpusError("wrong", line=2), ["", line])["excerpt"] == line[:160]
 
 
 def test_what_a_treebank_holds_is_counted() -> None:

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from sapwood.web.app import House, make_app
+from sapwood.web.app import ServerState, make_app
 from sapwood.web.guard import Guard
 from sapwood.web.limits import Limits
-from sapwood.web.model_store import Shelf
+from sapwood.web.model_store import ModelStore
 
 BASE = "http://127.0.0.1"
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def guarded(shelf: Shelf, limits: Limits | None = None, **options: Any) -> Guard:
-    """The whole application around a shelf."""
+def guarded(store: ModelStore, limits: Limits | None = None, **options: Any) -> Guard:
+    """The whole application around a store."""
     limits = limits or Limits()
-    return Guard(make_app(House(shelf, limits)), limits, **options)
+    return Guard(make_app(ServerState(store, limits)), limits, **options)
 
 
 class Client:
