@@ -23,7 +23,7 @@ FAMILIES = ("constituency", "dependency", "hankel", "lm", "identify")
 # Inside a family, from the data up. Kernels know nothing of ours and are open to all of a family.
 ROOMS = ("data", "grammar", "model", "parse", "evaluate", "learn", "report")
 # Modules that gather public names of several families, and the two programs.
-GATHERING = ("evaluate", "report")
+GATHERING = ("errors", "evaluate", "report")
 PROGRAMS = ("cli", "web", "__main__")
 STARTS = {("__main__", "cli"), ("cli", "web")}  # who starts whom
 # Imports that point up, inside functions only, with the reason.

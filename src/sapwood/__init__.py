@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sapwood import errors as errors
     from sapwood import evaluate as evaluate
     from sapwood import identify as identify
     from sapwood.constituency.data.transform import Transform as Transform
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# public names by their modules; evaluate and identify are modules themselves
+# public names by their modules; errors, evaluate and identify are modules themselves
 _NAMES = {
     "constituency.data.transform": "Transform",
     "constituency.data.treebank": "Treebank bundled_treebank read_treebank",
@@ -129,7 +130,7 @@ _NAMES = {
     "lm.learn.mixture": "LanguageMixture",
 }
 _HOMES = {name: f"sapwood.{home}" for home, names in _NAMES.items() for name in names.split()}
-_HOMES |= {"evaluate": "", "identify": ""}
+_HOMES |= {"errors": "", "evaluate": "", "identify": ""}
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 

@@ -40,8 +40,11 @@ def require_reading_memory(
     SapwoodError
         With the size of the files, the memory that they need, and the memory that is free.
     """
-    size = sum(map(text_bytes, files))
-    require_memory(factor * size, f"reading {size / 1e6:,.0f} MB of {what}", hint)
+    sizes = {source: text_bytes(source) for source in files}
+    size = sum(sizes.values())
+    largest = max(sizes, key=lambda source: sizes[source], default="")
+    named = f"{largest}: " if len(sizes) == 1 else f"{largest} and others: "
+    require_memory(factor * size, f"{named}reading {size / 1e6:,.0f} MB of {what}", hint)
 
 
 def text_bytes(source: Source) -> int:

@@ -1,0 +1,25 @@
+"""Errors and warnings of Sapwood, for those who catch or filter them."""
+
+from sapwood.core.errors import (
+    CorpusError,
+    FewDataWarning,
+    ModelFormatError,
+    NotFittedError,
+    NotIdentifiableError,
+    SapwoodError,
+    SapwoodTypeError,
+    SapwoodValueError,
+    SapwoodWarning,
+)
+
+__all__ = [
+    "CorpusError",
+    "FewDataWarning",
+    "ModelFormatError",
+    "NotFittedError",
+    "NotIdentifiableError",
+    "SapwoodError",
+    "SapwoodTypeError",
+    "SapwoodValueError",
+    "SapwoodWarning",
+]
