@@ -67,10 +67,8 @@ def test_what_a_page_names_is_there(page: Path) -> None:
         assert f"def {name}(" in TESTS, name
     for name in re.findall(r"`((?:tests|benchmarks|examples)/[\w/.]+)(?: [^`]*)?`", text):
         assert (ROOT / name).exists(), name
-    for name in re.findall(
-        r"`((?:decompose|estimators|identify|inference|kernels|models|moments|reference)/[\w/]+\.py)`",
-        text,
-    ):
+    rooms = "constituency|core|corpora|dependency|execute|hankel|identify|linalg|lm|networks"
+    for name in re.findall(rf"`((?:{rooms})/[\w/]+\.py)`", text):
         assert (ROOT / "src" / "sapwood" / name).exists(), name
 
 

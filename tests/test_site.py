@@ -17,17 +17,15 @@ import sapwood as sw
 HOME = Path(__file__).parents[1]
 DOCS = HOME / "docs"
 MENU = (HOME / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
-MODULES = ("evaluate", "execute", "identify", "report")
+MODULES = ("errors", "evaluate", "execute", "identify", "report")
 
 
 def public_names() -> list[str]:
     """All names of `sapwood`, and those that its public submodules export."""
     names = [f"sapwood.{name}" for name in sw.__all__ if name not in MODULES]
     for module in MODULES:
-        source = (HOME / "src" / "sapwood" / module / "__init__.py").read_text(encoding="utf-8")
-        found = getattr(importlib.import_module(f"sapwood.{module}"), "__all__", None)
-        exported = found or re.findall(r"^from .* import \w+ as (\w+)$", source, re.MULTILINE)
-        names += [f"sapwood.{module}.{name}" for name in exported]
+        exported = importlib.import_module(f"sapwood.{module}").__all__
+        names += [f"sapwood.{module}.{name}" for name in exported if name not in sw.__all__]
     return names
 
 

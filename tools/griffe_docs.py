@@ -26,7 +26,7 @@ class RunTimeDocstrings(griffe.Extension):
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
         """Look at a class that was read."""
-        if not cls.path.startswith("sapwood.estimators.") or cls.docstring is None:
+        if ".learn." not in cls.path or cls.docstring is None:
             return
         found = griffe.dynamic_import(cls.path)
         if found.__doc__:

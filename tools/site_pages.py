@@ -94,7 +94,7 @@ def breakable(html: str) -> str:
     Examples
     --------
     >>> breakable("<td>see <code>tests/linalg/test_svd.py</code> or <code>a/b.py</code></td>")
-    '<td>see <code>tests/<wbr>decompose/<wbr>test_<wbr>svd.py</code> or <code>a/b.py</code></td>'
+    '<td>see <code>tests/<wbr>linalg/<wbr>test_<wbr>svd.py</code> or <code>a/b.py</code></td>'
     >>> print(breakable("<pre><span></span><code>(S (NP Max))\n</code></pre>"))
     <pre class="line"><span></span><code>(S (NP Max))
     </code></pre>

@@ -14,7 +14,7 @@ from sapwood.cli.identify.bounds import bounds_text
 from sapwood.cli.inputs import load_model
 from sapwood.cli.tables import show, table_lines
 from sapwood.progress import step
-from sapwood.report import identify_bounds, identify_family, identify_table, to_json
+from sapwood.report import to_json
 
 TABLE, BOUNDS = "table", "bounds"
 LENGTH, EPSILON, DELTA = 20, 0.1, 0.05  # of bounds
@@ -121,12 +121,16 @@ def identify(  # noqa: PLR0913 - every option of the command is an argument
         _refuse(bounds | {"--member": member}, "it is for `sapwood identify bounds`")
     if family == TABLE:
         largest = (max_words or MAX_WORDS, max_states or MAX_STATES, max_length or MAX_LENGTH)
+        from sapwood.report import identify_table
+
         rows = identify_table(*largest, seed=seed)
         show(rows, partial(_table_text, sizes=largest), as_json=as_json)
     elif family == BOUNDS:
         if model is None:
             msg = "missing; name a file, or `bundled`"
             raise typer.BadParameter(msg, param_hint="MODEL")
+        from sapwood.report import identify_bounds
+
         report = identify_bounds(
             load_model(model), model, member=member, length=length or LENGTH,
             epsilon=epsilon or EPSILON, delta=delta or DELTA, depth=depth or 1,
@@ -161,6 +165,8 @@ def _show_family(
             msg = "missing; say how many"
             raise typer.BadParameter(msg, param_hint=f"--{name}")
     with step("computing ranks"):
+        from sapwood.report import identify_family
+
         report = identify_family(family, **question)
     if as_json:
         print(to_json(report.to_dict(with_directions=with_directions), indent=2))

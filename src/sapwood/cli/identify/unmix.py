@@ -19,9 +19,8 @@ from sapwood.constituency.report.training import Meter, sign
 from sapwood.core.errors import NotIdentifiableError, SapwoodError, count
 from sapwood.core.learner import REFINEMENTS
 from sapwood.core.outputs import check_output
-from sapwood.identify.summaries import describe_unmixed
 from sapwood.progress import step
-from sapwood.report import ScoreReport, to_json, unmix_report
+from sapwood.report import ScoreReport, to_json
 
 if TYPE_CHECKING:
     from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE
@@ -108,6 +107,8 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
         raise
     if out is not None:
         sign(estimator.model_, texts=[file]).save(out, force=force)
+    from sapwood.report import unmix_report
+
     report = unmix_report(estimator) | meter.as_dict()
     show(report, partial(_text, top=top), as_json=as_json)
     if not as_json:
@@ -155,6 +156,8 @@ def score_unmixed(model: UniformTreeModel, file: str, *, as_json: bool) -> None:
 
 def inspect_unmixed(model: UniformTreeModel, name: str, top: int, *, as_json: bool) -> None:
     """Print the tables of a model of hidden trees."""
+    from sapwood.identify.summaries import describe_unmixed
+
     show(
         describe_unmixed(model) | {"model": name, "record": dict(model.record)},
         partial(_tables, top=top),
