@@ -128,7 +128,6 @@ def test_what_the_treebank_decides_is_told_and_kept(
     cli, dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choice, "LEAST_TREES", 100)
-    monkeypatch.setattr(choice, "JUDGES", {"pcfg": ("pcfg", {})})
     out = tmp_path / "m"
     result = cli("train", dev, "-o", out, "--method", "pcfg", "--vertical", 1, "--json")
     found = json.loads(result.out)["choice"]

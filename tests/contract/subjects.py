@@ -28,6 +28,7 @@ from sapwood.hankel.learn.shared import OfBrackets, OfStrings
 from sapwood.identify.model.uniform_trees import UniformTreeModel
 from sapwood.lm.learn.eigenwords import WordEmbedding
 from sapwood.lm.learn.language_learner import LanguageEstimator
+from sapwood.lm.learn.methods import LM_METHODS
 
 N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters
@@ -111,13 +112,14 @@ def _public(name: str) -> type[Estimator] | None:
     return found if isinstance(found, type) and issubclass(found, Estimator) else None
 
 
-ESTIMATORS: dict[str, type[Estimator]] = {
-    found.__name__: found
-    for found in (
-        *filter(None, map(_public, sw.__all__)),
-        *(method.estimator for method in (*METHODS.values(), *ARC_METHODS.values())),
-    )
-}
+def all_estimators() -> dict[str, type[Estimator]]:
+    """Classes of estimators: all public ones, and those of all methods."""
+    methods = (*METHODS.values(), *ARC_METHODS.values(), *LM_METHODS.values())
+    public = filter(None, map(_public, sw.__all__))
+    return {found.__name__: found for found in (*public, *(x.estimator for x in methods))}
+
+
+ESTIMATORS = all_estimators()
 OF_TREES = [name for name, kind in ESTIMATORS.items() if issubclass(kind, TreebankEstimator)]
 
 

@@ -13,13 +13,7 @@ from sapwood.cli.warming_tasks import warm_up_other_tasks
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.from_text import grammar_from_text
 from sapwood.constituency.grammar.member import Member
-from sapwood.constituency.learn.cluster import ClusterLPCFG
-from sapwood.constituency.learn.crf import SpanCRF
-from sapwood.constituency.learn.em import EMLPCFG
-from sapwood.constituency.learn.encoder import SpanEncoder
-from sapwood.constituency.learn.pcfg import PCFG
-from sapwood.constituency.learn.pivot import PivotLPCFG
-from sapwood.constituency.learn.spectral import SpectralLPCFG
+from sapwood.constituency.learn.registry import METHODS
 from sapwood.constituency.parse.decoders import DECODERS
 from sapwood.constituency.parse.parser import Parser
 from sapwood.core.jit import all_kernels
@@ -58,12 +52,9 @@ def every_kernel() -> list[Any]:
 def warm_up() -> None:
     """Learn in every way from next to nothing, and use in every way what was learnt."""
     bank = Treebank.from_trees([Tree.parse(TREE)] * 40)  # enough of everything for two states
-    for learner in (
-        PCFG(), SpectralLPCFG(2), EMLPCFG(2, iterations=1, merge=0.5), SpanCRF(passes=1),
-        ClusterLPCFG(2, iterations=1), PivotLPCFG(2, iterations=1),
-        SpanEncoder(passes=1, width=4, hidden=4),
-    ):  # fmt: skip
-        _use(learner.fit(bank).model_)
+    for method in METHODS.values():
+        if not method.has_candidates:  # whose candidates are the other methods
+            _use(method.make_smallest().fit(bank).model_)
     _use(grammar_from_text(_TINY))
     warm_up_other_tasks(WORDS)
     half, rows, ones = np.full((2, 2), 0.5), np.zeros((1, 3), np.int64), np.ones(1)

@@ -19,17 +19,23 @@ class Method:
     """One way to learn."""
 
     summary: str
-    place: tuple[str, str]
+    place: tuple[str, str] | type[Estimator]  # the class, or its module and its name
     task: str = "trees"  # what it learns from: `trees`, `arcs` or `text`
     # defaults that the name brings, where they are not those of the class
     usual: Mapping[str, Any] = field(default_factory=dict)
     # parameters that the name decides, which nobody can set
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    # the method, with its parameters, that chooses how trees are made binary; None for no choice
+    judge: tuple[str, Mapping[str, Any]] | None = None
+    smallest: Mapping[str, Any] = field(default_factory=dict)  # parameters that warm all kernels up
+    is_exact: bool = True  # whether it learns the same numbers with every build of BLAS
     decides_on_held: bool = True  # whether held-out data, where the class takes any, is used
 
     @property
     def estimator(self) -> type[Estimator]:
         """The class of its estimators."""
+        if isinstance(self.place, type):
+            return self.place
         module, name = self.place
         found: type[Estimator] = getattr(import_module(f"sapwood.{module}"), name)
         return found
@@ -64,6 +70,18 @@ class Method:
             told = {"choice": settings.choice.as_record()}
             fitted.model_ = replace(fitted.model_, record=dict(fitted.model_.record) | told)
         return fitted
+
+    def make_smallest(self) -> Any:
+        """An estimator that learns next to nothing, but runs all kernels of the method."""
+        few = {"n_states": 2, "iterations": 1, "passes": 1}
+        return self.make(**self.pick(few), **self.smallest)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a form asks for."""
+        return {
+            "summary": self.summary.replace(" --budget", " a budget"),
+            "has_states": self.has_states, "has_budget": self.has_candidates,
+        }  # fmt: skip
 
     @property
     def uses_held(self) -> bool:

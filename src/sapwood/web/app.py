@@ -17,6 +17,7 @@ from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 
 from sapwood import __version__
+from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.sentences import TREES as BRACKETED
 from sapwood.corpora.sentences import kind_of
@@ -530,7 +531,12 @@ def _trainings(app: FastAPI, server: ServerState) -> None:
     async def models() -> Response:
         """The models that can be asked, and the limits of this server."""
         rows = [loaded.as_dict() for loaded in list(store.models.values())]
-        return Report({"models": rows, "limits": server.limits.as_dict(), "version": __version__})
+        return Report(
+            {
+                "models": rows, "limits": server.limits.as_dict(), "version": __version__,
+                "methods": {name: method.as_dict() for name, method in METHODS.items()},
+            }
+        )  # fmt: skip
 
     @app.get("/api/models/{name}/file", tags=["models"])
     async def download(name: str) -> Response:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from sapwood.constituency.learn.registry import METHODS
 
 # Generous bounds for what is refused before it is looked at; the server's own limits are narrower.
 Text = Annotated[str, Field(max_length=1_000_000)]
@@ -184,6 +187,20 @@ class SurpriseRequest(SentenceRequest):
     """A sentence word by word."""
 
 
+def known_method(name: str) -> str:
+    """The name of a method, refused where there is none of that name."""
+    if name not in METHODS:
+        expected = {"expected": ", ".join(map(repr, METHODS))}
+        kind = "literal_error"
+        raise PydanticCustomError(kind, "Input should be {expected}", expected)
+    return name
+
+
+def list_methods(schema: dict[str, Any]) -> None:
+    """Add the names of all methods to the schema of a field."""
+    schema["enum"] = list(METHODS)
+
+
 class TrainRequest(RequestBody):
     """Train a model."""
 
@@ -191,7 +208,7 @@ class TrainRequest(RequestBody):
     dev: Name = Field(
         "bundled", description="`bundled`, `hold-out`, `none`, or a treebank that was uploaded."
     )
-    method: Literal["best", "pcfg", "spectral", "em", "cluster", "pivot", "pivot-em", "crf"] = (
+    method: Annotated[str, AfterValidator(known_method), Field(json_schema_extra=list_methods)] = (
         "spectral"
     )
     states: Annotated[int, Field(ge=1, le=64)] = 8

@@ -102,9 +102,9 @@ def tell(event: str, **facts: Any) -> None:
 def train(order: Order, tell: Tell) -> None:
     """Read the trees, train, save the model and score it on the dev trees."""
     from sapwood.constituency.data.treebank import Treebank
-    from sapwood.constituency.learn.registry import METHODS, Settings
-    from sapwood.constituency.report.training import sign
-    from sapwood.report import score_on, training_report
+    from sapwood.constituency.learn.registry import Settings
+    from sapwood.constituency.report.training import sign, train_method
+    from sapwood.report import score_on
     from sapwood.web.loaded_models import traits_of
 
     began, began_cpu = perf_counter(), process_time()
@@ -112,7 +112,6 @@ def train(order: Order, tell: Tell) -> None:
     trees, dev = _read(order)
     bank = Treebank.from_trees(trees)
     tell("read", trees=bank.n_trees, words=bank.n_tokens, dev=len(dev))
-    method = METHODS[order.method]
     settings = Settings(
         seed=order.seed, jobs=1, states=order.states, most_states=order.states,
         budget=order.budget, spent=process_time() - began_cpu, iterations=order.iterations,
@@ -123,10 +122,7 @@ def train(order: Order, tell: Tell) -> None:
         ),
     )  # fmt: skip
     tell("phase", name="training")
-    learner = method.fit(settings, bank, dev or None)
-    report = training_report(
-        learner, bank, method=order.method, states=order.states, seed=order.seed
-    )
+    learner, report = train_method(order.method, settings, bank, dev or None)
     tell("phase", name="saving")
     model: Any = learner.model_
     report["traits"] = traits_of(model)

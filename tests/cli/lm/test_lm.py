@@ -12,8 +12,9 @@ from tests.lm.learn.texts import ARPA, some_text
 
 import sapwood as sw
 from sapwood.cli.main import app
+from sapwood.lm.learn.methods import LM_METHODS
 
-METHODS = ("kn", "kn-mod", "kn-latent", "em", "pivot", "pivot-em", "mix")
+METHODS = tuple(LM_METHODS)
 SCORES = {"perplexity", "tokens", "unknown", "log2_prob"}
 
 

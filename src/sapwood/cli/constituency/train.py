@@ -33,17 +33,18 @@ from sapwood.cli.methods import (
 )
 from sapwood.cli.tables import fact_lines
 from sapwood.constituency.learn.treebank_learner import WithEM
-from sapwood.constituency.report.training import Meter, sign, warn_few
+from sapwood.constituency.report.training import Meter, sign, train_method, warn_few
 from sapwood.core.errors import count
 from sapwood.core.learner import WithStates
 from sapwood.core.outputs import check_output, hold_output
-from sapwood.report import budget_report, score_on, to_json, training_report
+from sapwood.report import budget_report, score_on, to_json
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.stored import StoredTreebank
     from sapwood.constituency.data.transform import Transform
     from sapwood.constituency.data.treebank import Treebank
     from sapwood.constituency.grammar.ensemble import Model
+    from sapwood.constituency.learn.choice import Choice
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG, Trial
     from sapwood.corpora.tree import Tree
 
@@ -307,15 +308,9 @@ class Run:
         bank, gold = self._read(phases)
         with phases.phase("training") as notes:
             dev = gold if settings.patience or method.has_candidates else None
-            settings = replace(settings, spent=meter.cpu_seconds).choose(self.method, bank)
-            _tell_choice(settings)
-            learner = method.fit(settings, bank, dev)
+            settings = replace(settings, spent=meter.cpu_seconds)
+            learner, found = train_method(self.method, settings, bank, dev, _show_choice)
             model = self._sign(learner.model_)
-            states = settings.states if method.has_states else 1
-            found = training_report(
-                learner, bank, method=self.method, states=states, seed=settings.seed,
-                choice=settings.choice,
-            )  # fmt: skip
             sizes = ("member",) if found["members"] > 1 else ("symbol", "rule")
             notes += [self.method, *(count(found[f"{size}s"], size) for size in sizes)]
         if method.has_candidates:
@@ -369,10 +364,10 @@ class Run:
         return found
 
 
-def _tell_choice(settings: Settings) -> None:
+def _show_choice(choice: Choice) -> None:
     """Say how trees are made binary, where the treebank has decided it."""
-    if settings.choice is not None and settings.choice.grades:
-        echo(f"    {settings.choice}  {settings.choice.seconds:.1f} s")
+    if choice.grades:
+        echo(f"    {choice}  {choice.seconds:.1f} s")
 
 
 def _tell_budget(report: dict[str, Any], n_dev: int) -> None:

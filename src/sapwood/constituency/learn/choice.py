@@ -43,12 +43,6 @@ LONGEST = 40  # words of a sentence that is parsed: longer ones take most of the
 # the settings, and what is tried beside the treebank's own
 WAYS: Mapping[str, tuple[Any, ...]] = {"horizontal": (1, 0), "binarise": ("head", "right", "left")}
 PLAIN_WAYS = {"horizontal": (1, 0, 2), "binarise": WAYS["binarise"], "vertical": (1, 2)}
-# Who judges for which method; the others hardly depend on how trees are made binary. Hidden states
-# want other settings than a plain grammar does, and few of them by spectral learning take a second.
-_SPECTRAL = ("spectral", {"n_states": 8})
-JUDGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {"pcfg": ("pcfg", {})} | dict.fromkeys(
-    ("best", "spectral", "em", "cluster", "pivot", "pivot-em"), _SPECTRAL
-)
 SETTINGS = tuple(PLAIN_WAYS)  # all that may be chosen
 
 
@@ -145,7 +139,7 @@ def choose_settings(
         bank = as_treebank(bank)
     known = PLAIN_WAYS if method == "pcfg" else WAYS
     wanted = {name: ways for name, ways in known.items() if name in names}
-    if method not in JUDGES:
+    if METHODS[method].judge is None:
         return Choice(reason=f"{method} does not depend on them")
     if not wanted:
         return Choice(reason="all were given")
@@ -180,7 +174,9 @@ class _Court:
     ) -> None:
         self.began = process_time()
         self.transform, self.lexicon, self.seed = bank.inventory.transform, lexicon, seed
-        self.judge = JUDGES[method]
+        judge = METHODS[method].judge
+        assert judge is not None
+        self.judge = judge
         self.engine = Threads(engine.jobs_here if engine is not None else 1)
         trees = list(_sample(bank))
         self.held = [tree for tree in trees[HELD - 1 :: HELD] if len(tree.words()) <= LONGEST]

@@ -7,7 +7,7 @@ them without NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -109,32 +109,48 @@ class Settings:
         return method.pick(values)
 
 
-METHODS: Mapping[str, Method] = {
+# Hidden states want other settings than a plain grammar does, and few of them by spectral learning
+# take a second.
+SPECTRAL_JUDGE = ("spectral", {"n_states": 8})
+METHODS: dict[str, Method] = {
     "best": Method(
-        "a mix of the others within --budget", ("constituency.learn.ensemble", "EnsembleLPCFG")
+        "a mix of the others within --budget",
+        ("constituency.learn.ensemble", "EnsembleLPCFG"),
+        judge=SPECTRAL_JUDGE,
     ),
-    "pcfg": Method("relative frequencies, no hidden states", ("constituency.learn.pcfg", "PCFG")),
+    "pcfg": Method(
+        "relative frequencies, no hidden states",
+        ("constituency.learn.pcfg", "PCFG"),
+        judge=("pcfg", {}),
+    ),
     "spectral": Method(
         "hidden states by singular value decomposition, no iterations",
         ("constituency.learn.spectral", "SpectralLPCFG"),
+        judge=SPECTRAL_JUDGE,
     ),
     "em": Method(
         "probabilities by EM, states split in two level by level",
         ("constituency.learn.em", "EMLPCFG"),
+        judge=SPECTRAL_JUDGE,
+        smallest={"merge": 0.5},
     ),
     "cluster": Method(
-        "states are clusters of tree nodes, counted", ("constituency.learn.cluster", "ClusterLPCFG")
+        "states are clusters of tree nodes, counted",
+        ("constituency.learn.cluster", "ClusterLPCFG"),
+        judge=SPECTRAL_JUDGE,
     ),
     "pivot": Method(
         "probabilities by pivot features and convex EM",
         ("constituency.learn.pivot", "PivotLPCFG"),
         fixed={"iterations": 0, "patience": None, "checkpoint": None},
+        judge=SPECTRAL_JUDGE,
         decides_on_held=False,
     ),
     "pivot-em": Method(
         "ten EM iterations from the pivot estimate",
         ("constituency.learn.pivot", "PivotLPCFG"),
         usual={"iterations": 10},
+        judge=SPECTRAL_JUDGE,
     ),
     "crf": Method(
         "features of spans, scored discriminatively", ("constituency.learn.crf", "SpanCRF")
@@ -142,5 +158,7 @@ METHODS: Mapping[str, Method] = {
     "encoder": Method(
         "a small network that reads sentences and labels their spans",
         ("constituency.learn.encoder", "SpanEncoder"),
+        smallest={"width": 4, "hidden": 4},
+        is_exact=False,
     ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.learn.choice import Choice
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG
     from sapwood.constituency.learn.panel import Grades
-    from sapwood.constituency.learn.registry import Learner
+    from sapwood.constituency.learn.registry import Learner, Settings
     from sapwood.core.model_files import SavedModel
     from sapwood.corpora.tree import Tree
     from sapwood.execute import Engine
@@ -97,6 +97,37 @@ def warn_few(model: SavedModel, n: int, noun: str) -> None:
         f"give at least {FewDataWarning.FEWEST}, and some hundred where the model is to be used",
     )
     warnings.warn(warning, stacklevel=2)
+
+
+def train_method(
+    name: str,
+    settings: Settings,
+    bank: Treebank | StoredTreebank,
+    held: Sequence[Tree] | None = None,
+    on_choice: Callable[[Choice], None] | None = None,
+) -> tuple[Learner, dict[str, Any]]:
+    """Train a method by its name: choose what is open, learn, and report; for commands and page.
+
+    Parameters
+    ----------
+    held
+        Trees apart from the treebank, for methods that choose by them.
+    on_choice
+        Called with what the treebank has decided, before the long part.
+    """
+    from sapwood.constituency.learn.registry import METHODS
+
+    settings = settings.choose(name, bank) if settings.choice is None else settings
+    assert settings.choice is not None
+    if on_choice is not None:
+        on_choice(settings.choice)
+    method = METHODS[name]
+    learner: Learner = method.fit(settings, bank, held)
+    report = training_report(
+        learner, bank, method=name, states=settings.states if method.has_states else 1,
+        seed=settings.seed, choice=settings.choice,
+    )  # fmt: skip
+    return learner, report
 
 
 def training_report(

@@ -69,7 +69,8 @@ async function show(isMove = false) {
       if (turn === shown) history.replaceState(null, "", addressOf(view, state));
     };
     put(main, root);
-    leave = mount(root, { state, set, models: known.models, limits: known.limits }) ?? null;
+    leave =
+      mount(root, { state, set, models: known.models, limits: known.limits, methods: known.methods }) ?? null;
     if (isMove) main.focus({ preventScroll: true });
   } catch (error) {
     if (turn === shown) put(main, failure(error));

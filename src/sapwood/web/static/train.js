@@ -4,16 +4,6 @@ import { ask, get, remove, upload } from "/static/api.js";
 import { announce, busy, choose, failure, field, h, plural, put } from "/static/dom.js";
 import { progressCard } from "/static/train-progress.js";
 
-const METHODS = [
-  ["spectral", "spectral: singular values, no iterations"],
-  ["em", "em: probabilities by EM, states split in two"],
-  ["cluster", "cluster: states are clusters of nodes"],
-  ["pivot", "pivot: pivot features and convex EM"],
-  ["pivot-em", "pivot-em: EM from the pivot estimate"],
-  ["pcfg", "pcfg: relative frequencies, no hidden states"],
-  ["crf", "crf: features of spans"],
-  ["best", "best: a mix of the others within a budget"],
-];
 const PERIOD = 400; // milliseconds between two looks at a running training
 const SOURCES = [
   ["bundled", "the bundled treebank, 3,000 trees"],
@@ -28,8 +18,8 @@ const LEAD =
   "Learn a grammar here and now, from the bundled trees or from your own. One training runs at a time, " +
   "in a process of its own; what you upload stays on this machine, and goes when the server stops.";
 
-export function mount(root, { state, set }) {
-  const view = new TrainView(root, { state, set });
+export function mount(root, { state, set, methods }) {
+  const view = new TrainView(root, { state, set, methods });
   view.showSource();
   view.poll();
   return () => view.leave();
@@ -37,8 +27,8 @@ export function mount(root, { state, set }) {
 
 // The state of the view. `state` and `set` are those of the address; `page` holds the elements.
 class TrainView {
-  constructor(root, { state, set }) {
-    Object.assign(this, { state, set });
+  constructor(root, { state, set, methods }) {
+    Object.assign(this, { state, set, methods });
     this.treebank = state.treebank ?? "bundled"; // null while there is none to learn from
     this.isOpen = true; // until another view is shown
     this.isRunning = false;
@@ -109,8 +99,8 @@ class TrainView {
 
   showOptions() {
     const { method, budgetField, statesField, startButton } = this.page;
-    budgetField.hidden = method.value !== "best";
-    statesField.hidden = method.value === "pcfg" || method.value === "crf";
+    budgetField.hidden = !this.methods[method.value]?.has_budget;
+    statesField.hidden = !this.methods[method.value]?.has_states;
     startButton.disabled = this.isRunning || this.treebank === null;
   }
 
@@ -125,7 +115,7 @@ class TrainView {
         dev: dev.value,
         method: method.value,
         states: Number(states.value) || 8,
-        ...(method.value === "best" ? { budget: Number(budget.value) || 30 } : {}),
+        ...(this.methods[method.value].has_budget ? { budget: Number(budget.value) || 30 } : {}),
       });
       announce("Training has begun");
       this.poll();
@@ -225,7 +215,8 @@ function buildSource(view) {
 }
 
 function buildMethod(view) {
-  const { state, set } = view;
+  const { state, set, methods } = view;
+  const names = Object.entries(methods).map(([name, { summary }]) => [name, `${name}: ${summary}`]);
   const numberInput = (name, usual, max) => {
     const oninput = () => set({ [name]: input.value });
     const input = h("input", { type: "number", min: "1", max, value: state[name] ?? usual, oninput });
@@ -235,7 +226,7 @@ function buildMethod(view) {
   const budget = numberInput("budget", "30", "3600");
   const dev = h("select", { onchange: () => set({ dev: dev.value }) });
   return {
-    method: choose(METHODS, state.method ?? "spectral", (value) => view.chooseMethod(value)),
+    method: choose(names, state.method ?? "spectral", (value) => view.chooseMethod(value)),
     states,
     statesField: field("States of a label, at most", states),
     budget,
