@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.contract import subjects, test_estimators
-from tests.web.houses import Client, guarded
+from tests.web.servers import Client, guarded
 
 import sapwood as sw
 from sapwood.cli.methods import describe_methods
