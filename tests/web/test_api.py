@@ -158,6 +158,7 @@ def test_states(client: Client) -> None:
     (card,) = ask(client, "states", label="NN")["symbols"]
     assert len(card["rows"]) == 1 + card["states"]
     assert sum(row["share"] for row in card["rows"][1:]) == pytest.approx(1.0)
+    assert "nearest" not in ask(client, "state", symbol="NN", state=3)
     one = ask(client, "state", symbol="NN", state=3, nearest=True)
     assert one["words"] == card["rows"][4]["words"]
     assert all(

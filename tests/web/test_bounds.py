@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from tests.web.servers import Client, guarded
 
 from sapwood.cli.serve import serve
-from sapwood.web import guard, limits, model_store, pool, schemas
+from sapwood.web import guard, limits, model_store, pool, schemas, server
 from sapwood.web.limits import MEGABYTE, Limits, Refusal
 from sapwood.web.model_store import ModelStore, check_treebank
 from sapwood.web.pool import Pool
@@ -184,6 +184,27 @@ def test_bodies_with_and_without_a_length(store: ModelStore, size: int, status: 
         yield padded(size)[900:]
 
     assert client.post("/api/parse", content=parts(), headers=JSON).status_code == status
+
+
+def test_a_client_that_does_not_finish_the_head_of_its_request_is_dropped(
+    store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.1)
+
+    async def main() -> bytes:
+        bound = server.Place().bind()
+        made = server.make_server(store, server.Place(), Limits(), None)
+        serving = asyncio.ensure_future(made.serve(sockets=[bound]))
+        reader, writer = await asyncio.open_connection(*bound.getsockname()[:2])
+        writer.write(b"GET / HTTP/1.1\r\nHost: ")
+        try:
+            return await asyncio.wait_for(reader.read(), timeout=5)
+        finally:
+            writer.close()
+            made.should_exit = True
+            await serving
+
+    assert asyncio.run(main()) == b""
 
 
 def test_names_and_items_of_a_body(client: Client) -> None:
