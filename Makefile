@@ -23,10 +23,11 @@ test-browser: $(VENV)/installed-dev ## the page and the site in a real Chromium;
 
 # Tests of kernels on small cases: as plain Python, where their lines are counted, then compiled anew
 # with every index checked, in a cache of its own. Left out there: how kernels are compiled and kept.
+KERNELS := $(wildcard src/sapwood/*/kernels src/sapwood/*/*/kernels)
 KERNEL_TESTS := $(wildcard tests/*/kernels) tests/identify/model/test_uniform_trees.py
 test-kernels: $(VENV)/installed-dev ## the kernels without compiling, and with checks of bounds
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow" \
-	  --cov=sapwood.core.compiling --cov-fail-under=98 $(KERNEL_TESTS)
+	  $(KERNELS:%=--cov=%) --cov-fail-under=98 $(KERNEL_TESTS)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/checked-kernels $(BIN)/python -m pytest -n 2 \
 	  -m "not slow" -k "not compiles_once" $(KERNEL_TESTS)
 

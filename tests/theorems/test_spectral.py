@@ -129,7 +129,12 @@ def posteriors(toy: Toy, words: list[str]) -> dict[tuple[int, int, int], float]:
     """mu(a, i, j) / Z by the library's charts, nothing pruned."""
     parsed = parse_forest(toy.grammar(), words, threshold=0.0, beam=0.0)
     assert parsed is not None
-    columns = (parsed.forest.symbol, parsed.forest.start, parsed.forest.end, parsed.items)
+    columns = (
+        parsed.pruned.forest.symbol,
+        parsed.pruned.forest.start,
+        parsed.pruned.forest.end,
+        parsed.items,
+    )
     return {(a, i, j): p for a, i, j, p in zip(*(c.tolist() for c in columns), strict=True)}
 
 

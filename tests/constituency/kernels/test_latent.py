@@ -35,7 +35,7 @@ def compare(toy: Toy, words: list[str], rtol: float, grammar: LatentGrammar | No
     grammar = grammar or toy.grammar()
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
-    forest = parsed.forest
+    forest = parsed.pruned.forest
     for item in range(len(forest.symbol)):
         span = (int(forest.symbol[item]), int(forest.start[item]), int(forest.end[item]))
         expected = float(mu[span] / total)
@@ -139,7 +139,7 @@ def test_states_that_copy_each_other_are_a_plain_grammar() -> None:
     weighted = listing.weighted_trees(*plain.floats(words))
     mu, total = listing.marginals(weighted), listing.sentence_weight(weighted)
     for item, posterior in enumerate(parsed.items):
-        forest = parsed.forest
+        forest = parsed.pruned.forest
         span = (int(forest.symbol[item]), int(forest.start[item]), int(forest.end[item]))
         np.testing.assert_allclose(posterior, mu.get(span, 0) / total, rtol=1e-11)
 
@@ -151,6 +151,6 @@ def test_long_sentences_stay_in_range() -> None:
     parsed = parse_forest(toy.grammar(is_probabilistic=True), words, 1e-6)
     assert parsed is not None
     assert np.isfinite(parsed.log_prob)
-    leaves = parsed.forest.end - parsed.forest.start == 1
+    leaves = parsed.pruned.forest.end - parsed.pruned.forest.start == 1
     # What pruning at 1e-6 drops is missing, at most a thousand items.
     np.testing.assert_allclose(parsed.items[leaves].sum(), n, rtol=1e-3)
