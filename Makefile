@@ -24,7 +24,7 @@ test-browser: $(VENV)/installed-dev ## the page and the site in a real Chromium;
 # Tests of kernels on small cases: as plain Python, where their lines are counted, then compiled anew
 # with every index checked, in a cache of its own. Left out there: how kernels are compiled and kept.
 KERNELS := $(wildcard src/sapwood/*/kernels src/sapwood/*/*/kernels)
-KERNEL_TESTS := $(wildcard tests/*/kernels) tests/identify/model/test_uniform_trees.py
+KERNEL_TESTS := $(wildcard tests/*/kernels) tests/hankel/model/test_pairs.py tests/identify/model/test_uniform_trees.py
 test-kernels: $(VENV)/installed-dev ## the kernels without compiling, and with checks of bounds
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -m "not slow" \
 	  $(KERNELS:%=--cov=%) --cov-fail-under=98 $(KERNEL_TESTS)
@@ -47,7 +47,7 @@ fuzz: $(VENV)/installed-dev ## a million spoilt inputs for all readers; INPUTS, 
 kills: $(VENV)/installed-dev ## a thousand kills of all commands that write; KILLS, SEED, JOB say otherwise
 	$(BIN)/python -m tests.kills --kills $(or $(KILLS),1000) --seed $(or $(SEED),0) $(if $(JOB),--job $(JOB))
 
-mutants: $(VENV)/installed-dev ## make known and random mistakes, one at a time, and see that the tests notice; ROOM=models/lm for random ones there
+mutants: $(VENV)/installed-dev ## make known and random mistakes, one at a time, and see that the tests notice; ROOM=lm for random ones there
 	$(if $(ROOM),,$(BIN)/python tools/mutants.py)
 	$(BIN)/python tools/random_mutants.py $(or $(ROOM),.) -n $(or $(MUTANTS),20) --seed $(or $(SEED),0)
 

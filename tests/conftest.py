@@ -180,11 +180,11 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.fixture
 def limit_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """`limit_memory(n)`: Sapwood finds that n bytes are free, wherever it asks."""
-    import sapwood.core.memory
+    import sapwood.core.errors
 
     def limit(n: int) -> None:
         for name in ("_machine_memory", "_container_memory", "_process_memory"):
-            monkeypatch.setattr(sapwood.core.memory, name, lambda: n)
+            monkeypatch.setattr(sapwood.core.errors, name, lambda: n)
 
     return limit
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn.projected import FeatureRows
-from sapwood.constituency.learn.spectral import Projection
+from sapwood.constituency.learn.features import FeatureRows
+from sapwood.constituency.learn.spectral import NodeProjection
 
 
 class CutTreebank(Treebank):
@@ -26,7 +26,7 @@ def shards_of(bank: Treebank, n: int) -> Treebank:
     return cut
 
 
-def rows_of(projection: Projection) -> FeatureRows:
+def rows_of(projection: NodeProjection) -> FeatureRows:
     """The features of a treebank that is one shard."""
     (rows,) = projection.features.rows.items
     return rows

@@ -10,44 +10,23 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from benchmarks import compare, run_all
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
 OF_PAPERS = sorted(f"papers/{path.name}" for path in (FOLDER / "papers").glob("*.py"))
-SETTLED = sorted(f"settled/{path.name}" for path in (FOLDER / "settled").glob("*.py"))
 TOOLS = {"__main__.py", "run_all.py", "compare.py", "latent_bigrams_gpu.py"}  # which needs a GPU
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def run_all() -> ModuleType:
-    return load("run_all")
-
-
-@pytest.fixture(scope="module")
-def compare() -> ModuleType:
-    return load("compare")
 
 
 # -- the scripts ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script", SCRIPTS + OF_PAPERS + SETTLED)
+@pytest.mark.parametrize("script", SCRIPTS + OF_PAPERS)
 def test_what_a_script_imports_is_there(script: str) -> None:
     for node in ast.walk(ast.parse((FOLDER / script).read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sapwood"):
@@ -59,7 +38,7 @@ def test_what_a_script_imports_is_there(script: str) -> None:
                 assert is_there, f"{script}, line {node.lineno}: no {node.module}.{alias.name}"
 
 
-def test_all_of_them_are_run(run_all: ModuleType) -> None:
+def test_all_of_them_are_run() -> None:
     assert {script for script, _, _ in run_all.PLAN} | TOOLS == set(SCRIPTS)
 
 
@@ -76,17 +55,10 @@ def test_every_benchmark_backs_a_page() -> None:
     assert set(SCRIPTS) - cited - TOOLS <= {"machine.py"}  # which says what the others ran on
 
 
-def test_settled_benchmarks_are_those_that_pages_cite() -> None:
-    """A script whose question is closed stays as long as a page quotes its numbers."""
-    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
-    cited = set(re.findall(r"benchmarks[/.]settled[/.](\w+)", text))
-    assert {f"settled/{name}.py" for name in cited} == set(SETTLED)
-
-
 # -- numbers by name ------------------------------------------------------------------------------
 
 
-def test_numbers_are_named_by_row_and_column(run_all: ModuleType) -> None:
+def test_numbers_are_named_by_row_and_column() -> None:
     header = ["corpus", "setting", "F1", "CPU s", "no parse"]
     rows = [
         ["ptb", "head", "**75.4**", "1.234 / 1.300", "-"],
@@ -131,14 +103,12 @@ def run_of(**numbers: float) -> dict[str, Any]:
         ("em | no parse", 0.0, 1.0, True),
     ],
 )
-def test_changes_are_beyond_noise(
-    compare: ModuleType, name: str, old: float, new: float, is_change: bool
-) -> None:
+def test_changes_are_beyond_noise(name: str, old: float, new: float, is_change: bool) -> None:
     found = compare.changes(run_of(**{name: old}), run_of(**{name: new}), compare.Limits())
     assert [(change.old, change.new) for change in found] == ([(old, new)] if is_change else [])
 
 
-def test_times_of_another_machine_are_not_compared(compare: ModuleType) -> None:
+def test_times_of_another_machine_are_not_compared() -> None:
     old, new = (
         run_of(**{"a | CPU s": 1.0, "a | F1": 80.0}),
         run_of(**{"a | CPU s": 9.0, "a | F1": 70.0}),
@@ -149,7 +119,7 @@ def test_times_of_another_machine_are_not_compared(compare: ModuleType) -> None:
     ]
 
 
-def test_what_only_one_run_has_is_said(compare: ModuleType) -> None:
+def test_what_only_one_run_has_is_said() -> None:
     assert compare.one_sided(run_of(a=1), run_of(b=1)) == [
         "only in the old run: x: a", "only in the new run: x: b",
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from benchmarks.papers.hankel_corpora import study_rna, study_tags
 from benchmarks.papers.hankel_study import study_dyck, study_random
 
 import sapwood as sw
-from sapwood.hankel.data.rna import Structure
+from sapwood.hankel.data import Structure
 
 
 def test_strings_of_tags(bank: sw.Treebank) -> None:

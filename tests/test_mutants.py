@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tools import mutants as tool
 
-ROOT = Path(__file__).resolve().parents[1]
 MOST = 150  # every one of them has to follow the lines that it names
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tools_mutants", ROOT / "tools" / "mutants.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look up annotations
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_list_is_up_to_date(tool: ModuleType) -> None:
+def test_the_list_is_up_to_date() -> None:
     """Refactored code takes its mutants along: see CONTRIBUTING.md."""
     assert tool.list_problems(tool.read_mutants()) == []
 
 
-def test_the_list_stays_short(tool: ModuleType) -> None:
+def test_the_list_stays_short() -> None:
     """It is for theorems, kernels, gradients and files; `tools/random_mutants.py` draws others."""
     mutants = tool.read_mutants()
     assert len(mutants) <= MOST
@@ -42,7 +28,8 @@ def test_the_list_stays_short(tool: ModuleType) -> None:
 
 SOURCE = "def add(a, b):\n    return a + b\n\n\ndef twice(a):\n    return a * 2\n"
 TESTS = "from sapwood.sums import add, twice\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"
-ENTRY = "[[mutant]]\nid = '{}'\nfile = 'sums.py'\nold = '{}'\nnew = '{}'\ntests = ['{}']\n"
+TABLE = "['sums.py']\n"
+ENTRY = "{0}.old = '{1}'\n{0}.new = '{2}'\n{0}.tests = '{3}'\n"
 HERE = "tests/test_sums.py::test_add"
 
 
@@ -51,7 +38,7 @@ def project(folder: Path, *entries: tuple[str, ...], why: str = "") -> Path:
         ("src/sapwood/__init__.py", ""),
         ("src/sapwood/sums.py", SOURCE),
         ("tests/test_sums.py", TESTS),
-        ("tests/mutants/all.toml", "".join(ENTRY.format(*entry) for entry in entries) + why),
+        ("tests/mutants/all.toml", TABLE + "".join(ENTRY.format(*e) for e in entries) + why),
         ("pyproject.toml", "[tool.pytest.ini_options]\npythonpath = ['src']\n"),
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -63,9 +50,7 @@ KILLED = ("minus", "a + b", "a - b", HERE)
 LIVING = ("thrice", "a * 2", "a * 3", HERE)
 
 
-def test_dead_and_living_mutants(
-    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dead_and_living_mutants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = project(tmp_path, KILLED, LIVING)
     assert tool.main(["--root", str(root), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
@@ -80,25 +65,25 @@ def test_dead_and_living_mutants(
 
 @pytest.mark.slow
 def test_what_is_argued_to_change_nothing_must_live(
-    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = project(tmp_path / "none", KILLED, LIVING)
     assert tool.main(["--root", str(root), "--only", "minus"]) == 0
-    root = project(tmp_path / "one", LIVING, why="equivalent = 'nobody calls it'\n")
+    root = project(tmp_path / "one", LIVING, why="thrice.equivalent = 'nobody calls it'\n")
     assert tool.main(["--root", str(root)]) == 0
     assert "killed 0 of 0, 1 argued equivalent" in capsys.readouterr().out
-    root = project(tmp_path / "two", KILLED, why="equivalent = 'so it was thought'\n")
+    root = project(tmp_path / "two", KILLED, why="minus.equivalent = 'so it was thought'\n")
     assert tool.main(["--root", str(root)]) == 1
 
 
-def test_tests_that_fail_by_themselves_kill_nobody(tool: ModuleType, tmp_path: Path) -> None:
+def test_tests_that_fail_by_themselves_kill_nobody(tmp_path: Path) -> None:
     root = project(tmp_path, KILLED)
     (root / "tests/test_sums.py").write_text("def test_add():\n    assert False\n")
     assert tool.main(["--root", str(root)]) == 2
 
 
 @pytest.mark.slow
-def test_a_mutant_that_hangs_is_dead(tool: ModuleType, tmp_path: Path) -> None:
+def test_a_mutant_that_hangs_is_dead(tmp_path: Path) -> None:
     root = project(
         tmp_path,
         ("loop", "return a + b", "return add(a, b) if [1 for _ in iter(int, 1)] else 0", HERE),
@@ -120,15 +105,14 @@ def test_a_mutant_that_hangs_is_dead(tool: ModuleType, tmp_path: Path) -> None:
     ],
     ids=["gone", "twice", "no change", "no test", "no file"],
 )
-def test_what_is_out_of_date_is_told(
-    tool: ModuleType, tmp_path: Path, entry: tuple[str, ...], problem: str
-) -> None:
+def test_what_is_out_of_date_is_told(tmp_path: Path, entry: tuple[str, ...], problem: str) -> None:
     root = project(tmp_path, entry)
     (found,) = tool.list_problems(tool.read_mutants(root), root)
     assert problem in found
     assert tool.main(["--root", str(root)]) == 2
 
 
-def test_names_are_used_once(tool: ModuleType, tmp_path: Path) -> None:
-    root = project(tmp_path, KILLED, (KILLED[0], *LIVING[1:]))
-    assert tool.list_problems(tool.read_mutants(root), root) == ["minus: two mutants of this name"]
+def test_names_are_used_once(tmp_path: Path) -> None:
+    again = ENTRY.format(KILLED[0], *LIVING[1:])
+    root = project(tmp_path, KILLED, why=f"['other.py']\n{again}")
+    assert "minus: two mutants of this name" in tool.list_problems(tool.read_mutants(root), root)

@@ -12,19 +12,20 @@ from tests.contract import subjects, test_estimators
 from tests.web.servers import Client, guarded
 
 import sapwood as sw
-from sapwood.cli.methods import describe_methods
-from sapwood.constituency.learn.ensemble import Candidate, estimator_of
+from sapwood.cli.options import describe_methods
+from sapwood.constituency.learn.ensemble import estimator_of
+from sapwood.constituency.learn.ensemble_budget import Candidate
 from sapwood.constituency.learn.pcfg import PCFG, Trainable
 from sapwood.constituency.learn.registry import METHODS, Settings
 from sapwood.constituency.report.training import train_method
-from sapwood.core.learner import WithStates, parameter, whole
+from sapwood.core.learner import StateParameters, parameter, whole
 from sapwood.core.registry import Method
-from sapwood.web.model_store import ModelStore
+from sapwood.web.models import ModelStore
+from sapwood.web.processes import TrainingOrder, train_on_page
 from sapwood.web.schemas import TrainRequest
-from sapwood.web.worker import Order, train
 
 
-class ToyPCFG(WithStates, PCFG):
+class ToyPCFG(StateParameters, PCFG):
     """Relative frequencies under another name."""
 
     salt: int = parameter(0, whole(0), "A number that is kept in the record.")
@@ -83,11 +84,9 @@ def test_the_page_has_it_in_its_form_and_trains_it(
     assert not form["encoder"]["has_states"]
     assert TrainRequest(method="toy").method == "toy"
     assert TrainRequest(method="encoder").method == "encoder"
-    heard: list[dict[str, Any]] = []
     out = tmp_path / "toy.sapwood"
-    order = Order(str(trees), "", 0, "toy", 2, 30.0, None, 0, str(out), str(tmp_path), 0)
-    train(order, lambda event, **facts: heard.append({"event": event} | facts))
-    assert heard[-1]["report"]["method"] == "toy"
+    order = TrainingOrder(str(trees), "", 0, "toy", 2, 30.0, None, 0, str(out))
+    assert train_on_page(order, lambda *_, **__: None)["method"] == "toy"
     assert sw.load(out)
 
 

@@ -73,6 +73,25 @@ def test_a_seed_draws_the_same_mutants_with_the_tests_of_their_module(
     assert {mutant.tests for mutant in drawn} == {("tests/sums/test_clip.py",)}
 
 
+def test_tests_of_a_module_lie_where_they_mirror_it_or_import_it(
+    tool: ModuleType, tmp_path: Path
+) -> None:
+    root = project(tmp_path, "")
+    for name, text in (
+        ("src/sapwood/sums/learn/fit.py", '"""One.\n\n>>> x\n1\n"""\n\nx = 1\n'),
+        ("tests/sums/learn/test_fit.py", ""),
+        ("tests/sums/model/test_model.py", ""),
+        ("tests/other/learn/test_other.py", ""),
+        ("tests/cli/test_commands.py", "from sapwood.sums.learn import cut, fit\n"),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    assert tool.draw(root, "sums/learn", 1, 0)[0].tests == (
+        "src/sapwood/sums/learn/fit.py",
+        "tests/sums/learn/test_fit.py", "tests/cli/test_commands.py", "tests/sums/test_clip.py",
+    )  # fmt: skip
+
+
 TIMES = """<testsuites><testsuite>
 <testcase classname="tests.sums.test_clip" name="test_one" time="2.0"/>
 <testcase classname="tests.sums.test_clip.TestMore" name="test_two" time="1.0"/>

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tools import walk as tool
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tools_walk", ROOT / "tools" / "walk.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -43,7 +32,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def test_every_call_is_followed_once_in_order(tool: ModuleType, toy: Path) -> None:
+def test_every_call_is_followed_once_in_order(toy: Path) -> None:
     from toywalk.upper.code import start
 
     recorder = tool.Recorder(toy)
@@ -54,7 +43,7 @@ def test_every_call_is_followed_once_in_order(tool: ModuleType, toy: Path) -> No
     assert calls == ["start step", "step leaf", "start leaf", "start finish", "finish leaf"]
 
 
-def test_switches_are_moves_of_the_reader(tool: ModuleType, toy: Path) -> None:
+def test_switches_are_moves_of_the_reader() -> None:
     upper = [tool.Place("upper/code.py", name) for name in ("start", "finish")]
     lower = [tool.Place("lower/code.py", name) for name in ("step", "leaf")]
     calls = [
@@ -68,7 +57,37 @@ def test_switches_are_moves_of_the_reader(tool: ModuleType, toy: Path) -> None:
     assert (found["files"], found["rooms"], found["functions"], found["calls"]) == (2, 2, 4, 4)
 
 
-def test_files_of_one_room_are_different_files(tool: ModuleType) -> None:
+def test_files_of_one_room_are_different_files() -> None:
     one, other = tool.Place("models/a.py", "f"), tool.Place("models/b.py", "g")
     found = tool.figures([(one, other)])
     assert (found["file_switches"], found["room_switches"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("file", "room"),
+    [
+        ("constituency/parse/kernels/coarse.py", "constituency/parse"),
+        ("constituency/parse/charts.py", "constituency/parse"),
+        ("dependency/report.py", "dependency/report"),
+        ("core/kernels/adagrad.py", "core"),
+        ("cli/lm/train.py", "cli"),
+        ("progress.py", "progress.py"),
+    ],
+)
+def test_rooms_are_folders_of_families_and_shared_folders(file: str, room: str) -> None:
+    assert tool.Place(file, "f").room == room
+
+
+def test_a_page_is_cut_at_its_marks() -> None:
+    table = tool.page_table({"one": {"file_switches": 3, "files": 2, "rooms": 1}})
+    assert table.endswith("| one | 3 | 2 | 1 |\n")
+    page = f"before\n\n{tool.BEGIN}\n{table}{tool.END}\nafter\n"
+    assert tool.between_marks(page)[1] == table
+    assert "".join(tool.between_marks(page)) == page
+
+
+@pytest.mark.slow
+def test_the_architecture_page_has_the_numbers_of_the_walk() -> None:
+    tool = [sys.executable, ROOT / "tools" / "walk.py", "--check"]
+    done = subprocess.run(tool, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stdout + done.stderr

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.reference.enumerate import Node
 
 from sapwood.constituency.data.transform import Symbol, Transform
-from sapwood.constituency.grammar.coarse import project
 from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
+from sapwood.constituency.grammar.random_trees import project_to_plain
 from sapwood.constituency.parse.charts import ForestPosteriors, posteriors, pruned_forests
 from sapwood.constituency.parse.prepared import prepare
 from sapwood.corpora.tree import Tree
@@ -64,7 +64,9 @@ class Toy:
         if (n_states == 1).all():
             coarse = CoarseWeights(np.concatenate(root), weights, lexicon.weights)
         elif is_probabilistic:
-            coarse = project(phrases, n_states, np.concatenate(root), rules, weights, lexicon)
+            coarse = project_to_plain(
+                phrases, n_states, np.concatenate(root), rules, weights, lexicon
+            )
         else:
             coarse = CoarseWeights(
                 np.array([float(v.any()) for v in root]),

@@ -11,12 +11,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import sapwood as sw
-from sapwood.cli.plots import plot_f1, plot_reliability, plot_spectrum
+from sapwood.cli.reports import plot_f1, plot_reliability, plot_spectrum
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images" / "gallery"
 SENTENCE = "the young man with a hat ate the soup with a spoon ."
 SURE = 0.75  # a state is shown where its posterior probability is at least this
 NAMED = (("PP", 0), ("NN", 3), ("PP", 7), ("NN", 2))  # states in the caption of the README
+RELATIVE_CLAUSES = ("the dog that saw the man sleeps .", "the dog that the man saw sleeps .")
+BARS = """
+text { font: 13px system-ui, sans-serif; fill: #1d2129; text-anchor: middle }
+.scale { font-size: 11px; fill: #5a6270; text-anchor: end }
+.grid { stroke: #5a6270; stroke-opacity: 0.3 }
+.paper { fill: #ffffff } .syntactic { fill: #3568b8 } .lexical { fill: #e0b072 }
+@media (prefers-color-scheme: dark) {
+text { fill: #eceef2 } .scale { fill: #a9b0bd } .grid { stroke: #a9b0bd }
+.paper { fill: #16181d } .syntactic { fill: #8ab8ff } .lexical { fill: #b5752a }
+}"""
 DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -29,8 +39,7 @@ def states(folder: Path) -> None:
         sapwood sample bundled -n 10000 > trees.mrg
         sapwood train trees.mrg -o states.sapwood --method cluster --states 16
     """
-    from sapwood.constituency.parse.node_states import states_in_trees
-    from sapwood.constituency.parse.state_vectors import StateVectors
+    from sapwood.constituency.parse.state_vectors import StateVectors, states_in_trees
 
     bank = sw.Treebank.from_trees(sw.bundled_grammar().sample(10_000, seed=0))
     grammar = sw.ClusterLPCFG(16).fit(bank).model_
@@ -41,8 +50,8 @@ def states(folder: Path) -> None:
     def with_state(node: sw.Tree) -> sw.Tree:
         label, start, end = next(spans)
         at = found.get((start, end))
-        if node is not tree and at is not None and at.shares.max() >= SURE:
-            label += str(int(at.shares.argmax())).translate(DIGITS)
+        if node is not tree and at is not None and at.posterior.max() >= SURE:
+            label += str(int(at.posterior.argmax())).translate(DIGITS)
         return sw.Tree(label, node.word if node.is_preterminal else [*map(with_state, node)])
 
     (folder / "states.svg").write_text(with_state(tree).svg(), encoding="utf-8")
@@ -73,9 +82,9 @@ def arcs(folder: Path) -> None:
         ("the", 8, "det", "DET"), ("garden", 3, "obl", "NOUN"),
     )  # fmt: skip
     words, heads, relations, tags = map(list, zip(*rows, strict=True))
-    from sapwood.dependency.data.draw import draw_svg
+    from sapwood.dependency.data.draw import arcs_svg
 
-    drawing = draw_svg(sw.Arcs(words, heads, relations=relations, upos=tags))
+    drawing = arcs_svg(sw.Arcs(words, heads, relations=relations, upos=tags))
     (folder / "arcs.svg").write_text(drawing, encoding="utf-8")
 
 
@@ -112,8 +121,42 @@ def reliability(folder: Path) -> None:
     plot_reliability(folder / "reliability.svg", asdict(found))
 
 
+def surprisal(folder: Path) -> None:
+    """Surprisal of each word of two relative clauses, its syntactic and its lexical part."""
+    step, unit, left = 62, 14, 46  # pixels of a word, of a bit, and before the first bar
+    height = 12 * unit
+    parts = []
+    for row, sentence in enumerate(RELATIVE_CLAUSES):
+        found = sw.surprisal(sw.bundled_grammar(), sentence.split())
+        base = (row + 1) * (height + 50) - 20
+        for bits in (0, 5, 10):
+            y = base - bits * unit
+            parts.append(f'<path class="grid" d="M{left} {y}H{left + 8 * step}"/>')
+            parts.append(f'<text class="scale" x="{left - 6}" y="{y + 4}">{bits}</text>')
+        rows = zip(found.words[:-1], found.syntactic, found.lexical, strict=False)
+        for column, (word, syntactic, lexical) in enumerate(rows):
+            x, top = left + column * step + 10, base - syntactic * unit
+            for name, y, bits in (
+                ("syntactic", top, syntactic),
+                ("lexical", top - lexical * unit, lexical),
+            ):
+                size = f'width="{step - 20}" height="{bits * unit:.1f}"'
+                parts.append(f'<rect class="{name}" x="{x}" y="{y:.1f}" {size}/>')
+            parts.append(f'<text x="{x + step / 2 - 10}" y="{base + 17}">{word}</text>')
+    for name, x in (("syntactic", left + 120), ("lexical", left + 230)):
+        parts.append(f'<rect class="{name}" x="{x - 60}" y="10" width="12" height="12"/>')
+        parts.append(f'<text x="{x - 12}" y="20">{name}</text>')
+    parts.append(f'<text x="{left + 20}" y="20">bits</text>')
+    width, whole = left + 8 * step + 16, 2 * (height + 50) + 8
+    size = f'viewBox="0 0 {width} {whole}" width="{width}" height="{whole}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{BARS}</style>'
+    paper = f'<rect class="paper" width="{width}" height="{whole}"/>'
+    drawing = "\n".join([head, paper, *parts, "</svg>", ""])
+    (folder / "surprisal.svg").write_text(drawing, encoding="utf-8")
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
-    made.__name__: made for made in (states, arcs, spectrum, f1, reliability)
+    made.__name__: made for made in (states, arcs, spectrum, f1, reliability, surprisal)
 }
 
 if __name__ == "__main__":

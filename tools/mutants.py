@@ -7,8 +7,16 @@
     python tools/mutants.py --json              a report for machines on stdout
 
 A mutant is an exact text of one source file, a wrong one in its place, and the tests that must fail
-then. It is killed when they fail, hang or crash, and survives when they pass. Some change nothing
-that can be observed; they say why (`equivalent`), and must survive.
+then. A list has a table for each source file, with the tests of its mutants:
+
+    ["constituency/parse/kernels/trees.py"]
+    tests = "tests/constituency/kernels/test_trees.py::test_weights_by_factored_tensors"
+    trees-swapped-children.old = 'start[y], m[y], start[z], m[z],'
+    trees-swapped-children.new = 'start[z], m[z], start[y], m[y],'
+
+A mutant may also have `.tests` of its own. It is killed when they fail, hang or crash, and survives
+when they pass. Some change nothing that can be observed; they say why (`equivalent`), and must
+survive.
 
 Sources and tests are copied to a folder of their own, where all named tests run once as they are:
 they must pass, and that compiles every kernel. Each mutant then works on a copy whose files keep
@@ -112,12 +120,16 @@ class Result:
 
 
 def read_mutants(root: Path = ROOT) -> list[Mutant]:
-    """All mutants, file by file."""
-    return [
-        Mutant(**(entry | {"tests": tuple(entry["tests"])}))
-        for path in sorted((root / LISTS).glob("*.toml"))
-        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]
-    ]
+    """All mutants, file by file; a mutant without tests of its own has those of its source file."""
+    mutants = []
+    for path in sorted((root / LISTS).glob("*.toml")):
+        for file, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            shared = entries.pop("tests", ())
+            for name, entry in entries.items():
+                tests = entry.pop("tests", shared)
+                tests = (tests,) if isinstance(tests, str) else tuple(tests)
+                mutants.append(Mutant(name, file, tests=tests, **entry))
+    return mutants
 
 
 def list_problems(mutants: Sequence[Mutant], root: Path = ROOT) -> list[str]:

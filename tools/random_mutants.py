@@ -1,17 +1,18 @@
 """Draw random mistakes in a folder of the source tree and see whether its tests notice them.
 
-    python tools/random_mutants.py models/lm                  20 mutants of src/sapwood/models/lm
-    python tools/random_mutants.py models/lm -n 50 --seed 3   50 others, the same at every run
-    python tools/random_mutants.py networks/lstm.py --list    name the mutants without running tests
+    python tools/random_mutants.py lm/model                  20 mutants of src/sapwood/lm/model
+    python tools/random_mutants.py lm/model -n 50 --seed 3   50 others, the same at every run
+    python tools/random_mutants.py networks/layers.py --list  name the mutants without running tests
 
 A mutant changes one place of the syntax tree: an operator, a comparison, a constant, a condition,
 the order of two arguments, or it drops a statement. The tests that must notice it come from all
-test files that import the changed module, name one of its public classes, or lie in the folder of
-its room or in one named after its family, such as `models` and `lm`. These files run once without
-any mistake, which shows the tests that run the changed lines, and only those run again with the
-mistake. All files run where no test was seen to run the lines, because they are run by another
-process or when the module is imported. Tests marked slow are left out unless `--slow` is given.
-`tools/mutants.py` says how a mutant is run, and checks mistakes that were written down.
+test files that import the changed module, name one of its public classes, or lie where the tests
+mirror it: `lm/learn/mixture.py` has those of `tests/lm` and `tests/lm/learn`. Examples in its own
+docstrings are tests too. These files run once without any mistake, which shows the tests that run
+the changed lines, and only those run again with the mistake. All files run where no test was seen
+to run the lines, because they are run by another process or when the module is imported. Tests
+marked slow are left out unless `--slow` is given. `tools/mutants.py` says how a mutant is run, and
+checks mistakes that were written down.
 
 A mutant that lives shows a missing test, or changes nothing that can be observed: read it.
 
@@ -203,6 +204,10 @@ def _tests_by_module(root: Path) -> Callable[[Path], tuple[str, ...]]:
     """A function that lists the test files of a module, those named after the module first."""
     texts = {p: p.read_text(encoding="utf-8") for p in sorted((root / "tests").rglob("test_*.py"))}
 
+    def mirrors(test: Path, module: Path) -> bool:
+        room, *folders = test.parent.relative_to(root / "tests").parts or ("",)
+        return room == module.parts[1] and {*folders} <= {*module.parts[2:-1]}
+
     def tests(file: Path) -> tuple[str, ...]:
         path = file.relative_to(root / PACKAGE.parent).with_suffix("")
         module = ".".join(path.parts)
@@ -211,16 +216,13 @@ def _tests_by_module(root: Path) -> Callable[[Path], tuple[str, ...]]:
             for node in ast.parse(file.read_text(encoding="utf-8")).body
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
         ]
-        wanted = re.compile("|".join([rf"{re.escape(module)}\b", *(rf"\b{n}\b" for n in names)]))
-        family = path.parent.name if len(path.parts) > len(PACKAGE.parts) + 1 else None
-        room = root / "tests" / path.parts[1]
-        rows = [
-            test
-            for test, text in texts.items()
-            if test.parent == room or family in test.parts or wanted.search(text)
-        ]
+        imported = rf"from {re.escape('.'.join(path.parts[:-1]))} import .*\b{path.name}\b"
+        called = [rf"{re.escape(module)}\b", imported, *(rf"\b{name}\b" for name in names)]
+        wanted = re.compile("|".join(called))
+        rows = [test for test, text in texts.items() if mirrors(test, path) or wanted.search(text)]
         rows.sort(key=lambda test: (file.stem not in test.stem, path.parent.name not in test.parts))
-        return tuple(test.relative_to(root).as_posix() for test in rows)
+        own = [file] if ">>> " in file.read_text(encoding="utf-8") else []
+        return tuple(test.relative_to(root).as_posix() for test in [*own, *rows])
 
     return tests
 
@@ -284,7 +286,7 @@ def _is_in_function(tree: ast.Module, lines: range) -> bool:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("room", help="a folder or file below src/sapwood, such as models/lm")
+    parser.add_argument("room", help="a folder or file below src/sapwood, such as lm/model")
     parser.add_argument("-n", type=int, default=20, help="how many mutants are drawn (20)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
     parser.add_argument(

@@ -57,8 +57,7 @@ def on_post_build(config: Any) -> None:
     for path in sorted(Path(config.site_dir).rglob("*.html")):
         found = loads.search(path.read_text(encoding="utf-8"))
         if found and 'rel="canonical"' not in found[0]:
-            msg = f"{path} loads something from elsewhere: {found[0]}"
-            raise PluginError(msg)
+            raise PluginError(f"{path} loads something from elsewhere: {found[0]}")
 
 
 def site_text(text: str, source: str) -> str:

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Ensemble as Ensemble
     from sapwood.constituency.grammar.from_text import bundled_grammar as bundled_grammar
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar as LatentGrammar
-    from sapwood.constituency.learn.choice import choose_settings as choose_settings
     from sapwood.constituency.learn.cluster import ClusterLPCFG as ClusterLPCFG
     from sapwood.constituency.learn.crf import SpanCRF as SpanCRF
     from sapwood.constituency.learn.em import EMLPCFG as EMLPCFG
     from sapwood.constituency.learn.encoder import SpanEncoder as SpanEncoder
-    from sapwood.constituency.learn.ensemble import Candidate as Candidate
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG as EnsembleLPCFG
+    from sapwood.constituency.learn.ensemble_budget import Candidate as Candidate
     from sapwood.constituency.learn.pcfg import PCFG as PCFG
     from sapwood.constituency.learn.pivot import PivotLPCFG as PivotLPCFG
+    from sapwood.constituency.learn.settings_search import choose_settings as choose_settings
     from sapwood.constituency.learn.spectral import SpectralLPCFG as SpectralLPCFG
     from sapwood.constituency.parse.parser import Parser as Parser
     from sapwood.core.errors import CorpusError as CorpusError
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from sapwood.dependency.data.reader import read_arcs as read_arcs
     from sapwood.dependency.data.reader import write_arcs as write_arcs
     from sapwood.dependency.learn.crf import ArcCRF as ArcCRF
+    from sapwood.dependency.learn.crf import ArcEnsemble as ArcEnsemble
+    from sapwood.dependency.learn.crf import LatentArcCRF as LatentArcCRF
     from sapwood.dependency.learn.em import EMHMM as EMHMM
     from sapwood.dependency.learn.em import EMDependency as EMDependency
-    from sapwood.dependency.learn.ensemble import ArcEnsemble as ArcEnsemble
-    from sapwood.dependency.learn.latent import LatentArcCRF as LatentArcCRF
     from sapwood.dependency.learn.reranker import ArcReranker as ArcReranker
     from sapwood.dependency.learn.spectral import SpectralDependency as SpectralDependency
     from sapwood.dependency.learn.spectral import SpectralHMM as SpectralHMM
@@ -63,21 +63,22 @@ if TYPE_CHECKING:
     from sapwood.dependency.parse.parser import ArcParser as ArcParser
     from sapwood.dependency.parse.reranking import RerankingParser as RerankingParser
     from sapwood.hankel.learn.em_wcfg import EMWCFG as EMWCFG
-    from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG as SpectralWCFG
-    from sapwood.hankel.learn.spectral_wfa import SpectralWFA as SpectralWFA
+    from sapwood.hankel.learn.spectral import SpectralWCFG as SpectralWCFG
+    from sapwood.hankel.learn.spectral import SpectralWFA as SpectralWFA
     from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG as UnsupervisedWCFG
-    from sapwood.hankel.model.sequence_model import SequenceModel as SequenceModel
+    from sapwood.hankel.model.string_model import SequenceModel as SequenceModel
     from sapwood.hankel.model.weighted_grammar import WeightedGrammar as WeightedGrammar
     from sapwood.identify.learn.unmix import UnmixDEPIES as UnmixDEPIES
     from sapwood.identify.learn.unmix import UnmixPCFGIE as UnmixPCFGIE
-    from sapwood.lm.data.ngrams import count_text as count_text
+    from sapwood.incremental import surprisal as surprisal
+    from sapwood.lm.data.counting import count_text as count_text
     from sapwood.lm.learn.eigenwords import WordEmbedding as WordEmbedding
     from sapwood.lm.learn.kneser_ney import KneserNey as KneserNey
+    from sapwood.lm.learn.kneser_ney import LatentKneserNey as LatentKneserNey
     from sapwood.lm.learn.latent import EMBigram as EMBigram
-    from sapwood.lm.learn.latent import LatentTrigram as LatentTrigram
-    from sapwood.lm.learn.latent import PivotBigram as PivotBigram
-    from sapwood.lm.learn.latent_kneser_ney import LatentKneserNey as LatentKneserNey
     from sapwood.lm.learn.mixture import LanguageMixture as LanguageMixture
+    from sapwood.lm.learn.mixture import LatentTrigram as LatentTrigram
+    from sapwood.lm.learn.pivot import PivotBigram as PivotBigram
 
 __version__ = "0.2.0"
 
@@ -88,12 +89,13 @@ _NAMES = {
     "constituency.grammar.ensemble": "Ensemble",
     "constituency.grammar.from_text": "bundled_grammar",
     "constituency.grammar.latent_grammar": "LatentGrammar",
-    "constituency.learn.choice": "choose_settings",
+    "constituency.learn.settings_search": "choose_settings",
     "constituency.learn.cluster": "ClusterLPCFG",
     "constituency.learn.crf": "SpanCRF",
     "constituency.learn.em": "EMLPCFG",
     "constituency.learn.encoder": "SpanEncoder",
-    "constituency.learn.ensemble": "Candidate EnsembleLPCFG",
+    "constituency.learn.ensemble": "EnsembleLPCFG",
+    "constituency.learn.ensemble_budget": "Candidate",
     "constituency.learn.pcfg": "PCFG",
     "constituency.learn.pivot": "PivotLPCFG",
     "constituency.learn.spectral": "SpectralLPCFG",
@@ -105,10 +107,8 @@ _NAMES = {
     "corpora.tree": "Tree clean",
     "dependency.data.bank": "ArcBank Arcs",
     "dependency.data.reader": "read_arcs write_arcs",
-    "dependency.learn.crf": "ArcCRF",
+    "dependency.learn.crf": "ArcCRF ArcEnsemble LatentArcCRF",
     "dependency.learn.em": "EMDependency EMHMM",
-    "dependency.learn.ensemble": "ArcEnsemble",
-    "dependency.learn.latent": "LatentArcCRF",
     "dependency.learn.reranker": "ArcReranker",
     "dependency.learn.spectral": "SpectralDependency SpectralHMM",
     "dependency.model.arc_model": "ArcModel",
@@ -116,18 +116,18 @@ _NAMES = {
     "dependency.parse.parser": "ArcParser",
     "dependency.parse.reranking": "RerankingParser",
     "hankel.learn.em_wcfg": "EMWCFG",
-    "hankel.learn.spectral_wcfg": "SpectralWCFG",
-    "hankel.learn.spectral_wfa": "SpectralWFA",
+    "hankel.learn.spectral": "SpectralWCFG SpectralWFA",
     "hankel.learn.unsupervised_wcfg": "UnsupervisedWCFG",
-    "hankel.model.sequence_model": "SequenceModel",
+    "hankel.model.string_model": "SequenceModel",
     "hankel.model.weighted_grammar": "WeightedGrammar",
     "identify.learn.unmix": "UnmixDEPIES UnmixPCFGIE",
-    "lm.data.ngrams": "count_text",
+    "incremental": "surprisal",
+    "lm.data.counting": "count_text",
     "lm.learn.eigenwords": "WordEmbedding",
-    "lm.learn.kneser_ney": "KneserNey",
-    "lm.learn.latent": "EMBigram LatentTrigram PivotBigram",
-    "lm.learn.latent_kneser_ney": "LatentKneserNey",
-    "lm.learn.mixture": "LanguageMixture",
+    "lm.learn.kneser_ney": "KneserNey LatentKneserNey",
+    "lm.learn.latent": "EMBigram",
+    "lm.learn.mixture": "LanguageMixture LatentTrigram",
+    "lm.learn.pivot": "PivotBigram",
 }
 _HOMES = {name: f"sapwood.{home}" for home, names in _NAMES.items() for name in names.split()}
 _HOMES |= {"errors": "", "evaluate": "", "identify": ""}
@@ -138,8 +138,7 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        msg = f"module 'sapwood' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'sapwood' has no attribute {name!r}")
     value = getattr(import_module(home), name) if home else import_module(f"sapwood.{name}")
     globals()[name] = value
     return value

@@ -8,9 +8,9 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Load the command line and run it; Ctrl-C ends the process quietly until it is loaded."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    from sapwood.cli.main import main as run
+    from sapwood.cli.main import run_command_line
 
-    run()
+    run_command_line()
 
 
 if __name__ == "__main__":

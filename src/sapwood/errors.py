@@ -1,4 +1,4 @@
-"""Errors and warnings of Sapwood, for those who catch or filter them."""
+"""Errors and warnings of Sapwood, for programs that catch or filter them."""
 
 from sapwood.core.errors import (
     CorpusError,

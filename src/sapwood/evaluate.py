@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from sapwood.constituency.evaluate.bracketing import bracketing
+from sapwood.constituency.evaluate.bracketing import (
+    BracketingReport,
+    SentenceScore,
+    Totals,
+    bracketing,
+)
 from sapwood.constituency.evaluate.errors import BracketError, ErrorReport, diagnose
 from sapwood.constituency.evaluate.reliability import Reliability, calibration, graded
-from sapwood.constituency.evaluate.scores import BracketingReport, SentenceScore, Totals
 from sapwood.dependency.evaluate import AttachmentScores, attachment, compare_attachment
 
 __all__ = [

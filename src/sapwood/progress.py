@@ -1,4 +1,4 @@
-"""Progress of long work: what is being done, how far it is, and who wants to know.
+"""Progress of long work: the steps that run, how far each is, and their listener.
 
 Work that may take longer than a second is a *step*, and steps may lie inside each other:
 
@@ -7,13 +7,13 @@ Work that may take longer than a second is a *step*, and steps may lie inside ea
             ...
             advance(k + 1)
 
-Whoever wants to know listens, and is called with an `Event` whenever something moves on:
+A listener is called with an `Event` whenever a step moves on:
 
     with listening(show):
         estimator.fit(bank)
 
-Without a listener, a step costs nothing worth measuring and changes nothing. An event has no
-times: whoever shows it decides how to estimate the time left.
+Without a listener, a step costs nothing worth measuring. An event has no times: the code that shows
+it decides how to estimate the remaining time.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Event(NamedTuple):
     what
         The step in words; empty for parts of the step around it.
     done, total
-        Parts that are done, and all of them; None where their number is not known. Parts of
-        unequal length may be measured in any unit of work, such as expected seconds.
+        Number of parts that are done, and of all; None where that is unknown. Parts of unequal
+        length may be measured in any unit of work, such as expected seconds.
     unit
         The name of one part, such as `pass` or `sentence`; empty where a part has no name.
     outer
         The step that this one is a part of.
     size
-        How much of `total` the part in work is, to which events inside this step belong.
+        Size of the part in work, in units of `total`; steps inside belong to this part.
     is_over
-        Whether the step has ended, so that the one around it is in work again.
+        Whether the step has ended, so that the outer one is in work again.
     """
 
     what: str
@@ -56,14 +56,14 @@ class Event(NamedTuple):
 
     @property
     def path(self) -> tuple[Event, ...]:
-        """The event and those around it, outermost first."""
+        """The event and the events of all outer steps, outermost first."""
         return (self,) if self.outer is None else (*self.outer.path, self)
 
     @property
     def share(self) -> float | None:
-        """Share that is done of the outermost step whose total is known; None without any.
+        """Fraction done of the outermost step whose total is known; None without any.
 
-        Numbered parts of a step without a total say nothing of the step, which may go through them
+        Numbered parts of a step without a total do not count, since the step may go through them
         more than once.
 
         Examples
@@ -83,13 +83,13 @@ class Event(NamedTuple):
 
 
 Listener = Callable[[Event], None]
-# who listens, and the innermost step that is running
+# the listener, and the innermost step that is running
 _state: ContextVar[tuple[Listener, Advance | None] | None] = ContextVar("progress", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call a function with every `Event` of the steps inside, also of those in other threads.
+    """Call a function with every `Event` of the steps inside, those in other threads included.
 
     Examples
     --------
@@ -109,33 +109,21 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 class Advance:
-    """Tells how far one step is.
-
-    Parameters
-    ----------
-    event
-        The step at its beginning, without the steps around it.
-    outer
-        The step around it, which may move on meanwhile, when this one runs in another thread.
-    """
+    """Reports how far one step is."""
 
     def __init__(self, event: Event, outer: Advance | None) -> None:
+        # `outer` may move on meanwhile, when this step runs in another thread
         self._event, self.outer = event, outer
 
     @property
     def event(self) -> Event:
-        """How far the step and those around it are now."""
+        """How far the step and all outer steps are now."""
         return self._event._replace(outer=None if self.outer is None else self.outer.event)
 
     def __call__(
-        self,
-        done: float,
-        *,
-        what: str | None = None,
-        total: float | None = None,
-        size: float = 1.0,
+        self, done: float, *, what: str | None = None, total: float | None = None, size: float = 1.0
     ) -> None:
-        """So many parts are done; the next one has a size. Words and total may change."""
+        """Report the number of parts done, and the size of the next one; `what` may change."""
         state = _state.get()
         if state is None:
             return
@@ -150,7 +138,7 @@ class Advance:
 def step(
     what: str, *, total: float | None = None, unit: str = "", size: float = 1.0
 ) -> Iterator[Advance]:
-    """Announce work; call what it gives with the number of parts that are done."""
+    """Announce a step; call the `Advance` it gives with the number of parts that are done."""
     state = _state.get()
     advance = Advance(Event(what, 0, total, unit, size=size), None if state is None else state[1])
     advance(0, size=size)
@@ -165,10 +153,7 @@ def step(
 def counted(
     items: Iterable[T], what: str = "", *, total: float | None = None, unit: str = ""
 ) -> Iterator[T]:
-    """The same items, each a part of a step; their number is taken from the items if they have one.
-
-    Steps inside the loop over the items are parts of this one.
-    """
+    """Yield the items, each a part of one step; the total is their number if they have one."""
     if total is None and isinstance(items, Sized):
         total = len(items)
     with step(what, total=total, unit=unit) as advance:
@@ -178,7 +163,7 @@ def counted(
 
 
 def note(done: float, total: float | None, unit: str) -> None:
-    """Tell how many parts of the step in work are done, where nothing else says it."""
+    """Report how many parts of the step in work are done, where no `Advance` is at hand."""
     state = _state.get()
     if state is not None and state[1] is not None:
         state[0](Event("", done, total, unit, state[1].event))

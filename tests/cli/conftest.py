@@ -17,9 +17,10 @@ from sapwood.cli.warming import warm_up
 from sapwood.constituency.data.treebank import sample_path
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.learn import ensemble as ensemble_module
-from sapwood.constituency.learn.ensemble import Candidate
+from sapwood.constituency.learn.ensemble_budget import Candidate
 
 SOURCE = Path(sw.__file__).parents[1]
+TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 
 
 @pytest.fixture
@@ -120,8 +121,25 @@ def no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
+@pytest.fixture(scope="session")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first of the bundled dev trees."""
+    path = tmp_path_factory.mktemp("trees") / "few.mrg"
+    sw.write_trees(sw.bundled_treebank("dev")[:60], path)
+    return path
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Path:
+    """The same short tree five times."""
+    path = tmp_path / "trees.mrg"
+    path.write_text(TREE * 5)
+    return path
+
+
 @pytest.fixture
 def empty(tmp_path: Path) -> Path:
+    """A file without anything in it."""
     path = tmp_path / "empty"
     path.touch()
     return path

@@ -10,26 +10,19 @@ from time import process_time
 from typing import Any
 
 import pytest
+from tests.cli.conftest import TREE
 
 import sapwood as sw
 from sapwood.cli.constituency import compare
-from sapwood.cli.methods import METHODS
-from sapwood.constituency.learn.panel import DevSet
+from sapwood.constituency.learn.dev_scores import DevSet
+from sapwood.constituency.learn.registry import METHODS
 
-TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 ROW_KEYS = {
     "method", "states", "f1", "strict_f1", "tagging_accuracy", "iterations", "seconds",
     "cpu_seconds", "parse_cpu_seconds", "sentences_per_cpu_second", "peak_memory_mb", "sentences",
     "fallbacks", "best_iteration",
 }  # fmt: skip
 SMALL = ("--states", "2,3", "--limit", "20")
-
-
-@pytest.fixture
-def trees(tmp_path: Path) -> Path:
-    path = tmp_path / "trees.mrg"
-    path.write_text(TREE * 5)
-    return path
 
 
 def test_no_row_is_made_before_all_of_them_fit_into_memory(
@@ -78,12 +71,12 @@ def test_a_row_for_each_method_and_number_of_states(cli, dev: Path) -> None:
 
 
 def test_table(cli, trees: Path) -> None:
-    header, *rows = cli("compare", trees, trees, "--states", "2").out.splitlines()[:3]
+    text = cli("compare", trees, trees, "--states", "2").out
+    assert "Iterations:" not in text  # there are none without EM
+    header, *rows = text.splitlines()[:3]
     assert header.split()[:3] == ["method", "states", "F1"]
-    assert [row.split()[:3] for row in rows] == [
-        ["pcfg", "1", "100.00"],
-        ["spectral", "2", "100.00"],
-    ]
+    cells = [row.split()[:3] for row in rows]
+    assert cells == [["pcfg", "1", "100.00"], ["spectral", "2", "100.00"]]  # the quick methods
 
 
 def test_methods_and_states_in_their_order_and_once(cli, trees: Path) -> None:
@@ -92,11 +85,6 @@ def test_methods_and_states_in_their_order_and_once(cli, trees: Path) -> None:
     assert [(row["method"], row["states"]) for row in rows] == [
         ("spectral", 4), ("spectral", 2), ("pcfg", 1),
     ]  # fmt: skip
-
-
-def test_the_quick_methods_are_compared_unless_told(cli, trees: Path) -> None:
-    rows = json.loads(cli("compare", trees, trees, "--states", "2", "--json").out)
-    assert [row["method"] for row in rows] == ["pcfg", "spectral"]
 
 
 def test_every_method_can_be_compared(cli, dev: Path, short_plan: Any) -> None:
@@ -116,29 +104,25 @@ def test_every_method_can_be_compared(cli, dev: Path, short_plan: Any) -> None:
         assert 0 <= found[name]["best_iteration"] <= found[name]["iterations"]
 
 
-def test_em_keeps_the_iteration_that_parses_dev_best(cli, dev: Path, tmp_path: Path) -> None:
-    options = ("--methods", "pcfg,em", "--states", "2", "--limit", "60", "--jobs", "1")
-    row = json.loads(cli("compare", dev, dev, *options, "--json").out)[1]
-    bank = sw.read_treebank(dev)
-    em = sw.EMLPCFG(2).fit(bank, list(bank.trees())[:60])
+def test_em_keeps_the_iteration_that_parses_dev_best(cli, few: Path) -> None:
+    options = ("--methods", "pcfg,em", "--states", "2", "--limit", "30", "--jobs", "1")
+    row = json.loads(cli("compare", few, few, *options, "--json").out)[1]
+    bank = sw.read_treebank(few)
+    em = sw.EMLPCFG(2).fit(bank, list(bank.trees())[:30])
     assert row["best_iteration"] == em.info_.best_iteration
     assert row["f1"] == max(f1 for _, f1 in em.info_.dev_f1)
-    table = cli("compare", dev, dev, *options).out
+    table = cli("compare", few, few, *options).out
     assert re.search(rf"^em +2 .* {row['best_iteration']}/20 ", table, re.MULTILINE)
     assert re.search(r"^pcfg +1( +[\d.]+){3} +0 ", table, re.MULTILINE)
     assert "The best is kept." in table
 
 
-def test_a_table_without_em_says_nothing_of_iterations(cli, trees: Path) -> None:
-    assert "Iterations:" not in cli("compare", trees, trees, "--states", "2").out
-
-
-def test_grading_is_not_part_of_the_time(cli, dev: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grading_is_not_part_of_the_time(cli, few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Grading is made slow by busy loops, before the charts and before each F1."""
     whole, f1 = DevSet.__init__, DevSet.f1
 
     def busy() -> None:
-        end = process_time() + 0.06
+        end = process_time() + 0.03
         while process_time() < end:
             pass
 
@@ -153,8 +137,8 @@ def test_grading_is_not_part_of_the_time(cli, dev: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(DevSet, "__init__", slow_charts)
     monkeypatch.setattr(DevSet, "f1", slow_f1)
     options = ("--methods", "em", "--states", "2", "--limit", "5", "--json")
-    row = json.loads(cli("compare", dev, dev, *options).out)[0]
-    assert 0 < row["cpu_seconds"] < 0.06 * 22  # that is what the busy loops took
+    row = json.loads(cli("compare", few, few, *options).out)[0]
+    assert 0 < row["cpu_seconds"] < 0.03 * 22  # that is what the busy loops took
 
 
 def test_seeds_and_jobs(cli, dev: Path) -> None:
@@ -232,26 +216,21 @@ def test_a_signal_to_the_process(start, dev: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "message"),
     [
-        ["--states", "0"], ["--states", "257"], ["--states", "4,many"], ["--states", "-2"],
-        ["--states", ","], ["--states", "1e9"], ["--methods", ""], ["--methods", "pcfg,magic"],
-        ["--limit", "0"], ["--jobs", "-1"],
+        ("--states 0", ""), ("--states 257", ""), ("--states 4,many", ""), ("--states -2", ""),
+        ("--states ,", ""), ("--states 1e9", ""), ("--methods ,", ""), ("--limit 0", ""),
+        ("--methods pcfg,magic", "pcfg, spectral"), ("--jobs -1", ""),
+        ("--states 1000", "1 to 256"),
     ],
 )  # fmt: skip
-def test_misuse(misused, trees: Path, options: list[str]) -> None:
-    misused("compare", trees, trees, *options)
+def test_misuse(misused, trees: Path, options: str, message: str) -> None:
+    assert message in misused("compare", trees, trees, *options.split()).err
 
 
-def test_more_misuse(misused, trees: Path) -> None:
-    assert "pcfg, spectral" in misused("compare", trees, trees, "--methods", "magic").err
-    assert "1 to 256" in misused("compare", trees, trees, "--states", "1000").err
+def test_inputs_that_fail(fails, misused, trees: Path, empty: Path) -> None:
     assert "only once" in misused("compare", "-", "-").err
     misused("compare", trees)
-
-
-def test_inputs_that_fail(fails, trees: Path, empty: Path) -> None:
-    assert "no such file" in fails("compare", trees, "nowhere.mrg").err
-    assert "no such file" in fails("compare", "nowhere.mrg", trees).err
-    assert f"{empty}: no tree found" in fails("compare", trees, empty).err
-    assert f"{empty}: no tree found" in fails("compare", empty, trees).err
+    for wrong, message in (("nowhere.mrg", "no such file"), (empty, f"{empty}: no tree found")):
+        assert message in fails("compare", trees, wrong).err
+        assert message in fails("compare", wrong, trees).err

@@ -185,3 +185,42 @@ def test_strings_seen_twice_count_twice_for_an_automaton_of_trees(cli: Run, tmp_
     with warnings.catch_warnings():
         warnings.simplefilter("error", FewDataWarning)
         assert cli("hankel", "learn", trees, "-o", out, *options).status == 0
+
+
+def test_parse_keeps_given_pairs(cli: Run, model: str) -> None:
+    free = cli("hankel", "parse", model, stdin="a a b b\n\na b\n").out
+    signs = "a a b b\n....\n\na b\t..\n"
+    assert cli("hankel", "parse", model, "--partial", stdin=signs).out == free
+    text = "a a b b a b\n( . . ) . .\na a b b\t(x.)\n"
+    done = cli("hankel", "parse", model, "--partial", "--json", stdin=text)
+    first, second = map(json.loads, done.out.splitlines())
+    assert first["pairs"].startswith("(..)")
+    assert second["pairs"] == "(..)"
+    assert first["tree"].startswith("(X ")
+    assert first["constraint_log_prob"] is None or first["constraint_log_prob"] < 0.1
+    plain = cli("hankel", "parse", model, "--json", stdin="a b\n\n").out.splitlines()
+    assert list(map(json.loads, plain)) == [
+        {"tree": "(X (X a) (X b))", "pairs": ".."},
+        {"tree": None, "pairs": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message", "hint"),
+    [
+        ("a b\n..\na a b\n(..\n", "4:1", "an opening bracket that is not closed", "one sign"),
+        ("a a b\t..)\n", "1:9", "a closing bracket without an opening one", "one sign"),
+        ("a a b\n....\n", "2:4", "4 signs for a string of 3 symbols", "one sign"),
+        ("aab\n(.)\n", "2:2", "3 signs for a string of 1 symbol", "put blanks between"),
+        ("a a b\n(y)\n", "2:2", "the sign 'y' says nothing about pairs", "one sign"),
+        ("a b a\n.()\n", "2:2", "neighbours cannot be a pair", "put other signs"),
+        ("a b a\n", "1", "a string without the signs of its pairs", "one sign"),
+        ("a b a\n.||\n", "1", "no brackets have the pairs .||", "a symbol with"),
+    ],
+)
+def test_bad_pairs_are_refused_with_line_and_column(
+    fails: Run, model: str, text: str, where: str, message: str, hint: str
+) -> None:
+    said = fails("hankel", "parse", model, "-", "--partial", stdin=text).err
+    assert f":{where}: {message}" in said.replace("error: -", ":").replace("::", ":")
+    assert f"hint: {hint}" in said

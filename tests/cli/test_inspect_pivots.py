@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
-from sapwood.constituency.learn import templates
-from sapwood.constituency.report.inspect import OUTSIDE, WORDS, pivot_of
+from sapwood.constituency.learn import features
+from sapwood.constituency.report.inspect import INSIDE_PHRASES, OUTSIDE_PHRASES, pivot_of
 
 NOTE = "pivot: the feature that a state was made from"
 EM_NOTE = "EM has changed the states since (3 iterations)"
@@ -110,10 +110,13 @@ def test_rare_words_are_explained_where_words_are_pivots(cli, inside: Path, pivo
 
 
 def test_every_template_has_words_for_it(inside: Path, pivot: Path) -> None:
-    for path, known in ((inside, WORDS), (pivot, OUTSIDE)):
+    for path, known in ((inside, INSIDE_PHRASES), (pivot, OUTSIDE_PHRASES)):
         for pivots in sw.load(path).record["pivots"].values():
             assert {name.partition(": ")[0] for name in pivots} <= set(known)
-    assert (set(WORDS), set(OUTSIDE)) == (set(templates.INSIDE), set(templates.OUTSIDE))
+    assert (set(INSIDE_PHRASES), set(OUTSIDE_PHRASES)) == (
+        set(features.INSIDE),
+        set(features.OUTSIDE),
+    )
 
 
 def test_pivots_are_said_to_be_older_than_em(cli, pivot: Path, refined: Path) -> None:

@@ -1,4 +1,4 @@
-"""Input without end: every reader stops with one line that names the file, in bounded memory."""
+"""Input without end, and files too large for memory, end in one line that names the file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import json
 import lzma
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import Run
 
 from sapwood.core.resume import PIECE, complete_records
-from sapwood.corpora.files import MAX_CHARACTERS
 
 resource = pytest.importorskip("resource")  # limits of memory are a matter of POSIX
 
@@ -126,13 +127,17 @@ def test_input_without_end_ends_in_an_error(
     assert not out.exists()
 
 
-def test_the_limit_itself_is_read(cli, model: Path, tmp_path: Path) -> None:
+def test_the_limit_itself_is_read(
+    cli, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A line as long as the limit passes, one longer by a character does not."""
+    limit = 100_000  # much less than the real one, which takes long to parse
+    monkeypatch.setattr("sapwood.corpora.files.MAX_CHARACTERS", limit)
     path = tmp_path / "long.txt"
     start, end = "the dog sleeps . ", "\nthe dog sleeps .\n"
-    path.write_text(start + "z" * (MAX_CHARACTERS - len(start) - 1) + end)
+    path.write_text(start + "z" * (limit - len(start) - 1) + end)
     assert cli("parse", model, path).status == 0
-    path.write_text(start + "z" * (MAX_CHARACTERS - len(start)) + end)
+    path.write_text(start + "z" * (limit - len(start)) + end)
     assert cli("parse", model, path).status == 1
 
 
@@ -144,3 +149,32 @@ def test_a_part_of_one_endless_line_is_counted_in_pieces(tmp_path: Path) -> None
     # The line end is a piece of its own, but no empty line.
     part.write_bytes(b"b" * PIECE + b"\n")
     assert complete_records(part, is_block=True) == (0, 0)
+
+
+SHORT_TREE = "(S (NP (NNS dogs)) (VP (VBP bark)))\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("train TREES -o OUT --method pcfg", "--on-disk"),
+        ("evaluate TREES TREES", "fewer trees"),
+        ("split TREES -o OUT", "fewer trees"),
+        ("hankel learn TREES -o OUT --supervised", "fewer trees"),
+        ("hankel learn TEXT -o OUT", "fewer sentences"),
+        ("unmix dep-ies TEXT", "fewer sentences"),
+    ],
+)
+def test_a_command_refuses_a_file_that_does_not_fit(
+    line: str, hint: str, fails: Run, tmp_path: Path, limit_memory: Callable[[int], None]
+) -> None:
+    trees, text = tmp_path / "trees.mrg", tmp_path / "text.txt"
+    trees.write_text(SHORT_TREE * 100)
+    text.write_text("dogs bark\n" * 1000)
+    limit_memory(10_000)
+    known = {"TREES": trees, "TEXT": text, "OUT": tmp_path / "out"}
+    result = fails(*(known.get(word, word) for word in line.split()))
+    assert ": reading 0 MB of" in result.err
+    assert "0.0 GB are free" in result.err
+    assert hint in result.err.splitlines()[-1]
+    assert not list(tmp_path.glob("out*"))

@@ -225,15 +225,16 @@ def test_dev_stdout_is_the_stream_that_it_says(environment: dict[str, str], plac
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    ("command", "name"),
+    ("command", "name", "unbuffered"),
     [
-        ("sapwood --help > /dev/full", "to stdout"),
-        ("sapwood sample m.sapwood -n 2 > /dev/full", "to stdout"),
-        ("sapwood sample m.sapwood -n 2000 > /dev/full", "to stdout"),
-        ("sapwood parse m.sapwood s.txt -o /dev/full", "/dev/full"),
-        ("sapwood score m.sapwood s.txt >&-", "to stdout"),
+        ("sapwood --help > /dev/full", "to stdout", ""),
+        ("sapwood --help > /dev/full", "to stdout", "1"),
+        ("sapwood sample m.sapwood -n 2 > /dev/full", "to stdout", ""),
+        ("sapwood sample m.sapwood -n 2 > /dev/full", "to stdout", "1"),
+        ("sapwood sample m.sapwood -n 2000 > /dev/full", "to stdout", ""),
+        ("sapwood parse m.sapwood s.txt -o /dev/full", "/dev/full", ""),
+        ("sapwood score m.sapwood s.txt >&-", "to stdout", ""),
     ],
 )
 def test_a_full_stdout_is_one_line(
@@ -310,7 +311,7 @@ def _is_like(data: bytes, whole: bytes) -> bool:
     return abs(len(data) - len(whole)) < 100 and data[:8] == whole[:8]  # but for times in it
 
 
-LIMITS = (0, 1, 100, 1000)  # bytes; smaller than any of the outputs
+LIMITS = (0, 100)  # bytes; smaller than any of the outputs
 # All cases in one process, each once without a limit: kernels and fonts are then in memory.
 RUNNER = """
 import contextlib, io, json, resource, signal, sys

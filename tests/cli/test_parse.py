@@ -176,7 +176,7 @@ def test_scores_are_those_of_the_decoder(cli, model: Path, decoder: str) -> None
 
 def test_choices_and_defaults_are_those_of_the_library() -> None:
     assert get_args(command.Decoder) == tuple(DECODERS)
-    defaults = inspect.signature(command.parse).parameters
+    defaults = inspect.signature(command.parse_sentences).parameters
     assert defaults["decoder"].default.default == Parser(sw.bundled_grammar()).decoder
     assert (
         defaults["threshold"].default.show_default

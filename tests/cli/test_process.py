@@ -121,9 +121,10 @@ def test_products_of_small_matrices_get_one_thread(
     environment: dict[str, str], said: str | None, found: str
 ) -> None:
     code = (
-        "import os, sys\nfrom sapwood.cli.main import main\nsys.argv[1:] = ['--version']\n"
+        "import os, sys\nfrom sapwood.cli.main import run_command_line\n"
+        "sys.argv[1:] = ['--version']\n"
         "assert 'numpy' not in sys.modules\n"  # else it would be too late
-        "try: main()\nexcept SystemExit: print(os.environ['OPENBLAS_NUM_THREADS'])"
+        "try: run_command_line()\nexcept SystemExit: print(os.environ['OPENBLAS_NUM_THREADS'])"
     )
     environment = {k: v for k, v in environment.items() if k != "OPENBLAS_NUM_THREADS"}
     environment |= {"OPENBLAS_NUM_THREADS": said} if said else {}

@@ -1,4 +1,4 @@
-"""What `parse` and `score` take for sentences, and what they say about anything else."""
+"""Sentences and trees in every notation, as commands read them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
+from sapwood.cli.options import FORMAT_NAMES
+from sapwood.corpora.formats import read_trees
 
 TREES = (
     "( (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ sleeps) (NP (-NONE- *))) (. .)) )\n(X (-NONE- *))\n"
@@ -209,3 +211,191 @@ def test_parse_text() -> None:
     ]  # fmt: skip
     with pytest.raises(sw.SapwoodError, match="empty sentence"):
         parser.parse_text(" ")
+
+
+PENN = "( (S (NP-SBJ (DT the) (NN baker)) (VP (VBZ sings) (NP-TMP (NN today))) (. .)))\n"
+GOOD = """\
+#BOS 1
+die\tART\t--\tNK\t500
+Suppe\tNN\t--\tNK\t500
+kocht\tVVFIN\t--\tHD\t501
+.\t$.\t--\t--\t0
+#500\tNP\t--\tSB\t501
+#501\tS\t--\t--\t0
+#EOS 1
+"""
+GAP = GOOD.replace("NK\t500\nSuppe", "NK\t502\nSuppe").replace(
+    "HD\t501", "HD\t502\n#502\tVP\t--\tOC\t501"
+)
+CESS = "(S (sn-SUJ (da El el) (nc café café)) (gv (vm hierve hervir) (rg bien bien)) (Fp . .))\n"
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    path = tmp_path / "x.export"
+    path.write_text(GOOD * 3 + GAP + GOOD)
+    return path
+
+
+def test_train_reads_them_all(cli, tmp_path: Path) -> None:
+    folder = tmp_path / "bank"
+    folder.mkdir()
+    (folder / "a.MRG").write_text(PENN)
+    (folder / "b.export").write_text(GOOD)
+    (folder / "c.psd").write_text("( (IP-MAT (N x) (V y)) (ID a,1))\n")
+    (folder / "d.txt").write_text("S(agent:NP(Head:Na:x)|Head:V:y)#\n")
+    (folder / "notes.doc").write_text("x")
+    (folder / "README.txt").write_text("Please read me .\n")
+    out = tmp_path / "m"
+    result = cli("train", folder, "-o", out, "--method", "pcfg", "--json")
+    assert json.loads(result.out)["trees"] == 4
+    assert "2 files skipped: README.txt, notes.doc" in result.err
+    assert "IP" in {symbol.chain[0] for symbol in sw.load(out).symbols}
+
+
+def test_discontinuous_trees_stop_it_or_are_counted(cli, fails, export: Path, tmp_path) -> None:
+    out = tmp_path / "m"
+    result = fails("train", export, "-o", out, "--method", "pcfg")
+    assert f"error: {export}:25: not supported: discontinuous" in result.err
+    result = cli("train", export, "-o", out, "--method", "pcfg", "--skip-bad", "--json")
+    assert json.loads(result.out)["trees"] == 4
+    assert f"skipped 1 broken tree; the first: {export}:25: not supported" in result.err
+
+
+def test_encoding_and_its_hint(cli, fails, tmp_path: Path) -> None:
+    path = tmp_path / "x.tbf"
+    path.write_bytes(CESS.encode("latin-1"))
+    out = tmp_path / "m"
+    result = fails("train", path, "-o", out, "--method", "pcfg")
+    assert "not UTF-8 text" in result.err
+    assert "--encoding latin-1" in result.err
+    result = cli("train", path, "-o", out, "--method", "pcfg", "--encoding", "latin-1")
+    assert result.status == 0
+    assert "café" in sw.load(out).lexicon.words
+    assert "hervir" not in sw.load(out).lexicon.words
+    result = fails("train", path, "-o", out, "--encoding", "klingon")
+    assert "no encoding is called 'klingon'" in result.err
+
+
+def test_keep_functions(cli, tmp_path: Path) -> None:
+    path, out = tmp_path / "x.mrg", tmp_path / "m"
+    path.write_text(PENN * 3)
+    cli("train", path, "-o", out, "--method", "pcfg", "--keep-functions")
+    labels = {label for symbol in sw.load(out).symbols for label in symbol.chain}
+    assert {"NP-SBJ", "NP-TMP"} <= labels
+    cli("train", path, "-o", out, "--method", "pcfg")
+    labels = {label for symbol in sw.load(out).symbols for label in symbol.chain}
+    assert "NP" in labels
+    assert "NP-SBJ" not in labels
+
+
+def test_a_wrong_name_of_a_format(misused, tmp_path: Path) -> None:
+    result = misused("train", "x", "-o", tmp_path / "m", "--format", "ptb")
+    assert "'ptb' is not one of penn" in result.err
+
+
+def test_what_is_no_treebank_is_named(fails, tmp_path: Path) -> None:
+    path = tmp_path / "x.conllu"
+    path.write_text("1\tSoup\tsoup\tNOUN\t_\t_\t0\troot\t_\t_\n")
+    result = fails("train", path, "-o", tmp_path / "m")
+    assert f"error: {path}:1:1: expected '(' to start a tree" in result.err
+    assert "this looks like CoNLL-U" in result.err
+    assert "hint: `sapwood depend train`" in result.err
+
+
+def test_compare_takes_them(cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.export"
+    path.write_text(GOOD * 4 + GAP)
+    result = cli("compare", path, path, "--methods", "pcfg", "--skip-bad", "--json")
+    assert json.loads(result.out)[0]["sentences"] == 4
+    assert "skipped 2 broken trees" in result.err
+
+
+# -- evaluate and score ---------------------------------------------------------------------------
+
+
+def test_evaluate_takes_gold_in_any_format(cli, fails, export: Path, tmp_path: Path) -> None:
+    predicted = tmp_path / "p.mrg"
+    tree = "(VROOT (S (NP (ART die) (NN Suppe)) (VVFIN kocht)) ($. .))\n"
+    predicted.write_text(tree * 4)
+    assert "discontinuous" in fails("evaluate", export, predicted).err
+    result = cli("evaluate", export, predicted, "--skip-bad", "--json")
+    assert json.loads(result.out)["all"]["f1"] == 100.0
+    assert "skipped 1 broken tree" in result.err
+    result = cli("evaluate", export, export, "--skip-bad", "--json")
+    assert result.status == 1  # a prediction must be whole
+
+
+def test_evaluate_can_read_gold_with_functions(cli, tmp_path: Path) -> None:
+    """Phrases are compared without functions, tags with those that the treebank has."""
+    gold, predicted = tmp_path / "g.txt", tmp_path / "p.mrg"
+    gold.write_text("S(agent:NP(Head:Na:x)|Head:VA:y)#\n")
+    predicted.write_text("(S (NP-agent (Na-Head x)) (VA-Head y))\n")
+    plain = json.loads(cli("evaluate", gold, predicted, "--json").out)["all"]
+    kept = json.loads(cli("evaluate", gold, predicted, "--json", "--keep-functions").out)["all"]
+    assert plain["f1"] == kept["f1"] == 100.0
+    assert (plain["tagging_accuracy"], kept["tagging_accuracy"]) == (0.0, 100.0)
+
+
+def test_score_takes_them(cli, tmp_path: Path) -> None:
+    path, penn, out = tmp_path / "x.export", tmp_path / "x.mrg", tmp_path / "m"
+    path.write_text(GOOD * 2)
+    penn.write_text("".join(f"{tree}\n" for tree in read_trees(path)))
+    cli("train", path, "-o", out, "--method", "pcfg")
+    assert cli("score", out, path).out == cli("score", out, penn).out
+    assert "2 trees" in cli("score", out, path).err
+    result = cli("score", out, "-", "--format", "export", "--skip-bad", stdin=GAP + GOOD)
+    assert "skipped 1 broken tree" in result.err
+    assert len(result.out.splitlines()) == 1
+
+
+# -- data convert ---------------------------------------------------------------------------------
+
+
+def test_convert_writes_brackets(cli, export: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.mrg"
+    result = cli("data", "convert", export, "-o", out, "--skip-bad", "--json")
+    assert out.read_text() == "(VROOT (S (NP (ART die) (NN Suppe)) (VVFIN kocht)) ($. .))\n" * 4
+    report = json.loads(result.out)
+    assert (report["trees"], len(report["skipped"]), report["file"]) == (4, 1, str(out))
+    assert "discontinuous" in report["skipped"][0]
+    assert f"4 trees: {out}" in result.err
+    again = cli("data", "convert", out)
+    assert again.out == out.read_text()
+
+
+def test_convert_keeps_or_cleans(cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.mrg"
+    path.write_text("( (S (NP-SBJ-1 (N soup)) (VP (V boils) (NP (-NONE- *-1)))))\n")
+    assert cli("data", "convert", path).out == path.read_text()
+    cleaned = cli("data", "convert", path, "--clean").out
+    assert cleaned == "(TOP (S (NP (N soup)) (VP (V boils))))\n"
+    kept = cli("data", "convert", path, "--clean", "--keep-functions").out
+    assert kept == "(TOP (S (NP-SBJ (N soup)) (VP (V boils))))\n"
+
+
+def test_convert_by_name_from_stdin(cli) -> None:
+    result = cli("data", "convert", "-", "--from", "cess", stdin="(S (a b c) (d e f))\n")
+    assert result.out == "(S (a b) (d e))\n"
+    result = cli("data", "convert", "-", "--from", "export", "--keep-functions", stdin=GOOD)
+    assert result.out == (
+        "(VROOT (S (NP-SB (ART-NK die) (NN-NK Suppe)) (VVFIN-HD kocht)) ($. .))\n"
+    )
+
+
+def test_convert_leaves_nothing_behind(fails, misused, export: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.mrg"
+    fails("data", "convert", export, "-o", out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.export"]
+    empty = tmp_path / "empty.mrg"
+    empty.touch()
+    assert "no tree found" in fails("data", "convert", empty, "-o", out).err
+    assert "is also an input" in fails("data", "convert", export, "-o", export).err
+    misused("data", "convert", export, "--json")
+
+
+def test_help_names_the_formats(cli) -> None:
+    for command in (["train"], ["compare"], ["evaluate"], ["score"], ["data", "convert"]):
+        text = " ".join(cli(*command, "--help").out.split()).replace("- ", "-")
+        assert all(option in text for option in ("--encoding", "--keep-functions", "--skip-bad"))
+        assert all(name in text for name in FORMAT_NAMES), command

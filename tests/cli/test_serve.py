@@ -11,8 +11,8 @@ import pytest
 import sapwood as sw
 from sapwood.web import server
 from sapwood.web.limits import Limits
-from sapwood.web.model_store import ModelStore
-from sapwood.web.server import Place
+from sapwood.web.models import ModelStore
+from sapwood.web.server import ListenAddress
 
 Run = Callable[..., Any]
 
@@ -30,8 +30,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the server would have been made of."""
     found: list[Any] = []
 
-    def make(store: ModelStore, place: Place, limits: Limits, token: str | None) -> Idle:
-        found.append((store, place, limits, token))
+    def make(store: ModelStore, address: ListenAddress, limits: Limits, token: str | None) -> Idle:
+        found.append((store, address, limits, token))
         return Idle()
 
     monkeypatch.setattr(server, "make_server", make)

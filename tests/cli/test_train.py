@@ -11,31 +11,25 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from tests.cli.conftest import TREE
 
 import sapwood as sw
-from sapwood.cli.constituency.train import Binarise, Heads, Signatures, seconds_of
-from sapwood.cli.methods import METHODS, OPTIONS
+from sapwood.cli.constituency.train import Binarise, Heads, Signatures, parse_duration
+from sapwood.cli.options import TREE_OPTIONS
 from sapwood.constituency.data import treebank
 from sapwood.constituency.data.transform import BINARISATIONS, HEADS, Transform
-from sapwood.constituency.learn import choice, em_checkpoint
-from sapwood.constituency.learn.em_steps import Progress
-from sapwood.constituency.learn.ensemble import PLAN, Candidate
+from sapwood.constituency.learn import em, settings_search
+from sapwood.constituency.learn.em_checkpoint import Progress
+from sapwood.constituency.learn.ensemble_budget import PLAN, Candidate
 from sapwood.constituency.learn.pcfg import LexiconSettings
+from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import FewDataWarning, SapwoodWarning
 from sapwood.corpora.vocabulary import STYLES
 
-TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 REPORT_KEYS = {
     "seconds", "cpu_seconds", "peak_memory_mb", "states", "iterations", "method", "trees", "tokens",
     "symbols", "rules", "phases",
 }  # fmt: skip
-
-
-@pytest.fixture
-def trees(tmp_path: Path) -> Path:
-    path = tmp_path / "trees.mrg"
-    path.write_text(TREE * 5)
-    return path
 
 
 def test_writes_a_model_and_says_what_it_does(cli, dev: Path, tmp_path: Path) -> None:
@@ -66,7 +60,7 @@ def test_json_report_with_dev(cli, dev: Path, tmp_path: Path) -> None:
 
 
 def test_dev_figures_as_text(cli, trees: Path, tmp_path: Path) -> None:
-    result = cli("train", trees, "-o", tmp_path / "m", "--dev", trees)
+    result = cli("train", trees, "-o", tmp_path / "m", "--method", "pcfg", "--dev", trees)
     assert re.search(r"^F1 \(EVALB\) +100\.00$", result.out, re.MULTILINE)
     assert re.search(r"^F1 \(strict\) +100\.00$", result.out, re.MULTILINE)
     assert re.search(r"^Tagging accuracy +100\.00$", result.out, re.MULTILINE)
@@ -88,16 +82,6 @@ def test_options_reach_the_model(cli, dev: Path, tmp_path: Path) -> None:
     assert model.lexicon.vocabulary.classes == expected.vocabulary.classes
     assert model.lexicon.weights.tolist() == expected.weights.tolist()
     assert expected.weights.tolist() != sw.PCFG().fit(bank).model_.lexicon.weights.tolist()
-
-
-def test_defaults_are_those_of_the_library(cli, dev: Path, tmp_path: Path) -> None:
-    out = tmp_path / "m"
-    cli("train", dev, "-o", out, "--method", "pcfg")
-    model, ours = sw.load(out), sw.PCFG().fit(sw.read_treebank(dev)).model_
-    assert model.transform == ours.transform
-    assert (model.rule_weights == ours.rule_weights).all()
-    assert (model.lexicon.weights == ours.lexicon.weights).all()
-    assert model.record["rare_count"] == LexiconSettings().rare_count
 
 
 def test_choices_are_those_of_the_library() -> None:
@@ -127,7 +111,8 @@ def test_spectral(cli, dev: Path, tmp_path: Path) -> None:
 def test_what_the_treebank_decides_is_told_and_kept(
     cli, dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choice, "LEAST_TREES", 100)
+    few = settings_search.LIMITS._replace(least_trees=100)
+    monkeypatch.setattr(settings_search, "LIMITS", few)
     out = tmp_path / "m"
     result = cli("train", dev, "-o", out, "--method", "pcfg", "--vertical", 1, "--json")
     found = json.loads(result.out)["choice"]
@@ -154,13 +139,11 @@ def few_states(method: str) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("method", list(METHODS))
 def test_the_same_command_writes_the_same_file(
-    cli, dev: Path, tmp_path: Path, method: str, short_plan: tuple[Candidate, ...],
+    cli, dev: Path, few: Path, tmp_path: Path, method: str, short_plan: tuple[Candidate, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Whatever the clock says, and on however many threads."""
     monkeypatch.setattr(treebank, "SHARD_NODES", 2000)
-    few = tmp_path / "few.mrg"
-    sw.write_trees(sw.bundled_treebank("dev")[:60], few)
     options = ("--method", method, *few_states(method), "--dev", few)
     options += ("--budget", "none") if METHODS[method].has_candidates else ()
     written = []
@@ -243,9 +226,9 @@ def test_options_of_other_methods_are_refused(
     assert not out.exists()
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", TREE_OPTIONS)
 def test_every_option_says_which_methods_it_is_for(option: str) -> None:
-    users = [name for name in METHODS if any(METHODS[name].has(x) for x in OPTIONS[option])]
+    users = [name for name in METHODS if any(METHODS[name].has(x) for x in TREE_OPTIONS[option])]
     assert users
     assert set(users) != set(METHODS)  # it would need no check
 
@@ -332,7 +315,7 @@ def test_budgets(
     text: str, seconds: float | None, cli, trees: Path, tmp_path: Path,
     short_plan: tuple[Candidate, ...],
 ) -> None:  # fmt: skip
-    assert seconds_of(text) == seconds
+    assert parse_duration(text) == seconds
     cli("train", trees, "-o", tmp_path / "m", "--budget", text)
     assert sw.load(tmp_path / "m").record["budget"] == seconds
 
@@ -375,26 +358,16 @@ def test_iterations(cli, dev: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "iterations"), [("em", 20), ("cluster", 0), ("pivot", 0), ("pivot-em", 10)]
-)
-def test_iterations_unless_told(
-    cli, dev: Path, tmp_path: Path, method: str, iterations: int
+    ("method", "told", "iterations"),
+    [("em", (), 20), ("cluster", (), 0), ("pivot", (), 0), ("pivot-em", (), 10),
+     ("cluster", ("--iterations", 2), 2), ("pivot-em", ("--iterations", 2), 2)],
+)  # fmt: skip
+def test_iterations_told_or_not(
+    cli, dev: Path, tmp_path: Path, method: str, told: tuple[object, ...], iterations: int
 ) -> None:
-    options = ("--method", method, "--states", 2, "--json")
+    options = ("--method", method, "--states", 2, "--json", *told)
     report = json.loads(cli("train", dev, "-o", tmp_path / "m", *options).out)
     assert report["iterations"] == iterations
-
-
-@pytest.mark.parametrize("method", ["cluster", "pivot-em"])
-def test_iterations_behind_other_starts(cli, dev: Path, tmp_path: Path, method: str) -> None:
-    options = ("--method", method, "--states", 2, "--iterations", 2, "--json")
-    assert json.loads(cli("train", dev, "-o", tmp_path / "m", *options).out)["iterations"] == 2
-
-
-def test_options_of_em_are_let_through(cli, dev: Path, tmp_path: Path) -> None:
-    options = ("--iterations", 2, "--patience", 1, "--dev", dev, "--checkpoint", tmp_path / "em")
-    assert cli("train", dev, "-o", tmp_path / "m", *EM, *options).status == 0
-    assert (tmp_path / "em").exists()
 
 
 def test_an_interrupted_training_goes_on_from_its_checkpoint(
@@ -413,11 +386,11 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint(
 
         return save
 
-    whole = em_checkpoint.save
-    monkeypatch.setattr(em_checkpoint, "save", saving(5))
+    whole = em.save_checkpoint
+    monkeypatch.setattr(em, "save_checkpoint", saving(5))
     result = cli(*command)
     assert (result.status, out.exists(), checkpoint.exists()) == (130, False, True)
-    monkeypatch.setattr(em_checkpoint, "save", saving(0))
+    monkeypatch.setattr(em, "save_checkpoint", saving(0))
     assert json.loads(cli(*command).out)["iterations"] == 8
     assert told == [1, 2, 3, 4, 5, 5, 6, 7, 8]
     assert is_same(out, sw.EMLPCFG(2, iterations=8).fit(sw.read_treebank(dev)).model_)
@@ -449,73 +422,23 @@ def test_patience_keeps_the_best_iteration(cli, dev: Path, tmp_path: Path) -> No
     assert alone["dev"]["f1"] <= patient["dev"]["f1"]
 
 
-def test_patience_needs_dev_trees(misused, trees: Path, tmp_path: Path) -> None:
-    result = misused("train", trees, "-o", tmp_path / "m", "--method", "em", "--patience", 2)
-    assert "--patience" in result.err
-    assert "--dev FILE" in result.err
-    assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize("place", [".", "no/such/em"])
-def test_a_checkpoint_place_is_checked_before_reading(fails, tmp_path: Path, place: str) -> None:
-    # The treebank does not exist, yet the checkpoint is what is complained about.
-    options = ("--method", "em", "--checkpoint", tmp_path / place)
-    assert "folder" in fails("train", "nowhere.mrg", "-o", tmp_path / "m", *options).err
-
-
-def test_the_treebank_is_no_checkpoint(fails, trees: Path, tmp_path: Path) -> None:
-    options = ("--method", "em", "--checkpoint", trees)
-    assert "also an input" in fails("train", trees, "-o", tmp_path / "m", *options).err
-    assert trees.read_text() == TREE * 5
-
-
-def test_jobs_do_not_change_the_model(cli, dev: Path, tmp_path: Path) -> None:
-    one, two = tmp_path / "1", tmp_path / "2"
-    cli("train", dev, "-o", one, "--method", "pcfg", "--jobs", 1)
-    cli("train", dev, "-o", two, "--method", "pcfg", "--jobs", 2)
-    assert (sw.load(one).rule_weights == sw.load(two).rule_weights).all()
-
-
 def test_several_sources_and_stdin(cli, trees: Path, tmp_path: Path) -> None:
     packed = tmp_path / "more.mrg.gz"
     packed.write_bytes(gzip.compress(TREE.encode()))
-    result = cli("train", trees, packed, "-", "-o", tmp_path / "m", "--json", stdin=TREE * 3)
+    command = ("train", trees, packed, "-", "-o", tmp_path / "m", "--method", "pcfg", "--json")
+    result = cli(*command, stdin=TREE * 3)
     assert json.loads(result.out)["trees"] == 9
 
 
 def test_an_old_model_is_replaced(cli, trees: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     cli("train", trees, "-o", out, "--method", "pcfg")
-    cli("train", trees, "-o", out)
-    assert sw.load(out).record["method"] == "best"
+    cli("train", trees, "-o", out, "--method", "spectral")
+    assert sw.load(out).record["method"] == "spectral"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "trees.mrg"]
 
 
 # -- what goes wrong ------------------------------------------------------------------------------
-
-
-def test_broken_trees_stop_it_with_their_place(fails, tmp_path: Path) -> None:
-    bad = tmp_path / "bad.mrg"
-    bad.write_text(TREE + "(S (NP (NN dog))\n")
-    result = fails("train", bad, "-o", tmp_path / "m")
-    assert f"error: {bad}:2:1: " in result.err
-    assert not (tmp_path / "m").exists()
-
-
-def test_skip_bad_counts_them(cli, tmp_path: Path) -> None:
-    bad = tmp_path / "bad.mrg"
-    bad.write_text("(S (NP (NN dog) word))\n" + TREE * 2)
-    result = cli("train", bad, "-o", tmp_path / "m", "--skip-bad", "--json")
-    assert json.loads(result.out)["trees"] == 2
-    assert f"skipped 1 broken tree; the first: {bad}:1:" in result.err
-
-
-def test_nothing_but_broken_trees(fails, tmp_path: Path) -> None:
-    bad = tmp_path / "bad.mrg"
-    bad.write_text("(S (NP (NN dog))\n")
-    result = fails("train", bad, "-o", tmp_path / "m", "--skip-bad")
-    assert f"error: {bad}: no tree found" in result.err
-    assert "1 tree skipped" in result.err
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
@@ -524,35 +447,6 @@ def test_empty_input_names_the_file(fails, tmp_path: Path, text: str) -> None:
     source.write_text(text)
     assert f"error: {source}: no tree found" in fails("train", source, "-o", tmp_path / "m").err
     assert "no tree found" in fails("train", "-", "-o", tmp_path / "m", stdin=text).err
-
-
-def test_missing_file(fails, tmp_path: Path) -> None:
-    assert "nowhere.mrg: no such file" in fails("train", "nowhere.mrg", "-o", tmp_path / "m").err
-
-
-def test_folder_without_trees(fails, tmp_path: Path) -> None:
-    assert "holds no file" in fails("train", tmp_path, "-o", tmp_path / "m").err
-
-
-def test_missing_dev_is_told_before_training(fails, trees: Path, tmp_path: Path) -> None:
-    result = fails("train", trees, "-o", tmp_path / "m", "--dev", tmp_path / "no.mrg")
-    assert "training" not in result.err
-    assert not (tmp_path / "m").exists()
-
-
-def test_empty_dev(fails, trees: Path, empty: Path, tmp_path: Path) -> None:
-    assert "no tree found" in fails("train", trees, "-o", tmp_path / "m", "--dev", empty).err
-
-
-@pytest.mark.parametrize("out", [".", "no/such/m"])
-def test_output_is_checked_before_reading(fails, tmp_path: Path, out: str) -> None:
-    # The treebank does not exist, yet the output is what is complained about.
-    assert "folder" in fails("train", "nowhere.mrg", "-o", tmp_path / out).err
-
-
-def test_the_treebank_is_not_overwritten(fails, trees: Path) -> None:
-    assert "also an input" in fails("train", trees, "-o", trees).err
-    assert trees.read_text() == TREE * 5
 
 
 @pytest.mark.parametrize(
@@ -565,19 +459,70 @@ def test_the_treebank_is_not_overwritten(fails, trees: Path) -> None:
         ["-o", "m", "--method", "spectral", "--states", "257"],
         ["-o", "m", "--method", "em", "--iterations", "-1"],
         ["-o", "m", "--method", "em", "--patience", "0", "--dev", "d"],
-        ["-o", "m", "--method", "em", "--patience", "2"],
     ],
 )  # fmt: skip
 def test_misuse(misused, options: list[str]) -> None:
     misused("train", "-", *options)
 
 
-def test_an_unknown_method_lists_the_known_ones(misused) -> None:
-    assert "pcfg, spectral" in misused("train", "-", "-o", "m", "--method", "magic").err
+@pytest.mark.parametrize(
+    ("options", "messages"),
+    [
+        ("- -o m --method magic", ["pcfg, spectral"]),
+        ("- -o m --method em --patience 2", ["--patience", "--dev FILE"]),
+        ("- -o m --method crf --iterations 0", ["--iterations", "from 1 up for --method crf"]),
+        ("- -o m --method encoder --iterations 0", ["from 1 up for --method encoder"]),
+        ("- -o m --method best --on-disk .", ["not apply to --method best", "spectral, em"]),
+        ("- -o m --method crf --on-disk .", ["not apply to --method crf", "spectral, em"]),
+        ("-o m", ["TREEBANK"]),
+    ],
+)
+def test_misuse_is_explained(misused, options: str, messages: list[str]) -> None:
+    told = " ".join(misused("train", *options.split()).err.split())
+    assert all(message in told for message in messages)
 
 
-def test_no_treebank(misused, tmp_path: Path) -> None:
-    misused("train", "-o", tmp_path / "m")
+@pytest.mark.parametrize(
+    ("options", "messages"),
+    [
+        # The treebank does not exist, yet the output is what is complained about.
+        ("nowhere.mrg -o .", ["folder"]),
+        ("nowhere.mrg -o no/such/m", ["folder"]),
+        ("nowhere.mrg -o m --method em --checkpoint .", ["folder"]),
+        ("nowhere.mrg -o m --method em --checkpoint no/such/em", ["folder"]),
+        ("trees.mrg -o trees.mrg", ["also an input"]),
+        ("trees.mrg -o m --method em --checkpoint trees.mrg", ["also an input"]),
+        ("nowhere.mrg -o m", ["nowhere.mrg: no such file"]),
+        ("sub -o m", ["holds no file"]),
+        ("trees.mrg -o m --dev no.mrg", ["no.mrg: no such file"]),
+        ("trees.mrg -o m --dev empty", ["no tree found"]),
+        ("trees.mrg -o m --method pcfg --on-disk missing", ["missing"]),
+        ("bad.mrg -o m", ["error: bad.mrg:2:1: "]),
+        ("worse.mrg -o m --skip-bad", ["error: worse.mrg: no tree found", "1 tree skipped"]),
+    ],
+)
+def test_what_is_refused(
+    fails, trees: Path, empty: Path, monkeypatch: pytest.MonkeyPatch, options: str,
+    messages: list[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(trees.parent)
+    Path("sub").mkdir()
+    Path("bad.mrg").write_text(TREE + "(S (NP (NN dog))\n")
+    Path("worse.mrg").write_text("(S (NP (NN dog))\n")
+    told = fails("train", *options.split()).err
+    assert all(message in told for message in messages)
+    assert "training" not in told
+    assert not Path("m").exists()
+    assert trees.read_text() == TREE * 5
+
+
+def test_skip_bad_counts_them(cli, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.mrg"
+    bad.write_text("(S (NP (NN dog) word))\n" + TREE * 2)
+    command = ("train", bad, "-o", tmp_path / "m", "--method", "pcfg", "--skip-bad", "--json")
+    result = cli(*command)
+    assert json.loads(result.out)["trees"] == 2
+    assert f"skipped 1 broken tree; the first: {bad}:1:" in result.err
 
 
 # -- on disk --------------------------------------------------------------------------------------
@@ -597,32 +542,6 @@ def test_trees_on_disk_give_the_same_model(
     assert "dev trees are also in the training trees" in result.err
     assert (tmp_path / "memory").read_bytes() == (tmp_path / "disk").read_bytes()
     assert list(folder.iterdir()) == []
-
-
-@pytest.mark.parametrize("method", ["best", "crf"])
-def test_what_holds_all_charts_is_not_for_the_disk(
-    cli, dev: Path, tmp_path: Path, method: str
-) -> None:
-    result = cli("train", dev, "-o", tmp_path / "m", "--method", method, "--on-disk", tmp_path)
-    assert result.status == 2
-    assert f"does not apply to --method {method}" in result.err
-    assert "spectral, em" in result.err
-
-
-def test_a_folder_that_is_not_there(fails, dev: Path, tmp_path: Path) -> None:
-    missing = tmp_path / "missing"
-    message = fails("train", dev, "-o", tmp_path / "m", "--method", "pcfg", "--on-disk", missing)
-    assert str(missing) in message.err
-    assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize("method", ["encoder", "crf"])
-def test_no_passes_at_all_are_a_usage_error(
-    misused, dev: Path, tmp_path: Path, method: str
-) -> None:
-    told = misused("train", dev, "-o", tmp_path / "m", "--method", method, "--iterations", 0).err
-    assert "--iterations" in told
-    assert f"from 1 up for --method {method}" in told
 
 
 def test_a_treebank_of_one_tree_is_doubted(cli, tmp_path: Path) -> None:

@@ -17,18 +17,16 @@ from benchmarks.papers.targets import dyck
 from tests import arc_toys
 
 import sapwood as sw
+from sapwood.constituency.learn.pcfg import TreebankEstimator
 from sapwood.constituency.learn.registry import METHODS
-from sapwood.constituency.learn.treebank_learner import TreebankEstimator
-from sapwood.core.learner import Estimator, OfHiddenTrees
+from sapwood.core.learner import Estimator, HiddenTreeParameters
 from sapwood.core.model_files import HOMES, SavedModel
+from sapwood.dependency.learn import ARC_METHODS
 from sapwood.dependency.learn.crf import ArcEstimator
-from sapwood.dependency.learn.methods import ARC_METHODS
-from sapwood.dependency.learn.observe import OfArcs, OfChains
-from sapwood.hankel.learn.shared import OfBrackets, OfStrings
+from sapwood.dependency.learn.moments import ArcParameters, ChainParameters
 from sapwood.identify.model.uniform_trees import UniformTreeModel
 from sapwood.lm.learn.eigenwords import WordEmbedding
-from sapwood.lm.learn.language_learner import LanguageEstimator
-from sapwood.lm.learn.methods import LM_METHODS
+from sapwood.lm.learn.methods import LM_METHODS, LanguageEstimator
 
 N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters
@@ -96,12 +94,14 @@ def brackets() -> list[sw.Tree]:
 # base class: what its estimators learn from
 DATA: dict[type[Estimator], Callable[[], Any]] = {
     TreebankEstimator: bank,
-    OfHiddenTrees: sentences,
-    OfArcs: arcs,
-    OfChains: lambda: sentences()[4000:8100:10],
+    HiddenTreeParameters: sentences,
+    ArcParameters: arcs,
+    ChainParameters: lambda: sentences()[4000:8100:10],
     WordEmbedding: lambda: [tree.words() for tree in bank()],
-    OfBrackets: brackets,
-    OfStrings: strings,
+    sw.SpectralWCFG: brackets,
+    sw.SpectralWFA: strings,
+    sw.UnsupervisedWCFG: strings,
+    sw.EMWCFG: strings,
     ArcEstimator: lambda: arc_toys.bank(40),
     LanguageEstimator: sentences,
 }
@@ -150,8 +150,7 @@ def model(kind: str) -> SavedModel:
         found: SavedModel = fitted(name).model_
         if type(found).__name__ == kind:
             return found
-    message = f"no estimator learns a {kind}: give tests/contract/subjects.py one"
-    raise AssertionError(message)
+    raise AssertionError(f"no estimator learns a {kind}: give tests/contract/subjects.py one")
 
 
 KINDS = list(HOMES)

@@ -27,7 +27,7 @@ from tests.contract.subjects import (
 import sapwood
 import sapwood as sw
 from sapwood.constituency.data import treebank
-from sapwood.constituency.learn.treebank_learner import TreebankEstimator
+from sapwood.constituency.learn.pcfg import TreebankEstimator
 from sapwood.core.errors import NotFittedError, SapwoodError
 from sapwood.core.learner import Estimator
 from sapwood.dependency.learn.crf import ArcEstimator

@@ -20,6 +20,7 @@ import sapwood
 import sapwood as sw
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.model_files import HOMES, SavedModel
+from sapwood.incremental import Surprisal
 from sapwood.report import model_card, to_json
 
 PARSERS = {type(fitted(name).model_).__name__ for name in OF_TREES}
@@ -214,3 +215,57 @@ def test_it_parses_loaded_as_it_did_before(kind: str, saved: Path) -> None:
 def test_what_is_no_parser_says_so(kind: str) -> None:
     with pytest.raises(SapwoodError, match="a parser needs a model"):
         sw.Parser(model(kind))
+
+
+@pytest.mark.parametrize("name", OF_TREES)
+def test_its_trees_have_the_tags_and_phrases_that_are_given(name: str) -> None:
+    parser = sw.Parser(fitted(name).model_)
+    tag = sorted(parser.known_labels.tags)[-1]
+    label = sorted(parser.known_labels.phrases)[0]
+    asked = {"tags": [None, tag, None, None], "spans": [(1, 4, label)], "forbidden": [(2, 4, None)]}
+    parse = parser.parse(WORDS, **asked)
+    for tree in [parse.tree, *(one.tree for one in parse.k_best(3))]:
+        assert tree.words() == WORDS
+        assert tree.tags()[1] == tag
+        assert (label, 1, 4) in tree.spans()
+        assert not any(span[1:] == (2, 4) for span in tree.spans())
+    assert parse.constraint_log_prob <= 0.0
+    with pytest.raises(SapwoodError, match="the label over words 1 to 2 is NOWHERE"):
+        parser.parse(WORDS, spans=[(0, 2, "NOWHERE")])
+
+
+@pytest.mark.parametrize("kind", sorted(PARSERS))
+def test_a_partial_line_is_parsed_as_the_same_request(kind: str, saved: Path, cli: Run) -> None:
+    expected = sw.Parser(sw.load(saved)).parse(WORDS, spans=[(0, 2, None), (2, 4, None)])
+    lines = "(the dog) ( sleeps .)\n"
+    result = cli("parse", saved, "-", "--partial", "--jobs", 1, stdin=lines)
+    assert result.out == f"{expected.tree}\n"
+
+
+# -- surprisal ------------------------------------------------------------------------------------
+
+
+def surprisal_or_refusal(one: Any) -> Surprisal | SapwoodError:
+    try:
+        return sw.surprisal(one, WORDS)
+    except SapwoodError as error:
+        return error
+
+
+@every_kind
+def test_it_gives_the_surprisal_of_words_or_says_what_does(
+    kind: str, saved: Path, cli: Run
+) -> None:
+    before, after = map(surprisal_or_refusal, (model(kind), sw.load(saved)))
+    result = cli("surprisal", saved, "-", stdin=" ".join(WORDS))
+    if isinstance(before, SapwoodError):
+        assert "a language model" in str(before.hint)
+        assert result.status == 1
+        assert "a language model" in result.err
+        return
+    assert result.status == 0
+    assert isinstance(after, type(before))
+    assert before.words[: len(WORDS)] == tuple(WORDS)
+    # Files of ensembles hold rules in single precision, those of latent bigrams in half precision.
+    np.testing.assert_allclose(after.surprisal, before.surprisal, rtol=1e-3)
+    np.testing.assert_allclose(after.tag_entropy, before.tag_entropy, rtol=1e-3)

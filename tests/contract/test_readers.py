@@ -18,7 +18,7 @@ from sapwood.constituency.data.treebank import read_treebank
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.corpora.files import COMPRESSED
 from sapwood.corpora.formats import FORMATS, read_trees
-from sapwood.corpora.sentences import read_sentences
+from sapwood.corpora.sentences import read_tree_words
 
 TEXTS = EXAMPLES | UNRECOGNISED
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -27,7 +27,7 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
 READERS: dict[str, Callable[..., Iterator[Any]]] = {
     "trees": read_trees,
     "treebank": lambda *args, **options: read_treebank(*args, **options).trees(),
-    "sentences": read_sentences,
+    "sentences": read_tree_words,
 }
 WHOLE = {"tigerxml"}  # cannot be put behind each other: a document has one root
 every_format = pytest.mark.parametrize("format", FORMATS)

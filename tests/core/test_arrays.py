@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.constituency.parse.kernels.cells import cell_of
+from sapwood.constituency.parse.kernels.coarse import cell_of
 from sapwood.core.arrays import cell, group_rows, ranges, starts_of, sum_rows
 
 _SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 6)))

@@ -92,13 +92,6 @@ def test_arrays_are_a_private_copy_of_the_file(latent: LatentGrammar, saved: Pat
     saved.write_bytes(before)
 
 
-def test_a_model_in_use_can_be_replaced(plain: LatentGrammar, saved: Path) -> None:
-    loaded = sw.load(saved)
-    before = loaded.rule_weights.copy()
-    plain.save(saved)
-    np.testing.assert_array_equal(loaded.rule_weights, before)
-
-
 def test_numbers_that_lie_askew_are_put_right(latent: LatentGrammar, saved: Path) -> None:
     data = saved.read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
@@ -110,14 +103,18 @@ def test_numbers_that_lie_askew_are_put_right(latent: LatentGrammar, saved: Path
     assert all(array.flags.aligned for array in arrays(again))
 
 
-def test_a_saved_file_replaces_the_old_one(plain: LatentGrammar, saved: Path) -> None:
+def test_a_saved_file_replaces_one_in_use(
+    plain: LatentGrammar, latent: LatentGrammar, saved: Path
+) -> None:
+    loaded = sw.load(saved)
     plain.save(saved)
+    assert_same(latent, loaded)
     assert sw.load(saved).is_plain
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
 def test_nothing_in_a_model_file_can_run_code() -> None:
-    assert "pickle" not in inspect.getsource(kinds).replace("Never pickle.", "")
+    assert "pickle" not in inspect.getsource(kinds).replace("never a pickle.", "")
 
 
 # -- files that are not models ----------------------------------------------------------------
@@ -179,17 +176,12 @@ def test_a_file_larger_than_memory_is_refused_before_it_is_read(tmp_path: Path) 
         em_checkpoint._read(path)
 
 
-@pytest.mark.parametrize("n_bytes", [1 << 20, 1 << 40, 1 << 62])
-def test_a_header_that_claims_more_than_the_file_is_refused(n_bytes: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1 << 20, 1 << 40, 1 << 62])
+def test_a_header_that_claims_more_than_the_file_is_refused(size: int, tmp_path: Path) -> None:
     path = tmp_path / "lie.sapwood"
-    claim(path, n_bytes, size=64)
+    claim(path, size, size=64)
     assert_refused(path, "not a complete Sapwood model")
-
-
-@pytest.mark.parametrize("length", [1 << 20, 1 << 40, (1 << 64) - 1])
-def test_a_header_of_any_claimed_length_is_refused(length: int, tmp_path: Path) -> None:
-    path = tmp_path / "lie.sapwood"
-    path.write_bytes(struct.pack("<Q", length) + b"{}" * 100)
+    path.write_bytes(struct.pack("<Q", 4 * size - 1) + b"{}" * 100)  # the length of the header
     assert_refused(path, "not a complete Sapwood model")
 
 
@@ -197,14 +189,6 @@ def test_a_header_nested_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "deep.sapwood"
     claim(path, 64, ours="[" * 1_000_000)
     assert_refused(path, "not a complete Sapwood model")
-
-
-def test_states_that_no_file_could_hold_are_refused(saved: Path) -> None:
-    tensors, header = kinds._read(saved)
-    tensors["n_states"] = tensors["n_states"] + (1 << 40)
-    header["sha256"] = kinds.digest_of(tensors, header["model"])
-    kinds.write_atomically(saved, tensors, header)
-    assert_refused(saved, "states, more than")
 
 
 # -- files that were changed ------------------------------------------------------------------
@@ -316,23 +300,6 @@ def test_numbers_that_numpy_does_not_have_are_refused(dtype: str, saved: Path) -
     assert_refused(saved, "not a complete Sapwood model")
 
 
-@pytest.mark.parametrize("name", ["n_states", "rules", "root", "lexicon_entry_tag"])
-def test_missing_or_misshapen_tensors_are_refused(name: str, saved: Path) -> None:
-    for spoil in (
-        lambda array: None,
-        lambda array: array[:0],
-        lambda array: array.astype("f4")[None],
-    ):
-        tensors, header = kinds._read(saved)
-        changed = spoil(tensors[name])
-        spoilt = {key: array for key, array in tensors.items() if key != name}
-        spoilt |= {} if changed is None else {name: np.ascontiguousarray(changed)}
-        header["sha256"] = kinds.digest_of(spoilt, header["model"])
-        path = saved.with_name("spoilt.sapwood")
-        kinds.write_atomically(path, spoilt, header)
-        assert_refused(path, "not a valid model")
-
-
 OTHER_TYPES = {
     "n_states": "i4", "root": "f4", "rules": "i8", "rule_weights": "f4", "lexicon_row_start": "i8",
     "lexicon_entry_tag": "i8", "lexicon_weights": "f4", "coarse_root": "f4", "coarse_rules": "f4",
@@ -340,37 +307,42 @@ OTHER_TYPES = {
 }  # fmt: skip
 
 
-def refused_with(saved: Path, name: str, array: np.ndarray, message: str) -> None:
+def refused_with(saved: Path, name: str, array: np.ndarray | None, message: str) -> None:
+    """A file with another array, or without it, is refused."""
     tensors, header = kinds._read(saved)
-    tensors[name] = np.ascontiguousarray(array)
+    tensors.pop(name, None)
+    tensors |= {} if array is None else {name: np.ascontiguousarray(array)}
     header["sha256"] = kinds.digest_of(tensors, header["model"])
-    kinds.write_atomically(saved, tensors, header)
-    assert_refused(saved, message)
+    path = saved.with_name("spoilt.sapwood")
+    kinds.write_atomically(path, tensors, header)
+    assert_refused(path, message)
 
 
 @pytest.mark.parametrize("name", OTHER_TYPES)
-def test_numbers_of_another_type_are_refused(name: str, saved: Path) -> None:
+def test_numbers_of_another_type_or_shape_are_refused(name: str, saved: Path) -> None:
     """Kernels are compiled for one type, and trust unsigned numbers not to be negative."""
+    array = kinds._read(saved)[0][name]
+    refused_with(saved, name, array.astype(OTHER_TYPES[name]), "is of type")
+    refused_with(saved, name, array.reshape(*array.shape, 1), "axes, not")
+
+
+@pytest.mark.parametrize("name", ["n_states", "rules", "root", "lexicon_entry_tag"])
+def test_missing_or_misshapen_tensors_are_refused(name: str, saved: Path) -> None:
+    array = kinds._read(saved)[0][name]
+    for spoilt in (None, array[:0], array.astype("f4")[None]):
+        refused_with(saved, name, spoilt, "not a valid model")
+
+
+def test_numbers_out_of_range_are_refused(saved: Path) -> None:
     tensors, _ = kinds._read(saved)
-    refused_with(saved, name, tensors[name].astype(OTHER_TYPES[name]), "is of type")
-
-
-@pytest.mark.parametrize("name", OTHER_TYPES)
-def test_numbers_in_another_shape_are_refused(name: str, saved: Path) -> None:
-    tensors, _ = kinds._read(saved)
-    refused_with(saved, name, tensors[name].reshape(*tensors[name].shape, 1), "axes, not")
-
-
-def test_a_negative_tag_is_refused(saved: Path) -> None:
-    tags = kinds._read(saved)[0]["lexicon_entry_tag"].astype(np.int64)
+    tags = tensors["lexicon_entry_tag"].astype(np.int64)
     tags[0] -= 1 << 20
+    # 2^62 factors of 4 numbers take 2^64 of them, which is 0 in 64 bits
+    ranks = np.full(len(tensors["rules"]), 1 << 62)
     refused_with(saved, "lexicon_entry_tag", tags, "not a valid model")
-
-
-def test_ranks_that_overflow_are_refused(saved: Path) -> None:
-    """k = 2^62 factors of 4 numbers take 2^64 of them, which is 0 in 64 bits."""
-    rules = kinds._read(saved)[0]["rules"]
-    refused_with(saved, "rule_rank", np.full(len(rules), 1 << 62), "higher rank")
+    refused_with(saved, "rule_rank", ranks, "higher rank")
+    states = tensors["n_states"] + (1 << 40)
+    refused_with(saved, "n_states", states, "states, more than")
 
 
 def test_states_that_overflow_are_refused(tmp_path: Path) -> None:
@@ -388,32 +360,6 @@ def test_states_that_overflow_are_refused(tmp_path: Path) -> None:
 
 
 # -- saving -----------------------------------------------------------------------------------
-
-
-def test_a_missing_folder_is_explained(latent: LatentGrammar, tmp_path: Path) -> None:
-    with pytest.raises(SapwoodError, match=r"cannot write .*model\.sapwood") as caught:
-        latent.save(tmp_path / "nowhere" / "model.sapwood")
-    assert "\n" not in str(caught.value)
-    assert caught.value.hint
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
-def test_an_unwritable_folder_is_explained(latent: LatentGrammar, tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(SapwoodError, match="cannot write"):
-            latent.save(tmp_path / "model.sapwood")
-    finally:
-        tmp_path.chmod(0o700)
-
-
-def test_a_folder_in_the_place_of_the_file_is_explained(
-    latent: LatentGrammar, tmp_path: Path
-) -> None:
-    (tmp_path / "model.sapwood").mkdir()
-    with pytest.raises(SapwoodError, match="cannot write"):
-        latent.save(tmp_path / "model.sapwood")
-    assert [path.name for path in tmp_path.iterdir()] == ["model.sapwood"]
 
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])

@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from sapwood.core import compiling
+from sapwood.core.jit import OPTIONS, Kernel
 
 SOURCE = Path(__file__).parents[2] / "src"
 DAC_OVERRIDE, PR_CAPBSET_DROP = 1, 24  # root's power to write where it may not
@@ -160,6 +164,17 @@ jit.FunctionCache.save_overload = fail
     assert lines == COMPILED + ANSWER + ONE_PART
     assert warning.startswith("warning: compiled kernels cannot be kept in ")
     assert warning.endswith("(No space left on device)")
+
+
+def test_interpreted_kernels_overflow_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def triple(x: np.uint64) -> np.uint64:
+        return x * np.uint64(3)
+
+    monkeypatch.setattr(compiling, "_spent", 0.0)
+    made = Kernel(triple, {}, OPTIONS)
+    with compiling.short_work():
+        assert made(np.uint64(1 << 63)) == 1 << 63
+    assert not made.overloads
 
 
 # -- all kernels ----------------------------------------------------------------------------------

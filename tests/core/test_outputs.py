@@ -20,7 +20,7 @@ from sapwood.core import outputs
 from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import (
     check_output,
-    find_place,
+    find_target,
     give_name,
     has_model,
     hold_output,
@@ -389,7 +389,7 @@ def test_old_parts_are_swept_and_those_in_use_are_not(out: Path) -> None:
         path.write_text("half")
     for path in (dead, other):
         os.utime(path, (0, 0))
-    with new_file(find_place(out)) as mine:
+    with new_file(find_target(out)) as mine:
         os.utime(mine, (0, 0))
         check_output(out)
         assert names(out.parent) == sorted([mine.name, young.name, other.name])
@@ -408,18 +408,18 @@ WRITERS = {"write_text", "write_bytes", "savefig", "replace", "rename", "fdopen"
 # file, what it calls: where that does not write, or writes what `new_file` has opened
 ALLOWED = {
     ("constituency/report/training.py", "write_text"),  # a switch of the kernel's, in /proc
-    ("cli/plots.py", "savefig"),  # into memory
+    ("cli/reports.py", "savefig"),  # into memory
     ("cli/main.py", "fdopen"),  # of /dev/null
     ("cli/main.py", "open"),
     ("core/resume.py", "open"),  # the part that a run goes on with
-    ("execute/remote.py", "dump"),  # into memory
+    ("execute/processes.py", "dump"),  # into memory
     ("corpora/fetch.py", "open"),  # of new files
     ("corpora/fetch.py", "write_text"),
     ("corpora/fetch.py", "replace"),  # of a folder
-    ("lm/data/ngram_files.py", "open"),  # of a part that `new_file` has made
+    ("lm/data/ngrams.py", "open"),  # of a part that `new_file` has made
     ("web/server.py", "open"),  # the lock in the server's own temporary folder
-    ("web/model_store.py", "write_bytes"),  # an upload, in that folder
-    ("web/model_store.py", "replace"),
+    ("web/models.py", "write_bytes"),  # an upload, in that folder
+    ("web/models.py", "replace"),
 }
 
 
@@ -452,8 +452,7 @@ def test_no_other_module_writes_files() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["path.open('w')", "open(path, 'ab')", "path.write_text('x')", "part.replace(path)"],
+    "text", ["path.open('w')", "open(path, 'ab')", "path.write_text('x')", "part.replace(path)"]
 )
 def test_a_mutant_is_noticed(text: str) -> None:
     assert list(writing_calls(text))

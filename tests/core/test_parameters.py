@@ -35,15 +35,8 @@ ESTIMATORS: tuple[type[Estimator], ...] = (
     sw.SpanEncoder, sw.EnsembleLPCFG, sw.UnmixPCFGIE, sw.UnmixDEPIES,
 )  # fmt: skip
 DECLARED = [(kind, name) for kind in ESTIMATORS for name in kind.parameters()]
-RUNNING = {
-    "n_jobs",
-    "engine",
-    "listen",
-    "checkpoint",
-    "on_iteration",
-    "on_grade",
-    "on_trial",
-}  # they change no model
+# parameters that change no model
+RUNNING = {"n_jobs", "engine", "listen", "checkpoint", "on_iteration", "on_grade", "on_trial"}
 ODD = (None, True, "a", -1, 0, 1, 10**9, 0.5, float("nan"), [], object())
 numbers = st.floats(allow_nan=True, allow_infinity=True) | st.integers()
 
@@ -178,14 +171,7 @@ def test_only_the_first_parameter_needs_no_name(kind: type[Estimator]) -> None:
 def test_a_constructor_stores_what_it_is_given() -> None:
     note = "".join(["x", "y"])
     toy = Toy(7, note=note)
-    assert vars(toy) == {
-        "size": 7,
-        "rate": 0.5,
-        "note": "xy",
-        "n_jobs": 1,
-        "engine": None,
-        "listen": None,
-    }
+    assert vars(toy) == {"size": 7, "rate": 0.5, "note": "xy"} | COMMON
     assert toy.note is note  # clones of scikit-learn insist
     assert repr(toy) == "Toy(size=7, note='xy')"
     assert Toy(size=7).get_params() == Toy(7).get_params()
@@ -209,15 +195,7 @@ def test_wrong_arguments_are_told_with_the_right_ones(
 
 
 def test_a_class_declares_anew_what_it_inherits() -> None:
-    assert list(Child.parameters()) == [
-        "size",
-        "rate",
-        "depth",
-        "note",
-        "n_jobs",
-        "engine",
-        "listen",
-    ]
+    assert list(Child.parameters()) == ["size", "rate", "depth", "note", *COMMON]
     assert (Child().rate, Toy().rate) == (0.25, 0.5)
     assert inspect.signature(Child).parameters["size"].default == 3
     text = inspect.getdoc(Child)
@@ -231,27 +209,13 @@ def test_a_constructor_of_ones_own_is_kept() -> None:
         def __init__(self, size: int) -> None:
             super().__init__(size, rate=1.0)
 
-    assert Own(2).get_params() == {
-        "size": 2,
-        "rate": 1.0,
-        "note": "a",
-        "n_jobs": 1,
-        "engine": None,
-        "listen": None,
-    }
+    assert Own(2).get_params() == {"size": 2, "rate": 1.0, "note": "a"} | COMMON
 
 
 def test_an_older_pickle_gets_the_default_of_a_newer_parameter() -> None:
     old = Toy.__new__(Toy)
     old.__setstate__({"size": 4}) if hasattr(old, "__setstate__") else vars(old).update(size=4)
-    assert old.get_params() == {
-        "size": 4,
-        "rate": 0.5,
-        "note": "a",
-        "n_jobs": 1,
-        "engine": None,
-        "listen": None,
-    }
+    assert old.get_params() == {"size": 4, "rate": 0.5, "note": "a"} | COMMON
 
 
 # -- checks ---------------------------------------------------------------------------------------

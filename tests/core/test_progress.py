@@ -117,7 +117,7 @@ def test_a_step_that_fails_is_over() -> None:
     seen: list[Event] = []
     with listening(seen.append), step("all"):
         with pytest.raises(ValueError, match="no"), step("inner", total=2):
-            raise ValueError("no")  # noqa: EM101
+            raise ValueError("no")
         note(1, 2, "shard")
     assert [event.what for event in seen if event.is_over] == ["inner", "all"]
 

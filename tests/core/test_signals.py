@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sapwood.core.signals import SIGNALS, undisturbed
+from sapwood.core.compiling import SIGNALS, defer_signals
 
 KINDS = (*SIGNALS[:3], int(signal.SIGINT))
 
@@ -45,22 +45,22 @@ def work(log: list[Any], *numbers: int) -> str:
 
 
 def test_a_call_is_a_call() -> None:
-    assert undisturbed(divmod, 7, 2) == (3, 1)
-    assert undisturbed(int, "11", base=2) == 3
+    assert defer_signals(divmod, 7, 2) == (3, 1)
+    assert defer_signals(int, "11", base=2) == 3
     with pytest.raises(ZeroDivisionError):
-        undisturbed(divmod, 1, 0)
+        defer_signals(divmod, 1, 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_handler_runs_at_the_end(heard: list[Any], kind: int) -> None:
-    assert undisturbed(work, heard, kind, kind) == "result"
+    assert defer_signals(work, heard, kind, kind) == "result"
     assert heard == ["goes on", "goes on", kind, kind]
 
 
 def test_an_interrupt_is_raised_at_the_end() -> None:
     log: list[Any] = []
     with pytest.raises(KeyboardInterrupt):
-        undisturbed(work, log, signal.SIGINT)
+        defer_signals(work, log, signal.SIGINT)
     assert log == ["goes on"]
 
 
@@ -70,18 +70,18 @@ def test_an_interrupt_is_raised_after_a_failure_too() -> None:
         raise ValueError
 
     with pytest.raises(KeyboardInterrupt):
-        undisturbed(fail)
+        defer_signals(fail)
 
 
 def test_calls_inside_one_another_wait_for_the_outer_one() -> None:
     log: list[Any] = []
 
     def outer() -> None:
-        undisturbed(work, log, signal.SIGINT)
+        defer_signals(work, log, signal.SIGINT)
         log.append("and on")
 
     with pytest.raises(KeyboardInterrupt):
-        undisturbed(outer)
+        defer_signals(outer)
     assert log == ["goes on", "and on"]
 
 
@@ -89,7 +89,7 @@ def test_calls_inside_one_another_wait_for_the_outer_one() -> None:
 def test_what_the_system_does_by_itself_stays(choice: Any) -> None:
     before = signal.signal(signal.SIGINT, choice)
     try:
-        assert undisturbed(signal.getsignal, signal.SIGINT) == choice
+        assert defer_signals(signal.getsignal, signal.SIGINT) == choice
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -98,7 +98,7 @@ def test_other_threads_change_nothing() -> None:
     found: list[Any] = []
     before = signal.getsignal(signal.SIGINT)
     thread = threading.Thread(
-        target=lambda: found.append(undisturbed(signal.getsignal, signal.SIGINT))
+        target=lambda: found.append(defer_signals(signal.getsignal, signal.SIGINT))
     )
     thread.start()
     thread.join()
@@ -108,5 +108,5 @@ def test_other_threads_change_nothing() -> None:
 def test_an_interrupt_before_the_call_is_raised_at_once() -> None:
     log: list[Any] = []
     with pytest.raises(KeyboardInterrupt):
-        undisturbed(work, log, *[signal.raise_signal(signal.SIGINT) or signal.SIGINT])
+        defer_signals(work, log, *[signal.raise_signal(signal.SIGINT) or signal.SIGINT])
     assert log == []

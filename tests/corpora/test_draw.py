@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.core.errors import SapwoodError
-from sapwood.corpora.draw import MAX_WORDS, draw_svg, draw_text, pixels, wrap
+from sapwood.corpora.draw import MAX_DRAWN_WORDS, pixels, tree_svg, tree_text, wrap
 from sapwood.corpora.tree import Tree
 
 DEPTH = 500
@@ -31,7 +31,7 @@ def width(text: str) -> int:
 
 
 def test_a_small_tree() -> None:
-    text = draw_text(Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))"))
+    text = tree_text(Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))"))
     assert text.splitlines() == [
         "     S",
         " ┌───┴────┐",
@@ -59,12 +59,12 @@ def test_a_small_tree() -> None:
     ],
 )
 def test_drawings(text: str, lines: list[str]) -> None:
-    assert draw_text(Tree.parse(text)).splitlines() == lines
+    assert tree_text(Tree.parse(text)).splitlines() == lines
 
 
 @given(st.from_type(Tree))
 def test_text_is_rectangular_and_complete(tree: Tree) -> None:
-    lines = draw_text(tree).split("\n")
+    lines = tree_text(tree).split("\n")
     words = [
         re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]", "\ufffd", w) for w in tree.words()
     ]
@@ -78,14 +78,14 @@ def test_text_is_rectangular_and_complete(tree: Tree) -> None:
 
 @given(st.from_type(Tree))
 def test_colour_only_adds_marks(tree: Tree) -> None:
-    coloured = draw_text(tree, colour=True)
+    coloured = tree_text(tree, colour=True)
     assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == draw_text(tree)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == tree_text(tree)
 
 
 def test_every_line_meets_a_label() -> None:
     """Below each part of a bar or a line there is more, down to the labels."""
-    grid = [columns_of(line) for line in draw_text(Tree.parse(SENTENCE)).splitlines()]
+    grid = [columns_of(line) for line in tree_text(Tree.parse(SENTENCE)).splitlines()]
     assert "日" in grid[-1].values()
     for upper, lower in pairwise(grid):
         for column, char in upper.items():
@@ -105,7 +105,7 @@ def columns_of(line: str) -> dict[int, str]:
 
 
 def test_terminal_commands_are_disarmed() -> None:
-    text = draw_text(Tree._trusted("X\x1b[2J", ("a\nb\r\x07",)))
+    text = tree_text(Tree._trusted("X\x1b[2J", ("a\nb\r\x07",)))
     assert "\x1b" not in text
     assert text.count("\n") == 2
 
@@ -146,7 +146,7 @@ def overlap(a: tuple[float, ...], b: tuple[float, ...], slack: float = 1.0) -> b
 
 @given(st.from_type(Tree))
 def test_nothing_overlaps(tree: Tree) -> None:
-    svg = draw_svg(tree)
+    svg = tree_svg(tree)
     rectangles = boxes(svg)
     root = ET.fromstring(svg)
     assert len(rectangles) == sum(1 + node.is_preterminal for node in tree.nodes())
@@ -163,21 +163,21 @@ def test_nothing_overlaps(tree: Tree) -> None:
 
 
 def test_the_overlap_check_can_fail() -> None:
-    svg = draw_svg(Tree.parse("(S (X abc) (Y def))"))
+    svg = tree_svg(Tree.parse("(S (X abc) (Y def))"))
     rectangles = boxes(re.sub(r'x="\d+"', 'x="50"', svg))
     assert any(overlap(rectangles[-1], other) for other in rectangles[:-1])
 
 
 @given(st.from_type(Tree))
 def test_svg_is_well_formed_and_the_same_each_time(tree: Tree) -> None:
-    svg = draw_svg(tree)
-    assert draw_svg(tree) == svg
+    svg = tree_svg(tree)
+    assert tree_svg(tree) == svg
     texts = [text.text for text in ET.fromstring(svg).iter(f"{SVG}text")]
     assert len(texts) == sum(1 + node.is_preterminal for node in tree.nodes())
 
 
 def test_svg_escapes() -> None:
-    svg = draw_svg(Tree("<b>", "&\x00</svg>\ufffe"))
+    svg = tree_svg(Tree("<b>", "&\x00</svg>\ufffe"))
     assert [text.text for text in ET.fromstring(svg).iter(f"{SVG}text")] == [
         "<b>",
         "&\ufffd</svg>\ufffd",
@@ -188,17 +188,17 @@ def test_svg_escapes() -> None:
 @pytest.mark.parametrize("step", ["(A ", "(A (T x) "])
 def test_depth_is_no_limit(step: str) -> None:
     tree = Tree.parse(step * (DEPTH - 1) + "(X w)" + ")" * (DEPTH - 1))
-    assert len(draw_text(tree, width=None).splitlines()) == 2 * DEPTH + 1
-    assert draw_svg(tree, width=None).count("<text") == sum(
+    assert len(tree_text(tree, width=None).splitlines()) == 2 * DEPTH + 1
+    assert tree_svg(tree, width=None).count("<text") == sum(
         1 + node.is_preterminal for node in tree.nodes()
     )
 
 
 def test_methods() -> None:
     tree = Tree.parse(SENTENCE)
-    assert tree.draw() == draw_text(tree)
-    assert tree.draw(colour=True) == draw_text(tree, colour=True)
-    assert tree.svg() == draw_svg(tree)
+    assert tree.draw() == tree_text(tree)
+    assert tree.draw(colour=True) == tree_text(tree, colour=True)
+    assert tree.svg() == tree_svg(tree)
 
 
 # -- long sentences -------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_rows_have_all_words_in_order(limit: int) -> None:
     tree = long_tree(10)
     words = [
         line.split()
-        for row in draw_text(tree, width=limit).split("\n\n")
+        for row in tree_text(tree, width=limit).split("\n\n")
         for line in row.splitlines()[-1:]
     ]
     assert [word for row in words for word in row] == tree.words()
@@ -273,7 +273,7 @@ def test_labels_of_many_cut_phrases_are_shortened() -> None:
 
 
 def test_too_large_a_drawing() -> None:
-    tree = Tree.parse("(S " + "(X a) " * (MAX_WORDS + 1) + ")")
+    tree = Tree.parse("(S " + "(X a) " * (MAX_DRAWN_WORDS + 1) + ")")
     with pytest.raises(SapwoodError, match=r"2,001 words, 2 levels"):
         tree.draw()
-    assert Tree("S", tree.children[1:]).draw().count("a") == MAX_WORDS
+    assert Tree("S", tree.children[1:]).draw().count("a") == MAX_DRAWN_WORDS

@@ -233,21 +233,20 @@ def test_a_wrong_checksum_is_told_and_the_file_deleted(server, tmp_path):
     assert not left_over(tmp_path)
 
 
-def test_a_missing_file_is_told_at_once(server, tmp_path):
+@pytest.mark.parametrize(
+    ("status", "answer", "n_requests", "hint"),
+    [(404, "404 Not Found", 1, "mirror"), (503, "503 Service Unavailable", 2, "later")],
+)
+def test_an_error_of_the_server_is_told(server, tmp_path, status, answer, n_requests, hint):
+    """A server that is overloaded is asked twice; asking again for a lost file would not help."""
     entry = craft(server)
-    del server.files["penn/3.tree"]
-    with pytest.raises(CorpusError, match=r"127\.0\.0\.1:\d+ answered 404 Not Found.*3\.tree"):
+    server.status["penn/3.tree"] = status
+    with pytest.raises(
+        CorpusError, match=rf"127\.0\.0\.1:\d+ answered {answer}.*3\.tree"
+    ) as caught:
         fetch(entry, tmp_path)
-    assert server.requests["penn/3.tree"] == 1  # asking again would not help
-
-
-def test_a_server_error_is_tried_twice(server, tmp_path):
-    entry = craft(server)
-    server.status["penn/1.tree"] = 503
-    with pytest.raises(CorpusError, match="503 Service Unavailable") as caught:
-        fetch(entry, tmp_path)
-    assert server.requests["penn/1.tree"] == fetching.N_TRIES == 2
-    assert "later" in caught.value.hint
+    assert server.requests["penn/3.tree"] == n_requests
+    assert hint in caught.value.hint
 
 
 def test_a_dead_server_is_one_line(tmp_path, server):
@@ -354,15 +353,17 @@ def test_an_unreadable_corpus_is_refused(server, tmp_path, text):
     assert not list((tmp_path / "bad").iterdir())
 
 
-def test_an_archive_that_is_none(server, tmp_path):
-    entry = entry_of(server, "zip", {"a.zip": "no archive"}, members="*.mrg")
-    with pytest.raises(CorpusError, match="cannot be unpacked"):
-        fetch(entry, tmp_path)
-
-
-def test_a_wrong_encoding_is_told(server, tmp_path):
-    entry = entry_of(server, "latin", {"a.tree": "( (S (X \xe9)) )".encode("latin-1")})
-    with pytest.raises(CorpusError, match=r"a\.tree: not utf-8 text \(byte 0xe9"):
+@pytest.mark.parametrize(
+    ("file", "content", "members", "message"),
+    [
+        ("a.zip", b"no archive", "*.mrg", "cannot be unpacked"),
+        ("a.zip", zipped({"x/README": "hello"}), "*.mrg", "nothing was found for all"),
+        ("a.tree", "( (S (X é)) )".encode("latin-1"), "", r"a\.tree: not utf-8 text \(byte 0xe9"),
+    ],
+)
+def test_originals_that_cannot_be_used(server, tmp_path, file, content, members, message):
+    entry = entry_of(server, "bad", {file: content}, members=members)
+    with pytest.raises(CorpusError, match=message):
         fetch(entry, tmp_path)
 
 
@@ -385,14 +386,8 @@ def test_a_treebank_archive_is_split_by_member(server, tmp_path):
         "treebank/combined/wsj_0009.mrg": "( (NP (NN outside)))\n",
         "treebank/parsed/wsj_0001.prd": "( (NP wrong folder))\n",
     }
-    entry = entry_of(
-        server,
-        "sample",
-        {"treebank.zip": zipped(members)},
-        members="*/combined/wsj_*.mrg",
-        ranges=RANGES,
-    )
-    files = fetch(entry, tmp_path)
+    archive, wanted = {"treebank.zip": zipped(members)}, "*/combined/wsj_*.mrg"
+    files = fetch(entry_of(server, "sample", archive, members=wanted, ranges=RANGES), tmp_path)
     assert files["train"].read_text() == (
         "( (S (NP-SBJ (-NONE- *)) (VP (VB Go))))\n( (S (NP-SBJ (NNS Two)) (. .)))\n"
     )
@@ -400,24 +395,10 @@ def test_a_treebank_archive_is_split_by_member(server, tmp_path):
     assert files["test"].read_text() == "( (NP (NN four)))\n"
 
 
-def test_an_archive_without_the_wanted_members(server, tmp_path):
-    entry = entry_of(server, "empty", {"a.zip": zipped({"x/README": "hello"})}, members="*.mrg")
-    with pytest.raises(CorpusError, match="nothing was found for all"):
-        fetch(entry, tmp_path)
-
-
 def test_dependencies_become_conllu(server, tmp_path):
     members = {f"d/wsj_000{n}.dp": f"Word{n}\tNN\t0\n" for n in (1, 3, 4)}
-    entry = entry_of(
-        server,
-        "dep",
-        {"d.zip": zipped(members)},
-        kind="dependencies",
-        format="dp",
-        members="*.dp",
-        ranges=RANGES,
-    )
-    files = fetch(entry, tmp_path)
+    facts = {"kind": "dependencies", "format": "dp", "members": "*.dp", "ranges": RANGES}
+    files = fetch(entry_of(server, "dep", {"d.zip": zipped(members)}, **facts), tmp_path)
     assert files["dev"] == tmp_path / "dep" / "dev.conllu"
     assert files["dev"].read_text() == "1\tWord3\t_\tNN\tNN\t_\t0\troot\t_\t_\n\n"
 
@@ -429,14 +410,8 @@ def test_tagged_text_is_in_corpus_order(server, tmp_path):
         "brown/cats.txt": "ca01 news\n",
         "brown/CONTENTS": "none\n",
     }
-    entry = entry_of(
-        server,
-        "b",
-        {"b.zip": zipped(members)},
-        kind="text",
-        format="tagged",
-        members="*/c[a-r][0-9][0-9]",
-    )
+    facts = {"kind": "text", "format": "tagged", "members": "*/c[a-r][0-9][0-9]"}
+    entry = entry_of(server, "b", {"b.zip": zipped(members)}, **facts)
     assert fetch(entry, tmp_path)["all"].read_text().splitlines() == [
         "First/jj one/nn ./.",
         "And/or/cc second/jj",
@@ -459,14 +434,9 @@ def test_a_raw_corpus_is_unpacked_as_it_is(server, tmp_path):
 
 def test_conllu_stays_byte_by_byte(server, tmp_path):
     data = "# text = \xe9t\xe9\r\n1\tété\t_\tNOUN\t_\t_\t0\troot\t_\t_\r\n\r\n".encode()
-    entry = entry_of(
-        server,
-        "ud",
-        {"x-ud-train.conllu": data},
-        splits={"x-ud-train.conllu": "train"},
-        kind="dependencies",
-        format="conllu",
-    )
+    name = "x-ud-train.conllu"
+    facts = {"splits": {name: "train"}, "kind": "dependencies", "format": "conllu"}
+    entry = entry_of(server, "ud", {name: data}, **facts)
     assert fetch(entry, tmp_path)["train"].read_bytes() == data
 
 
@@ -546,12 +516,6 @@ def test_psd_trees():
     assert skipped == []
 
 
-def test_psd_is_cleaned_to_words_only():
-    first = next(convert_trees("psd-lemmas")(PSD, "x.psd", []))
-    (tree,) = read_trees(io.StringIO(first))
-    assert clean(tree).words() == ["og", "hest$", "$inn", "sem", "kom", EN_DASH, "svaf", "."]
-
-
 def test_psd_errors_name_the_line_of_the_original():
     skipped: list[CorpusError] = []
     text = "/*\nnote\n*/\n( (IP-MAT (A a-a) b) (ID 1))\n"
@@ -559,25 +523,22 @@ def test_psd_errors_name_the_line_of_the_original():
     assert (skipped[0].file, skipped[0].line) == ("x.psd", 4)
 
 
-def test_psd_with_a_byte_order_mark():
-    assert list(convert_trees("psd-lemmas")("\ufeff( (X a-b) (ID 1))", "x", [])) == ["(X a)\n"]
-
-
-def test_penn_words_with_blanks_are_joined():
-    assert list(convert_trees("joined")("( (NP (CD 1 000)\n (NN x)) )", "x", [])) == [
-        "( (NP (CD 1_000) (NN x)))\n"
-    ]
-
-
-def test_lemmas_are_cut():
-    text = (
-        "#comment (\n(S\n  (sn-SUJ\n    (da0ms0 El el)\n    (ncms000 gato gato))\n"
-        "  (sn.e-SUJ *0*)\n  (grup.verb (vmip3s0 duerme\n dormir))\n  (,)\n  (Fp . .))\n"
-    )
-    assert list(convert_trees("cess")(text, "x", [])) == [
-        "(S (sn-SUJ (da0ms0 El) (ncms000 gato)) (sn.e-SUJ *0*) (grup.verb (vmip3s0 duerme))"
-        " (, ,) (Fp .))\n"
-    ]
+@pytest.mark.parametrize(
+    ("format", "text", "expected"),
+    [
+        ("psd-lemmas", "\ufeff( (X a-b) (ID 1))", "(X a)"),
+        ("joined", "( (NP (CD 1 000)\n (NN x)) )", "( (NP (CD 1_000) (NN x)))"),
+        (
+            "cess",
+            "#comment (\n(S\n  (sn-SUJ\n    (da0ms0 El el)\n    (ncms000 gato gato))\n"
+            "  (sn.e-SUJ *0*)\n  (grup.verb (vmip3s0 duerme\n dormir))\n  (,)\n  (Fp . .))\n",
+            "(S (sn-SUJ (da0ms0 El) (ncms000 gato)) (sn.e-SUJ *0*) (grup.verb (vmip3s0 duerme))"
+            " (, ,) (Fp .))",
+        ),
+    ],
+)
+def test_trees_are_written_one_a_line(format, text, expected):
+    assert list(convert_trees(format)(text, "x", [])) == [f"{expected}\n"]
 
 
 def test_dp_sentences_are_numbered_and_separated():

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.cli.inputs import Reading
-from sapwood.constituency.data.stored import StoredTreebank
-from sapwood.constituency.data.treebank import read_treebank
+from sapwood.cli.inputs import TreeReading
+from sapwood.constituency.data.treebank import StoredTreebank, read_treebank
 from sapwood.constituency.evaluate.reliability import read_predicted
 from sapwood.core.errors import SapwoodError
-from sapwood.corpora.file_memory import EXPANSION, require_reading_memory, text_bytes
-from sapwood.dependency.data.from_trees import read_as_arcs
+from sapwood.corpora.files import EXPANSION, require_reading_memory, text_bytes
 from sapwood.dependency.data.reader import read_arcs, stream_arcs
+from sapwood.dependency.data.transform import read_as_arcs
 
 TREE = "(S (NP (NNS dogs)) (VP (VBP bark)))\n"
 ARCS = "1\tdogs\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\tbark\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n"
@@ -35,8 +34,8 @@ def large_files(tmp_path: Path, limit_memory: Callable[[int], None]) -> Path:
     ("read", "name"),
     [
         (read_treebank, "trees.mrg"),
-        (lambda path: Reading().trees(str(path)), "trees.mrg"),
-        (lambda path: Reading().clean_trees(str(path)), "trees.mrg"),
+        (lambda path: TreeReading().trees(str(path)), "trees.mrg"),
+        (lambda path: TreeReading().clean_trees(str(path)), "trees.mrg"),
         (lambda path: read_predicted(str(path), 1, has_phrases=False), "trees.mrg"),
         (read_arcs, "arcs.conllu"),
         (read_as_arcs, "arcs.conllu"),

@@ -1,4 +1,4 @@
-"""Which row of a vocabulary any word belongs to."""
+"""Rows of a vocabulary, and signatures of unknown words."""
 
 from __future__ import annotations
 
@@ -71,3 +71,48 @@ def test_what_was_looked_up_is_neither_compared_nor_pickled() -> None:
     assert pickle.dumps(fresh) == before
     assert pickle.loads(before) == fresh == known
     assert replace(fresh, style="generic") != fresh
+
+
+@pytest.mark.parametrize(
+    ("word", "is_first", "expected"),
+    [
+        ("walking", False, ["lower-ing", "lower"]),
+        ("king", False, ["lower"]),  # hardly more than the ending
+        ("aking", False, ["lower"]),
+        ("baking", False, ["lower-ing", "lower"]),
+        ("Walking", False, ["Capital-ing", "Capital"]),
+        ("Walking", True, ["First-ing", "First"]),  # a capital at the start says little
+        ("walking", True, ["lower-ing", "lower"]),
+        ("well-known", False, ["lower-dash", "lower"]),
+        ("half-baked", False, ["lower-dash-ed", "lower-dash", "lower"]),
+        ("DNA", False, ["CAPITALS"]),
+        ("I", False, ["Capital"]),
+        ("iPod", False, ["inner"]),
+        ("1990", False, ["digits"]),
+        ("1990-91", False, ["digits-dash", "digits"]),
+        ("3rd", False, ["mixed"]),
+        ("%", False, ["symbol"]),
+        ("--", False, ["symbol-dash", "symbol"]),
+        ("boxes", False, ["lower-es", "lower"]),  # the first that fits, longer ones before shorter
+        ("dogs", False, ["lower-s", "lower"]),
+    ],
+)
+def test_english_signatures(word: str, is_first: bool, expected: list[str]) -> None:
+    found = signatures(word, is_first=is_first, style="english")
+    assert found == (*(f"<unk-{name}>" for name in expected), "<unk>")
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("hestur", ["lower-stur", "lower-tur", "lower-ur", "lower-r", "lower"]),
+        ("Á", ["Capital"]),
+        ("og", ["lower"]),  # a letter at least must be left
+        ("dag", ["lower-g", "lower"]),
+        ("vel-gert", ["lower-dash-gert", "lower-dash-ert", "lower-dash-rt", "lower-dash-t",
+                      "lower-dash", "lower"]),
+    ],
+)  # fmt: skip
+def test_generic_signatures(word: str, expected: list[str]) -> None:
+    found = signatures(word, is_first=False, style="generic")
+    assert found == (*(f"<unk-{name}>" for name in expected), "<unk>")

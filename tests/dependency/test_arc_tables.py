@@ -8,7 +8,7 @@ import pytest
 from sapwood.core.errors import ModelFormatError
 from sapwood.dependency.model import tables
 from sapwood.dependency.model.tables import FeatureTable
-from sapwood.dependency.parse.arc_templates import FIRST, SECOND
+from sapwood.dependency.parse.templates import FIRST, SECOND
 
 
 def make_table(templates=SECOND) -> FeatureTable:

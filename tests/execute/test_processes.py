@@ -1,16 +1,24 @@
-"""Streams on forks of this process: the order, errors and ends of those on threads."""
+"""Forks of this process, and results that come back without the objects that both sides hold."""
+
+from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
+import numpy as np
 import pytest
+from tests.arc_toys import bank
 
+import sapwood as sw
 from sapwood.core.errors import SapwoodError
-from sapwood.execute import Processes, processes
+from sapwood.dependency.parse.reranking import RerankingParser
+from sapwood.execute import Processes, Threads, Traffic, processes
 
 pytestmark = pytest.mark.skipif(not processes.CAN_FORK, reason="threads do the work here")
 WAIT = 60  # seconds, on a crowded machine
@@ -45,34 +53,6 @@ def test_results_come_in_order_from_all_processes(jobs: int) -> None:
     for pid in workers:  # all are gone, and were waited for
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_an_error_of_the_task_comes_in_its_place() -> None:
-    def task(item: int) -> int:
-        if item == 30:
-            msg = "item 30 is broken"
-            raise SapwoodError(msg, hint="mend it")
-        return item
-
-    stream = Processes(2).stream(task, range(100))
-    assert [next(stream) for _ in range(30)] == list(range(30))
-    with pytest.raises(SapwoodError, match="item 30 is broken") as caught:
-        next(stream)
-    assert caught.value.hint == "mend it"
-
-
-@pytest.mark.usefixtures("at_once")
-def test_an_error_of_the_source_comes_after_the_results_before_it() -> None:
-    def source() -> Iterator[int]:
-        yield from range(10)
-        msg = "the file ends too early"
-        raise OSError(msg)
-
-    stream = Processes(2).stream(str, source())
-    assert [next(stream) for _ in range(10)] == list("0123456789")
-    with pytest.raises(OSError, match="too early"):
-        next(stream)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -115,23 +95,7 @@ def test_closing_early_ends_everything_whatever_it_is_doing() -> None:
     while threading.active_count() > before:
         assert time.monotonic() - started < WAIT
         time.sleep(0.005)
-    assert n_read <= 2 * processes.MOST
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_blocked_source_does_not_hold_back_results() -> None:
-    answered = threading.Semaphore(0)
-
-    def source() -> Iterator[str]:
-        for word in ("first", "second", "third"):
-            yield word
-            assert answered.acquire(timeout=WAIT), "a result was held back"
-
-    stream = Processes(2).stream(str.upper, source())
-    for word in ("FIRST", "SECOND", "THIRD"):
-        assert next(stream) == word
-        answered.release()
-    assert list(stream) == []
+    assert n_read <= 2 * processes.BATCH_ITEMS
 
 
 @pytest.mark.usefixtures("at_once")
@@ -151,3 +115,93 @@ def test_workers_let_go_of_files_and_of_ctrl_c() -> None:
         assert os.read(reading, 1) == b""  # the other end is closed though workers live
         stream.close()
     os.close(reading)
+
+
+SENTENCES = [
+    words.split() for words in ("the dog sleeps .", "the cat sees a dog .", "blorp", "a a a")
+]
+
+
+@pytest.mark.dask
+def test_parses_of_a_cluster_are_whole(cluster) -> None:
+    model = sw.Ensemble.of([sw.bundled_grammar(), sw.bundled_grammar()])
+    here, there = sw.Parser(model), sw.Parser(model)
+    cluster.traffic = Traffic()
+    found = list(there.parse_many(SENTENCES * 3, jobs=cluster))
+    for far, near in zip(found, here.parse_many(SENTENCES * 3), strict=True):
+        assert far.words == near.words
+        assert far.tree == near.tree
+        assert far.kind == near.kind
+        assert far.log_prob == near.log_prob
+        assert far.marginals == near.marginals
+        assert far.k_best(3) == near.k_best(3)
+    assert repr(there.stats) == repr(here.stats)
+    assert there.stats.sentences == 12
+    assert there.stats.fallbacks > 0
+    # all twelve together take less room than the model alone
+    assert cluster.traffic.returned < len(pickle.dumps(model)) / 2
+    assert found[0]._prepared is there._prepared
+
+
+def test_statistics_are_merged() -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    alone = parser.recount()
+    alone.parse(SENTENCES[0])
+    assert parser.stats.sentences == 0
+    parser.stats.merge(alone.stats)
+    parser.stats.merge(alone.stats)
+    assert parser.stats.sentences == 2
+
+
+# -- bytes that come back -------------------------------------------------------------------------
+
+
+class Counting(Threads):
+    """Pickles every result as processes do, and counts the bytes."""
+
+    returned = 0
+
+    def stream(
+        self, task: Callable[..., Any], items: Iterable[Any], *common: Any, ahead: int = 16
+    ) -> Iterator[Any]:
+        for item in items:
+            packed = pickle.dumps(task(item, *common))
+            self.returned += len(packed)
+            yield pickle.loads(packed)
+
+
+@pytest.fixture(scope="module")
+def arc_model() -> sw.ArcModel:
+    """A parser with a network, whose parses refer to the network too."""
+    return sw.ArcEnsemble(members=1, passes=1, folds=2, encoder_passes=1).fit(bank()).model_
+
+
+def parsers(arc_model: sw.ArcModel) -> dict[str, Any]:
+    reranker = sw.ArcReranker(2, latent="none", passes=1, folds=2, list_folds=2, n_best=3)
+    return {
+        "trees": sw.Parser(sw.bundled_grammar()),
+        "arcs": sw.ArcParser(arc_model),
+        "reranked arcs": RerankingParser(reranker.fit(bank(40)).model_),
+    }
+
+
+def test_parses_come_back_without_the_model(arc_model: sw.ArcModel) -> None:
+    for name, parser in parsers(arc_model).items():
+        engine = Counting(1)
+        found = list(parser.parse_many(SENTENCES[:2] * 2, jobs=engine))
+        size = len(pickle.dumps(parser.model))
+        assert engine.returned < min(size / 2, 4 * 60_000), name
+        for there, here in zip(found, parser.parse_many(SENTENCES[:2] * 2), strict=True):
+            assert there.k_best(3) == here.k_best(3)
+
+
+def test_arcs_of_processes_are_whole(arc_model: sw.ArcModel) -> None:
+    parser = sw.ArcParser(arc_model)
+    sentences = [arcs.words for arcs in bank(60, 1)]
+    with Processes(2) as engine:
+        found = list(parser.parse_many(sentences, jobs=engine))
+    for there, here in zip(found, parser.parse_many(sentences), strict=True):
+        assert there.arcs == here.arcs
+        np.testing.assert_array_equal(there.posteriors, here.posteriors)
+        assert there.k_best(3) == here.k_best(3)
+    assert all(parse._parser is parser for parse in found)

@@ -1,4 +1,12 @@
-"""`python -m tests.fuzz`: give every reader of Sapwood spoilt input, and keep what breaks it."""
+"""`python -m tests.fuzz`: give every reader of Sapwood spoilt input, and keep what breaks it.
+
+A reader may return a result or raise a `SapwoodError`. Any other exception, a crash, more than 5 s
+or 2 GiB for one small input is a finding. Findings go to `build/fuzz`, each with its input, the
+smallest input that does the same, and where it happened; `--reader NAME --replay FILE` shows one.
+Input N of a seed is the same everywhere. A finding that is fixed becomes an ordinary test beside
+the code. A new reader is a line in `readers.py`: how an input is made (mostly `spoilt` of a right
+one from `seeds.py`), a function that reads it, and its part of a thousand inputs.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ MEMORY = 2 << 30  # bytes that reading may add to what the process has when it s
 PATIENCE = 60.0  # seconds for making the input of a finding smaller
 _COUNTS = struct.Struct("<qqq")  # the number of the input being read; how many were taken, refused
 _SOURCE = f"{os.sep}sapwood{os.sep}"
-_BORDER = re.compile(r"kernels.(signals|border)\.py")  # through which every kernel is called
+_BORDER = re.compile(r"core.(jit|compiling)\.py")  # through which every kernel is called
 
 
 @dataclass
@@ -202,8 +202,7 @@ def _read_one(reader: Reader, data: bytes, room: Room) -> bool:
         status = reader.read(data, room.folder)
     except SapwoodError as error:
         if "\n" in str(error):
-            msg = f"an error of several lines: {str(error)!r}"
-            raise ValueError(msg) from error
+            raise ValueError(f"an error of several lines: {str(error)!r}") from error
         return False
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -26,26 +26,25 @@ from unittest.mock import patch
 
 import numpy as np
 import typer
-from tests.fuzz import seeds
+from tests.fuzz import given, requests, seeds
 from tests.fuzz.mutate import bracket_text, dump_json, sentences, spoil_bytes, spoil_json
 from tests.fuzz.tensor_files import spoil_file
 
 import sapwood as sw
 from sapwood.cli.main import app
-from sapwood.constituency.grammar.feature_grammar import FeatureGrammar
+from sapwood.constituency.grammar.discriminative import FeatureGrammar, SpanNetwork
 from sapwood.constituency.grammar.from_text import grammar_from_text
-from sapwood.constituency.grammar.span_network import SpanNetwork
 from sapwood.constituency.parse.decoders import DECODERS
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.core.resume import Part
+from sapwood.core.resume import UnfinishedOutput
 from sapwood.corpora import fetch
 from sapwood.corpora.files import open_text
 from sapwood.corpora.formats import read_trees
-from sapwood.corpora.sentences import kind_of, read_sentences, split_words
+from sapwood.corpora.sentences import kind_of, read_tree_words, split_words
 from sapwood.corpora.tokenize import PennTokenizer
-from sapwood.dependency.data.projective import LIFTED, lift_arcs, lower_arcs
+from sapwood.dependency.data.transform import LIFTED, lift_arcs, lower_arcs
 from sapwood.dependency.parse.reranking import arc_parser
-from sapwood.lm.data.ngram_files import load_counts
+from sapwood.lm.data.ngrams import load_counts
 from sapwood.lm.model.ngram_model import read_arpa
 
 Make = Callable[[random.Random, int], bytes]
@@ -427,6 +426,20 @@ def parse_raw(data: bytes, folder: Path) -> int:
     return run("parse", model_path(folder), lines, "--raw", "--jobs", 1)
 
 
+def read_surprisal(data: bytes, folder: Path) -> int:
+    """`surprisal` of tokens, of running text, and of the regions of an experiment."""
+    layout = ((), ("--raw", "--restart", "1e-4"), ("--join",), ("--join", "--json"))[len(data) % 4]
+    lines = put(data, folder, "input.txt")
+    return run("surprisal", model_path(folder), lines, "--jobs", 1, *layout)
+
+
+def parse_given(data: bytes, folder: Path, option: str) -> int:
+    """Parse lines with given tags or brackets."""
+    layout = ((), ("--scores",), ("--json",), ("--k-best", "2"))[len(data) % 4]
+    lines = put(data, folder, "input.txt")
+    return run("parse", model_path(folder), lines, option, "--jobs", 1, *layout)
+
+
 def tokenise(data: bytes, folder: Path) -> None:
     """Tokenise text: words are never empty, and hold no blank."""
     for line in data.decode("utf-8", "replace").splitlines():
@@ -442,7 +455,7 @@ def tokenizer() -> PennTokenizer:
 
 def read_words(data: bytes, folder: Path) -> None:
     """The words of trees or of CoNLL-U, whichever it is."""
-    for words in read_sentences(put(data, folder, "input")):
+    for words in read_tree_words(put(data, folder, "input")):
         assert all(split_words(word) == [word] for word in words), words
 
 
@@ -533,15 +546,15 @@ LINES = b"the dog sleeps .\n\na cat sees it\n"
 @cache
 def interrupted_parse() -> tuple[bytes, bytes]:
     """The part and its note after the first of three lines."""
-    write, written = Part.write, []
+    write, written = UnfinishedOutput.write, []
 
-    def write_one(part: Part, record: str) -> None:
+    def write_one(part: UnfinishedOutput, record: str) -> None:
         if written:
             raise KeyboardInterrupt
         written.append(record)
         write(part, record)
 
-    with tempfile.TemporaryDirectory() as name, patch.object(Part, "write", write_one):
+    with tempfile.TemporaryDirectory() as name, patch.object(UnfinishedOutput, "write", write_one):
         folder = Path(name)
         run(*_resumed(folder), expects=(130,))
         return (folder / "out.mrg.part").read_bytes(), (folder / "out.mrg.part.json").read_bytes()
@@ -612,10 +625,16 @@ ONE_TREE = spoilt(*seeds.TREES.splitlines())
 TEXT = short(spoilt("the dog sleeps .\na cat sees it\n\nKim\n", made_up=sentences))
 RAW_TEXT = short(spoilt(seeds.RAW, made_up=sentences), 120)
 TEXT_OR_TREES = short(spoilt(seeds.TREES, "the dog\n", made_up=sentences))
+SURPRISAL_TEXT = short(
+    spoilt("The dog\tsleeps.\n\n\ta cat\t\tsees it\t\nKim\n", seeds.RAW, made_up=sentences), 120
+)
 SHORT_TEXT = spoilt("the dog sleeps\na cat sees\nthe dog\n" * 9, made_up=sentences)
 RNA_TREES = "(P (QG (OG G) (S (U A) (U A))) (CC C))\n(S (U A) (P (QG (OG G) (U A)) (CU U)))\n"
 ARCS = spoilt(seeds.ARCS)
 PARSED = spoilt(seeds.JSON_LINES)
+PARTIAL = short(spoilt(requests.LINES, *requests.LINES.splitlines()))
+STRINGS = short(spoilt(given.PARTIAL_STRINGS), 200)
+TAGGED = short(spoilt(requests.TAGGED))
 TABLES = paired(spoilt(seeds.REGISTRY), spoilt(seeds.FILES))
 COMPRESS = {".gz": partial(gzip.compress, mtime=0), ".xz": lzma.compress, ".bz2": bz2.compress}
 
@@ -629,6 +648,19 @@ def _readers() -> Iterator[Reader]:
     yield Reader("grammar", spoilt(seeds.GRAMMAR), read_grammar, 12)
     yield Reader("sentences.parse", TEXT, parse_file, 15)
     yield Reader("sentences.raw", RAW_TEXT, parse_raw, 10)
+    yield Reader("sentences.surprisal", SURPRISAL_TEXT, read_surprisal, 10)
+    yield Reader("sentences.tagged", TAGGED, partial(parse_given, option="--tagged"), 5)
+    yield Reader("sentences.partial", PARTIAL, partial(parse_given, option="--partial"), 5)
+    for kind in requests.KINDS:
+        read = partial(requests.ask, kind=kind)
+        yield Reader(f"constraints.{kind}", requests.random_request, read, 10)
+    for name, make in (("partial", PARTIAL), ("tagged", TAGGED)):
+        read = partial(requests.read_given_lines, tagged=name == "tagged")
+        yield Reader(f"constraints.{name}", make, read, 10)
+    yield from (
+        Reader("arcs.partial", spoilt(given.PARTIAL_ARCS), given.read_partial_arcs, 10),
+        Reader("strings.partial", STRINGS, given.read_partial_strings, 10),
+    )
     yield Reader("tokenizer", RAW_TEXT, tokenise, 40)
     yield Reader("words", spoilt(seeds.CONLLU, seeds.TREES), read_words, 40)
     yield Reader("arcs", spoilt(seeds.CONLLU, seeds.ARCS), read_dependencies, 60)
@@ -647,7 +679,7 @@ def _readers() -> Iterator[Reader]:
     yield Reader("notation", spoilt(*seeds.NOTATIONS.values()), read_notation, 20)
     yield Reader("encoding", encoded, read_encoded, 20)
     for name, original in seeds.ORIGINALS.items():
-        read = partial(convert_with, fetch.FORMATS[name][0])
+        read = partial(convert_with, fetch.CONVERTERS[name][0])
         yield Reader(f"convert.{name}", spoilt(original), read, 10)
     for kind in ("plain", "em", "spectral", "crf", "network", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)

@@ -16,15 +16,14 @@ from benchmarks.papers.targets import dyck
 from tests.notations import EXAMPLES
 
 import sapwood as sw
-from sapwood.constituency.grammar.feature_grammar import FeatureGrammar
+from sapwood.constituency.grammar.discriminative import FeatureGrammar, SpanNetwork
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.grammar.span_network import SpanNetwork
-from sapwood.dependency.learn.latent import LatentArcCRF
+from sapwood.dependency.learn.crf import LatentArcCRF
 from sapwood.dependency.learn.reranker import ArcReranker
-from sapwood.dependency.model.reranker import ArcRerankModel
+from sapwood.dependency.model.arc_model import ArcRerankModel
 from sapwood.identify.model.uniform_trees import UniformTreeModel
-from sapwood.lm.data.ngram_files import save_counts
-from sapwood.lm.data.ngrams import count_sentences
+from sapwood.lm.data.counting import count_sentence_ngrams
+from sapwood.lm.data.ngrams import save_counts
 from sapwood.lm.model.language_model import LanguageModel
 
 TREES = """\
@@ -245,5 +244,7 @@ def counts_file() -> bytes:
     """A file of counts of n-grams."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "counts.parquet")
-        save_counts(count_sentences([line.split() for line in TEXT.splitlines() if line], 2), path)
+        save_counts(
+            count_sentence_ngrams([line.split() for line in TEXT.splitlines() if line], 2), path
+        )
         return path.read_bytes()

@@ -60,8 +60,7 @@ def test_ten_thousand_inputs() -> None:
 def read_badly(data: bytes, folder: Path) -> None:
     """What a reader must not do, by the first letter of its input."""
     if data[:1] == b"r":
-        msg = "no"
-        raise CorpusError(msg)
+        raise CorpusError("no")
     if data[:1] == b"e":
         raise KeyError(data)
     if data[:1] == b"k":
@@ -124,7 +123,7 @@ def test_inputs_are_the_same_wherever_they_are_asked_for() -> None:
 
 def test_every_notation_and_every_original_has_a_reader() -> None:
     assert set(seeds.NOTATIONS) == set(formats.FORMATS)
-    assert set(seeds.ORIGINALS) == set(fetch.FORMATS) - set(formats.FORMATS)
+    assert set(seeds.ORIGINALS) == set(fetch.CONVERTERS) - set(formats.FORMATS)
 
 
 def test_every_reader_has_its_portion() -> None:

@@ -52,16 +52,17 @@ COMMANDS = {
     "train.json": "train dev.mrg -o em.sapwood --method em --states 4 --json",
     "compare.json": f"compare dev.mrg few.mrg --methods {LEARNT} --states 4 --json",
 }
-LEARNT_NUMBERS = "learnt.json"
-# F1 moves by some brackets when two trees are as good as each other, and EM magnifies rounding.
-SLACK = {"compare.json": 1e-2, LEARNT_NUMBERS: 1e-4}
+LEARNT_NUMBERS, LEARNT_BY_PIVOT_EM = "learnt.json", "learnt-pivot-em.json"
+# F1 moves by some brackets when two trees are as good as each other, and EM magnifies rounding;
+# EM that starts from pivots ends elsewhere on processors whose matrix products round otherwise.
+SLACK = {"compare.json": 1e-2, LEARNT_NUMBERS: 1e-4, LEARNT_BY_PIVOT_EM: 1e-2}
 VARIES = re.compile(r"second|memory|_mb$|sapwood|versions?$|phases|threads|jobs|best_iteration")
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
 
 
 def test_every_file_has_its_command() -> None:
     kept = {path.name for path in HERE.glob("*.*") if path.suffix != ".py"}
-    assert kept == {*COMMANDS, LEARNT_NUMBERS, "parameters.txt"}
+    assert kept == {*COMMANDS, *SLACK, "parameters.txt"}
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,7 @@ def test_what_every_method_learns(folder: Path, request: pytest.FixtureRequest) 
             "unseen_trees": float(logs[np.isfinite(logs)].sum().round(6)),
             "a_sentence": round(model.log_prob(SENTENCES.splitlines()[0].split()), 6),
         }
+    compare(LEARNT_BY_PIVOT_EM, steady({"pivot-em": numbers.pop("pivot-em")}), request)
     compare(LEARNT_NUMBERS, steady(numbers), request)
 
 

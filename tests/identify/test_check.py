@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from sapwood.core.errors import SapwoodError
 from sapwood.identify import MomentMap, Report, Table, check, check_map, einsum, remedy
-from sapwood.identify.check import LONGEST, family_map, memory_bytes
+from sapwood.identify.check import LONGEST_CHECKED, family_map, memory_bytes
 from sapwood.identify.dual import PRIME, Dual, Reals, Residues
 from sapwood.identify.families import FAMILIES, observations
 from sapwood.identify.jacobian import (
@@ -82,19 +83,12 @@ def _values(model: MomentMap, point: dict[str, Any]) -> list[int]:
 
 def _derivative_at_zero(values: list[list[int]]) -> list[int]:
     """Lagrange's formula with Python's integers, modulo the prime."""
-    n = len(values)
     total = [0] * len(values[0])
-    for i in range(n):
-        others = [j for j in range(n) if j != i]
-        weight = 0
-        for k in others:
-            term = 1
-            for j in others:
-                term = term * (-j if j != k else 1) % PRIME
-            weight += term
-        for j in others:
-            weight = weight * pow(i - j, -1, PRIME) % PRIME
-        total = [(t + weight * v) % PRIME for t, v in zip(total, values[i], strict=True)]
+    for i, row in enumerate(values):
+        others = [j for j in range(len(values)) if j != i]
+        weight = sum(prod(-j for j in others if j != k) for k in others)
+        weight *= pow(prod(i - j for j in others), -1, PRIME)
+        total = [(t + weight * v) % PRIME for t, v in zip(total, row, strict=True)]
     return total
 
 
@@ -217,7 +211,7 @@ def test_what_is_identifiable_needs_no_remedy() -> None:
         ({"moments": "12e9"}, "word 9 of 4", "e4"),
         ({"words": 0}, "words 0", "--words"),
         ({"states": 0}, "states 0", "--states"),
-        ({"length": LONGEST + 1}, f"at most {LONGEST}", "--length"),
+        ({"length": LONGEST_CHECKED + 1}, f"at most {LONGEST_CHECKED}", "--length"),
         ({"words": 100, "moments": "triples"}, "GB", "fewer words"),
         ({"states": 500}, "GB", "fewer words or states"),
         ({"words": 50, "length": 50, "moments": "all"}, "over a million GB", "fewer"),
@@ -242,7 +236,7 @@ def test_memory_is_estimated_from_above(family: str) -> None:
 
 
 def test_the_longest_sentence_does_not_break_the_stack() -> None:
-    report = check("dep-ie", words=2, length=LONGEST, moments="12", n_points=0)
+    report = check("dep-ie", words=2, length=LONGEST_CHECKED, moments="12", n_points=0)
     assert report.identifiable
 
 

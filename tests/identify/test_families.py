@@ -1,4 +1,4 @@
-"""Moments by the dynamic program against an enumeration of all trees and sentences."""
+"""Names of moments; moments by dynamic programs against an enumeration of all trees."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from sapwood.identify import families
 from sapwood.identify.dual import PRIME, Dual, Residues
 from sapwood.identify.families import (
     FAMILIES,
+    NAMED,
+    Observation,
     Table,
     family_of,
     moments,
+    observations,
     stationary,
 )
 from sapwood.identify.jacobian import draw_reals, draw_residues
@@ -188,3 +191,62 @@ def test_tables_count_their_free_parameters() -> None:
     assert [Table((3,)).n_free, Table((3, 2)).n_free, Table((2, 2, 2), 2).n_free] == [2, 4, 6]
     assert Table((3, 2), 0).n_free == 6
     assert Table((2, 3), 0).draw(np.random.default_rng(0)).shape == (2, 3)
+
+
+# -- names of moments
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "positions"),
+    [
+        ("12", 5, [(1, 2)]),
+        ("pairs", 3, [(1, 2), (1, 3), (2, 3)]),
+        ("123", 4, [(1, 2, 3)]),
+        ("triples", 4, [(1, 2, 3), (1, 2, 4), (1, 3, 4), (2, 3, 4)]),
+        ("all", 4, [(1, 2, 3, 4)]),
+        ("13", 3, [(1, 3)]),
+        ("31", 3, [(3, 1)]),
+        ("1,10", 10, [(1, 10)]),
+        ("2,4,10", 10, [(2, 4, 10)]),
+        ("12+13", 3, [(1, 2), (1, 3)]),
+        ("12 + pairs", 3, [(1, 2), (1, 3), (2, 3)]),
+        # short sentences are seen whole
+        ("triples", 2, [(1, 2)]),
+        ("pairs", 2, [(1, 2)]),
+        ("pairs", 1, [(1,)]),
+    ],
+)
+def test_names_of_moments(name: str, length: int, positions: list[tuple[int, ...]]) -> None:
+    assert [each.positions for each in observations(name, length)] == positions
+
+
+def test_slices_pick_a_word_at_the_last_position() -> None:
+    assert observations("123e1", 3) == [Observation((1, 2, 3), 1)]
+    assert observations("132e4", 3) == [Observation((1, 3, 2), 4)]
+    assert observations("1,10e2", 10) == [Observation((1, 10), 2)]
+    assert observations("triples-e1", 2) == [Observation((1, 2), 1), Observation((2, 1), 1)]
+    three = [Observation(places, 1) for places in ((1, 2, 3), (1, 3, 2), (2, 3, 1))]
+    assert observations("triples-e1", 3) == three
+    sizes = [len(observations(name, 10)) for name in ("pairs", "triples", "triples-e1")]
+    assert sizes == [45, 120, 360]
+    assert (Observation((1, 2, 3)).size(5), Observation((1, 2, 3), 1).size(5)) == (125, 25)
+
+
+@pytest.mark.parametrize("name", ["foo", "", "pairs+", "12-13", "e1", "1;2", "12e", "-1", "1,,2"])
+def test_unknown_names_list_the_known(name: str) -> None:
+    with pytest.raises(SapwoodError, match="unknown moments") as error:
+        observations(name, 4)
+    assert all(known in (error.value.hint or "") for known in NAMED)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *((name, f"position {place} of sentences of 2 words")
+          for name, place in [("14", 4), ("10", 0), ("1,12", 12), ("123", 3)]),
+        ("112", "twice"),
+    ],
+)  # fmt: skip
+def test_positions_that_a_sentence_does_not_have(name: str, message: str) -> None:
+    with pytest.raises(SapwoodError, match=message):
+        observations(name, 2)

@@ -1,4 +1,10 @@
-"""`python -m tests.kills`: kill commands at every step and at random moments, and look."""
+"""`python -m tests.kills`: kill commands at every step and at random moments, and look.
+
+Commands end with SIGKILL before each step that changes files (open, write, rename, ...), in the
+middle of each write, and at random moments. A file with a final name must be complete, or as it was
+before; the next run must end well with the output of an undisturbed run, byte for byte, and use
+what a checkpoint or `--resume` had kept. A new command is a line in `jobs.py`.
+"""
 
 from __future__ import annotations
 

@@ -188,82 +188,53 @@ def _jobs() -> Iterator[Job]:
         yield Job(f"train.{method}", training(method, "--states", "2"), model)
     for method in ("crf", "encoder"):
         yield Job(f"train.{method}", training(method, "--iterations", "1"), model)
-    yield Job(
-        "train.best",
-        training("best", "--budget", "1s", "--dev", "@train.mrg"),
-        model,
-        loads,
-        has_times=True,
-    )
-    em = ("--states", "4", "--iterations", "3")
-    yield Job("train.em", training("em", *em), model)
-    kept = ("--checkpoint", "@checkpoint")
+    best = training("best", "--budget", "1s", "--dev", "@train.mrg")
+    yield Job("train.best", best, model, loads, has_times=True)
+    yield Job("train.em", training("em", "--states", "4", "--iterations", "3"), model)
     for method, states, n in (("em", "4", 6), ("pivot-em", "2", 3), ("cluster", "2", 3)):
+        options = ("--states", states, "--iterations", "3", "--checkpoint", "@checkpoint")
         yield Job(
-            f"train.{method}.checkpoint",
-            training(method, "--states", states, "--iterations", "3", *kept),
-            ("new.sapwood", "checkpoint"),
-            progress=("checkpoint", n_iterations),
-            told=iterations_left_out(n),
-        )
+            f"train.{method}.checkpoint", training(method, *options), (*model, "checkpoint"),
+            progress=("checkpoint", n_iterations), told=iterations_left_out(n),
+        )  # fmt: skip
     parse = ("parse", "@model.sapwood", "@sentences.txt", "--jobs", "2", "-o", "@out.mrg")
     yield Job("parse.out", command(*parse), ("out.mrg",))
-    for name, options, count in (
-        ("lines", ("--resume",), n_lines),
-        ("blocks", ("--resume", "--k-best", "2"), n_blocks),
-    ):
+    for name, options, count in (("lines", (), n_lines), ("blocks", ("--k-best", "2"), n_blocks)):
         yield Job(
-            f"parse.resume.{name}",
-            command(*parse, *options),
-            ("out.mrg",),
-            progress=("out.mrg.part", count),
-            told=lines_gone_on_with,
-        )
-    parts = tuple(f"my-{part}.mrg" for part in ("train", "dev", "test"))
-    yield Job("split", command("split", "@train.mrg", "-o", "@my-"), parts)
+            f"parse.resume.{name}", command(*parse, "--resume", *options), ("out.mrg",),
+            progress=("out.mrg.part", count), told=lines_gone_on_with,
+        )  # fmt: skip
+    parts = ("train", "dev", "test")
+    yield Job("split", command("split", "@train.mrg", "-o", "@my-"), _named("my-{}.mrg", parts))
     yield Job("save", save_model, ("saved.sapwood",))
     yield Job("write_trees", write_trees, ("written.mrg",))
-    fetched = tuple(f"home/toy/{split}.mrg" for split in ("train", "dev", "test"))
-    stamp = "home/toy/fetched.json"
-    originals = tuple(f"home/downloads/toy/served/{name}" for name in SERVED)
-    yield Job("fetch", fetch_corpus, (*fetched, stamp, *originals))
+    fetched = _named("home/toy/{}.mrg", parts) + _named("home/downloads/toy/served/{}", SERVED)
+    yield Job("fetch", fetch_corpus, (*fetched, "home/toy/fetched.json"))
     yield Job("unmix", command("unmix", "dep-ies", "@short.txt", "--json"), (), has_times=True)
-    yield Job(
-        "lm.count",
-        command("lm", "count", "@sentences.txt", "-o", "@counts.parquet", "--jobs", "1"),
-        ("counts.parquet",),
-    )
-    yield Job(
-        "lm.convert",
-        command("lm", "convert", "@given.arpa", "-o", "@arpa.lm"),
-        ("arpa.lm",),
-    )
-    latent = ("--method", "em", "--states", "2", "--jobs", "1")
-    yield Job(
-        "lm.train", command("lm", "train", "@sentences.txt", "-o", "@new.lm", *latent), ("new.lm",)
-    )
-    yield Job(
-        "embed",
-        command("embed", "@sentences.txt", "-o", "@new.sapwood", "--dimension", "2", "--jobs", "1"),
-        ("new.sapwood",),
-    )
-    arcs = ("--method", "first", "--passes", "1", "--jobs", "1")
-    yield Job(
-        "depend.train",
-        command("depend", "train", "@train.conllu", "-o", "@new.sapwood", *arcs),
-        ("new.sapwood",),
-    )
-    yield Job(
-        "depend.parse",
-        command("depend", "parse", "@arcs.sapwood", "@train.conllu", "-o", "@out.conllu"),
-        ("out.conllu",),
-    )
-    learn = ("hankel", "learn", "@short.txt", "-o", "@new.sapwood", "--states", "2", "--jobs", "1")
-    yield Job("hankel.learn", command(*learn), model, has_times=True)
-    yield Job("hankel.learn.em", command(*learn, "--method", "em"), model, has_times=True)
-    rna = ("data", "convert", "rna", "@structures.dbn", "-o", "@rna.mrg")
-    yield Job("convert.rna", command(*rna), ("rna.mrg",))
+    one = ("--jobs", "1")
+    for name, out, words in (
+        ("lm.count", "counts.parquet", ("lm", "count", "@sentences.txt", *one)),
+        ("lm.convert", "arpa.lm", ("lm", "convert", "@given.arpa")),
+        ("lm.train", "new.lm", ("lm", "train", "@sentences.txt", *EM, *one)),
+        ("embed", "new.sapwood", ("embed", "@sentences.txt", "--dimension", "2", *one)),
+        ("depend.train", "new.sapwood", ("depend", "train", "@train.conllu", *FIRST, *one)),
+        ("depend.parse", "out.conllu", ("depend", "parse", "@arcs.sapwood", "@train.conllu")),
+        ("hankel.learn", "new.sapwood", ("hankel", "learn", "@short.txt", *TWO, *one)),
+        ("hankel.learn.em", "new.sapwood", ("hankel", "learn", "@short.txt", *EM, *one)),
+        ("convert.rna", "rna.mrg", ("data", "convert", "rna", "@structures.dbn")),
+    ):  # fmt: skip
+        has_times = name.startswith("hankel")
+        yield Job(name, command(*words, "-o", f"@{out}"), (out,), has_times=has_times)
     yield Job("sample", command("sample", "@model.sapwood", "-n", "300"), ())
+
+
+TWO = ("--states", "2")
+EM = ("--method", "em", *TWO)
+FIRST = ("--method", "first", "--passes", "1")
+
+
+def _named(pattern: str, parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(pattern.format, parts))
 
 
 JOBS = {job.name: job for job in _jobs()}

@@ -107,8 +107,7 @@ class Table:
                 folder = self._copy()
                 done = run(job, folder)
                 if done.status:
-                    msg = f"{job.name} fails alone: {done.err[-2000:]}"
-                    raise RuntimeError(msg)
+                    raise RuntimeError(f"{job.name} fails alone: {done.err[-2000:]}")
                 self.jobs[job.name, which] = job
                 self.right[job.name, which] = contents(folder, job.outputs)
 

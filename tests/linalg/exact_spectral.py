@@ -36,45 +36,28 @@ TOLERANCE = 1e-9  # moments add up to about 1: what is smaller is rounding, not 
 
 @dataclass(frozen=True, eq=False)
 class FullMoments:
-    """Moments of inside and outside features; the dictionaries share their labels.
+    """Moments of inside and outside features; the dictionaries share their labels."""
 
-    Attributes
-    ----------
-    omega
-        Omega[a] of every label.
-    rules
-        D of every rule (a, b, c).
-    words
-        d_inf of every pair (a, x).
-    root
-        The mean inside features of the roots, for labels that may be one.
-    """
-
-    omega: Mapping[Any, FloatArray]
-    rules: Mapping[Rule, FloatArray] = field(default_factory=dict)
+    omega: Mapping[Any, FloatArray]  # omega[a] of every label
+    rules: Mapping[Rule, FloatArray] = field(default_factory=dict)  # d of every rule (a, b, c)
+    # d_inf of every pair (a, x)
     words: Mapping[tuple[Any, Any], FloatArray] = field(default_factory=dict)
+    # the mean inside features of the roots, for labels that may be one
     root: Mapping[Any, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class ObservableForm:
-    """Inputs of the tensor-form algorithms (Figures 4 and 5), and what they were made from.
+    """Inputs of the tensor-form algorithms (Figures 4 and 5), and what they were made from."""
 
-    Attributes
-    ----------
-    C, c_inf, c_1
-        Tensors of rules, vectors of words, vectors of roots; keyed as the moments are.
-    U, V
-        Singular vectors of every label, one column per state.
-    s
-        All singular values of every label, falling; the first m(a) are its states'.
-    """
-
+    # tensors of rules, vectors of words, vectors of roots; keyed as the moments are
     C: Mapping[Rule, FloatArray]
     c_inf: Mapping[tuple[Any, Any], FloatArray]
     c_1: Mapping[Any, FloatArray]
+    # singular vectors of every label, one column per state
     U: Mapping[Any, FloatArray]
     V: Mapping[Any, FloatArray]
+    # all singular values of every label, falling; the first m(a) are its states'
     s: Mapping[Any, FloatArray]
 
 
@@ -99,20 +82,6 @@ def observable_form(
     moments: FullMoments, m: int | Mapping[Any, int], *, tolerance: float = TOLERANCE
 ) -> ObservableForm:
     """Tensors of equations 14 to 16 for projections made of singular vectors (Lemma 7).
-
-    Parameters
-    ----------
-    moments
-        Exact ones give exact tree probabilities (Theorem 6); estimated ones, estimates.
-    m
-        States of every label, or one number for all.
-    tolerance
-        A singular value must be larger than this to carry a state.
-
-    Raises
-    ------
-    NotIdentifiableError
-        When Omega[a] has a rank below m(a); its report is a `RankReport`.
 
     Cost: one dense SVD a label, and d'(a) d(b) d(c) m(a) multiplications a rule.
 

@@ -25,13 +25,6 @@ def frank_wolfe(
 
         x <- x + a (e_j - x),   j = argmin g_j,   gap = 2 (x'g - min g) >= f(x) - f(x*)
 
-    Parameters
-    ----------
-    gap
-        A row stops once its objective is certain to be this close to its minimum.
-    max_steps
-        Rows that are not there by then are returned with the gap they have.
-
     Cost: O(n m dim) a step, and steps of the order of 1 / gap.  Reference: Clarkson (2010).
 
     Examples

@@ -33,9 +33,9 @@ from scipy import sparse
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import NotIdentifiableError, SapwoodError
 from sapwood.linalg import pivots
-from sapwood.linalg.cca import cca
-from sapwood.linalg.convex_em import _check_gain
 from sapwood.linalg.pivots import TOLERANCE, BoolArray, columns_given_states
+from sapwood.linalg.simplex import _check_gain
+from sapwood.linalg.svd import cca
 
 Matrix = Any  # dense or sparse, two axes
 Missing = Literal["raise", "keep"]
@@ -52,73 +52,44 @@ EXCESS_LIMIT = 1.0
 
 @dataclass(frozen=True)
 class PivotSettings:
-    """How pivots are looked for.
+    """How pivots are looked for."""
 
-    Attributes
-    ----------
-    candidates : [d]
-        Features that may be pivots; see `anchors.frequent`.
-    n_pairs
-        How many pairs Q was counted from; without it, Q is taken to be exact.
-    tolerance
-        Heights and distances that count as zero, as a share of the cloud's size, and correlations.
-    ridge
-        Of the CCA, as a share of the mean probability. Two features that are seen once, together,
-        have a correlation of 1: long tails need a ridge of 1 or more, or they take all directions.
-    """
-
-    candidates: BoolArray | None = None
+    candidates: BoolArray | None = None  # [d]: Features that may be pivots; see `anchors.frequent`
+    # how many pairs Q was counted from; without it, Q is taken to be exact
     n_pairs: float | None = None
+    # heights and distances that count as zero, as a share of the cloud's size, and correlations
     tolerance: float = TOLERANCE
+    # of the CCA, as a share of the mean probability. Two features that are seen once, together,
+    # have a correlation of 1: long tails need a ridge of 1 or more, or they take all directions
     ridge: float = 0.0
 
 
 class Sampling(NamedTuple):
-    """What sampling explains.
+    """What sampling explains."""
 
-    Attributes
-    ----------
-    noise : [d]
-        Expected squared distance of each point from where it would be without sampling.
-    correlation
-        What canonical correlations of independent features would be.
-    """
-
+    # [d]: Expected squared distance of each point from where it would be without sampling
     noise: FloatArray
-    correlation: float
+    correlation: float  # what canonical correlations of independent features would be
 
 
 @dataclass(frozen=True, eq=False)
 class PivotReport:
-    """Whether the features have pivots.
+    """Whether the features have pivots."""
 
-    Attributes
-    ----------
-    wanted, found
-        States asked for, and vertices that stand apart.
-    heights : [found]
-        Distance of each pivot from the hull of the others, as a share of the cloud's size: of its
-        radius or its distance from the origin, whichever is greater.
-    misfit
-        Root mean square distance of the features from the hull of the pivots, likewise.
-    excess
-        Mean square distance over the mean expected from sampling; `inf` where Q is exact.
-    tolerance
-        What the misfit may be when sampling does not explain it.
-    correlations : [at most wanted + 1]
-        Canonical correlations; the last shows what more states could add. Empty for bare points.
-    noise_correlation
-        What sampling alone would make of the last; 0 where Q is exact.
-    """
-
+    # states asked for, and vertices that stand apart
     wanted: int
     found: int
+    # [found]: Distance of each pivot from the hull of the others, as a share of the cloud's
+    # size: of its radius or its distance from the origin, whichever is greater
     heights: FloatArray
-    misfit: float
+    misfit: float  # root mean square distance of the features from the hull of the pivots, likewise
+    # mean square distance over the mean expected from sampling; `inf` where Q is exact
     excess: float
-    tolerance: float
+    tolerance: float  # what the misfit may be when sampling does not explain it
+    # [at most wanted + 1]: Canonical correlations; the last shows what more states could add.
+    # Empty for bare points
     correlations: FloatArray
-    noise_correlation: float
+    noise_correlation: float  # what sampling alone would make of the last; 0 where Q is exact
 
     @property
     def needs_more_states(self) -> bool:
@@ -135,47 +106,26 @@ class PivotReport:
 
 @dataclass(frozen=True, eq=False)
 class OneSided:
-    """Answer to problem 2.
+    """Answer to problem 2."""
 
-    Attributes
-    ----------
-    pi : [m]
-        Probabilities of the states; m is less than asked for where the features are too flat.
-    r : [d, m]
-        p(f | h); rows of features that never occur are zero.
-    posterior : [d, m]
-        p(h | f); likewise.
-    pivots : [m]
-        The pivot feature of each state.
-    report
-        Whether they deserve the name.
-    """
-
+    # [m]: Probabilities of the states; m is less than asked for where the features are too flat
     pi: FloatArray
-    r: FloatArray
-    posterior: FloatArray
-    pivots: IntArray
-    report: PivotReport
+    r: FloatArray  # [d, m]: p(f | h); rows of features that never occur are zero
+    posterior: FloatArray  # [d, m]: p(h | f); likewise
+    pivots: IntArray  # [m]: The pivot feature of each state
+    report: PivotReport  # whether they deserve the name
 
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """Answer to problem 1: Q / sum(Q) = r diag(pi) s'.
+    """Answer to problem 1: Q / sum(Q) = r diag(pi) s'."""
 
-    Attributes
-    ----------
-    pi, r, s : [m], [d, m], [d', m]
-        The parameters, all in the same order of states.
-    reports
-        Of the rows and, where they were needed, of the columns.
-    clipped
-        Negative mass of s that was set to zero, per state; only least squares has any.
-    """
-
+    # [m], [d, m], [d', m]: The parameters, all in the same order of states
     pi: FloatArray
     r: FloatArray
     s: FloatArray
-    reports: tuple[PivotReport, ...]
+    reports: tuple[PivotReport, ...]  # of the rows and, where they were needed, of the columns
+    # negative mass of s that was set to zero, per state; only least squares has any
     clipped: float = 0.0
 
 
@@ -187,18 +137,6 @@ def decompose_rows(Q: Matrix, m: int, settings: PivotSettings | None = None) -> 
 
         v[f] = sum over g of p(g | f) phi[g];   q[f] = argmin |sum of q[f, h] w[h] - v[f]|^2
         pi[h] = sum of p(f) q[f, h];            r[f, h] = p(f) q[f, h] / pi[h]
-
-    Parameters
-    ----------
-    Q : [d, d']
-        Joint counts or probabilities, of any total; rows of zeros are left out.
-    m
-        States wanted.
-
-    Returns
-    -------
-    OneSided
-        With its report: this function does not judge, `require_pivots` does.
 
     Cost: one CCA of m + 1 directions, O(d m^3) for anchors, and d least-squares problems.
 
@@ -240,15 +178,7 @@ def states_from_points(
     sampling: Sampling | None = None,
     correlations: FloatArray | None = None,
 ) -> OneSided:
-    """What `PivotLPCFG` does with the points of a label's features, and a report of it.
-
-    Parameters
-    ----------
-    sampling
-        What sampling explains; without it, points are taken to be exact.
-    correlations
-        For the report only.
-    """
+    """What `PivotLPCFG` does with the points of a label's features, and a report of it."""
     settings = settings or PivotSettings()
     pi, q, anchors = pivots.states_from_points(
         points, p, m, candidates=settings.candidates, tolerance=settings.tolerance
@@ -320,14 +250,7 @@ def decompose_both_views(
 ) -> Decomposition:
     """All parameters from pivots on both sides (Figure 2).
 
-        r, pi from Q;   s' from Q';   s = s' t',  t from `align` (Eq. 3)
-
-    Parameters
-    ----------
-    gap
-        Of the likelihood where EM stops; the error of s is about 100 times as large.
-    on_missing
-        What to do where either side has no pivots: raise, or keep the result with its reports.
+    r, pi from Q;   s' from Q';   s = s' t',  t from `align` (Eq. 3)
     """
     left = decompose_rows(Q, m, rows)
     right = decompose_rows(sparse.csr_array(Q).T, m, columns)
@@ -340,11 +263,6 @@ def decompose_one_view(
     Q: Matrix, m: int, rows: PivotSettings | None = None, *, on_missing: Missing = "raise"
 ) -> Decomposition:
     """All parameters from pivots among the rows only (remark below Theorem 2).
-
-    Parameters
-    ----------
-    on_missing
-        What to do where the rows have no pivots: raise, or keep the result with its report.
 
     Examples
     --------
@@ -367,11 +285,6 @@ def least_squares_columns(Q: Matrix, posterior: FloatArray) -> tuple[FloatArray,
 
     Columns sum to 1 by themselves. Negative entries are set to zero, and columns scaled to 1 again.
 
-    Returns
-    -------
-    tuple
-        s, [d', m], and the mean negative mass of a column before it was clipped.
-
     Cost: O(m nnz(Q) + m^3).
     """
     Q = _probabilities(Q)
@@ -388,11 +301,6 @@ def likely_columns(
     """Second view given the states of the first, of greatest likelihood (remark below Theorem 2).
 
         max over s of  sum of Q[f, g] log sum over h of q[f, h] s[g, h]
-
-    Returns
-    -------
-    ConditionalEM
-        Its t is s, [d', m].
 
     Cost: O(m nnz(Q)) an iteration of EM.
     """
@@ -411,20 +319,6 @@ def align(
     """Which states of the second view are those of the first, by EM (Eq. 3).
 
         max over t of  sum of Q[f, g] log sum over h, h' of q[f, h] t[h, h'] s[g, h']
-
-    Parameters
-    ----------
-    posterior : [d, m]
-        q, from the rows.
-    s : [d', m']
-        p(g | h'), from the columns, in their own order.
-    gap
-        Stop once the likelihood is certain to be this close to its maximum.
-
-    Returns
-    -------
-    ConditionalEM
-        t, [m, m'], rows sum to 1. A model with pivots has a permutation; estimates come close.
 
     Cost: O(m nnz(Q)) an iteration; hundreds of iterations.
     """
@@ -482,15 +376,6 @@ def conditional_em(
 
     The likelihood is concave, so that its maximum is at most
     sum over h of (max of slope[h] - t[h] slope[h]) above the value at t.
-
-    Parameters
-    ----------
-    Q : [d, d']
-        Sparse by rows, sum 1, no stored zeros.
-    s : [d', m']
-        Dense, or the sparse identity: t is then the second view itself.
-    start : [m, m']
-        Positive where the result may be.
 
     Cost: O(m nnz(Q) + (d + d') m m') an iteration; no matrix of the size of Q is formed.
     """

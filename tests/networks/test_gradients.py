@@ -1,30 +1,32 @@
-"""Gradients of networks against differences; LSTMs against one that goes word by word."""
+"""Gradients of networks against finite differences; layers against slow ones, word by word."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.reference.networks import read_words
+from tests.reference.networks import hidden_of_span, read_words
 
+from sapwood.core.arrays import starts_of
 from sapwood.networks.biaffine import (
     ArcSizes,
-    head_gradient,
-    head_shares,
-    relation_gradient,
-    relation_shares,
-    start_arcs,
-    word_vectors,
-    word_vectors_gradient,
+    arc_vectors,
+    arc_vectors_backward,
+    biaffine_heads,
+    biaffine_heads_backward,
+    biaffine_relations,
+    biaffine_relations_backward,
+    init_arcs,
 )
-from sapwood.networks.encoder import (
+from sapwood.networks.encoder import EncoderSizes, Lookup, encode, encode_backward, init_encoder
+from sapwood.networks.layers import (
     Dropout,
-    EncoderSizes,
-    Lookup,
-    encode,
-    encode_gradient,
-    start_encoder,
+    Parameters,
+    bilstm,
+    cross_entropy_backward,
+    gold_log_likelihood,
+    lstm,
+    pack_sentences,
 )
-from sapwood.networks.lstm import bilstm, lstm, pack
-from sapwood.networks.parameters import Parameters
+from sapwood.networks.spans import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
 
 LENGTHS = np.array([5, 4, 4, 2])
 SIZES, ARC_SIZES, N_TAGS, N_RELATIONS = EncoderSizes(5, 4, 3, 6), ArcSizes(5, 4), 7, 6
@@ -35,14 +37,14 @@ def weights():
     rng = np.random.default_rng(0)
     shapes = SIZES.shapes(N_TAGS) | ARC_SIZES.shapes(2 * SIZES.state, N_RELATIONS)
     P = Parameters(shapes, np.float64)
-    start_encoder(P, rng)
-    start_arcs(P, rng)
+    init_encoder(P, rng)
+    init_arcs(P, rng)
     P["relation.U"][:] = rng.normal(size=P["relation.U"].shape)
     return P
 
 
 def test_lstm_equals_one_that_goes_word_by_word(weights):
-    rng, packing = np.random.default_rng(1), pack(LENGTHS)
+    rng, packing = np.random.default_rng(1), pack_sentences(LENGTHS)
     inputs = rng.normal(size=(LENGTHS.sum(), SIZES.word + SIZES.form))
     found = lstm(weights, "first.forwards", inputs, packing).outputs
     both = bilstm(weights, "first", inputs, packing).outputs
@@ -56,7 +58,7 @@ def test_lstm_equals_one_that_goes_word_by_word(weights):
         np.testing.assert_allclose(both[rows, SIZES.state :], behind, atol=1e-12)
 
 
-class Problem:
+class ArcProblem:
     """A batch with tables of vectors, right answers and the loss of all three tasks."""
 
     def __init__(self):
@@ -73,68 +75,116 @@ class Problem:
         self.tag = rng.integers(N_TAGS, size=n)
 
     def loss(self, P, G=None):
-        packing = pack(LENGTHS)
+        packing = pack_sentences(LENGTHS)
         dropout = Dropout(np.random.default_rng(3), 0.3, 0.2, packing)
         looked = [Lookup(*pair) for pair in zip(self.taken, self.vectors, strict=True)]
         encoding = encode(P, *looked, packing, dropout)
-        vectors = word_vectors(P, encoding.states, packing, dropout)
-        shares = head_shares(P, vectors, self.starts)
-        relations = relation_shares(P, vectors, self.heads, self.modifiers)
-        loss, d_heads, at = 0.0, [], 0
-        for start, share in zip(self.starts, shares, strict=False):
-            right = self.heads[at : at + len(share)] - start
-            at += len(share)
-            loss, d = _add(loss, share, right)
-            d_heads.append(d)
-        loss, d_relations = _add(loss, relations.shares, self.relation)
-        loss, d_tags = _add(loss, encoding.tag_shares, self.tag)
+        vectors = arc_vectors(P, encoding.states, packing, dropout)
+        posteriors = biaffine_heads(P, vectors, self.starts)
+        relations = biaffine_relations(P, vectors, self.heads, self.modifiers)
+        gold = np.split(self.heads, np.cumsum([len(p) for p in posteriors])[:-1])
+        gold = [heads - start for heads, start in zip(gold, self.starts, strict=False)]
+        tasks = [*zip(posteriors, gold, strict=True), (relations.posteriors, self.relation),
+                 (encoding.tags, self.tag)]  # fmt: skip
         if G is None:
-            return loss
-        d_found = [
-            *head_gradient(P, G, vectors, self.starts, d_heads),
-            *relation_gradient(P, G, vectors, relations, d_relations),
+            return -sum(gold_log_likelihood(*task) for task in tasks)
+        *d_heads, d_relations, d_tags = (cross_entropy_backward(*task, 1.0) for task in tasks)
+        d_vectors = [
+            *biaffine_heads_backward(P, G, vectors, self.starts, d_heads),
+            *biaffine_relations_backward(P, G, vectors, relations, d_relations),
         ]
-        d_states = word_vectors_gradient(P, G, vectors, packing, d_found)
-        return encode_gradient(P, G, encoding, packing, d_states, d_tags)
+        d_states = arc_vectors_backward(P, G, vectors, packing, d_vectors)
+        return encode_backward(P, G, encoding, packing, d_states, d_tags)
 
 
-def _add(loss, shares, right):
-    word = np.arange(len(right))
-    d = shares.copy()
-    d[word, right] -= 1
-    return loss - np.log(shares[word, right]).sum(), d
-
-
-def difference(problem, P, array, place, step=1e-5):
-    kept = array[place]
-    array[place] = kept + step
-    above = problem.loss(P)
-    array[place] = kept - step
-    below = problem.loss(P)
-    array[place] = kept
+def difference(loss, array, index, step):
+    kept = array[index]
+    array[index] = kept + step
+    above = loss()
+    array[index] = kept - step
+    below = loss()
+    array[index] = kept
     return (above - below) / (2 * step)
 
 
 def test_gradients_equal_differences(weights):
-    problem, G, rng = Problem(), weights.blank(), np.random.default_rng(4)
+    problem, G, rng = ArcProblem(), weights.empty_like(), np.random.default_rng(4)
     d_vectors = problem.loss(weights, G)
     pairs = [(weights[name], G[name]) for name in weights]
     pairs += list(zip(problem.vectors, d_vectors, strict=True))
     for array, gradient in pairs:
         assert gradient.any()
         for _ in range(4):
-            place = tuple(rng.integers(n) for n in array.shape)
-            expected = difference(problem, weights, array, place)
-            assert gradient[place] == pytest.approx(expected, rel=1e-4, abs=1e-7)
+            index = tuple(rng.integers(n) for n in array.shape)
+            expected = difference(lambda: problem.loss(weights), array, index, 1e-5)
+            assert gradient[index] == pytest.approx(expected, rel=1e-4, abs=1e-7)
 
 
 def test_dropout_keeps_the_mean_and_is_one_for_a_sentence():
-    packing = pack(np.array([3, 2]))
+    packing = pack_sentences(np.array([3, 2]))
     dropout = Dropout(np.random.default_rng(0), 0.25, 0.5, packing)
-    mask = dropout.of_sentences(20_000)
+    mask = dropout.sentence_mask(20_000)
     assert set(np.unique(mask).tolist()) == {0.0, np.float32(1 / 0.75)}
     assert mask.mean() == pytest.approx(1, abs=0.02)
     for rows in np.split(packing.row, [3]):
         assert (mask[rows] == mask[rows[0]]).all()
-    word, form = dropout.of_vectors()
+    word, form = dropout.word_masks()
     assert set((word + form).ravel().tolist()) <= {0.0, 2.0}
+
+
+MARKED_LENGTHS = np.array([6, 5, 3])  # with marks: sentences of 4, 3 and 1 words
+N_STATES, N_LABELS = 8, 3
+
+
+class SpanProblem:
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.packing, self.starts = pack_sentences(MARKED_LENGTHS), starts_of(MARKED_LENGTHS)
+        self.P = Parameters(SpanSizes(5).shapes(N_STATES, N_LABELS), np.float64)
+        init_spans(self.P, rng)
+        for name in ("span.b", "span.gain", "span.offset"):
+            self.P[name][:] = rng.normal(size=5)
+        self.states = rng.normal(size=(MARKED_LENGTHS.sum(), N_STATES))
+        sizes = [n * (n + 1) // 2 for n in (MARKED_LENGTHS - 2).tolist()]
+        self.factors = rng.normal(size=(sum(sizes), N_LABELS))
+
+    def posts(self):
+        dropout = Dropout(np.random.default_rng(3), 0.3, 0.1, self.packing)
+        return fenceposts(self.P, self.states, self.packing, self.starts, dropout)
+
+    def loss(self):
+        return float((span_scores(self.P, self.posts()) * self.factors).sum())
+
+    def gradients(self):
+        G = self.P.empty_like()
+        return spans_backward(self.P, G, self.posts(), self.packing, self.factors), G
+
+
+SPAN_ARRAYS = ["span.W", "span.b", "span.gain", "span.offset", "label.W", "label.b", "states"]
+
+
+@pytest.mark.parametrize("name", SPAN_ARRAYS)
+def test_gradients_of_spans_equal_differences(name):
+    problem = SpanProblem()
+    d_states, G = problem.gradients()
+    array, found = (problem.states, d_states) if name == "states" else (problem.P[name], G[name])
+    expected = [difference(problem.loss, array, k, 1e-6) for k in np.ndindex(array.shape)]
+    assert np.abs(found).max() > 0.1
+    np.testing.assert_allclose(found.ravel(), expected, atol=1e-6)
+
+
+def test_a_span_is_what_changes_between_its_ends():
+    problem = SpanProblem()
+    posts = fenceposts(problem.P, problem.states, problem.packing, problem.starts)
+    rows, P = problem.packing.row[problem.starts[1] :][:5], problem.P
+    half = N_STATES // 2
+    ends = [
+        np.concatenate([problem.states[rows[k], :half], problem.states[rows[k + 1], half:]])
+        for k in range(4)
+    ]
+    spans = [(i, j) for i in range(3) for j in range(i + 1, 4)]
+    changes = [(ends[j] - ends[i]) @ P["span.W"] + P["span.b"] for i, j in spans]
+    hidden = [hidden_of_span(change, P["span.gain"], P["span.offset"]) for change in changes]
+    expected = np.array(hidden) @ P["label.W"] + P["label.b"]
+    scores = span_scores(P, posts)
+    np.testing.assert_allclose(scores[10:16], expected, atol=1e-12)  # behind those of 4 words

@@ -10,14 +10,12 @@ import pytest
 
 from sapwood.constituency.learn.encoder import seconds_a_pass
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.network_inputs import UNKNOWN
-from sapwood.networks.parameters import Parameters
+from sapwood.networks.encoder import UNKNOWN_ROW, EncoderSizes
+from sapwood.networks.layers import Parameters, cross_entropy_backward
 from sapwood.networks.training import (
-    NetworkLesson,
     NetworkPlan,
-    ShareGradient,
-    residue,
+    NetworkTrainer,
+    PartGradient,
     train_network,
 )
 
@@ -46,11 +44,11 @@ class Run:
             self.P, table, LENGTHS, self.task, self.plan, 1, lambda k, v: self.passes.append((k, v))
         )
 
-    def task(self, batch: np.ndarray, rng: np.random.Generator, n_words: int) -> ShareGradient:
+    def task(self, batch: np.ndarray, rng: np.random.Generator, n_words: int) -> PartGradient:
         self.shares.append((batch.tolist(), n_words))
-        gradient = self.P.blank()
+        gradient = self.P.empty_like()
         gradient.flat[:] = self.slope
-        return ShareGradient(
+        return PartGradient(
             2.0, gradient, {"words": (np.array([1, 3]), np.full((2, 2), self.slope))}
         )
 
@@ -104,7 +102,7 @@ def test_gradients_of_shares_are_summed_then_clipped_together(
     large = Run(monkeypatch, 1000.0, passes=1, words=20)
     _, gradient, rows = large.steps[0]
     together = np.concatenate([gradient, rows["words"][1].ravel()])
-    assert np.linalg.norm(together) == pytest.approx(network_training.LONGEST_STEP)
+    assert np.linalg.norm(together) == pytest.approx(network_training.MAX_GRADIENT_NORM)
     assert np.ptp(together) == pytest.approx(0, abs=1e-9)
 
 
@@ -126,18 +124,18 @@ def test_seconds_of_a_pass_count_words_steps_and_at_most_two_threads() -> None:
     assert plan.seconds_a_pass(10_000, 2) == plan.seconds_a_pass(10_000, 8) == pytest.approx(2.0)
 
 
-def lesson(sentences: list[list[str]], **plan: Any) -> NetworkLesson:
+def trainer(sentences: list[list[str]], **plan: Any) -> NetworkTrainer:
     sizes = EncoderSizes(4, 3, 2, 5)
-    return NetworkLesson(sentences, sizes, sizes.shapes(3), lambda *_: None, NetworkPlan(**plan))
+    return NetworkTrainer(sentences, sizes, sizes.shapes(3), lambda *_: None, NetworkPlan(**plan))
 
 
 def test_rare_words_are_taken_for_unknown_ones_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = lesson([["the", "The", "dog"], ["the", "dog", "once"]], unknown=1.0)
+    made = trainer([["the", "The", "dog"], ["the", "dog", "once"]], unknown=1.0)
     assert len(made.familiar) == 2  # not the word that was seen once
     assert made.word_vectors.shape == (2 + 2, 4)
-    assert made.unknown_share[:2].tolist() == [0, 0]  # the root and the unknown word
+    assert made.unknown_probability[:2].tolist() == [0, 0]  # the root and the unknown word
     # "the" was seen three times, "dog" twice
-    assert sorted(made.unknown_share[2:].tolist()) == pytest.approx([1 / 4, 1 / 3])
+    assert sorted(made.unknown_probability[2:].tolist()) == pytest.approx([1 / 4, 1 / 3])
     seen = []
     real = network_training.look_up
     monkeypatch.setattr(
@@ -145,17 +143,17 @@ def test_rare_words_are_taken_for_unknown_ones_more_often(monkeypatch: pytest.Mo
     )
     rng = np.random.default_rng(0)
     for _ in range(400):
-        made.read(np.array([0, 1]), rng)
+        made.encode(np.array([0, 1]), rng)
     words = np.concatenate(seen[::2])
-    known = made.words.word[made.words.word > UNKNOWN]
-    expected = made.unknown_share[known].sum() + (made.words.word == UNKNOWN).sum()
-    assert (words == UNKNOWN).sum() / 400 == pytest.approx(expected, rel=0.1)
+    known = made.words.word[made.words.word > UNKNOWN_ROW]
+    expected = made.unknown_probability[known].sum() + (made.words.word == UNKNOWN_ROW).sum()
+    assert (words == UNKNOWN_ROW).sum() / 400 == pytest.approx(expected, rel=0.1)
 
 
 def test_vectors_of_forms_are_no_more_than_words_within_bounds() -> None:
-    assert len(lesson([["a"] * 10]).form_vectors) == 2**8
-    assert len(lesson([["a"] * 1500]).form_vectors) == 2**10
-    assert len(lesson([["a"] * 300_000]).form_vectors) == 2**16
+    assert len(trainer([["a"] * 10]).form_vectors) == 2**8
+    assert len(trainer([["a"] * 1500]).form_vectors) == 2**10
+    assert len(trainer([["a"] * 300_000]).form_vectors) == 2**16
 
 
 def test_seconds_of_a_pass_of_spans_grow_with_words_and_steps() -> None:
@@ -165,6 +163,6 @@ def test_seconds_of_a_pass_of_spans_grow_with_words_and_steps() -> None:
 
 def test_the_slope_of_the_log_probability_is_probability_less_one_at_the_right_answer() -> None:
     shares = np.array([[0.2, 0.8], [0.5, 0.5]])
-    found = residue(shares, np.array([1, 0]), 3.0)
+    found = cross_entropy_backward(shares, np.array([1, 0]), 3.0)
     np.testing.assert_allclose(found, [[0.6, -0.6], [-1.5, 1.5]])
     np.testing.assert_allclose(shares, [[0.2, 0.8], [0.5, 0.5]])  # untouched

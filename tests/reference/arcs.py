@@ -3,7 +3,7 @@
 Notation
 --------
     heads     of the words, the root's place 0 before them: `(0, 2, 0)` is word 1 below word 2
-    parts     as `sapwood.dependency.parse.kernels.arc_forest` has them: (kind, head, modifier,
+    parts     as `sapwood.dependency.kernels.arc_forest` has them: (kind, head, modifier,
     third)
 """
 

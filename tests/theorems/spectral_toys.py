@@ -12,7 +12,7 @@ from tests.toys import Toy
 from sapwood.constituency.data.transform import Inventory, Symbol, Transform
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.learn.templates import Column, NodeTable
+from sapwood.constituency.learn.features import Column, NodeTable
 from sapwood.core.errors import NotIdentifiableError
 
 PHRASES, TAGS, WORDS = range(3), range(3, 7), [f"w{x}" for x in range(8)]

@@ -23,8 +23,8 @@ from tests.reference import latent_arcs as listing
 from sapwood.corpora.vocabulary import Vocabulary
 from sapwood.dependency.learn.moments import ArcCounts, ChainSums, TripleSums
 from sapwood.dependency.learn.spectral import (
-    Projection,
     Solved,
+    SymbolProjection,
     emission_range,
     project_symbols,
     range_symbols,
@@ -33,8 +33,8 @@ from sapwood.dependency.learn.spectral import (
     solve_chain,
 )
 from sapwood.dependency.model.dependency import Seen
-from sapwood.dependency.model.latent import LatentArcs, SeenTrees, pack_trees
-from sapwood.linalg.dependency_operators import Operators, diagonal_form, regular_inverse
+from sapwood.dependency.model.latent import LatentArcs, SeenTrees, pack_seen_trees
+from sapwood.linalg.dependency_operators import LatentTreeOperators, diagonal_form, regular_inverse
 
 K, N = 3, 8
 # Inverses of matrices with condition numbers up to some thousands; measured: 1e-12.
@@ -136,7 +136,7 @@ def as_tables(solved: Solved) -> LatentArcs:
 def weighed_trees(rng: np.random.Generator, shapes: list[Shape] = WEIGHED) -> SeenTrees:
     """Each shape with four draws of symbols."""
     heads = [shape for shape in shapes for _ in range(4)]
-    return pack_trees(heads, [rng.integers(0, N, len(shape)) for shape in heads])
+    return pack_seen_trees(heads, [rng.integers(0, N, len(shape)) for shape in heads])
 
 
 def weights(model: LatentArcs, trees: SeenTrees) -> Array:
@@ -162,16 +162,16 @@ def error(estimate: LatentArcs, model: LatentArcs, seed: int = 1) -> float:
     return float(np.abs(weights(estimate, trees) / truth - 1).max())
 
 
-def projections(model: LatentArcs, seed: int) -> dict[str, Projection]:
+def projections(model: LatentArcs, seed: int) -> dict[str, SymbolProjection]:
     counts = exact_counts(model, POOLED)
     own = {how: project_symbols(counts, K, how) for how in ("cca", "svd")}
     return own | {"any": any_projection(np.random.default_rng(seed))}
 
 
-def any_projection(rng: np.random.Generator) -> Projection:
+def any_projection(rng: np.random.Generator) -> SymbolProjection:
     """A constant, and vectors from nowhere."""
     U = np.hstack([np.ones((N, 1)), rng.standard_normal((N, K - 1))])  # noqa: N806
-    return Projection(U, np.ones(K))
+    return SymbolProjection(U, np.ones(K))
 
 
 # -- trees ----------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_weights_of_all_symbols_sum_to_one(seed: int) -> None:
         exact_counts(model, POOLED), exact_sums(model, POOLED, found.U), found, 0.0, "arcs"
     )
     rows = list(product(range(N), repeat=3))
-    trees = pack_trees([[2, 0, 2]] * len(rows), rows)
+    trees = pack_seen_trees([[2, 0, 2]] * len(rows), rows)
     assert weights(as_tables(solved), trees).sum() == pytest.approx(1.0, abs=EXACT)
 
 
@@ -237,7 +237,7 @@ def total_weight(tables: LatentArcs, shape: Shape, sizes: tuple[int, int]) -> fl
     """Sum of the weights of all words that a tree can show, each a symbol of two columns."""
     symbols = list(product(range(sizes[0]), range(sizes[0], sum(sizes))))
     rows = list(product(symbols, repeat=len(shape)))
-    return float(weights(tables, pack_trees([shape] * len(rows), rows)).sum())
+    return float(weights(tables, pack_seen_trees([shape] * len(rows), rows)).sum())
 
 
 @pytest.mark.parametrize("symbols_from", ["arcs", "triples", "range"])
@@ -253,7 +253,7 @@ def test_shrunk_weights_of_all_symbols_sum_to_one(symbols_from: str, shrinkage: 
     rows = [np.stack([start + rng.choice(len(each), len(shape), p=each)
                       for start, each in zip(starts, p, strict=False)], axis=1)
             for shape in heads]  # fmt: skip
-    trees = pack_trees(heads, rows)
+    trees = pack_seen_trees(heads, rows)
     counts = ArcCounts.of(trees, sum(sizes))
     found = project_symbols(counts, 2, "cca", n_columns=2)
     sums = TripleSums.of(trees, found.U, sum(sizes))
@@ -280,7 +280,7 @@ def test_states_come_back_from_any_basis(seed: int) -> None:
     moved = model.in_basis(G)
     assert error(moved, model) < EXACT
     assert moved.product is not None
-    operators = Operators(moved.steps, moved.product)
+    operators = LatentTreeOperators(moved.steps, moved.product)
     form = diagonal_form(moved.root, moved.symbols, operators, np.random.default_rng(0))
     order = [int(np.abs(form.symbols - column[:, None]).sum(axis=0).argmin())
              for column in model.symbols.T]  # fmt: skip
@@ -374,7 +374,7 @@ def test_symbols_from_the_range_need_the_range_of_the_emissions(seed: int) -> No
 def median_error(model: LatentArcs, n: int, seed: int) -> float:
     """Of tree weights, relative, learnt from n trees of a head and two children."""
     drawn = model.sample(
-        pack_trees([[2, 0, 2]], [[0, 0, 0]])._replace(
+        pack_seen_trees([[2, 0, 2]], [[0, 0, 0]])._replace(
             offsets=np.arange(n + 1) * 3, head=np.tile(np.array([2, 0, 2], np.int32), n),
             seen=np.zeros((3 * n, 1), np.int32),
         ), np.random.default_rng(seed),

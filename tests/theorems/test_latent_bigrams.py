@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sapwood.lm.learn.latent import pivot_states
+from sapwood.lm.learn.pivot import pivot_states
 
 FloatArray = np.ndarray
 

@@ -26,10 +26,9 @@ from tests.linalg.pivot_problems import (
 )
 
 from sapwood.core.errors import NotIdentifiableError
-from sapwood.linalg.cca import cca
-from sapwood.linalg.convex_em import convex_em
 from sapwood.linalg.pivots import find_anchors
-from sapwood.linalg.simplex import simplex_least_squares
+from sapwood.linalg.simplex import convex_em, simplex_least_squares
+from sapwood.linalg.svd import cca
 
 M, D = 4, 30
 EXACT = 1e-10  # conditions are below 1e2: measured 1e-15

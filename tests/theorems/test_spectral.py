@@ -41,7 +41,8 @@ from tests.toys import Toy, parse_forest
 
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.learn import spectral
-from sapwood.constituency.learn.pcfg import PCFG, LexiconSettings
+from sapwood.constituency.learn.lexicon import LexiconSettings
+from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.constituency.learn.spectral import SpectralLPCFG
 from sapwood.core.errors import NotIdentifiableError
 

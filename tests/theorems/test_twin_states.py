@@ -10,7 +10,7 @@ from tests.toys import Toy, random_toy
 
 import sapwood as sw
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.learn.twin_states import merge_states, twin_states
+from sapwood.constituency.learn.em_states import merge_states, twin_states
 from sapwood.constituency.parse.parser import Parser
 from sapwood.core.errors import SapwoodValueError
 

@@ -19,7 +19,6 @@ from sapwood.core.topologies import sample_words
 from sapwood.identify.families import family_of, stationary
 from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.learn import uniform, unmix
-from sapwood.identify.learn.sentence_counts import SentenceCounts, UniformCounts
 from sapwood.identify.learn.uniform import UNIFORM_FAMILIES, em, fit_moments
 from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE
 from sapwood.identify.mixing import (
@@ -29,7 +28,7 @@ from sapwood.identify.mixing import (
     pair_mixing,
     triple_mixing,
 )
-from sapwood.identify.model.uniform_trees import UniformTreeModel
+from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
 from sapwood.linalg import diagonalise
 
 Array = np.ndarray
@@ -281,6 +280,21 @@ def test_fifty_random_dep_ies_have_the_right_roots(d: int) -> None:
     assert np.median(errors) < EXACT
 
 
+def test_the_moments_of_the_right_root_are_those_given(monkeypatch) -> None:
+    """Roots are chosen by their distance from the moments, which is 0 for the right one only."""
+    true = dep_ies(np.random.default_rng(0), 4)
+    told = []
+    real = unmix.stochastic_root
+    monkeypatch.setattr(
+        unmix, "stochastic_root", lambda table, how: told.append(how) or real(table, how)
+    )
+    UnmixDEPIES().fit_moments(*exact_pairs(true))
+    (mismatch,) = told
+    assert mismatch(true["argument"]) < 1e-14
+    assert mismatch(true["argument"].T) > 0.1
+    assert mismatch(np.full((4, 4), 0.25)) > 0.01
+
+
 def test_principal_roots_only_are_rejected(monkeypatch) -> None:
     """The principal root is wrong for 5 to 13 % of random models."""
     trues = [dep_ies(np.random.default_rng(seed), 3) for seed in range(50)]
@@ -465,13 +479,13 @@ def test_a_jump_that_leads_downhill_is_not_taken(monkeypatch) -> None:
 
 def test_a_wrong_m_step_lowers_the_likelihood(monkeypatch) -> None:
     """Counts of parents given their children, instead of children given their parents."""
-    real = uniform.maximise
+    real = uniform.maximise_uniform
 
     def wrong(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
         tables = dict(counts.tables) | {"child": counts.tables["child"].T}
         return real(model, UniformCounts(tables, 0.0, 0.0))
 
-    monkeypatch.setattr(uniform, "maximise", wrong)
+    monkeypatch.setattr(uniform, "maximise_uniform", wrong)
     true = clear_pcfg_ie(np.random.default_rng(6), 4, 2)
     true["child"] = np.array([[0.7, 0.9], [0.3, 0.1]])
     counts = sampled("pcfg-ie", true, 2_000, (1, 2, 3, 5), 7)

@@ -12,8 +12,8 @@ from tests.toys import strings_grammar
 import sapwood as sw
 from sapwood.core.errors import SapwoodError
 from sapwood.hankel.learn.consistency import composed_contexts, problem_of
-from sapwood.hankel.learn.moments import WHOLE, Basis
-from sapwood.hankel.learn.string_counts import LongStrings, expect, string_shards
+from sapwood.hankel.learn.em_wcfg import LongStrings, string_shards
+from sapwood.hankel.learn.moments import EMPTY_CONTEXT, Basis
 from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
 EXACT = 1e-12  # values are at most 1
@@ -36,7 +36,7 @@ def blocks(grammar: WeightedGrammar, basis: Basis) -> tuple[np.ndarray, np.ndarr
 def full_basis(symbols: tuple[str, ...], size: int) -> Basis:
     """All inside strings and contexts of so many symbols at most."""
     strings = strings_up_to(symbols, size)
-    contexts = [WHOLE, *((x, ()) for x in strings), *(((), x) for x in strings)]
+    contexts = [EMPTY_CONTEXT, *((x, ()) for x in strings), *(((), x) for x in strings)]
     return Basis(symbols, tuple(contexts), tuple(strings)).close()
 
 
@@ -232,7 +232,7 @@ def test_a_solver_that_does_not_converge_is_a_warning() -> None:
 def test_a_closed_basis_keeps_to_section_4_1() -> None:
     basis = Basis(
         ("a", "b", "c"),
-        (WHOLE, (("a", "b"), ("c", "a"))),
+        (EMPTY_CONTEXT, (("a", "b"), ("c", "a"))),
         (("a",), ("b",), ("c",), ("a", "b", "c")),
     ).close()
     insides, contexts = set(basis.insides), set(basis.contexts)
@@ -335,7 +335,7 @@ def test_strings_known_to_be_longer_are_counted_as_if_they_were_there() -> None:
     deep = strings_up_to(("a", "b"), 11)
     longer = {x: p for x, p in zip(deep, grammar.values(deep).tolist(), strict=True) if len(x) > 3}
     number = {"a": 0, "b": 1}
-    listed = [expect(shard, grammar) for shard in string_shards(longer, number)]
+    listed = [shard.expect(grammar) for shard in string_shards(longer, number)]
     masses = 1 - np.cumsum(grammar.length_masses(11))
     more, most = (
         LongStrings(masses[size - 1], size).expect(grammar) for size in (longest, 11)

@@ -18,7 +18,7 @@ import httpx
 from sapwood.web.app import ServerState, make_app
 from sapwood.web.guard import Guard
 from sapwood.web.limits import Limits
-from sapwood.web.model_store import ModelStore
+from sapwood.web.models import ModelStore
 
 BASE = "http://127.0.0.1"
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -13,8 +13,8 @@ from tests.web.servers import Client
 import sapwood as sw
 from sapwood.constituency.report.parses import parse_answer
 from sapwood.report import to_json
-from sapwood.web.loaded_models import TREES, LoadedModel, bundled_models, models_from_files
-from sapwood.web.model_store import ModelStore
+from sapwood.web.initial_models import bundled_models, models_from_files
+from sapwood.web.models import TREES, LoadedModel, ModelStore
 
 SENTENCE = "the woman saw a dog in the garden ."
 TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
@@ -28,7 +28,9 @@ def ask(client: Client, path: str, status: int = 200, **question: Any) -> Any:
 
 def test_parse_has_the_fixed_form(client: Client) -> None:
     found = ask(client, "parse", sentence="The woman saw a dog in the garden.", k=3)
-    assert list(found) == ["tree", "log_prob", "is_fallback", "constituents", "k_best"]
+    assert list(found) == [
+        "tree", "log_prob", "is_fallback", "constituents", "k_best", "constraint_probability",
+    ]  # fmt: skip
     parse = sw.Parser(sw.bundled_grammar()).parse_text("The woman saw a dog in the garden.")
     assert found == json.loads(to_json(parse_answer(parse, 3)))
     assert found["tree"] == found["k_best"][0]["tree"]
@@ -242,6 +244,23 @@ def test_depend(client: Client) -> None:
     assert [node["head"] for node in drawn["nodes"]] == found["k_best"][1]["heads"]
 
 
+def test_depend_keeps_what_is_given(client: Client) -> None:
+    words = ["they", "see", "the", "dog", "."]
+    free = ask(client, "depend", words=words)
+    assert free["constraint_probability"] == 1.0
+    heads = [0, None, None, None, None]
+    found = ask(client, "depend", words=words, heads=heads, k=2)
+    assert [tree["heads"][0] for tree in found["k_best"]] == [0, 0]
+    assert found["constraint_probability"] < 1.0
+    clash = ask(client, "depend", 422, words=words, heads=[2, 1, None, None, None])
+    assert "words 1 and 2 hang on each other in a circle" in clash["error"]
+    unknown = ask(client, "depend", 422, words=words, tags=["NOUNS", None, None, None, None])
+    assert "which the model has never seen" in unknown["error"]
+    tag = free["nodes"][0]["upos"]
+    soft = ask(client, "depend", words=words, tags=[{tag: 0.9}, None, None, None, None])
+    assert soft["nodes"][0]["upos"] == tag
+
+
 def test_language_models(client: Client, store: ModelStore) -> None:
     model = store.models["text"].model
     next_ = ask(client, "lm/next", context="the", top=4)["next"]
@@ -265,7 +284,9 @@ def test_a_hand_written_grammar_is_listed_as_hand_written(learn: Learn) -> None:
         next(name for name, row in rows.items() if not row["is_hand_written"]) == "bundled-cluster"
     )
     files = {"bundled": sw.bundled_grammar(), "mine": learn("spectral")}
-    assert [one.is_hand_written for one in models_from_files([*files], files.get, None)] == [
+    assert [
+        one.as_dict()["is_hand_written"] for one in models_from_files([*files], files.get, None)
+    ] == [
         True,
         False,
     ]
@@ -286,13 +307,8 @@ def test_reserved_symbols_of_language_models(client: Client, symbol: str) -> Non
 
 def test_models_pages_and_schema(client: Client) -> None:
     models = client.get("/api/models").json()
-    assert [row["name"] for row in models["models"]] == [
-        "bundled",
-        "spectral",
-        "mix",
-        "arcs",
-        "text",
-    ]
+    expected = ["bundled", "spectral", "mix", "arcs", "text"]
+    assert [row["name"] for row in models["models"]] == expected
     schema = client.get("/api/openapi.json").json()
     named = ["parse", "k-best", "posteriors", "score", "sample", "inspect", "depend"]
     assert {f"/api/{name}" for name in named} <= set(schema["paths"])
@@ -395,7 +411,7 @@ def test_a_tree_in_brackets_stands_for_its_words(client: Client) -> None:
 
 
 def test_traits_of_bundled_models_are_those_of_the_models_themselves() -> None:
-    from sapwood.web.loaded_models import traits_of
+    from sapwood.web.models import traits_of
 
     for loaded in bundled_models():
         if loaded.kind == "trees":  # the others take long to learn
@@ -420,9 +436,9 @@ def test_examples_of_spectral_directions_lie_where_the_words_do(client: Client) 
 
 
 def test_models_are_described_without_names_of_classes(store: ModelStore) -> None:
-    from sapwood.web.loaded_models import describe
+    from sapwood.web.models import describe_loaded
 
-    told = {name: describe(loaded.model) for name, loaded in store.models.items()}
+    told = {name: describe_loaded(loaded.model) for name, loaded in store.models.items()}
     assert told["bundled"].startswith("hand-written: 15 phrases, 37 tags")
     assert told["spectral"].startswith("spectral: ")
     assert told["mix"].startswith("A mix of 2: pcfg 0.50, spectral 0.50")

@@ -15,18 +15,19 @@ import pytest
 from pydantic import ValidationError
 from tests.web.servers import Client, guarded
 
-from sapwood.cli.serve import serve
-from sapwood.web import guard, limits, model_store, pool, schemas, server
-from sapwood.web.limits import MEGABYTE, Limits, Refusal
-from sapwood.web.model_store import ModelStore, check_treebank
-from sapwood.web.pool import Pool
+from sapwood.cli.serve import serve_page
+from sapwood.web import guard, limits, models, processes, schemas, server
+from sapwood.web.limits import MEGABYTE, Limits, Pool, Refusal
+from sapwood.web.models import ModelStore
+from sapwood.web.processes import check_treebank
 
 JSON = {"Content-Type": "application/json"}
 
 
 def test_the_options_have_the_defaults_of_the_limits() -> None:
     default = {
-        name: option.default.default for name, option in inspect.signature(serve).parameters.items()
+        name: option.default.default
+        for name, option in inspect.signature(serve_page).parameters.items()
     }
     assert Limits() == Limits(
         body=int(default["max_body"] * MEGABYTE), words=default["max_words"],
@@ -45,12 +46,12 @@ def test_constants_that_bound_what_a_request_may_take() -> None:
         20, 500, 2_000,
     )  # fmt: skip
     assert (guard.N_BODIES, guard.MOST_NAMES, guard.MOST_MARKS) == (8, 32, 200_000)
-    assert pool.MOST_SECONDS == 60
+    assert limits.MOST_RETRY_SECONDS == 60
     assert (
-        model_store.N_KEPT,
-        model_store.N_ERRORS,
-        model_store.EXCERPT,
-        model_store.LEAST_TREES,
+        models.N_KEPT,
+        processes.N_ERRORS,
+        processes.EXCERPT,
+        processes.LEAST_UPLOAD_TREES,
     ) == (8, 20, 160, 2)
 
 
@@ -93,9 +94,23 @@ TEXT, NAME = 1_000_000, 200
 SENTENCE: dict[str, Any] = {"sentence": "a"}
 IDENTIFY: dict[str, Any] = {"family": "dep-i", "words": 2, "length": 2}
 TABLE: dict[str, Any] = {"words": 2, "states": 2, "length": 2}
+SPAN = (0, 1, None)
+TAGS = {f"t{k}": 1.0 for k in range(1_000)}
 BOUNDS: list[tuple[type[schemas.RequestBody], dict[str, Any], str, Any, Any]] = [
     (schemas.SentenceRequest, {}, "sentence", "x" * TEXT, "x" * (TEXT + 1)),
     (schemas.SentenceRequest, {}, "words", ["a"] * 100_000, ["a"] * 100_001),
+    (schemas.ConstrainedRequest, {}, "tags", [None] * 100_000, [None] * 100_001),
+    (schemas.ConstrainedRequest, {}, "tags", [TAGS], [TAGS | {"t": 1.0}]),
+    (schemas.ConstrainedRequest, {}, "spans", [SPAN] * 10_000, [SPAN] * 10_001),
+    (schemas.ConstrainedRequest, {}, "forbidden", [SPAN] * 10_000, [SPAN] * 10_001),
+    (schemas.ConstrainedRequest, {}, "spans", [(0, 100_000, None)], [(0, 100_001, None)]),
+    (schemas.ConstrainedRequest, {}, "spans", [(0, 1, "x" * 200)], [(0, 1, "x" * 201)]),
+    (schemas.DependRequest, SENTENCE, "tags", [None] * 100_000, [None] * 100_001),
+    (schemas.DependRequest, SENTENCE, "heads", [None] * 100_000, [None] * 100_001),
+    (schemas.DependRequest, SENTENCE, "heads", [100_000], [100_001]),
+    (schemas.DependRequest, SENTENCE, "relations", [None] * 100_000, [None] * 100_001),
+    (schemas.SurprisalRequest, SENTENCE, "restart", 0.0, -0.01),
+    (schemas.SurprisalRequest, SENTENCE, "restart", 0.5, 0.51),
     (schemas.ParseRequest, SENTENCE, "model", "x" * NAME, "x" * (NAME + 1)),
     (schemas.ParseRequest, SENTENCE, "k", 1, 0),
     (schemas.ParseRequest, SENTENCE, "k", 100_000, 100_001),
@@ -192,8 +207,8 @@ def test_a_client_that_does_not_finish_the_head_of_its_request_is_dropped(
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.1)
 
     async def main() -> bytes:
-        bound = server.Place().bind()
-        made = server.make_server(store, server.Place(), Limits(), None)
+        bound = server.ListenAddress().bind()
+        made = server.make_server(store, server.ListenAddress(), Limits(), None)
         serving = asyncio.ensure_future(made.serve(sockets=[bound]))
         reader, writer = await asyncio.open_connection(*bound.getsockname()[:2])
         writer.write(b"GET / HTTP/1.1\r\nHost: ")
@@ -342,15 +357,15 @@ def test_work_is_given_up_when_the_server_stops() -> None:
 
 
 def test_errors_of_a_treebank_that_are_shown() -> None:
-    bad = b"(S (X a)) )\n" * (model_store.N_ERRORS + 1)
+    bad = b"(S (X a)) )\n" * (processes.N_ERRORS + 1)
     report, _ = check_treebank(bad)
-    assert report["n_errors"] == model_store.N_ERRORS + 1
-    assert len(report["errors"]) == model_store.N_ERRORS
+    assert report["n_errors"] == processes.N_ERRORS + 1
+    assert len(report["errors"]) == processes.N_ERRORS
 
 
 @pytest.mark.parametrize(("n", "name"), [(1, None), (2, "treebank-1")])
 def test_trees_of_a_treebank_that_is_kept(tmp_path: Path, n: int, name: str | None) -> None:
-    from sapwood.web.apart import check_upload
+    from sapwood.web.processes import check_upload
 
     own = ModelStore(tmp_path)
     found = own.upload("", b"(S (X a))\n" * n, lambda _, files: check_upload(**files))

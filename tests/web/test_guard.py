@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from tests.web.servers import BASE, Client, guarded
 
-from sapwood.web.guard import COOKIE
-from sapwood.web.limits import Limits, Refusal
-from sapwood.web.model_store import ModelStore
-from sapwood.web.pool import Check, Pool
+from sapwood.web.guard import COOKIE, Guard
+from sapwood.web.limits import Check, Limits, Pool, Refusal
+from sapwood.web.models import ModelStore
 
 QUESTION = {"sentence": "they sleep ."}
 
@@ -175,3 +174,59 @@ def test_work_of_a_client_that_left_is_not_begun() -> None:
         pool.stop()
 
     asyncio.run(main())
+
+
+def ask(application: Any, *messages: dict[str, Any], **limits: Any) -> tuple[Guard, list[Any]]:
+    """The guard and what it sends when these messages come in, and nothing behind them."""
+    guard, sent = Guard(application, Limits(**limits)), []
+    coming = [{"type": "http.request", **message} for message in messages]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {
+        "type": "http", "method": "POST", "path": "/", "headers": headers, "query_string": b"",
+    }  # fmt: skip
+
+    async def receive() -> dict[str, Any]:
+        if not coming:
+            await asyncio.sleep(60)
+        return coming.pop(0)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(guard(scope, receive, send))
+    return guard, sent
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    body = (await receive())["body"]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+
+
+def test_a_body_ends_with_the_first_message_that_announces_no_other() -> None:
+    for messages in (
+        [{"body": b'{"a": 1}'}],
+        [{"body": b'{"a": 1}', "more_body": False}],
+        [{"body": b'{"a":', "more_body": True}, {"body": b" 1}"}],
+    ):
+        guard, sent = ask(echo, *messages, seconds=2.0)
+        assert [message.get("body") for message in sent] == [None, b'{"a": 1}']
+        assert guard.held == 0
+    _, sent = ask(echo, {"body": b'{"a":', "more_body": True}, seconds=0.1)
+    assert sent[0]["status"] == 408
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_fault_is_told_unless_the_answer_has_begun(
+    has_begun: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        if has_begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError("oops")
+
+    guard, sent = ask(broken, {"body": b"{}"})
+    started = [message["status"] for message in sent if message["type"] == "http.response.start"]
+    assert started == [200 if has_begun else 500]
+    assert guard.held == 0
+    assert "oops" in capsys.readouterr().err

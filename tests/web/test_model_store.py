@@ -8,18 +8,11 @@ import pytest
 
 import sapwood as sw
 from sapwood.core.errors import CorpusError
-from sapwood.web import model_store
+from sapwood.web import models, processes
+from sapwood.web.initial_models import bundled_models, bundled_trees, models_from_files
 from sapwood.web.limits import Refusal
-from sapwood.web.loaded_models import (
-    ARCS,
-    TEXT,
-    TREES,
-    LoadedModel,
-    bundled_models,
-    bundled_trees,
-    models_from_files,
-)
-from sapwood.web.model_store import ModelStore, check_treebank
+from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
+from sapwood.web.processes import check_treebank
 
 
 def own_store(tmp_path: Path) -> ModelStore:
@@ -96,27 +89,27 @@ def test_models_are_found_by_name_or_kind(tmp_path: Path) -> None:
 
 def test_models_without_a_file_are_never_dropped(tmp_path: Path) -> None:
     own = own_store(tmp_path)
-    for k in range(model_store.N_KEPT + 2):
+    for k in range(models.N_KEPT + 2):
         file = tmp_path / f"{k}.sapwood"
         file.touch()
         own.add(LoadedModel(own.fresh_name("model"), sw.bundled_grammar, kind=TREES, file=file))
     kept = [name for name in own.models if not name.startswith("bundled")]
-    assert kept == [f"model-{k + 1}" for k in range(2, model_store.N_KEPT + 2)]
-    assert len(own.models) == 6 + model_store.N_KEPT
-    assert len(list(tmp_path.iterdir())) == model_store.N_KEPT
+    assert kept == [f"model-{k + 1}" for k in range(2, models.N_KEPT + 2)]
+    assert len(own.models) == 6 + models.N_KEPT
+    assert len(list(tmp_path.iterdir())) == models.N_KEPT
 
 
 @pytest.mark.parametrize(("column", "first"), [(1, 0), (81, 0), (82, 1), (200, 119)])
 def test_an_error_is_shown_in_the_middle_of_its_excerpt(column: int, first: int) -> None:
     line = "".join(chr(ord("a") + k % 26) for k in range(400))
     error = CorpusError("wrong", line=2, column=column, hint="do it")
-    found = model_store._place(error, ["", line + "\r"])
+    found = processes.show_error(error, ["", line + "\r"])
     assert found["excerpt"] == line[first : first + 160]
     assert found["at"] == column - 1 - first
     assert (found["error"], found["hint"], found["line"]) == ("wrong", "do it", 2)
-    beyond = model_store._place(CorpusError("wrong", line=3), ["", line])
+    beyond = processes.show_error(CorpusError("wrong", line=3), ["", line])
     assert (beyond["excerpt"], beyond["at"]) == ("", 0)
-    assert model_store._place(CorpusError("wrong", line=2), ["", line])["excerpt"] == line[:160]
+    assert processes.show_error(CorpusError("wrong", line=2), ["", line])["excerpt"] == line[:160]
 
 
 def test_what_a_treebank_holds_is_counted() -> None:
@@ -131,3 +124,5 @@ def test_what_a_treebank_holds_is_counted() -> None:
         check_treebank(b"\n")
     with pytest.raises(sw.SapwoodError, match="a compressed file"):
         check_treebank(b"\x1f\x8b\x08")
+    broken = check_treebank("\ufeff(S (NP (NN dogs)) (VP (VB bark)))\r\n(S (X\r\n".encode())
+    assert (broken[0]["trees"], broken[0]["n_errors"], len(broken[1])) == (1, 1, 1)

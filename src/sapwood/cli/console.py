@@ -1,4 +1,4 @@
-"""What all commands share: the error boundary, phases, clocks, and interrupts.
+"""Streams, errors, phases and interrupts of all commands.
 
 Data goes to stdout, everything else to stderr. Nothing heavy is imported here.
 """
@@ -14,9 +14,10 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
+from pathlib import Path
 from time import perf_counter, sleep
 from types import FrameType
 from typing import IO, Any
@@ -32,7 +33,7 @@ from sapwood.progress import step
 
 FAILED = 1
 INTERRUPTED = 130
-OUT_OF_MEMORY = "give less data, fewer --states or fewer --jobs; for parse, a lower --memory-limit"
+MEMORY_HINT = "give less data, fewer --states or fewer --jobs; for parse, a lower --memory-limit"
 
 
 # Controls of terminals but for tabs and line ends, and the colours that drawings have.
@@ -91,7 +92,7 @@ def echo(text: str) -> None:
 
 
 def warn(doubts: Iterable[tuple[str, str]]) -> None:
-    """Write messages and what to do about each."""
+    """Write warnings, each with its hint."""
     for message, hint in doubts:
         echo(f"warning: {message}")
         echo(f"hint: {hint}")
@@ -143,7 +144,7 @@ class Boundary(TyperGroup):
 
 
 def fail(error: Exception) -> None:
-    """Tell what went wrong."""
+    """Write an error and its hint on stderr."""
     for line in error_lines(error):
         echo(line)
     # Failures of all other files have a name by the time they get here.
@@ -152,12 +153,12 @@ def fail(error: Exception) -> None:
 
 
 def error_lines(error: Exception) -> list[str]:
-    """What went wrong and what to do about it: one line each."""
+    """The message and the hint of an error, one line each."""
     hint: str | None
     if isinstance(error, SapwoodError):
         message, hint = str(error), error.hint
     elif isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-        message, hint = "out of memory", OUT_OF_MEMORY
+        message, hint = "out of memory", MEMORY_HINT
     elif isinstance(error, OSError) and error.strerror:
         message = f"{error.filename or 'cannot write to stdout'}: {error.strerror}"
         hint = "check the path, the permissions and the room on the disk"
@@ -218,6 +219,18 @@ class Phases:
             yield notes
         self.n_done += 1
         echo("  ".join([title, *notes, f"{perf_counter() - started:.1f} s"]))
+
+    def save(self, model: Any, out: Path, *, force: bool) -> None:
+        """Write a model to its file, as a phase."""
+        with self.phase("writing") as notes:
+            model.save(out, force=force)
+            notes.append(str(out))
+
+
+def echo_seconds(steps: Mapping[str, float]) -> None:
+    """Write the seconds of the steps of a phase, if it has any, on a line below it."""
+    if steps:
+        echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
 
 
 _interrupted = threading.Event()
@@ -282,7 +295,7 @@ class CompileNotice:
         self._began: dict[str, float] = {}
 
     def watch(self, name: str, is_start: bool) -> None:
-        """Hear that a kernel is about to be compiled, or is ready."""
+        """Take note that the compilation of a kernel starts or ends."""
         with display.lock:  # kernels are compiled in any thread
             if is_start:
                 self._began[name] = perf_counter()
@@ -306,7 +319,7 @@ class CompileNotice:
             echo("compiling kernels, once for this machine ...")
 
     def finish(self) -> None:
-        """Say how much there was to compile, if anything."""
+        """Write how many kernels were compiled, if any."""
         if self.done:
             echo(f"compiled {count(len(self.done), 'kernel')} in {self.seconds:.1f} s")
 

@@ -1,4 +1,4 @@
-"""What people see on stderr: whole lines, and on a terminal one line that changes while work runs.
+"""Lines on stderr, and on a terminal one line of progress that changes while work runs.
 
 Every write goes through one object, so that the changing line is wiped before anything else is
 written. Off a terminal, a plain line tells every half minute how far the work is.
@@ -51,7 +51,7 @@ class Display:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Show all steps inside; nothing of them is left afterwards, whatever has happened."""
+        """Show the progress of the work inside; the line is cleared at the end in any case."""
         self.is_open = True
         try:
             with listening(self.listen):
@@ -62,7 +62,7 @@ class Display:
                 self.wipe()
 
     def listen(self, event: Event) -> None:
-        """Take notice of how far some work is."""
+        """Take an event of progress, and show it."""
         if not self.is_open:
             return  # of a step that ended late, such as one whose error was just shown
         with self.lock:
@@ -92,7 +92,7 @@ class Display:
                 self._write(WIPE)
 
     def refresh(self, *, at_once: bool = False) -> None:
-        """Draw the line again where it is time to."""
+        """Draw the line of progress again if its period is over."""
         with self.lock:
             now = self.clock()
             if is_terminal(sys.stderr) and self.is_live:
@@ -202,7 +202,7 @@ def in_words(event: Event) -> list[str]:
 
 
 def _part(event: Event) -> str:
-    """The number of the part in work, such as `pass 12 of 15`; empty where parts have no name."""
+    """The number of the current part, such as `pass 12 of 15`; empty for parts without a name."""
     if not event.unit or event.total == 1:
         return ""
     number = int(event.done) + 1

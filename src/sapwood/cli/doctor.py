@@ -10,17 +10,17 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import FAILED, echo
-from sapwood.cli.tables import fact_lines, show
-from sapwood.constituency.report.checkup import MISSING, checkup
+from sapwood.cli.reports import fact_lines, show
+from sapwood.constituency.report.training import MISSING, checkup
 
-EPILOG = """\b
+DOCTOR_EPILOG = """\b
 Examples:
   sapwood doctor
   sapwood doctor --warm      so that every command starts at once
 """
 
 
-def doctor(
+def show_installation(
     warm: bool = typer.Option(
         False,
         "--warm",
@@ -45,7 +45,7 @@ def doctor(
 
 
 def _warm() -> dict[str, Any]:
-    """Load every kernel, compiling those that were not; what it took."""
+    """Load every kernel, compiling where needed, and report time and numbers."""
     from sapwood.cli.console import notice
     from sapwood.cli.warming import every_kernel, warm_up
 

@@ -1,4 +1,4 @@
-"""What commands take: models by name, text by line, trees, and the words of sentences."""
+"""Inputs of commands: models by name, lines of text, trees, and words of sentences."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from sapwood.cli.console import echo, warn
-from sapwood.cli.tables import name_some
+from sapwood.cli.reports import name_some
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError, count
-from sapwood.core.outputs import Input
+from sapwood.core.outputs import Input, check_output
 
 if TYPE_CHECKING:
-    from sapwood.constituency.data.stored import StoredTreebank
     from sapwood.constituency.data.transform import Transform
-    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
     from sapwood.corpora.files import Source
     from sapwood.corpora.tokenize import Tokenizer
@@ -30,18 +29,12 @@ BUNDLED = "bundled"
 STDIN = "-"
 
 
-def load_model(name: str) -> Model:
-    """The grammar or ensemble that a user names."""
-    return as_grammar(load_any(name), name)
-
-
 def as_grammar(model: Any, name: str) -> Model:
     """A model that parses into phrases; any other is refused."""
     from sapwood.constituency.grammar.ensemble import Model
 
-    grammar: Model = as_kind(
-        model, Model, name, "a grammar or an ensemble", "name a file of `sapwood train`"
-    )
+    hint = "name a file of `sapwood train`"
+    grammar: Model = as_kind(model, Model, name, "a grammar or an ensemble", hint)
     return grammar
 
 
@@ -88,7 +81,7 @@ def load_any(name: str) -> Any:
     return load(Path(name).expanduser())
 
 
-def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:
+def stream_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:
     """The lines of a file, compressed or not, or of stdin, as they come."""
     from sapwood.corpora.files import open_lines
 
@@ -101,7 +94,7 @@ def read_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, Non
 
 
 def count_lines(source: str, *, blank: bool = False) -> int | None:
-    """How many lines, or blank lines, a plain file has; None for other sources.
+    """The number of lines, or of blank lines, of a plain file; None for other sources.
 
     Examples
     --------
@@ -123,10 +116,10 @@ def count_lines(source: str, *, blank: bool = False) -> int | None:
 def input_files(
     *sources: str, find: Callable[[str], Iterable[Source]] | None = None
 ) -> Iterator[Input]:
-    """The files that arguments stand for: themselves, those of globs and folders, that of stdin.
+    """The files that arguments name: plain paths, globs, folders, and the file behind stdin.
 
-    For outputs, which must not be among them; what is missing is left to whoever reads it. `find`
-    knows which files of a folder count; None for those of treebanks.
+    Outputs must not be among them. Files that are missing are left to the reader. `find` lists
+    the files of a source; None for files of treebanks.
     """
     from sapwood.corpora.formats import treebank_files
 
@@ -139,19 +132,36 @@ def input_files(
                 yield Path(str(file))
 
 
-def claim_stdin(*sources: str) -> None:
-    """Refuse to read stdin twice."""
-    if sources.count(STDIN) > 1:
-        msg = "stdin (-) can be read only once; name a file for the other input"
-        raise typer.BadParameter(msg)
+def check_files(
+    *sources: str | None,
+    out: Path | None = None,
+    find: Callable[[str], Iterable[Source]] | None = None,
+    **how: Any,
+) -> None:
+    """Refuse to read stdin twice, and an output that is an input or could not be written.
+
+    Parameters
+    ----------
+    sources
+        The inputs of a command; None for those that were left out.
+    find
+        As in `input_files`.
+    how
+        What `check_output` takes.
+    """
+    given = [source for source in sources if source is not None]
+    if given.count(STDIN) > 1:
+        raise typer.BadParameter("stdin (-) can be read only once; name a file for the other input")
+    if out is not None:
+        check_output(out, inputs=input_files(*given, find=find), **how)
 
 
 N_NAMED = 5  # files left out that are listed
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How trees are read, and what was passed over on the way.
+class TreeReading:
+    """Reads trees, and collects the broken trees and the files that were skipped.
 
     Attributes
     ----------
@@ -167,7 +177,7 @@ class Reading:
     left_out: list[str] = field(default_factory=list)
 
     def options(self) -> dict[str, Any]:
-        """What `read_trees` and `read_treebank` take."""
+        """Keyword arguments of `read_trees` and `read_treebank`."""
         return {
             "format": self.format,
             "encoding": self.encoding,
@@ -177,7 +187,7 @@ class Reading:
         }
 
     def bank(self, sources: list[str], transform: Transform | None = None) -> Treebank:
-        """A treebank; without any tree, the error says in which files, and why if all were bad."""
+        """A treebank; an error that names the files where they hold no good tree."""
         from sapwood.constituency.data.treebank import read_treebank
 
         with self.explain(sources):
@@ -186,15 +196,15 @@ class Reading:
     def stored_bank(
         self, sources: list[str], folder: Path, transform: Transform | None = None
     ) -> StoredTreebank:
-        """The same in files of a folder."""
-        from sapwood.constituency.data.stored import StoredTreebank
+        """A treebank that is kept in files of a folder."""
+        from sapwood.constituency.data.treebank import StoredTreebank
 
         with self.explain(sources):
             return StoredTreebank.read(sources, folder, transform, **self.options())
 
     @contextmanager
     def explain(self, sources: list[str]) -> Iterator[None]:
-        """Name the files in an error about all of them, and why each tree was bad."""
+        """Add the files, and why the first tree was skipped, to an error about all of them."""
         try:
             yield
         except CorpusError as error:
@@ -212,13 +222,11 @@ class Reading:
         from sapwood.corpora.files import source_name
         from sapwood.corpora.formats import read_lines
 
+        skipped = self.skipped if self.skip_bad else None
         return read_lines(
-            lines,
-            source_name(source),
-            self.format,
-            skipped=self.skipped if self.skip_bad else None,
+            lines, source_name(source), self.format, skipped=skipped,
             keep_functions=self.keep_functions,
-        )
+        )  # fmt: skip
 
     def clean_trees(self, source: str) -> list[Tree]:
         """The cleaned trees of a file; an error when there is none."""
@@ -229,11 +237,11 @@ class Reading:
 
     def _read(self, source: str) -> Iterator[Tree]:
         """The trees of a file, all of which are to be in memory at once."""
-        from sapwood.corpora.file_memory import TREES, require_reading_memory
+        from sapwood.corpora.files import TREE_BYTES, require_reading_memory
         from sapwood.corpora.formats import read_trees, treebank_files
 
         files = treebank_files(source, self.encoding, self.left_out)
-        require_reading_memory(files, TREES)
+        require_reading_memory(files, TREE_BYTES)
         return read_trees(files, **self.options() | {"left_out": None})
 
     def _some(self, trees: Iterable[Tree], source: str) -> list[Tree]:
@@ -244,16 +252,15 @@ class Reading:
     def check(self, n_trees: int, source: str) -> None:
         """Refuse a source without any tree."""
         if not n_trees:
-            msg = "no tree found"
-            raise CorpusError(msg, file=source, hint=self._why("is the file empty?"))
+            raise CorpusError("no tree found", file=source, hint=self._why("is the file empty?"))
 
     def _why(self, hint: str | None) -> str | None:
         if not self.skipped:
             return hint
         return f"{count(len(self.skipped), 'tree')} skipped; the first: {self.skipped[0]}"
 
-    def tell(self) -> None:
-        """Say what was passed over."""
+    def echo_skipped(self) -> None:
+        """Write how many trees and files were skipped."""
         if self.skipped:
             n_trees = count(len(self.skipped), "broken tree")
             echo(f"skipped {n_trees}; the first: {self.skipped[0]}")
@@ -267,7 +274,7 @@ _HINTS = {"trees": "--trees takes the words of the trees; --sentences takes the 
 
 @dataclass(frozen=True)
 class Text:
-    """How sentences are read; the same for all commands that take some."""
+    """Reads sentences, in the same way for all commands."""
 
     # whether the words are those of trees; None for lines, after a look at the first
     trees: bool | None = None
@@ -289,7 +296,7 @@ class Text:
                 kept = clean(tree)
                 yield kept.words() if kept is not None else []
             return
-        with closing(read_lines(file)) as lines:  # at once, also where a line is refused
+        with closing(stream_lines(file)) as lines:  # at once, also where a line is refused
             yield from self.words_of(lines, file, model)
 
     def words_of(self, lines: Iterator[str], file: str, model: Model) -> Iterator[list[str]]:
@@ -322,8 +329,7 @@ def load_tokenizer(name: str) -> Tokenizer:
     """The function that a user names as MODULE:FUNCTION."""
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
-        msg = f"{name!r} is not MODULE:FUNCTION"
-        raise typer.BadParameter(msg, param_hint="--tokenizer")
+        raise typer.BadParameter(f"{name!r} is not MODULE:FUNCTION", param_hint="--tokenizer")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:

@@ -13,7 +13,7 @@ from typing import NoReturn
 import typer
 
 from sapwood import __version__
-from sapwood.cli import doctor, serve
+from sapwood.cli import dependency, doctor, hankel, lm, serve, surprisal
 from sapwood.cli.console import (
     FAILED,
     INTERRUPTED,
@@ -27,12 +27,9 @@ from sapwood.cli.console import (
     show_warning,
     was_interrupted,
 )
-from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, sample, score, train
-from sapwood.cli.corpora import data, split, stats, words
-from sapwood.cli.dependency import main as depend
-from sapwood.cli.hankel import hankel
+from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, train, use
+from sapwood.cli.corpora import data, treebanks
 from sapwood.cli.identify import identify, unmix
-from sapwood.cli.lm import app as lm_app
 from sapwood.cli.lm import embed
 
 EPILOG = """\b
@@ -84,34 +81,45 @@ def _common(
     """Learn latent-variable grammars from treebanks, and parse with them."""
 
 
-# command: the line that --help shows for it
-_COMMANDS = (
-    (demo.demo, demo.EPILOG, "Show the whole story on bundled data, under a minute."),
-    (train.train, train.EPILOG, "Learn a grammar from a treebank."),
-    (parse.parse, parse.EPILOG, "Parse sentences: one a line in, one tree a line out."),
-    (evaluate.evaluate, evaluate.EPILOG, "Score predicted trees as EVALB does."),
-    (compare.compare, compare.EPILOG, "Set methods and numbers of states side by side."),
-    (score.score, score.EPILOG, "Print log-probabilities of trees or sentences."),
-    (inspect.inspect, inspect.EPILOG, "Show what is in a model."),
-    (sample.sample, sample.EPILOG, "Draw trees from a model."),
-    (stats.stats, stats.EPILOG, "Show what is in a treebank."),
-    (split.split, split.EPILOG, "Cut a treebank into train, dev and test."),
-    (words.words, words.EPILOG, "Write the sentences of a treebank, one a line."),
-    (identify.identify, identify.EPILOG, "Tell whether a model can be learnt at all."),
-    (unmix.unmix, unmix.EPILOG, "Learn a model with hidden trees from plain sentences."),
-    (embed.embed, embed.EPILOG, "Learn vectors of words from plain text."),
-    (serve.serve, serve.EPILOG, "Open a page that shows what was learnt, with a JSON API."),
-    (doctor.doctor, doctor.EPILOG, "Show versions and folders; compile the kernels."),
-)
-for _run, _epilog, _summary in _COMMANDS:
-    app.command(epilog=_epilog, short_help=_summary)(_run)
-app.add_typer(depend.app, name="depend", short_help="Dependency parsers: train, parse, score.")
+# name, function, examples, the line that --help shows for it
+for _name, _run, _epilog, _summary in (
+    ("demo", demo.show_demo, demo.DEMO_EPILOG,
+     "Show the whole story on bundled data, under a minute."),
+    ("train", train.train_on_trees, train.TRAIN_EPILOG, "Learn a grammar from a treebank."),
+    ("parse", parse.parse_sentences, parse.PARSE_EPILOG,
+     "Parse sentences: one a line in, one tree a line out."),
+    ("evaluate", evaluate.evaluate_predicted, evaluate.EVALUATE_EPILOG,
+     "Score predicted trees as EVALB does."),
+    ("compare", compare.compare_methods, compare.COMPARE_EPILOG,
+     "Set methods and numbers of states side by side."),
+    ("score", use.score_file, use.SCORE_EPILOG, "Print log-probabilities of trees or sentences."),
+    ("surprisal", surprisal.print_surprisal, surprisal.SURPRISAL_EPILOG,
+     "Print how unexpected each word of a text is."),
+    ("inspect", inspect.inspect_file, inspect.INSPECT_EPILOG, "Show what is in a model."),
+    ("sample", use.draw_trees, use.SAMPLE_EPILOG, "Draw trees from a model."),
+    ("stats", treebanks.show_statistics, treebanks.STATS_EPILOG, "Show what is in a treebank."),
+    ("split", treebanks.split_treebank, treebanks.SPLIT_EPILOG,
+     "Cut a treebank into train, dev and test."),
+    ("words", treebanks.write_words, treebanks.WORDS_EPILOG,
+     "Write the sentences of a treebank, one a line."),
+    ("identify", identify.identify_models, identify.IDENTIFY_EPILOG,
+     "Tell whether a model can be learnt at all."),
+    ("unmix", unmix.unmix_sentences, unmix.UNMIX_EPILOG,
+     "Learn a model with hidden trees from plain sentences."),
+    ("embed", embed.embed_words, embed.EMBED_EPILOG, "Learn vectors of words from plain text."),
+    ("serve", serve.serve_page, serve.SERVE_EPILOG,
+     "Open a page that shows what was learnt, with a JSON API."),
+    ("doctor", doctor.show_installation, doctor.DOCTOR_EPILOG,
+     "Show versions and folders; compile the kernels."),
+):  # fmt: skip
+    app.command(_name, epilog=_epilog, short_help=_summary)(_run)
+app.add_typer(dependency.app, name="depend", short_help="Dependency parsers: train, parse, score.")
 app.add_typer(hankel.app, name="hankel", short_help="Weighted grammars from plain strings.")
-app.add_typer(lm_app, name="lm", short_help="Count text, learn language models, use them.")
+app.add_typer(lm.app, name="lm", short_help="Count text, learn language models, use them.")
 app.add_typer(data.app, name="data", short_help="List and fetch open treebanks; convert your own.")
 
 
-def main() -> NoReturn:
+def run_command_line() -> NoReturn:
     """Run the command line and exit."""
     try:
         status = _end_of_command()

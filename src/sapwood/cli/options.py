@@ -1,26 +1,40 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and the methods and engines they name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from shutil import rmtree
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from sapwood.cli.console import echo
+from sapwood.constituency.learn.registry import METHODS
+from sapwood.core.errors import count
+from sapwood.core.learner import Parameter
+from sapwood.core.registry import Method
+from sapwood.progress import note, step
+
+if TYPE_CHECKING:
+    from sapwood.execute import Engine
+
 
 # Written out, because the table itself takes longer to import than --help may take.
 FORMAT_NAMES = (
     "penn", "joined", "psd", "psd-lemmas", "cess", "floresta", "sinica", "export", "tigerxml",
     "discbracket",
 )  # fmt: skip
-FIGURES = (".png", ".svg", ".pdf")
-FIGURE_NAMES = ", ".join(FIGURES)
+FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
+FIGURE_NAMES = ", ".join(FIGURE_SUFFIXES)
 
 
 def check_format(name: str | None) -> str | None:
     """The name of a format, or None; a usage error when there is none of that name."""
     if name is not None and name not in FORMAT_NAMES:
-        msg = f"{name!r} is not one of {', '.join(FORMAT_NAMES)}"
-        raise typer.BadParameter(msg)
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(FORMAT_NAMES)}")
     return name
 
 
@@ -108,6 +122,10 @@ Jobs = Annotated[
         "depend on it.",
     ),
 ]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, metavar="N", help="Seed of the random numbers, where any are drawn."),
+]
 Force = Annotated[
     bool,
     typer.Option(
@@ -132,3 +150,155 @@ Plot = Annotated[
         "matplotlib.",
     ),
 ]
+
+
+EngineOption = Annotated[
+    Literal["threads", "dask"] | None,
+    typer.Option(
+        help="Where the work runs: threads of this process, or processes of Dask, here or where "
+        "--scheduler says (pip install distributed). Results do not depend on it. Not dask for "
+        "one machine: threads share their memory.",
+        show_default="threads, or dask with --scheduler",
+    ),
+]
+StreamEngineOption = Annotated[
+    Literal["processes", "threads", "dask"] | None,
+    typer.Option(
+        help="Where the work runs: forks of this process, which share its memory; its threads, "
+        "which are slower for short sentences; or processes of Dask, here or where --scheduler "
+        "says (pip install distributed). Results do not depend on it.",
+        show_default="processes, or dask with --scheduler; threads where the system is not Linux",
+    ),
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on the cluster of Dask whose scheduler listens there, such as "
+        "tcp://10.0.0.1:8786; its workers need this version of Sapwood.",
+    ),
+]
+OnDiskOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--on-disk",
+        metavar="FOLDER",
+        help="Keep trees, and what is made of them, in files in this folder while training: for "
+        "treebanks larger than memory. Models are the same. Workers of Dask must reach the folder. "
+        "Not for best and crf, which hold charts of all sentences.",
+    ),
+]
+
+
+@contextmanager
+def open_engine(
+    name: str | None, scheduler: str | None, jobs: int, spill: Path | None = None
+) -> Iterator[Engine]:
+    """The engine that `--engine`, `--scheduler` and `--jobs` name; closed at the end.
+
+    Intermediate results are kept in the folder `spill`, if given. Finished shards are events of
+    progress. At the end, the traffic of a cluster is written on stderr.
+    """
+    if name in ("threads", "processes") and scheduler:
+        raise typer.BadParameter("a scheduler is for --engine dask", param_hint="--scheduler")
+    from sapwood.execute import Cluster, Processes, Threads
+
+    if name == "dask" or scheduler:
+        with step("starting workers" if scheduler is None else f"connecting to {scheduler}"):
+            engine: Engine = Cluster(scheduler, jobs, spill=spill)
+    else:
+        engine = (Processes if name == "processes" else Threads)(jobs, spill=spill)
+    with engine:
+        engine.report = partial(note, unit="shard")
+        yield engine
+        if isinstance(engine, Cluster):
+            sent = engine.traffic
+            parts = {
+                "placed": sent.placed, "sent to all": sent.common,
+                "sent one by one": sent.streamed, "returned": sent.returned,
+            }  # fmt: skip
+            megabytes = (f"{what} {n / 1e6:,.1f} MB" for what, n in parts.items() if n)
+            echo("  ".join([f"    dask: {count(engine.jobs, 'thread')}", *megabytes]))
+
+
+@contextmanager
+def open_folder(parent: Path | None) -> Iterator[Path | None]:
+    """A working folder inside another, removed at the end; None where none is wanted."""
+    if parent is None:
+        yield None
+        return
+    from sapwood.core.outputs import working_folder
+
+    folder = working_folder(parent, "sapwood-")
+    try:
+        yield folder
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+# option: the parameters that it sets; others are the same for all methods
+TREE_OPTIONS = {
+    "--states": ("n_states",), "--budget": ("budget",), "--iterations": ("iterations", "passes"),
+    "--patience": ("patience",), "--checkpoint": ("checkpoint",),
+}  # fmt: skip
+
+
+def known_method_of(methods: Mapping[str, Method]) -> Callable[[str], str]:
+    """A check of a method's name: the name itself, or a usage error that lists what exists."""
+
+    def known_method(name: str) -> str:
+        if name not in methods:
+            raise typer.BadParameter(f"{name!r} is not one of the methods: {', '.join(methods)}")
+        return name
+
+    return known_method
+
+
+known_method = known_method_of(METHODS)
+
+
+def describe_methods(methods: Mapping[str, Method]) -> str:
+    """The methods with what they do, for help texts."""
+    return "; ".join(f"{name} ({method.summary})" for name, method in methods.items())
+
+
+def method_option(default: str, methods: Mapping[str, Method]) -> Any:
+    """The option `--method`, whose help says what each method does."""
+    return typer.Option(
+        default, "--method", callback=known_method_of(methods), metavar="METHOD",
+        help=f"{describe_methods(methods)}.",
+    )  # fmt: skip
+
+
+def parameter_option(default: object, declared: Parameter, more: str = "", **how: Any) -> Any:
+    """An option for a declared parameter, with its range and help, and `more` words of help."""
+    domain = declared.domain
+    text = f"{declared.words} {more}".strip()
+    return typer.Option(default, min=domain.least, max=domain.most, help=text, **how)
+
+
+def refuse_what_does_not_apply(
+    methods: Mapping[str, Method],
+    options: Mapping[str, tuple[str, ...]],
+    method: str,
+    given: Mapping[str, Any],
+) -> None:
+    """A usage error for an option that the method has no parameter for, or not with this value.
+
+    Parameters
+    ----------
+    options
+        The parameters that each option sets, where a method has them.
+    given
+        Values of options; None for those that were left out.
+    """
+    for name in [name for name, value in given.items() if value is not None]:
+        users = [x for x in methods if any(methods[x].has(y) for y in options[name])]
+        if method not in users:
+            msg = f"it does not apply to --method {method}; it applies to {', '.join(users)}"
+            raise typer.BadParameter(msg, param_hint=name)
+        for parameter in filter(methods[method].has, options[name]):
+            domain = methods[method].estimator.parameters()[parameter].domain
+            if isinstance(given[name], int) and given[name] not in domain:
+                msg = f"it must be {domain.words.removeprefix('None or ')} for --method {method}"
+                raise typer.BadParameter(msg, param_hint=name)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import typer
 
 from sapwood.cli.console import echo, warn
-from sapwood.cli.inputs import Reading, load_any
+from sapwood.cli.inputs import TreeReading, load_any
 from sapwood.core.errors import SapwoodError
 
 if TYPE_CHECKING:
     from sapwood.corpora.tree import Tree
 
-MOST_TREES = 5000  # that examples are looked for in
 
-EPILOG = """\b
+EXAMPLE_TREES = 5000  # that examples are looked for in
+
+SERVE_EPILOG = """\b
 Examples:
   sapwood serve --open
   sapwood serve model.sapwood other.sapwood --trees train.mrg --port 8000
@@ -26,7 +28,7 @@ Examples:
 """
 
 
-def serve(  # noqa: PLR0913 - every option of the command is an argument
+def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     models: list[str] = typer.Argument(
         None,
         metavar="[MODEL...]",
@@ -80,8 +82,7 @@ def serve(  # noqa: PLR0913 - every option of the command is an argument
     """
     try:
         from sapwood.web.limits import MEGABYTE, Limits
-        from sapwood.web.server import Place
-        from sapwood.web.server import serve as run
+        from sapwood.web.server import ListenAddress, run_server
     except ImportError as error:  # pragma: no cover - the extra is installed where tests run
         raise _missing(error) from error
     limits = Limits(
@@ -89,22 +90,16 @@ def serve(  # noqa: PLR0913 - every option of the command is an argument
         seconds=max_seconds, workers=workers, queue=queue, training=max_training,
         memory=int(max_memory * MEGABYTE),
     )  # fmt: skip
-    _check_installed()
-    place = Place(host, port)
-    shown = partial(_tell, is_open=place.is_open, open_browser=open_browser)
+    for package in ("fastapi", "uvicorn"):
+        if find_spec(package) is None:
+            raise _missing(package)
+    address = ListenAddress(host, port)
+    shown = partial(_tell, is_open=address.is_open, open_browser=open_browser)
     sources = partial(_read_trees, list(trees)) if trees else None
     if trees and not models:
         msg = "it goes with a MODEL: the bundled ones have trees of their own"
         raise typer.BadParameter(msg, param_hint="--trees")
-    run(models or [], load_any, sources, place, limits, shown)
-
-
-def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    for package in ("fastapi", "uvicorn"):
-        if find_spec(package) is None:
-            raise _missing(package)
+    run_server(models or [], load_any, sources, address, limits, shown)
 
 
 def _missing(what: object) -> SapwoodError:
@@ -115,9 +110,8 @@ def _missing(what: object) -> SapwoodError:
 def _tell(address: str, *, is_open: bool, open_browser: bool) -> None:
     if is_open:
         message = "other machines can reach this server, without encryption"
-        warn(
-            [(message, "whoever has the address can use it; leave --host out where nobody should")]
-        )
+        hint = "whoever has the address can use it; leave --host out where nobody should"
+        warn([(message, hint)])
     print(address, flush=True)
     echo("Ctrl-C stops the server")
     if open_browser:
@@ -128,8 +122,8 @@ def _tell(address: str, *, is_open: bool, open_browser: bool) -> None:
 
 def _read_trees(sources: list[str]) -> Sequence[Tree]:
     """The first of the trees that states are shown in."""
-    reading = Reading(skip_bad=True)
+    reading = TreeReading(skip_bad=True)
     found: list[Tree] = []
     for source in sources:
-        found += reading.clean_trees(source)[: MOST_TREES - len(found)]
+        found += reading.clean_trees(source)[: EXAMPLE_TREES - len(found)]
     return found

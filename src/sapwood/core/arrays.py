@@ -1,4 +1,4 @@
-"""The few array helpers that everybody needs: ragged rows, rows by key, cells of charts.
+"""Types of arrays, and functions that many modules need: ragged rows, rows by key, chart cells.
 
 Ragged rows stand one after the other in a flat array: row r is `flat[start[r] : start[r + 1]]`.
 """
@@ -6,23 +6,26 @@ Ragged rows stand one after the other in a flat array: row r is `flat[start[r] :
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Int32Array = npt.NDArray[np.int32]
+BoolArray = npt.NDArray[np.bool_]
 
 
 def starts_of(sizes: npt.ArrayLike) -> IntArray:
-    """Where each ragged row starts, and where the last one ends.
+    """Offsets of ragged rows of the given sizes; the last offset is the end.
 
     >>> starts_of([2, 0, 3])
     array([0, 2, 2, 5])
     """
     sizes = np.asarray(sizes, np.int64)
-    starts = np.zeros(len(sizes) + 1, np.int64)  # joined from parts, it would take twice as long
+    starts = np.zeros(len(sizes) + 1, np.int64)  # twice as fast as concatenation
     sizes.cumsum(out=starts[1:])
     return starts
 
@@ -38,13 +41,11 @@ def ranges(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> IntArray:
     return np.asarray(np.arange(at[-1]) + np.repeat(starts - at[:-1], sizes))
 
 
-PIECE = 1 << 15  # numbers: what is made of them stays in a cache
+PIECE = 1 << 15  # numbers that fit into a processor's cache, intermediate results included
 
 
 def pieces(starts: IntArray) -> Iterator[tuple[slice, slice]]:
-    """Some ragged rows after the others: which they are, and where their numbers lie.
-
-    For passes over more numbers than a cache holds, which would wait for memory after each step.
+    """Groups of neighbouring ragged rows that fit into a cache: slices of rows and of numbers.
 
     >>> list(pieces(starts_of([20_000, 20_000, 5])))
     [(slice(0, 1, None), slice(0, 20000, None)), (slice(1, 3, None), slice(20000, 40005, None))]
@@ -80,7 +81,7 @@ def sum_rows(rows: FloatArray, keys: npt.NDArray[Any], n_keys: int) -> FloatArra
 
 
 def cell(start: Any, end: Any, n: Any) -> Any:
-    """Number of the span [start, end) of n words in a chart: by start, then by end.
+    """Index of the span [start, end) of n words in a chart: by start, then by end.
 
     Takes numbers or arrays of signed integers; an n-word chart has n (n + 1) / 2 cells.
 
@@ -98,8 +99,8 @@ def place_among(numbers: npt.NDArray[Any], known: npt.NDArray[np.uint32]) -> npt
     """
     if not len(known):
         return np.full(len(numbers), -1)
-    place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    return np.where(known[place] == numbers, place, -1)
+    index = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    return np.where(known[index] == numbers, index, -1)
 
 
 class SignedLog(NamedTuple):
@@ -107,3 +108,12 @@ class SignedLog(NamedTuple):
 
     log: float
     sign: int
+
+
+@dataclass(frozen=True, eq=False)
+class FieldSums:
+    """Statistics that are added field by field, so that `+` joins those of shards."""
+
+    def __add__(self, other: Self) -> Self:
+        names = (each.name for each in fields(self))
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})

@@ -1,8 +1,16 @@
-"""Exceptions of Sapwood: each says what was found, where, and what to do about it."""
+"""Errors of Sapwood, and the checks of arguments and of memory that raise them.
+
+Every error says what was found, where, and what to do about it.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 _HINT = "hint: "
@@ -26,7 +34,7 @@ class SapwoodError(Exception):
 
     @property
     def hint(self) -> str | None:
-        """What to do about the error; also a note, so that tracebacks show it."""
+        """Advice on the error; also a note, so that tracebacks show it."""
         return self._hint
 
     @hint.setter
@@ -36,8 +44,7 @@ class SapwoodError(Exception):
         self.__notes__ = [*others, *([f"{_HINT}{hint}"] if hint else [])]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Keyword-only arguments do not survive the default pickling, and workers must hand errors
-        # on.
+        # workers send errors back, and the default pickling loses keyword-only arguments
         return _rebuild, (type(self), self.__dict__.copy())
 
     def __str__(self) -> str:
@@ -62,10 +69,8 @@ class CorpusError(SapwoodError):
         self.column = column
 
     def __str__(self) -> str:
-        place = ":".join(
-            str(part) for part in (self.file, self.line, self.column) if part is not None
-        )
-        return f"{place}: {self.message}" if place else self.message
+        position = [str(x) for x in (self.file, self.line, self.column) if x is not None]
+        return f"{':'.join(position)}: {self.message}" if position else self.message
 
 
 class ModelFormatError(SapwoodError):
@@ -99,18 +104,10 @@ class SapwoodWarning(UserWarning):
 class FewDataWarning(SapwoodWarning):
     """A model was learnt from fewer than `FEWEST` trees, sentences or strings.
 
-    The bound follows from what a sample of n examples leaves out: an event of probability p is
-    absent from it with probability (1 - p)^n. For n = 20 that is 5 % at p = 0.14, so that a
-    construction of one example in seven may never have been seen; and a probability of 1/2 is
-    estimated with a standard error of sqrt(1 / 4n) = 0.11. Below 20 examples not even the
-    commonest choices of a grammar are known to one digit.
-
-    Parameters
-    ----------
-    message
-        How much was learnt from how little.
-    hint
-        What to do about it, in one line.
+    An event of probability p is absent from n examples with probability (1 - p)^n. For n = 20 that
+    is 5 % at p = 0.14, so that a construction of one example in seven may never have been seen; and
+    a probability of 1/2 is estimated with a standard error of sqrt(1 / 4n) = 0.11. Below 20
+    examples not even the commonest choices of a grammar are known to one digit.
     """
 
     FEWEST = 20
@@ -132,10 +129,8 @@ def _rebuild(kind: type[SapwoodError], state: dict[str, Any]) -> SapwoodError:
 
 
 def count(n: int, noun: str) -> str:
-    """A number with its noun, for messages.
+    """A number with its noun in singular or plural, for messages.
 
-    Examples
-    --------
     >>> count(3396, "tree"), count(1, "tree")
     ('3,396 trees', '1 tree')
     """
@@ -143,12 +138,155 @@ def count(n: int, noun: str) -> str:
 
 
 def join_words(items: Iterable[str]) -> str:
-    """Several items in a sentence.
+    """A list of items as part of a sentence.
 
-    Examples
-    --------
     >>> join_words(["em"]), join_words(["em", "pivot", "crf"])
     ('em', 'em, pivot and crf')
     """
     *first, last = items
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def nearest_names(name: str, known: Iterable[str]) -> str:
+    """The known names that are spelt most like a name, or the first ones, for hints.
+
+    >>> nearest_names("NPP", ["NP", "VP", "PP"]), nearest_names("x", ["b", "a"])
+    ('PP, NP, VP', 'a, b')
+    """
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    return ", ".join(get_close_matches(name, names, n=5, cutoff=0.4) or names[:10])
+
+
+_BLANK = re.compile(r"[ \t\r\n\f\v]")  # separates words in treebanks and in lines of text
+
+
+def describe(item: object) -> str:
+    """A few words that name a wrong argument, for messages.
+
+    >>> describe(None), describe("a dog"), describe([1, 2])
+    ('None', "the string 'a dog'", 'a list ([1, 2])')
+    """
+    if item is None:
+        return "None"
+    shown = repr(item)
+    shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+    if isinstance(item, str):
+        return f"the string {shown}"
+    name = type(item).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name} ({shown})"
+
+
+def as_path(path: object, use: str) -> Path:
+    """The path of a file, given as a string or a `Path`."""
+    if isinstance(path, (str, PathLike)):
+        return Path(path)
+    msg = f"expected the path of {use}, not {describe(path)}"
+    raise SapwoodTypeError(msg, hint="give a string or a pathlib.Path")
+
+
+def as_items(items: object, expected: str) -> Iterable[Any]:
+    """The items of an iterable; a string, which would fall into letters, is refused."""
+    if isinstance(items, Iterable) and not isinstance(items, (str, bytes)):
+        return items
+    raise SapwoodTypeError(f"expected {expected}, not {describe(items)}", hint="give a list")
+
+
+def as_count(n: object, name: str) -> int:
+    """A whole number from 0 up, NumPy's included."""
+    try:
+        number = n.__index__()  # type: ignore[attr-defined]
+    except AttributeError:
+        raise SapwoodTypeError(f"{name} must be a whole number, not {describe(n)}") from None
+    if number < 0 or isinstance(n, bool):
+        raise SapwoodValueError(f"{name} must be a whole number from 0 up, not {n!r}")
+    return int(number)
+
+
+def as_sentence(words: object) -> list[str]:
+    """The words of a sentence; words that could not stand in a line of text are refused.
+
+    >>> as_sentence(("dogs", "bark"))
+    ['dogs', 'bark']
+    """
+    if isinstance(words, str):
+        msg = "a sentence is a list of words, not a string"
+        hint = "use sentence.split(), or Parser.parse_text for text that is not tokenised"
+        raise SapwoodTypeError(msg, hint=hint)
+    if isinstance(words, bytes) or not isinstance(words, Iterable):
+        msg = f"a sentence is a list of words, not {describe(words)}"
+        raise SapwoodTypeError(msg, hint="give a list of strings")
+    sentence = list(words)
+    if not sentence:
+        msg = "an empty sentence has no tree and no probability"
+        raise SapwoodValueError(msg, hint="give at least one word")
+    for number, word in enumerate(sentence, 1):
+        check_word(word, f"word {number} of the sentence")
+    return sentence
+
+
+def check_word(word: object, place: str) -> None:
+    """Refuse a word that could not be read again from a line of text or from brackets."""
+    if not isinstance(word, str):
+        msg = f"{place}: a word is a string, not {describe(word)}"
+        raise SapwoodTypeError(msg, hint="give a sentence as a list of strings")
+    if not word or _BLANK.search(word):
+        found = f"the word {word!r} holds a blank" if word else "a word is empty"
+        msg = f"{place}: {found}"
+        raise SapwoodValueError(msg, hint="split it, or join its parts with _ or a no-break space")
+
+
+UNKNOWN_SYSTEM = 8 << 30  # bytes assumed where the system reports nothing
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_memory() -> int:
+    """Free bytes for this process: of the machine, the container or `ulimit -v`, the least."""
+    found = [_machine_memory(), _container_memory(), _process_memory()]
+    return max(0, min((n for n in found if n is not None), default=UNKNOWN_SYSTEM))
+
+
+def require_memory(needed: float, work: str, hint: str) -> None:
+    """Refuse work, the subject of the message, that needs more bytes of memory than are free."""
+    free = available_memory()
+    if needed > free:
+        gigabytes = f"{needed / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free"
+        raise SapwoodError(f"{work} needs about {gigabytes}", hint=hint)
+
+
+def _machine_memory() -> int | None:
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    return None
+
+
+def _container_memory() -> int | None:
+    with suppress(OSError, ValueError):
+        limit = (_CGROUP / "memory.max").read_text().strip()
+        if limit != "max":
+            used = int((_CGROUP / "memory.current").read_text())
+            cached = 0  # pages of files, which the system gives back when it needs them
+            for line in (_CGROUP / "memory.stat").read_text().splitlines():
+                if line.startswith("inactive_file "):
+                    cached = int(line.split()[1])
+            return int(limit) - used + cached
+    return None
+
+
+def _process_memory() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    with suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return limit - pages * os.sysconf("SC_PAGE_SIZE")
+    return limit

@@ -1,14 +1,17 @@
-"""Where Python calls compiled code: the two decorators of all kernels.
+"""The two decorators of compiled kernels.
 
-    kernel   called from Python; what was compiled is kept on disk
-    part     called from the kernels of its file only; compiled into them
+    kernel   called from Python; the compiled code is cached on disk
+    part     called from kernels of the same file only; compiled into them
 
-Three things are seen to here, so that no kernel has to:
+Three things happen around every kernel, so that no kernel has to see to them:
 
-- Interrupts. Signals wait until a kernel, its compiling included, has returned: see `signals`. No
-  kernel returns a named tuple all the same, since those are made by calling a class.
-- The cache. When no folder can be written, kernels are kept in a temporary one, or in memory.
-- Compiling is announced to `sapwood.core.compiling.compile_watchers`.
+- Signals wait until the kernel, its compilation included, has returned (`defer_signals`). No kernel
+  returns a named tuple all the same, since named tuples are made by calling a class.
+- When no folder can be written, compiled code is cached in a temporary one, or in memory.
+- Compilation is announced to `compile_watchers`.
+
+Numba's dispatcher is subclassed here because kernels are also called from deep inside learners and
+parsers: to defer signals only where a command starts work would lose Ctrl-C for minutes.
 """
 
 from __future__ import annotations
@@ -22,11 +25,10 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from sapwood.core.cold import count_call, is_interpreted
-from sapwood.core.compiling import compile_watchers
-from sapwood.core.signals import undisturbed
+from sapwood.core.compiling import compile_watchers, defer_signals, kernel_calls
 
-undisturbed(import_module, "numba")  # interrupted half-way, it could not be imported again
+defer_signals(import_module, "numba")  # interrupted half-way, it could not be imported again
+import numpy as np  # noqa: E402
 from numba import config  # noqa: E402
 from numba.core import event, types  # noqa: E402
 from numba.core.caching import FunctionCache  # noqa: E402
@@ -41,7 +43,7 @@ all_kernels: list[Kernel] = []
 
 
 def kernel(function=None, *, fastmath=False):
-    """Compile a function at its first call from Python; see this module."""
+    """Compile a function at its first call from Python, and cache the compiled code on disk."""
     if function is None:
         return lambda function: kernel(function, fastmath=fastmath)
     if config.DISABLE_JIT:
@@ -53,7 +55,7 @@ def kernel(function=None, *, fastmath=False):
 
 
 def part(function=None, *, fastmath=False):
-    """Compile a function into the kernels that call it; see this module."""
+    """Compile a function into the kernels of the same file that call it."""
     if function is None:
         return lambda function: part(function, fastmath=fastmath)
     if config.DISABLE_JIT:
@@ -62,53 +64,54 @@ def part(function=None, *, fastmath=False):
 
 
 class Kernel(CPUDispatcher):
-    """A compiled function that is kept on disk and can be interrupted at any moment."""
+    """A compiled function that is cached on disk and can be interrupted at any moment."""
 
     def __call__(self, *args):
-        """Run it, compiling it first where need be; see `cold` for where there is none."""
-        if not self.overloads and is_interpreted() and not self._is_kept():
-            count_call()
-            return undisturbed(self.py_func, *args)
-        return undisturbed(super().__call__, *args)
+        """Run the kernel, compiled first if need be, or interpreted in short work."""
+        if not self.overloads and kernel_calls.is_short and not self._is_kept():
+            kernel_calls.n_calls += 1
+            with np.errstate(all="ignore"):  # hashes overflow, and compiled code never warns
+                return defer_signals(self.py_func, *args)
+        return defer_signals(super().__call__, *args)
 
     def _is_kept(self):
-        """Whether it was compiled before, for any types of arguments."""
+        """Whether the kernel was compiled before, for any types of arguments."""
         try:
             return bool(self._cache._cache_file._load_index())
         except Exception:  # no folder, or whatever damaged bytes lead to
             return False
 
     def enable_caching(self):
-        """Keep what is compiled, where a folder can be written."""
+        """Cache the compiled code, where a folder can be written."""
         try:
             self._cache = KernelCache(self.py_func)
-        except RuntimeError:  # there is no folder to keep it in
+        except RuntimeError:  # there is no folder for it
             if _use_temporary_folder():
                 self.enable_caching()
 
     @property
     def name(self) -> str:
-        """Its file and its name."""
+        """The kernel's file and function, for messages."""
         return f"{self.__module__.split('.')[-1]}.{self.__name__}"
 
 
 class Part(CPUDispatcher):
-    """A compiled function without a way in from Python, where it runs as it is written."""
+    """A compiled function that only kernels call; Python runs it uncompiled."""
 
     def __call__(self, *args):
-        """Run it without compiling, for tests."""
+        """Run the function without compiling it, for tests."""
         return self.py_func(*args)
 
     def get_call_template(self, args, kws):
-        """Compile it once for all constants that it is called with."""
+        """Compile the function once for all constants that it is called with."""
         return super().get_call_template(tuple(map(types.unliteral, args)), kws)
 
 
 class KernelCache(FunctionCache):
-    """A cache that never stops a computation: what cannot be read is compiled again."""
+    """A cache that never stops a computation: a file that cannot be read is compiled again."""
 
     def load_overload(self, sig, target_context):
-        """What was compiled before; None where there is nothing, or nothing that can be read."""
+        """Compiled code from the cache; None where there is none that can be read."""
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # whatever damaged bytes lead to
@@ -117,7 +120,7 @@ class KernelCache(FunctionCache):
             return None
 
     def save_overload(self, sig, data):
-        """Keep what was compiled, where that is possible."""
+        """Write compiled code to the cache, where that is possible."""
         try:
             super().save_overload(sig, data)
         except OSError as error:
@@ -126,43 +129,40 @@ class KernelCache(FunctionCache):
 
 class _Announcer(event.Listener):
     def on_start(self, event):
-        _announce(event, True)
+        self.announce(event, True)
 
     def on_end(self, event):
-        _announce(event, False)
+        self.announce(event, False)
 
-
-def _announce(event, is_start):
-    dispatcher = event.data["dispatcher"]
-    if isinstance(dispatcher, Kernel):
+    def announce(self, event, is_start):
+        """Tell the watchers, or without any one line of stderr, which kernel is compiled."""
+        dispatcher = event.data["dispatcher"]
+        if not isinstance(dispatcher, Kernel):
+            return
         for watch in compile_watchers:
             watch(dispatcher.name, is_start)
-        if not compile_watchers and not _told:
-            _tell("sapwood: compiling kernels, once for this machine, up to a minute ...")
-
-
-def _tell(text):
-    """Write one line for whoever waits in Python, once, where there is a place to write it."""
-    _told.add(text)
-    if sys.stderr is not None:
-        with suppress(OSError, ValueError):
-            print(text, file=sys.stderr, flush=True)
+        if not compile_watchers and not _shown:
+            text = "sapwood: compiling kernels, once for this machine, up to a minute ..."
+            _shown.add(text)
+            if sys.stderr is not None:
+                with suppress(OSError, ValueError):
+                    print(text, file=sys.stderr, flush=True)
 
 
 event.register("numba:compile", _Announcer())
 
-_told: set[str] = set()
+_shown: set[str] = set()  # messages, each of which is shown once
 
 
 def _warn(text):
-    """Say something once."""
-    if text not in _told:
-        _told.add(text)
+    """Show a warning the first time that it is given."""
+    if text not in _shown:
+        _shown.add(text)
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def _use_temporary_folder() -> bool:
-    """Turn to a temporary folder for all kernels; whether that can be tried."""
+    """Cache all kernels in a temporary folder from now on; whether that can be tried."""
     folder = _temporary_folder()
     if folder is None or str(folder) == config.CACHE_DIR:
         _warn("compiled kernels cannot be kept: no folder can be written; set NUMBA_CACHE_DIR")
@@ -173,7 +173,7 @@ def _use_temporary_folder() -> bool:
 
 
 def _temporary_folder() -> Path | None:
-    """A folder of this user alone, since what lies there will be run; None where there is none."""
+    """A folder of this user alone, since its files will be run; None where there is none."""
     user = getattr(os, "getuid", lambda: "user")()
     try:
         folder = Path(tempfile.gettempdir()) / f"sapwood-kernels-{user}"

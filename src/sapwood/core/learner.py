@@ -1,10 +1,10 @@
-"""What all estimators share: parameters, each declared once, and what follows from that.
+"""The contract of learners: parameters that are declared once, `fit(data, held)`, and one `Info`.
 
     class SpectralLPCFG(TreebankEstimator):
         shrinkage: float = parameter(20.0, at_least(0), "C of the smoothing of tensors.")
 
-The constructor, what `help()` says, the check before fitting and its message, and the options of
-the command line are made of these declarations. Nothing here imports NumPy, so that `--help` can
+The constructor, the text of `help()`, the check before fitting with its message, and the options of
+the command line are made from these declarations. Nothing here imports NumPy, so that `--help` can
 read them.
 """
 
@@ -14,24 +14,24 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import Parameter as Argument
 from inspect import Signature, cleandoc, get_annotations, signature
 from math import inf
 from numbers import Real
 from textwrap import indent, wrap
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
 
-from sapwood.core.errors import NotFittedError, SapwoodError
-from sapwood.core.info import Info
+from sapwood.core.errors import NotFittedError, SapwoodError, SapwoodWarning
 from sapwood.progress import Event, listening
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
 
 T = TypeVar("T")
-DOC_WIDTH = 92  # of the words in a docstring, before it is indented
+DOC_WIDTH = 92  # columns of a parameter's description, before it is indented
 MAX_STATES = 256  # of a label: beyond, a single tensor holds more numbers than a treebank words
 REFINEMENTS = ("none", "moments", "em")
 
@@ -42,23 +42,20 @@ class Domain:
 
     words: str  # the values in words, which complete "must be"
     test: Callable[[Any], bool]
-    # bounds of whole numbers, where there are any
-    least: int | None = None
+    least: int | None = None  # bounds of whole numbers
     most: int | None = None
 
     def __contains__(self, value: object) -> bool:
         return bool(self.test(value))
 
 
-ANYTHING = Domain("anything", lambda _: True)  # whoever uses the value says what is wrong with it
+ANYTHING = Domain("anything", lambda _: True)  # the code that uses the value checks it
 FLAG = Domain("True or False", lambda value: value in (True, False))
 
 
 def whole(least: int, most: int | None = None) -> Domain:
-    """Whole numbers.
+    """The domain of whole numbers between two bounds.
 
-    Examples
-    --------
     >>> whole(1, 256).words, 256 in whole(1, 256), 0 in whole(1), True in whole(1)
     ('a whole number from 1 to 256', True, False, False)
     """
@@ -72,15 +69,13 @@ def whole(least: int, most: int | None = None) -> Domain:
 
 
 def at_least(low: float) -> Domain:
-    """Numbers from a bound up."""
+    """The domain of numbers from a bound up."""
     return Domain(f"{low:g} or more", lambda value: _is_number(value) and value >= low)
 
 
 def between(low: float, high: float, ends: str = "[]") -> Domain:
-    """Numbers of an interval; a round bracket excludes its end.
+    """The domain of numbers of an interval; a round bracket excludes its end.
 
-    Examples
-    --------
     >>> between(0, 1, "[)").words, 1 in between(0, 1, "[)"), 1 in between(0, 1)
     ('at least 0 and below 1', False, True)
     """
@@ -99,27 +94,26 @@ def _is_number(value: object) -> bool:
 
 
 def one_of(names: Iterable[str]) -> Domain:
-    """One of some words."""
+    """The domain of some words."""
     known = tuple(names)
     return Domain(f"one of {', '.join(known)}", lambda value: value in known)
 
 
 def maybe(domain: Domain) -> Domain:
-    """A domain, or None."""
-    return replace(
-        domain, words=f"None or {domain.words}", test=lambda value: value is None or value in domain
-    )
+    """The values of a domain, and None."""
+    words = f"None or {domain.words}"
+    return replace(domain, words=words, test=lambda value: value is None or value in domain)
 
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """What is known about one parameter."""
+    """The declaration of one parameter."""
 
     default: Any
-    domain: Domain  # the values that it may have; checked when fitting
-    words: str
+    domain: Domain  # checked when fitting
+    words: str  # the description, for docstrings and options
     is_positional: bool = False
-    changes_model: bool = True  # whether what is learnt depends on it
+    changes_model: bool = True  # whether the learnt model depends on it
 
     def __get__(self, instance: object, owner: type) -> Any:
         """The declaration for a class, the default for an instance that has no value of its own."""
@@ -132,49 +126,27 @@ def parameter(default: T, domain: Domain, words: str, *, changes_model: bool = T
 
 
 def positional(*, default: T, domain: Domain, words: str, kw_only: Literal[False]) -> T:
-    """Declare the parameter that can be given without its name.
-
-    Type checkers learn that from `default` and `kw_only` in the call.
-    """
+    """Declare the parameter that can be given without its name; `kw_only` is for type checkers."""
     return cast("T", Parameter(default, domain, words, is_positional=not kw_only))
 
 
-def parameters_of(cls: type) -> dict[str, Parameter]:
-    """Parameters that a class declares or inherits.
-
-    Its own come before inherited ones, since they say more about it; the positional one comes
-    first, and those that change no model last.
-    """
-    found: dict[str, Parameter] = {}
-    for kind in cls.__mro__:
-        for name, value in vars(kind).items():
-            if isinstance(value, Parameter):
-                found.setdefault(name, value)
-    return dict(
-        sorted(found.items(), key=lambda x: (not x[1].is_positional, not x[1].changes_model))
-    )
-
-
-def constructor(cls: type) -> Callable[..., None]:
-    """A function `__init__` with the class's parameters for arguments, which only stores them."""
+def _constructor(cls: type[Parametrised]) -> Callable[..., None]:
+    """A function `__init__` that takes the class's parameters and only stores them."""
     types: dict[str, Any] = {}
     for kind in reversed(cls.__mro__):
         types |= get_annotations(kind)
     arguments = [Argument("self", Argument.POSITIONAL_OR_KEYWORD)]
-    for name, declared in parameters_of(cls).items():
+    for name, declared in cls.parameters().items():
         how = Argument.POSITIONAL_OR_KEYWORD if declared.is_positional else Argument.KEYWORD_ONLY
-        arguments.append(
-            Argument(
-                name, how, default=declared.default, annotation=types.get(name, Argument.empty)
-            )
-        )
+        type_ = types.get(name, Argument.empty)
+        arguments.append(Argument(name, how, default=declared.default, annotation=type_))
     signature = Signature(arguments, return_annotation=None)
 
     def __init__(*given: Any, **named: Any) -> None:  # noqa: N807 - this is one
         try:
             bound = signature.bind(*given, **named)
         except TypeError as error:
-            msg = f"{cls.__name__}: {error}; its parameters are {', '.join(parameters_of(cls))}"
+            msg = f"{cls.__name__}: {error}; its parameters are {', '.join(cls.parameters())}"
             raise TypeError(msg) from None
         bound.apply_defaults()
         vars(bound.arguments.pop("self")).update(bound.arguments)
@@ -185,14 +157,12 @@ def constructor(cls: type) -> Callable[..., None]:
     return __init__
 
 
-def with_parameters(doc: str, parameters: dict[str, Parameter]) -> str:
+def _with_parameters(doc: str, parameters: dict[str, Parameter]) -> str:
     """A class's docstring with a section on its parameters, before any other section.
 
-    Examples
-    --------
-    >>> rate = Parameter(0.5, at_least(0), "Of learning.")
-    >>> with_parameters("Learns.", {"rate": rate}).splitlines()[-2:]
-    ['rate : 0 or more, default 0.5', '    Of learning.']
+    >>> rate = Parameter(0.5, at_least(0), "Learning rate.")
+    >>> _with_parameters("Learns.", {"rate": rate}).splitlines()[-2:]
+    ['rate : 0 or more, default 0.5', '    Learning rate.']
     """
     section = "Parameters\n----------"
     if section in cleandoc(doc) or not parameters:
@@ -207,23 +177,32 @@ def with_parameters(doc: str, parameters: dict[str, Parameter]) -> str:
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(positional,))
 class Parametrised:
-    """Has parameters: attributes of its class made by `parameter`; the constructor follows.
+    """A class whose attributes made by `parameter` are its parameters.
 
-    The constructor only stores what it is given. `get_params` and `set_params` are those of
-    scikit-learn.
+    The constructor is made from them and only stores its arguments. `get_params` and `set_params`
+    are those of scikit-learn.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__init__" not in vars(cls):
-            cls.__init__ = constructor(cls)  # type: ignore[method-assign]
+            cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
         if cls.__doc__:
-            cls.__doc__ = with_parameters(cls.__doc__, cls.parameters())
+            cls.__doc__ = _with_parameters(cls.__doc__, cls.parameters())
 
     @classmethod
     def parameters(cls) -> dict[str, Parameter]:
-        """What is declared about each parameter, in the order of the constructor's arguments."""
-        return parameters_of(cls)
+        """Declarations that the class has or inherits, in the order of the constructor's arguments.
+
+        The positional one comes first, then the class's own, and those that change no model last.
+        """
+        found: dict[str, Parameter] = {}
+        for kind in cls.__mro__:
+            found |= {name: x for name, x in vars(kind).items() if isinstance(x, Parameter)} | found
+        order = sorted(
+            found.items(), key=lambda x: (not x[1].is_positional, not x[1].changes_model)
+        )
+        return dict(order)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name (`deep` is there for scikit-learn)."""
@@ -256,14 +235,81 @@ class Parametrised:
         return f"{type(self).__name__}({given})"
 
 
-OLD_NAMES = ("dev", "held_out")  # of the held-out data, in calls of `fit`
+class PhaseClock:
+    """Measures the wall time of the phases of a training."""
+
+    def __init__(self) -> None:
+        self.last = perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def tick(self, phase: str) -> None:
+        """End a phase, and record its seconds."""
+        now = perf_counter()
+        self.seconds[phase] = round(now - self.last, 3)
+        self.last = now
 
 
-def keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `fit(data, held=None)` of any estimator's own `fit`, which has `held` where it uses it.
+@dataclass
+class Info:
+    """The record of a training, the same for every learner.
 
-    It listens while the estimator learns, and every fitted estimator has an `info_`.
+    Everything in `extra`, and every column of `history`, can also be read as an attribute; an
+    attribute that is set goes into `extra`.
+
+    >>> info = Info([{"log_likelihood": -7.0}, {"log_likelihood": -5.0}], extra={"n_inside": 12})
+    >>> info.iterations, info.log_likelihoods, info.n_inside
+    (2, [-7.0, -5.0], 12)
     """
+
+    # one row for every iteration of EM or pass over the data: its log-likelihood, and more
+    history: list[dict[str, Any]] = field(default_factory=list)
+    # wall-clock seconds by phase; CPU seconds where a learner has a budget of those
+    seconds: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)  # reasons to doubt the model
+    # values that only this learner has; its docstring names the keys
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations or passes; a learner without a history sets it in `extra`."""
+        return int(self.extra.get("iterations", len(self.history)))
+
+    @property
+    def log_likelihoods(self) -> list[float]:
+        """The log-likelihood of each row of the history."""
+        return [row["log_likelihood"] for row in self.history]
+
+    @property
+    def best_iteration(self) -> int | None:
+        """The first iteration with the highest F1 on dev trees; None without dev trees."""
+        scores: list[tuple[int, float]] = self.extra.get("dev_f1", [])
+        return max(scores, key=lambda pair: pair[1])[0] if scores else None
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):  # copy and pickle ask before there are any fields
+            if name in self.extra:
+                return self.extra[name]
+            if self.history and name in self.history[0]:
+                return [row[name] for row in self.history]
+        raise AttributeError(f"this training has no {name!r} to tell")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dataclass_fields__:
+            super().__setattr__(name, value)
+        else:
+            self.extra[name] = value
+
+    def warn(self, text: str, stacklevel: int = 1) -> None:
+        """Record a reason to doubt the model, and show it as a warning."""
+        self.warnings.append(text)
+        warnings.warn(text, SapwoodWarning, stacklevel=stacklevel + 1)
+
+
+OLD_NAMES = ("dev", "held_out")  # former names of `held`, in calls of `fit`
+
+
+def _keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn an estimator's own `fit` into `fit(data, held=None)`, with `listen` and `info_`."""
 
     @wraps(fit)
     def learn(self: Any, *given: Any, **named: Any) -> Any:
@@ -272,7 +318,7 @@ def keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             named["held"] = named.pop(old)
         if len(given) > 1:
-            # the old form of learners from strings
+            # learners from strings used to take n by its position
             second = "n" if _is_number(given[1]) and "n" in signature(fit).parameters else "held"
             if second == "n":
                 text = "give the number of strings by its name: fit(strings, n=...)"
@@ -295,14 +341,11 @@ def keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Estimator(Parametrised):
-    """Learns with the parameters that its class declares, and checks them when fitting.
+    """A learner with declared parameters, which are checked when fitting.
 
     Follows scikit-learn's contract (`get_params`, `set_params`, fitted values end in `_`) without
     importing it.
 
-    Examples
-    --------
-    >>> from sapwood.core.learner import at_least, parameter
     >>> class Mean(Estimator):
     ...     '''The mean of some numbers.'''
     ...
@@ -319,9 +362,8 @@ class Estimator(Parametrised):
     sapwood.core.errors.SapwoodError: Mean: prior must be 0 or more, not -1
     """
 
-    # whether `fit` takes held-out data, and whether it has work for an engine elsewhere
-    uses_held: ClassVar[bool] = False
-    uses_engine: ClassVar[bool] = True
+    uses_held: ClassVar[bool] = False  # whether `fit` takes held-out data
+    uses_engine: ClassVar[bool] = True  # whether `fit` has work for other processes or machines
     n_jobs: int = parameter(
         1,
         ANYTHING,
@@ -346,10 +388,10 @@ class Estimator(Parametrised):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "fit" in vars(cls):
-            cls.fit = keep_contract(vars(cls)["fit"])  # type: ignore[attr-defined]
+            cls.fit = _keep_contract(vars(cls)["fit"])  # type: ignore[attr-defined]
 
     def _refuse_engine(self, reason: str) -> None:
-        """Refuse an engine that works elsewhere, for a reason that says what to do."""
+        """Refuse an engine of other processes or machines; the reason is the hint."""
         from sapwood.execute import Threads
 
         if self.engine is not None and not isinstance(self.engine, Threads):
@@ -362,34 +404,31 @@ class Estimator(Parametrised):
         return self.engine if self.engine is not None else Threads(self.n_jobs)
 
     def decisions(self) -> dict[str, Any]:
-        """What decides which model is learnt: the class and its parameters, for JSON.
+        """The class and the parameters that decide which model is learnt, for JSON.
 
-        Examples
-        --------
         >>> from sapwood.constituency.learn.pcfg import PCFG
         >>> PCFG(vertical=2, n_jobs=8).decisions()["vertical"]
         '2'
         >>> PCFG(n_jobs=8).decisions() == PCFG().decisions()
         True
         """
-        told: dict[str, Any] = {"class": type(self).__name__}
+        found: dict[str, Any] = {"class": type(self).__name__}
         for name, declared in self.parameters().items():
             if declared.changes_model:
                 value = getattr(self, name)
-                told[name] = value.decisions() if isinstance(value, Estimator) else repr(value)
-        return told
+                found[name] = value.decisions() if isinstance(value, Estimator) else repr(value)
+        return found
 
     def __getattr__(self, name: str) -> Any:
-        """Explain the absence of a fitted value; Python calls this only where there is none."""
+        """Raise an error that explains the missing value, such as one that `fit` would set."""
         if name.endswith("_") and not name.startswith("_"):
             msg = f"this {type(self).__name__} has not been fitted, so it has no {name}"
             raise NotFittedError(msg, hint="call fit(treebank) first")
-        msg = f"{type(self).__name__} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
 
-class WithStates(Estimator):
-    """Learns hidden states of labels."""
+class StateParameters(Estimator):
+    """The parameters of learners of hidden states."""
 
     n_states: int = positional(
         default=16,
@@ -399,16 +438,16 @@ class WithStates(Estimator):
     )
 
 
-def _is_budget(value: object) -> bool:
-    return value == "auto" or between(0, inf, "(]").test(value)
+_ABOVE_0 = between(0, inf, "(]")
+_BUDGET = Domain("a number of seconds above 0, or 'auto'", lambda x: x == "auto" or x in _ABOVE_0)
 
 
-class WithinBudget(Estimator):
-    """Trains several grammars as long as there is time."""
+class BudgetParameters(Estimator):
+    """The parameters of learners that train several grammars within a budget of time."""
 
     budget: float | str | None = positional(
         default=None,
-        domain=maybe(Domain("a number of seconds above 0, or 'auto'", _is_budget)),
+        domain=maybe(_BUDGET),
         words="CPU seconds of this process for training, choosing and grading, without those for "
         "compiling or loading kernels; a candidate is not begun when it would hardly end in time, "
         "and is stopped where it can be when it does not; a network has fewer passes then. The "
@@ -417,17 +456,15 @@ class WithinBudget(Estimator):
         kw_only=False,
     )
     n_states: int = parameter(
-        32,
-        whole(1, MAX_STATES),
-        "The most states of a candidate; larger ones are cut down to it.",
+        32, whole(1, MAX_STATES), "The most states of a candidate; larger ones are cut down to it."
     )
     spent: float = parameter(
         0.0, at_least(0), "Seconds of the budget that are gone before `fit`, for reading."
     )
 
 
-class OfHiddenTrees(Estimator):
-    """Learns from sentences without trees: a closed form of short ones, then a refinement."""
+class HiddenTreeParameters(Estimator):
+    """The parameters of learners from sentences without trees: closed form, then a refinement."""
 
     refine: str = parameter(
         "none",

@@ -1,4 +1,4 @@
-"""Model cards: what a model of any kind was trained on, how, its scores, and its limits."""
+"""Model cards: the kind, training, scores and limits of a model, for its users."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Purpose(NamedTuple):
-    """What models of a kind are for."""
+    """The use of one kind of model."""
 
-    what: str
-    command: str  # MODEL stands for the file
+    what: str  # the kind in words
+    command: str  # that uses it; MODEL stands for the file
     limits: tuple[str, ...] = ()
     has_mixed_members: bool = False  # members whose weights depend on the context
     has_weighted_members: bool = False  # members with one weight each
@@ -83,10 +83,8 @@ PURPOSES = {
         "a mixture of language models", _LM, _LM_LIMITS, has_mixed_members=True
     ),
 }
-# Tables of the training record that are no line of a card.
-TABLES = {
-    "spectrum", "pivots", "missing_pivots", "trials", "correlations", "singular_values",
-}  # fmt: skip
+# tables of the training record, which are not shown on a card
+TABLES = {"spectrum", "pivots", "missing_pivots", "trials", "correlations", "singular_values"}
 SCORES = {
     "dev_f1": "F1 on the dev trees that chose it, in percent",
     "dev_trees": "dev trees",
@@ -95,14 +93,12 @@ SCORES = {
     "log_likelihood": "log-likelihood of what it was trained on",
 }
 SAMPLES = ("trees", "sentences", "strings")
-FEW = 1_000  # of these, below which accuracy depends on which they are
+FEW = 1_000  # samples below which accuracy varies much with the sample
 
 
 def describe_model(model: SavedModel) -> str:
-    """What a model is, and its sizes, in words that its users know.
+    """The kind of a model and its sizes, in words that its users know.
 
-    Examples
-    --------
     >>> from sapwood.constituency.grammar.from_text import bundled_grammar
     >>> describe_model(bundled_grammar())[:65]
     'a grammar with hidden states, which parses sentences (15 phrases,'
@@ -115,22 +111,12 @@ def describe_model(model: SavedModel) -> str:
 
 
 def model_card(model: SavedModel, name: str | None = None) -> dict[str, Any]:
-    """What people should know before they use a model.
+    """The facts that people should know before they use a model, named as its file is.
 
-    Parameters
-    ----------
-    name
-        What the model is called, such as its file.
+    The card has `model` (the name), `kind`, `what` it is, the `command` that uses it, `sizes`,
+    `training` (as far as the file says), `scores`, `members` (of an ensemble: kind, method, weight,
+    F1 on dev trees), and `limits`, in sentences.
 
-    Returns
-    -------
-    dict
-        `model` (the name), `kind`, `what` it is, the `command` that uses it, `sizes`, `training`
-        (how it was made, as far as its file says), `scores`, `members` (of an ensemble: kind,
-        method, weight, F1 on dev trees), and `limits`, sentences.
-
-    Examples
-    --------
     >>> from sapwood.constituency.grammar.from_text import bundled_grammar
     >>> card = model_card(bundled_grammar(), "bundled")
     >>> card["kind"], card["what"]
@@ -139,7 +125,7 @@ def model_card(model: SavedModel, name: str | None = None) -> dict[str, Any]:
     kind = type(model).__name__
     purpose = PURPOSES[kind]
     record = dict(getattr(model, "record", {}))
-    scores = {told: record[key] for key, told in SCORES.items() if record.get(key)}
+    scores = {title: record[key] for key, title in SCORES.items() if record.get(key)}
     training = {
         key.replace("_", " "): value
         for key, value in record.items()
@@ -159,7 +145,7 @@ def model_card(model: SavedModel, name: str | None = None) -> dict[str, Any]:
 
 
 def _sizes(model: SavedModel) -> dict[str, Any]:
-    """What all kinds have: what a model says of itself, and how many numbers it is made of."""
+    """Sizes that all kinds have: a summary, the number of weights, and vocabularies."""
     contents = model.to_file()
     weights = [array for array in contents.arrays.values() if array.dtype.kind == "f"]
     found: dict[str, Any] = {
@@ -190,7 +176,7 @@ def _members(model: SavedModel) -> list[dict[str, Any]]:
 
 
 def _limits(model: SavedModel, record: Mapping[str, Any]) -> Iterator[str]:
-    """What follows from how this model was made."""
+    """Limits that follow from the training of this model, in sentences."""
     origin = record.get("treebanks") or record.get("texts")
     if not record:
         yield "The file does not say what it was trained on, nor how."

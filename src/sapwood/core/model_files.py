@@ -1,13 +1,13 @@
-"""Kinds of model files, and how they are written and read: one safetensors file. Never pickle.
+"""Model files: kinds, writing and reading. A model is one safetensors file, and never a pickle.
 
-A new kind of model is a `SavedModel` and a line in `HOMES`; nothing else knows the kinds there are.
+A new kind of model is a `SavedModel` and a line in `HOMES`; nothing else lists the kinds.
 Everything but arrays is in the file's JSON header, whose metadata has one entry, `sapwood`:
 
     format    version of this layout         kind      class of the model
     sha256    of all tensors and of the rest  model     symbols, words, transform, training record
 
 A file is written under a temporary name and renamed, so a model on disk is always whole. It is read
-at once: what becomes of the file later does not change a model that was loaded.
+into memory: later changes of the file do not change a loaded model.
 """
 
 from __future__ import annotations
@@ -25,29 +25,28 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arguments import as_path, describe
-from sapwood.core.errors import ModelFormatError, SapwoodError
+from sapwood.core.errors import ModelFormatError, SapwoodError, as_path, describe
 from sapwood.core.outputs import write_bytes
 
-# What ends a label in brackets, and what a terminal would obey.
+# Characters that end a label in brackets, and control characters of terminals.
 _NO_LABEL = re.compile(r"[\s()\x00-\x1f\x7f-\x9f]")
 
-# A kind is the name of a class, here with its module: loaded when a file of it is read.
+# A kind is the name of a class, here with its module, which is imported to read such a file.
 HOMES = {
-    "ArcRerankModel": "sapwood.dependency.model.reranker",
+    "ArcRerankModel": "sapwood.dependency.model.arc_model",
     "DependencyModel": "sapwood.dependency.model.dependency",
     "Eigenwords": "sapwood.corpora.eigenwords",
     "ArcModel": "sapwood.dependency.model.arc_model",
     "BigramModel": "sapwood.lm.model.latent_models",
     "Ensemble": "sapwood.constituency.grammar.ensemble",
-    "FeatureGrammar": "sapwood.constituency.grammar.feature_grammar",
+    "FeatureGrammar": "sapwood.constituency.grammar.discriminative",
     "HiddenMarkovModel": "sapwood.dependency.model.dependency",
     "LatentGrammar": "sapwood.constituency.grammar.latent_grammar",
-    "SpanNetwork": "sapwood.constituency.grammar.span_network",
-    "SequenceModel": "sapwood.hankel.model.sequence_model",
+    "SpanNetwork": "sapwood.constituency.grammar.discriminative",
+    "SequenceModel": "sapwood.hankel.model.string_model",
     "LatentNgramModel": "sapwood.lm.model.latent_models",
     "LatentTrigramModel": "sapwood.lm.model.latent_models",
-    "MixtureModel": "sapwood.lm.model.mixture",
+    "MixtureModel": "sapwood.lm.model.latent_models",
     "NgramModel": "sapwood.lm.model.ngram_model",
     "UniformTreeModel": "sapwood.identify.model.uniform_trees",
     "WeightedGrammar": "sapwood.hankel.model.weighted_grammar",
@@ -55,7 +54,7 @@ HOMES = {
 
 
 class FileContents(NamedTuple):
-    """What a model says of itself in a file."""
+    """The arrays of a model file, and the header of the model."""
 
     arrays: dict[str, npt.NDArray[Any]]
     header: dict[str, Any]
@@ -66,7 +65,7 @@ class SavedModel(ABC):
 
     @abstractmethod
     def to_file(self) -> FileContents:
-        """What a file must hold to make this model again."""
+        """The contents of a file from which this model can be made again."""
 
     @classmethod
     @abstractmethod
@@ -76,23 +75,25 @@ class SavedModel(ABC):
         Raises
         ------
         LookupError, TypeError, ValueError, SapwoodError
-            For what is missing, of another type, or cannot be so.
+            For contents that are missing, of another type, or impossible.
         """
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write one safetensors file, whole or not at all."""
-        save(self, path, force=force)
+        arrays, header = self.to_file()
+        kind, digest = type(self).__name__, digest_of(arrays, header)
+        whole = {"format": FORMAT, "kind": kind, "sha256": digest, "model": header}
+        write_atomically(as_path(path, "a model file"), arrays, whole, force=force)
 
 
 def read_model(kind: object, contents: FileContents) -> Any:
-    """The model of a kind with such contents."""
+    """Make the model of a kind from the contents of its file."""
     # Version 0.1 called a FeatureGrammar a LatentGrammar, which its weights give away.
     if kind == "LatentGrammar" and "feature_weights" in contents.arrays:
         kind = "FeatureGrammar"
-    said: object = contents.header  # of a damaged file, anything
-    if not isinstance(said, dict):
-        msg = f"what is said of the model is {describe(said)}, expected an object"
-        raise ModelFormatError(msg)
+    header: object = contents.header  # anything, in a damaged file
+    if not isinstance(header, dict):
+        raise ModelFormatError(f"the model's header is {describe(header)}, expected an object")
     read_record(contents.header.get("record", {}))
     return class_of(kind).from_file(contents)
 
@@ -102,13 +103,13 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_table(value: Any, is_item: Callable[[Any], bool]) -> bool:
-    """Whether it is an object of lists of such items."""
+    """Whether a value is an object of lists of such items."""
     return isinstance(value, dict) and all(
         isinstance(row, list) and all(map(is_item, row)) for row in value.values()
     )
 
 
-# what reports read out of a training record; everything else in it is shown as it is
+# the entries of a training record that reports read; all others are shown as they are
 _RECORD: dict[str, Callable[[Any], bool]] = {
     "method": lambda value: isinstance(value, str),
     "iterations": lambda value: isinstance(value, int),
@@ -119,10 +120,9 @@ _RECORD: dict[str, Callable[[Any], bool]] = {
 
 
 def read_record(value: Any) -> dict[str, Any]:
-    """How a model was made; refused where reports could not read it."""
+    """Check that a training record has the types that reports need, and return it."""
     if not isinstance(value, dict):
-        msg = f"the training record is {describe(value)}, expected an object"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"the training record is {describe(value)}, expected an object")
     for name, is_right in _RECORD.items():
         if name in value and not is_right(value[name]):
             msg = f"the training record cannot have {describe(value[name])} as its {name}"
@@ -131,7 +131,7 @@ def read_record(value: Any) -> dict[str, Any]:
 
 
 def class_of(kind: object) -> type[SavedModel]:
-    """The class that reads a kind of file."""
+    """The class of a kind of model."""
     if not isinstance(kind, str) or kind not in HOMES:
         msg = f"holds a {kind!r}, which this version of Sapwood does not know"
         hint = "upgrade Sapwood, if the file is newer, or train the model again"
@@ -141,13 +141,11 @@ def class_of(kind: object) -> type[SavedModel]:
 
 
 def require_type(array: npt.NDArray[Any], name: str, kind: npt.DTypeLike, n_axes: int) -> None:
-    """Refuse an array of another type or number of axes: kernels are compiled for these."""
+    """Refuse an array of another type or number of axes than kernels are compiled for."""
     if array.dtype != kind:
-        msg = f"{name} is of type {array.dtype}, not {np.dtype(kind)}"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"{name} is of type {array.dtype}, not {np.dtype(kind)}")
     if array.ndim != n_axes:
-        msg = f"{name} has {array.ndim} axes, not {n_axes}"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"{name} has {array.ndim} axes, not {n_axes}")
 
 
 FORMAT = 1
@@ -155,18 +153,10 @@ Array = npt.NDArray[Any]
 _NUMBERS = re.compile(r"([FIU])(8|16|32|64)")  # how safetensors names them
 
 
-def save(model: SavedModel, path: str | Path, *, force: bool = False) -> None:
-    """Write a model, whole or not at all."""
-    arrays, said = model.to_file()
-    kind, digest = type(model).__name__, digest_of(arrays, said)
-    header = {"format": FORMAT, "kind": kind, "sha256": digest, "model": said}
-    write_atomically(as_path(path, "a model file"), arrays, header, force=force)
-
-
 def write_atomically(
     path: Path, tensors: dict[str, Array], header: dict[str, Any], *, force: bool = False
 ) -> None:
-    """Write a safetensors file, whole or not at all; only one of ours is replaced without force."""
+    """Write a safetensors file, whole or not at all; a foreign file is replaced only by force."""
     from safetensors.numpy import save as serialise
 
     whole = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
@@ -179,18 +169,13 @@ def write_atomically(
 def load(path: str | Path, *, verify: bool = True) -> Any:
     """Read a model file of any kind, and check it.
 
-    The arrays stay in the file and are read from there: replace a file that is in use (`save` and
-    `mv` do), but do not write into it.
+    Returns a model of the class that was saved: `LatentGrammar`, `Ensemble`, ...
 
     Parameters
     ----------
     verify
         Whether the checksum is compared, which takes longest. The structure of the model, the range
-        of all numbers that are places, and that weights are finite are checked in any case.
-
-    Returns
-    -------
-    A model of the class that was saved: `LatentGrammar`, `Ensemble`, ...
+        of all indices, and that weights are finite are checked in any case.
 
     Raises
     ------
@@ -203,23 +188,23 @@ def load(path: str | Path, *, verify: bool = True) -> Any:
         found = header.get("format")
         msg = f"{name}: model format {found!r}; this version of Sapwood reads format {FORMAT}"
         raise ModelFormatError(msg, hint="upgrade Sapwood, or train the model again")
-    kind, said = header.get("kind"), header.get("model")
+    kind, model = header.get("kind"), header.get("model")
     try:
         class_of(kind)
     except ModelFormatError as error:
-        msg = f"{name}: {error}"
-        raise ModelFormatError(msg, hint=error.hint) from error
-    if not isinstance(said, dict) or (verify and header.get("sha256") != digest_of(tensors, said)):
+        raise ModelFormatError(f"{name}: {error}", hint=error.hint) from error
+    digest = header.get("sha256")
+    if not isinstance(model, dict) or (verify and digest != digest_of(tensors, model)):
         msg = f"{name}: its contents do not match its checksum: it was changed after it was saved"
         raise ModelFormatError(msg, hint="copy it again from where it came, or train it again")
     try:
-        return read_model(kind, FileContents(tensors, said))
+        return read_model(kind, FileContents(tensors, model))
     except (
         LookupError, TypeError, ValueError, OverflowError, AttributeError, MemoryError,
         RecursionError, SapwoodError,
     ) as error:  # fmt: skip
-        what = f"it lacks {error}" if isinstance(error, KeyError) else error
-        msg = f"{name}: not a valid model: {what}"
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        msg = f"{name}: not a valid model: {reason}"
         raise ModelFormatError(msg, hint="train the model again") from error
 
 
@@ -228,20 +213,19 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     try:
         return read_tensors(path)
     except FileNotFoundError as error:
-        msg = f"{path}: no such model file"
-        raise ModelFormatError(msg, hint=hint) from error
+        raise ModelFormatError(f"{path}: no such model file", hint=hint) from error
     except (OSError, ValueError) as error:
         msg = f"{path}: not a complete Sapwood model ({error})"
         raise ModelFormatError(msg, hint=hint) from error
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Arrays and header of a file of ours, a model or a checkpoint.
+    """Arrays and header of a model or a checkpoint.
 
     Raises
     ------
     OSError, ValueError
-        For a file that cannot be read, is not one of ours, or claims more than memory can hold.
+        For a file that cannot be read, is foreign, or claims more than memory can hold.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -250,15 +234,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:  # which checks the places of all tensors
             header = json.loads((file.metadata() or {}).get("sapwood", "null"))
         if not isinstance(header, dict):
-            msg = "a safetensors file, but not of Sapwood"
-            raise ValueError(msg)
+            raise ValueError("a safetensors file, but not of Sapwood")
         return _tensors(path), header
     except (SafetensorError, RecursionError, LookupError, TypeError, AttributeError) as error:
         # all but the first: a header that two readers of JSON understand in two ways
         raise ValueError(str(error)) from error
     except MemoryError as error:
-        msg = f"its {path.stat().st_size:,} bytes do not fit into memory"
-        raise ValueError(msg) from error
+        raise ValueError(f"its {path.stat().st_size:,} bytes do not fit into memory") from error
 
 
 def _tensors(path: Path) -> dict[str, Array]:
@@ -282,22 +264,17 @@ def _tensors(path: Path) -> dict[str, Array]:
 
 
 def _number_type(name: str) -> str:
-    """What NumPy calls a type of safetensors; flags are read as bytes."""
+    """NumPy's name of a type of safetensors; booleans are read as bytes."""
     if name == "BOOL":
         return "u1"
     found = _NUMBERS.fullmatch(name)
     if found is None or name == "F8":
-        msg = f"numbers of type {name}, which NumPy does not have"
-        raise ValueError(msg)
+        raise ValueError(f"numbers of type {name}, which NumPy does not have")
     return f"<{found[1].lower()}{int(found[2]) // 8}"
 
 
 def _refuse_oversize(path: Path) -> None:
-    """Refuse a file larger than the memory of this machine, before anything is allocated.
-
-    The numbers of a model are as large as its file; but a file with holes takes no room on disk,
-    whatever it claims to hold.
-    """
+    """Refuse a file, which may be sparse on disk, that is larger than this machine's memory."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # a system that does not tell
@@ -309,7 +286,7 @@ def _refuse_oversize(path: Path) -> None:
 
 
 def digest_of(tensors: dict[str, Array], model: dict[str, Any]) -> str:
-    """A checksum of arrays, with names and types, and of what is said about them."""
+    """A checksum of arrays, with names and types, and of the model's header."""
     digest = hashlib.sha256(json.dumps(model, sort_keys=True).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
@@ -320,12 +297,10 @@ def digest_of(tensors: dict[str, Array], model: dict[str, Any]) -> str:
 
 def read_names(value: Any, kind: str) -> tuple[str, ...]:
     """Check that a header's value is a list of strings, and return it as a tuple."""
-    names = _a_list(value, kind)
-    wrong = [name for name in names if not isinstance(name, str)]
+    wrong = [name for name in read_list(value, kind) if not isinstance(name, str)]
     if wrong:
-        msg = f"one of the {kind} is {describe(wrong[0])}, expected a string"
-        raise ModelFormatError(msg)
-    return tuple(names)
+        raise ModelFormatError(f"one of the {kind} is {describe(wrong[0])}, expected a string")
+    return tuple(value)
 
 
 def read_labels(value: Any, kind: str) -> tuple[str, ...]:
@@ -341,13 +316,12 @@ def read_labels(value: Any, kind: str) -> tuple[str, ...]:
 def read_flag(value: Any, name: str) -> bool:
     """Check that a header's value is true or false, and return it."""
     if not isinstance(value, bool):
-        msg = f"{name} is {describe(value)}, expected true or false"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"{name} is {describe(value)}, expected true or false")
     return value
 
 
-def _a_list(value: Any, kind: str) -> list[Any]:
+def read_list(value: Any, kind: str) -> list[Any]:
+    """Check that a header's value is a list, and return it."""
     if not isinstance(value, list):
-        msg = f"the {kind} are {describe(value)}, expected a list"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"the {kind} are {describe(value)}, expected a list")
     return value

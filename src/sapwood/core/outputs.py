@@ -1,13 +1,13 @@
 """Output files: every file that Sapwood writes is opened here.
 
-A path means the file at the end of its links; the links stay. The file is written under another
-name in the same folder, brought to the disk, and renamed: it is there whole or not at all, and what
-was there before stays until then. What is not a regular file is never replaced: text is streamed to
-pipes and character devices, anything else is refused. Refused are also files with something that
-nobody asked to lose: inputs and other outputs of the same command, and what Sapwood did not write.
+A path means the file at the end of its links; the links stay. The file is written under a
+temporary name in the same folder, flushed to disk, and renamed: the new file is there whole or not
+at all, and the old one stays until then. Only regular files are replaced: text is streamed to pipes
+and character devices, anything else is refused. Also refused are inputs and other outputs of the
+same command, and files that Sapwood did not write.
 
-What Sapwood wrote is known by the header of models and checkpoints, and for other files by an
-extended attribute with the size and time that they had then.
+Files of Sapwood are known by the header of models and checkpoints, and otherwise by an extended
+attribute with the size and time that they had when they were written.
 """
 
 from __future__ import annotations
@@ -29,25 +29,23 @@ from sapwood.core.errors import SapwoodError
 
 STDOUT = Path("-")
 ATTRIBUTE = "user.sapwood"
-# What follows the first eight bytes, the length of the header, in a file of tensors of ours.
+# Follows the first eight bytes, the length of the header, in a model or checkpoint of Sapwood.
 MODEL_START = b'{"__metadata__":{"sapwood":'
-HINT = "does the folder exist, may you write there, and is there space?"
 MAX_NAME = 200  # bytes of a name of a file; systems allow 255
-OLD = 60.0  # seconds after which a temporary file that nobody holds is that of a dead process
+STALE_SECONDS = 60.0  # age at which a temporary file without a lock belongs to a dead process
 _PART = re.compile(r"\.\d+-[0-9a-f]{8}\.part")
-_unfinished: set[Path] = set()  # temporary files that have not got their names yet
+_unfinished: set[Path] = set()  # temporary files that have not been renamed yet
 
 Input = Path | int  # a path, or an open descriptor such as that of stdin
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an output goes."""
+class OutputTarget:
+    """The file or stream that the path of an output leads to."""
 
     path: Path
-    status: os.stat_result | None = None
-    # of an open file that the path stands for, as /dev/stdout does; None for any other path
-    descriptor: int | None = None
+    status: os.stat_result | None = None  # of the file that is there
+    descriptor: int | None = None  # of an open file that the path stands for, as /dev/stdout does
 
     @property
     def is_stream(self) -> bool:
@@ -71,44 +69,44 @@ def check_output(
     is_model: bool = False,
     may_stream: bool = False,
 ) -> None:
-    """Refuse, before any work is done, a place where an output cannot or should not be written.
+    """Refuse, before any work is done, a path where an output cannot or should not be written.
 
     Parameters
     ----------
-    inputs
-        What the command reads; looked at only where something is there that could be one of them.
+    inputs, others
+        Inputs and other outputs of the command, none of which may be the same file.
     is_model
         Whether a model or a checkpoint is written, rather than text or a figure.
     may_stream
         Whether the output may go to a pipe or a device as well.
     """
-    place = find_place(path)
-    if place.is_stream:
+    output = find_target(path)
+    if output.is_stream:
         _refuse_stream(path, may_stream=may_stream)
         return
     for other in others:
-        found = find_place(other)
-        if found.path == place.path or (found.status and place.is_same(found.status)):
+        found = find_target(other)
+        if found.path == output.path or (found.status and output.is_same(found.status)):
             msg = f"{path}: is meant for two outputs at once"
             raise SapwoodError(msg, hint="choose another name for one of them")
-    with explain(Path(path)):
-        _refuse_file_in_use(path, place, inputs)
-        _refuse_place(path, place, force=force, is_model=is_model)
-    _sweep(place.path)
+    with explain_disk_errors(Path(path)):
+        _refuse_file_in_use(path, output, inputs)
+        _refuse_target(path, output, force=force, is_model=is_model)
+    _sweep(output.path)
 
 
-def find_place(path: str | Path) -> Place:
-    """Follow a path to where it leads."""
+def find_target(path: str | Path) -> OutputTarget:
+    """Follow a path to the file or stream it leads to."""
     path = Path(path)
     if path == STDOUT:
-        return Place(path, descriptor=1)
+        return OutputTarget(path, descriptor=1)
     try:
         if (descriptor := _descriptor(path)) is not None:
-            return Place(path, descriptor=descriptor)
+            return OutputTarget(path, descriptor=descriptor)
         target = Path(os.path.realpath(path))
         with suppress(FileNotFoundError, NotADirectoryError):
-            return Place(target, target.stat())
-        return Place(target)
+            return OutputTarget(target, target.stat())
+        return OutputTarget(target)
     except OSError as error:  # links in a circle, a name too long, a folder that may not be entered
         raise _failure(path, error) from error
 
@@ -116,7 +114,7 @@ def find_place(path: str | Path) -> Place:
 def _descriptor(path: Path) -> int | None:
     """The number of the open file that a path such as /dev/stdout stands for.
 
-    To open such a path anew would cut off what is in the file behind it, as after `>> log`.
+    To open such a path again would truncate the file behind it, as after `>> log`.
     """
     folders = {Path("/dev/fd"), Path(f"/proc/{os.getpid()}/fd")}
     for _ in range(40):  # as many links as Linux follows
@@ -134,9 +132,9 @@ def _refuse_stream(path: str | Path, *, may_stream: bool) -> None:
         raise SapwoodError(msg, hint="name an ordinary file")
 
 
-def _refuse_place(path: str | Path, place: Place, *, force: bool, is_model: bool) -> None:
-    """Refuse what cannot be a file, or what is there and should stay."""
-    target, status = place.path, place.status
+def _refuse_target(path: str | Path, output: OutputTarget, *, force: bool, is_model: bool) -> None:
+    """Refuse a path that cannot be written, or that has a file which should stay."""
+    target, status = output.path, output.status
     if not target.parent.is_dir():
         msg = f"cannot write {path}: its folder {target.parent} does not exist"
         raise SapwoodError(msg, hint=f"make it first: mkdir -p {target.parent}")
@@ -150,23 +148,23 @@ def _refuse_place(path: str | Path, place: Place, *, force: bool, is_model: bool
         msg = f"cannot write {path}: its folder {target.parent} cannot be written"
         raise SapwoodError(msg, hint="choose another folder, or change its permissions")
     if status is not None and status.st_size and not force:
-        why = _reason_to_keep(place, is_model=is_model)
+        why = _reason_to_keep(output, is_model=is_model)
         if why:
             msg = f"{path}: {why}"
             hint = "choose another name; --force (in Python force=True) replaces it"
             raise SapwoodError(msg, hint=hint)
 
 
-def _reason_to_keep(place: Place, *, is_model: bool) -> str | None:
-    """Why a file should not be replaced; None for one of the same kind that Sapwood wrote."""
-    holds_model = has_model(place.path)
-    if not os.access(place.path, os.W_OK):
+def _reason_to_keep(output: OutputTarget, *, is_model: bool) -> str | None:
+    """Why a file should not be replaced; None for a file of the same kind by Sapwood."""
+    holds_model = has_model(output.path)
+    if not os.access(output.path, os.W_OK):
         return "is there, and is protected against writing"
     if is_model:
         return None if holds_model else "is there, and is not a model that Sapwood wrote"
     if holds_model:
         return "holds a model or a checkpoint"
-    return None if _is_tagged(place) else "is there, and Sapwood did not write it"
+    return None if _is_tagged(output) else "is there, and Sapwood did not write it"
 
 
 def has_model(path: Path) -> bool:
@@ -178,18 +176,18 @@ def has_model(path: Path) -> bool:
         return False
 
 
-def _refuse_file_in_use(path: str | Path, place: Place, inputs: Iterable[Input]) -> None:
+def _refuse_file_in_use(path: str | Path, output: OutputTarget, inputs: Iterable[Input]) -> None:
     """Refuse a file that the command reads, or that the shell has opened for its stdout."""
-    if place.status is None:
+    if output.status is None:
         return
     for source in inputs:
         with suppress(OSError):  # whoever reads it will say that it is missing
-            if place.is_same(os.stat(source)):  # noqa: PTH116 - of a descriptor too
+            if output.is_same(os.stat(source)):  # noqa: PTH116 - of a descriptor too
                 msg = f"{path}: is also an input, which it would overwrite"
                 raise SapwoodError(msg, hint="choose another name for the output")
     for descriptor, name in ((1, "stdout"), (2, "stderr")):
         with suppress(OSError):
-            if place.is_same(os.fstat(descriptor)):
+            if output.is_same(os.fstat(descriptor)):
                 msg = f"{path}: is also where {name} goes"
                 raise SapwoodError(msg, hint=f"choose another name for the output or for {name}")
 
@@ -198,13 +196,8 @@ def _refuse_file_in_use(path: str | Path, place: Place, inputs: Iterable[Input])
 def open_output(path: str | Path | None, *, force: bool = False) -> Iterator[IO[str]]:
     """Open a text file that takes its name when all of it is written, or a stream.
 
-    Parameters
-    ----------
-    path
-        None and `-` mean stdout. Pipes and character devices get each line as it comes.
+    The paths None and `-` mean stdout. Pipes and character devices get each line as it comes.
 
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "trees.mrg"
@@ -215,19 +208,19 @@ def open_output(path: str | Path | None, *, force: bool = False) -> Iterator[IO[
     (False, '(S (X a))')
     """
     path = STDOUT if path is None else Path(path)
-    place = find_place(path)
-    if place.descriptor == 1:
+    output = find_target(path)
+    if output.descriptor == 1:
         yield sys.stdout
         return
-    with explain(path):
-        if place.is_stream:
-            number = place.descriptor
-            handle = os.open(place.path, os.O_WRONLY) if number is None else os.dup(number)
+    with explain_disk_errors(path):
+        if output.is_stream:
+            number = output.descriptor
+            handle = os.open(output.path, os.O_WRONLY) if number is None else os.dup(number)
             with os.fdopen(handle, "w", buffering=1, encoding="utf-8", newline="\n") as file:
                 yield file
             return
-        _refuse_place(path, place, force=force, is_model=False)
-        with new_file(place) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+        _refuse_target(path, output, force=force, is_model=False)
+        with new_file(output) as part, part.open("w", encoding="utf-8", newline="\n") as file:
             yield file
 
 
@@ -235,25 +228,25 @@ def write_bytes(
     path: str | Path, data: bytes, *, force: bool = False, is_model: bool = False
 ) -> None:
     """Write a file, whole or not at all; the arguments are those of `check_output`."""
-    place = find_place(path)
-    if place.is_stream:
+    output = find_target(path)
+    if output.is_stream:
         _refuse_stream(path, may_stream=False)
-    with explain(Path(path)):
-        _refuse_place(path, place, force=force, is_model=is_model)
-        with new_file(place) as part:
+    with explain_disk_errors(Path(path)):
+        _refuse_target(path, output, force=force, is_model=is_model)
+        with new_file(output) as part:
             part.write_bytes(data)
 
 
 def is_stdout(path: Path) -> bool:
     """Whether a path stands for stdout: `-`, /dev/stdout and the like."""
-    return find_place(path).descriptor == 1
+    return find_target(path).descriptor == 1
 
 
 @contextmanager
-def new_file(place: Place) -> Iterator[Path]:
-    """An empty file beside a place, which takes its name when the block ends well."""
-    target = place.path
-    # A part of the name: all of it with more behind could be longer than names may be.
+def new_file(output: OutputTarget) -> Iterator[Path]:
+    """An empty file in the target's folder, which takes its name when the block ends well."""
+    target = output.path
+    # only the start of the name: systems limit the length of names
     start = f".{target.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}.part"
     part = target.with_name(start)
     _unfinished.add(part)
@@ -262,12 +255,12 @@ def new_file(place: Place) -> Iterator[Path]:
         try:
             lock(handle)
             yield part
-            _finish(handle, place.status)
+            _finish(handle, output.status)
         finally:
             os.close(handle)
         _rename(part, target)
     except BaseException:
-        with suppress(OSError):  # of a disk that has become read-only: the first error counts
+        with suppress(OSError):  # the disk may have become read-only: the first error counts
             part.unlink(missing_ok=True)
         raise
     finally:
@@ -275,18 +268,18 @@ def new_file(place: Place) -> Iterator[Path]:
 
 
 def give_name(part: Path, path: Path) -> None:
-    """Make a finished file the one at a place, as if it had been written there."""
-    place = find_place(path)
+    """Rename a finished file to an output path, as if it had been written there."""
+    output = find_target(path)
     handle = os.open(part, os.O_RDWR)
     try:
-        _finish(handle, place.status)
+        _finish(handle, output.status)
     finally:
         os.close(handle)
-    _rename(part, place.path)
+    _rename(part, output.path)
 
 
 def _finish(handle: int, old: os.stat_result | None) -> None:
-    """Bring a file to the disk, with the permissions of the one it replaces, and mark it ours."""
+    """Flush a file to disk, with the permissions of the one it replaces, and tag it as ours."""
     if old is not None and hasattr(os, "fchmod"):
         with suppress(OSError):  # only root may give files away
             os.fchown(handle, old.st_uid, old.st_gid)
@@ -311,24 +304,24 @@ def _tag(status: os.stat_result) -> bytes:
     return f"{status.st_size} {status.st_mtime_ns}".encode()
 
 
-def _is_tagged(place: Place) -> bool:
+def _is_tagged(output: OutputTarget) -> bool:
     """Whether Sapwood wrote the file, and nobody has changed it since."""
-    if place.status is None or not hasattr(os, "getxattr"):
+    if output.status is None or not hasattr(os, "getxattr"):
         return False
     with suppress(OSError):
-        return os.getxattr(place.path, ATTRIBUTE) == _tag(place.status)
+        return os.getxattr(output.path, ATTRIBUTE) == _tag(output.status)
     return False
 
 
 @contextmanager
-def explain(path: Path) -> Iterator[None]:
-    """Turn failures of the disk into one line; a reader that went away is no failure."""
+def explain_disk_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the disk into one line; a closed pipe is no error."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        # Failures to write have no name; those to open and to rename have that of the file.
+        # errors of writing have no file name; those of opening and renaming have one
         if error.filename is not None and not str(error.filename).endswith(
             (".part", ".lock", path.name)
         ):
@@ -337,46 +330,41 @@ def explain(path: Path) -> Iterator[None]:
 
 
 def _failure(path: Path, error: OSError) -> SapwoodError:
-    return SapwoodError(f"cannot write {path}: {error.strerror or error}", hint=HINT)
+    hint = "does the folder exist, may you write there, and is there space?"
+    return SapwoodError(f"cannot write {path}: {error.strerror or error}", hint=hint)
 
 
 def remove_unfinished() -> None:
-    """Remove all temporary files of this process, which is about to end at once."""
+    """Remove all temporary files of this process, which is about to end."""
     for part in list(_unfinished):
         with suppress(OSError):
             part.unlink(missing_ok=True)
 
 
 def lock(handle: int) -> bool:
-    """Hold a file while this process lives, where the system can; whether nobody else holds it."""
-    try:
+    """Lock a file while this process lives; False where another process has locked it."""
+    with suppress(ImportError, OSError):  # a system, or a file system, without locks
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):  # a system, or a file system, without locks
-        return True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
     return True
 
 
 @contextmanager
 def hold_output(path: str | Path) -> Iterator[None]:
-    """Keep other commands away from an output that is written in several steps.
+    """Lock an output that is written in several steps; refused while another command has it.
 
-    The lock is an empty file beside the output, which goes when the block ends; one that a killed
-    command left holds nobody up.
-
-    Raises
-    ------
-    SapwoodError
-        When another command, still alive, has the output.
+    The lock is an empty file beside the output, removed when the block ends; the lock of a killed
+    command blocks nobody.
     """
-    target = find_place(path).path
+    target = find_target(path).path
     guard = target.with_name(f".{target.name}.lock")
     if len(os.fsencode(guard.name)) > MAX_NAME:
         guard = target.with_name(f".{sha256(os.fsencode(target.name)).hexdigest()}.lock")
-    with explain(Path(path)):
+    with explain_disk_errors(Path(path)):
         handle = _open_guard(guard, path)
     try:
         yield
@@ -400,7 +388,7 @@ def _open_guard(guard: Path, path: str | Path) -> int:
 
 
 def _sweep(target: Path) -> None:
-    """Remove temporary files that killed processes have left for the same target."""
+    """Remove temporary files that killed processes left for the same target."""
     try:
         import fcntl
     except ImportError:
@@ -413,12 +401,12 @@ def _sweep(target: Path) -> None:
             part = target.with_name(name)
             with suppress(OSError), part.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its writer lives: OSError
-                if time() - os.fstat(file.fileno()).st_mtime > OLD:
+                if time() - os.fstat(file.fileno()).st_mtime > STALE_SECONDS:
                     part.unlink()
 
 
 def working_folder(parent: Path, prefix: str) -> Path:
-    """A new folder in another, for files that are no results."""
+    """Make a new folder inside another, for temporary files."""
     try:
         return Path(mkdtemp(prefix=prefix, dir=parent))
     except OSError as error:
@@ -426,6 +414,6 @@ def working_folder(parent: Path, prefix: str) -> Path:
 
 
 def append_bytes(path: Path, data: bytes) -> None:
-    """Add to a file of a working folder."""
-    with explain(path), path.open("ab") as file:
+    """Append to a file of a working folder."""
+    with explain_disk_errors(path), path.open("ab") as file:
         file.write(data)

@@ -1,6 +1,6 @@
-"""Methods of learning by name: what commands, the page, ensembles and benchmarks choose from.
+"""The registry entry of a method of learning, for commands, the page, ensembles and benchmarks.
 
-Learners are imported when they are wanted, so that `--help` can list all of them without NumPy.
+Learners are imported when they are used, so that `--help` can list all of them without NumPy.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from sapwood.core.learner import Estimator
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to learn."""
+    """One method of learning."""
 
     summary: str
     place: tuple[str, str] | type[Estimator]  # the class, or its module and its name
-    task: str = "trees"  # what it learns from: `trees`, `arcs` or `text`
-    # defaults that the name brings, where they are not those of the class
-    usual: Mapping[str, Any] = field(default_factory=dict)
-    # parameters that the name decides, which nobody can set
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    # the method, with its parameters, that chooses how trees are made binary; None for no choice
+    task: str = "trees"  # the data it learns from: `trees`, `arcs` or `text`
+    usual: Mapping[str, Any] = field(default_factory=dict)  # defaults other than the class's
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that cannot be set
+    # the method, with its parameters, that chooses the binarisation; None for no choice
     judge: tuple[str, Mapping[str, Any]] | None = None
     smallest: Mapping[str, Any] = field(default_factory=dict)  # parameters that warm all kernels up
     is_exact: bool = True  # whether it learns the same numbers with every build of BLAS
@@ -33,26 +31,23 @@ class Method:
 
     @property
     def estimator(self) -> type[Estimator]:
-        """The class of its estimators."""
+        """The class of the method's estimators."""
         if isinstance(self.place, type):
             return self.place
         module, name = self.place
-        found: type[Estimator] = getattr(import_module(f"sapwood.{module}"), name)
-        return found
+        return cast("type[Estimator]", getattr(import_module(f"sapwood.{module}"), name))
 
     def has(self, parameter: str) -> bool:
         """Whether a parameter can be set."""
         return parameter in self.estimator.parameters() and parameter not in self.fixed
 
     def pick(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of some values that it has parameters for."""
+        """The values that the method has parameters for."""
         return {name: value for name, value in values.items() if self.has(name)}
 
     def make(self, **values: Any) -> Any:
-        """An estimator.
+        """Make an estimator with the given parameters.
 
-        Examples
-        --------
         >>> method = Method("pivots", ("constituency.learn.pivot", "PivotLPCFG"), fixed={"seed": 3})
         >>> method.make(n_states=8)
         PivotLPCFG(n_states=8, seed=3)
@@ -60,15 +55,15 @@ class Method:
         return self.estimator(**{**self.usual, **values, **self.fixed})
 
     def fit(self, settings: Any, bank: Any, dev: Any = None) -> Any:
-        """A fitted estimator; dev trees choose between iterations or candidates, if any.
+        """Fit an estimator; dev trees, if any, choose between iterations or candidates.
 
-        What the treebank itself has decided, see `Settings.choose`, is told in the model's record.
+        Settings that the treebank itself has chosen (`Settings.choose`) go into the model's record.
         """
         learner: Any = self.make(**settings.values_for(self))
         fitted: Any = learner.fit(bank, dev if dev and self.uses_held else None)
         if settings.choice is not None and settings.choice.grades:
-            told = {"choice": settings.choice.as_record()}
-            fitted.model_ = replace(fitted.model_, record=dict(fitted.model_.record) | told)
+            record = dict(fitted.model_.record) | {"choice": settings.choice.as_record()}
+            fitted.model_ = replace(fitted.model_, record=record)
         return fitted
 
     def make_smallest(self) -> Any:
@@ -77,7 +72,7 @@ class Method:
         return self.make(**self.pick(few), **self.smallest)
 
     def as_dict(self) -> dict[str, Any]:
-        """What a form asks for."""
+        """The entries of the method in the page's form."""
         return {
             "summary": self.summary.replace(" --budget", " a budget"),
             "has_states": self.has_states, "has_budget": self.has_candidates,
@@ -100,5 +95,5 @@ class Method:
 
     @property
     def is_additive(self) -> bool:
-        """Whether it learns from sums over shards alone, and holds nothing of all trees."""
+        """Whether it learns from sums over shards alone, and never holds all trees."""
         return not self.has_candidates and not self.has("passes")

@@ -1,7 +1,7 @@
-"""Output that an interrupted run goes on with: `OUT.part`, and `OUT.part.json` on what made it.
+"""Unfinished output that the next run resumes: `OUT.part`, and its origin in `OUT.part.json`.
 
-A record is what one line of input gives. Records are appended as they come; a restart keeps the
-complete ones, cuts a torn last one off, and skips as much of the input.
+A record is the output of one line of input. Records are appended as they come; a restart keeps the
+complete ones, cuts off a torn last one, and skips the input of all complete ones.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from time import perf_counter
 from typing import IO, Any, TypeVar
 
 from sapwood.core.errors import SapwoodError, count
-from sapwood.core.outputs import explain, find_place, give_name, hold_output, open_output
+from sapwood.core.outputs import (
+    explain_disk_errors,
+    find_target,
+    give_name,
+    hold_output,
+    open_output,
+)
 
 PIECE = 1 << 20  # characters or bytes read at once
 T = TypeVar("T")
-EVERY = 0.25  # seconds between flushes: what a killed run may have to do again
+EVERY = 0.25  # seconds between flushes: the work that a killed run may lose
 
 
-class Part:
-    """An unfinished output file."""
+class UnfinishedOutput:
+    """An unfinished output file, to which records are appended."""
 
     def __init__(self, file: IO[str], n_done: int) -> None:
         self.n_done = n_done
@@ -32,7 +38,7 @@ class Part:
         self._flushed = perf_counter()
 
     def write(self, record: str) -> None:
-        """Append one record."""
+        """Append one record, and flush the file now and then."""
         self._file.write(record)
         if perf_counter() - self._flushed > EVERY:
             self._file.flush()
@@ -40,8 +46,8 @@ class Part:
 
 
 def part_and_note(path: Path) -> tuple[Path, Path]:
-    """Where the records of an unfinished output stand, and what made them."""
-    path = find_place(path).path  # beside the file itself, not beside a link to it
+    """Paths of the records of an unfinished output, and of the note on their origin."""
+    path = find_target(path).path  # beside the file itself, not beside a link to it
     return path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.json")
 
 
@@ -53,27 +59,27 @@ def open_part(
     is_block: bool,
     tell: Callable[[str], None],
     force: bool = False,
-) -> Iterator[Part]:
-    """Open `path.part` to go on with it; it becomes `path` when the block ends well.
+) -> Iterator[UnfinishedOutput]:
+    """Open `path.part` to append records; it becomes `path` when the block ends well.
 
     Parameters
     ----------
     origin
-        What the records depend on, for JSON; a part with another origin is refused.
+        Everything the records depend on, for JSON; a part with another origin is refused.
     is_block
         Whether a record is a block that ends with an empty line, rather than one line.
     tell
-        Hears, in a line each, how much was there, and how much is kept when something goes wrong.
+        Called with a line on how many records were there, or are kept after a failure.
     force
         Whether files may be replaced that Sapwood did not write.
     """
     part, note = part_and_note(path)
-    with hold_output(path), explain(part):
+    with hold_output(path), explain_disk_errors(part):
         _check_origin(part, note, origin, force=force)
         with part.open("a", encoding="utf-8", newline="\n") as file:
             n_done, size = complete_records(part, is_block=is_block)
             file.truncate(size)
-            opened = Part(file, n_done)
+            opened = UnfinishedOutput(file, n_done)
             if n_done:
                 tell(f"going on after {count(n_done, 'line')}, which are in {part}")
             try:
@@ -91,7 +97,7 @@ def open_part(
 
 
 def skip_done(items: Iterator[T], n_done: int) -> Iterator[T]:
-    """The items whose records are not there yet."""
+    """Skip the items whose records are complete already."""
     n_skipped = sum(1 for _ in islice(items, n_done))
     if n_skipped < n_done:
         msg = f"{count(n_done, 'record')} are there already, for {count(n_skipped, 'sentence')}"
@@ -100,27 +106,27 @@ def skip_done(items: Iterator[T], n_done: int) -> Iterator[T]:
 
 
 def complete_records(part: Path, *, is_block: bool) -> tuple[int, int]:
-    """How many records a file holds, and where the last complete one ends."""
-    n = size = place = 0
+    """Number of complete records of a file, and the offset at which the last of them ends."""
+    n = size = offset = 0
     is_start = True
     with part.open("rb") as file:
-        while piece := file.readline(PIECE):  # of a line: a foreign file may be one without end
-            place += len(piece)
+        while piece := file.readline(PIECE):  # a foreign file may be one endless line
+            offset += len(piece)
             is_end = piece.endswith(b"\n")
             if is_end and (not is_block or (is_start and piece == b"\n")):
-                n, size = n + 1, place
+                n, size = n + 1, offset
             is_start = is_end
     return n, size
 
 
 def sha256(path: Path) -> str:
-    """Checksum of a file."""
+    """SHA-256 checksum of a file, as hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_origin(part: Path, note: Path, origin: Mapping[str, Any], *, force: bool) -> None:
-    """Refuse a part of other origin; note the origin of a new one."""
+    """Refuse a part of another origin; write down the origin of a new one."""
     begin = f"delete {part} and {note.name} to begin anew, or choose another -o"
     if not part.exists():
         with open_output(note, force=force) as file:

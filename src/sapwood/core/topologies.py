@@ -1,4 +1,4 @@
-"""How many trees a sentence has, and words drawn from models whose trees are uniform.
+"""Numbers of trees over n words, and samples from models whose trees are uniform.
 
 A topology is drawn uniformly among the binary trees, or the projective dependency trees, of a
 given number of words; then states and words are drawn downwards from the root.
@@ -7,10 +7,10 @@ Notation (IDENT, section 3)
 ---------------------------
     C(n)   binary trees over n words, C(n) = sum over m of C(m) C(n - m);        1, 1, 2, 5, 14, ..
     D(n)   projective dependency trees over n words;                           1, 2, 7, 30, 143, ..
-    F(n)   ways in which n words hang on one side of a head, D(n) = sum over m of F(m) F(n - 1 - m)
+    F(n)   analyses of n words on one side of a head, D(n) = sum over m of F(m) F(n - 1 - m)
 
-Tables hold the outcome first and what it is given last: columns sum to 1. All sentences of a
-batch are drawn together, one level of all their trees at a time.
+Tables hold the outcome on the first axis and the condition on the last: columns sum to 1. All
+sentences of a batch are drawn together, one level of all their trees at a time.
 """
 
 from __future__ import annotations
@@ -21,20 +21,16 @@ from math import comb
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 NO_HEAD = -1
 
 
 def n_binary_trees(n: int) -> int:
-    """C(n), a Catalan number.
+    """Number of binary trees over n words: C(n), a Catalan number.
 
-    Examples
-    --------
     >>> [n_binary_trees(n) for n in (1, 2, 3, 4, 5)]
     [1, 1, 2, 5, 14]
     """
@@ -42,10 +38,8 @@ def n_binary_trees(n: int) -> int:
 
 
 def n_dependency_trees(n: int) -> int:
-    """D(n).
+    """Number of projective dependency trees over n words: D(n).
 
-    Examples
-    --------
     >>> [n_dependency_trees(n) for n in (1, 2, 3, 4, 5)]
     [1, 2, 7, 30, 143]
     """
@@ -54,10 +48,8 @@ def n_dependency_trees(n: int) -> int:
 
 @cache
 def n_sides(n: int) -> int:
-    """F(n): dependents on one side of a head, the first over m words.
+    """Number of analyses of n words on one side of a head: F(n).
 
-    Examples
-    --------
     >>> [n_sides(n) for n in (0, 1, 2, 3)]
     [1, 1, 3, 12]
     """
@@ -65,39 +57,21 @@ def n_sides(n: int) -> int:
 
 
 def sample_words(
-    family: str,
-    parameters: Mapping[str, FloatArray],
-    n: int,
-    length: int,
-    rng: np.random.Generator,
+    family: str, parameters: Mapping[str, FloatArray], n: int, length: int, rng: np.random.Generator
 ) -> IntArray:
     """Draw sentences of one length from a model of any of the six families.
 
-    Parameters
-    ----------
-    family
-        pcfg, pcfg-i, pcfg-ie, dep-i, dep-ie or dep-ies.
-    parameters
-        Its tables: `root`, `rules` [left, right, parent] or `left` and `right` or `child`, and
-        `words`; for dependencies `root`, and `left` and `right` or `argument`.
+    The parameters are tables: `root`, `rules` [left, right, parent] or `left` and `right` or
+    `child`, and `words`; for dependencies `root`, and `left` and `right` or `argument`. Returns
+    word numbers, [n, length]. Cost: O(n length) draws, vectorised over the nodes of a level.
 
-    Returns
-    -------
-    IntArray
-        Word numbers, [n, length].
-
-    Cost: O(n length) draws, vectorised over the nodes of a level.
-
-    Examples
-    --------
     >>> tables = {"root": np.array([1.0, 0.0]), "argument": np.array([[0.0, 1.0], [1.0, 0.0]])}
     >>> rows = sample_words("dep-ie", tables, 20, 2, np.random.default_rng(0))
     >>> sorted({tuple(row) for row in rows.tolist()})  # the root is word 0, its dependent word 1
     [(0, 1), (1, 0)]
     """
     if length < 1:
-        msg = f"a sentence has at least one word, not {length}"
-        raise SapwoodError(msg)
+        raise SapwoodError(f"a sentence has at least one word, not {length}")
     if family in ("pcfg", "pcfg-i", "pcfg-ie"):
         rules = parameters.get("rules")
         if rules is None:  # both children given their parent, [k, k, k]
@@ -107,8 +81,7 @@ def sample_words(
     if family in ("dep-i", "dep-ie", "dep-ies"):
         left, right = (parameters.get(side, parameters.get("argument")) for side in SIDES)
         if left is None or right is None:
-            msg = f"{family} needs the tables left and right, or argument"
-            raise SapwoodError(msg)
+            raise SapwoodError(f"{family} needs the tables left and right, or argument")
         return _sample_dependents(parameters["root"], left, right, (n, length), rng)
     msg = f"unknown model family {family!r}"
     raise SapwoodError(msg, hint="families are pcfg, pcfg-i, pcfg-ie, dep-i, dep-ie, dep-ies")
@@ -118,7 +91,7 @@ SIDES = ("left", "right")
 
 
 class Columns:
-    """Columns of a table, to draw one outcome from each of many of them."""
+    """The columns of a table of distributions, prepared for drawing."""
 
     def __init__(self, table: FloatArray) -> None:
         cumulative = np.cumsum(table, axis=0)
@@ -127,7 +100,7 @@ class Columns:
         self.steps = (cumulative / cumulative[-1] + np.arange(n_columns)).T.ravel()
 
     def draw(self, given: IntArray, rng: np.random.Generator) -> IntArray:
-        """An outcome for each column that is asked for."""
+        """Draw one outcome from each of the given columns."""
         u = rng.random(len(given)) + given
         out = np.searchsorted(self.steps, u, side="right") - given * self.n_outcomes
         # Rounding may take a draw of nearly 1 over the last step.
@@ -135,7 +108,7 @@ class Columns:
 
 
 def _splits(first: list[int], second: list[int], length: int, *, least: int) -> Columns:
-    """Sizes m of a first part, given the size n of the whole; P(m) ~ first[m] second[n - m]."""
+    """Distribution of the size m of a first part, P(m | n) ~ first[m] second[n - m]."""
     table = np.zeros((length + 1, length + 1))
     for n in range(length + 1):
         for m in range(least, n + 1):
@@ -172,15 +145,15 @@ def _sample_constituents(
 
 
 class _Spans(NamedTuple):
-    """Words [start, start + size) of sentences, that hang on one side of a head."""
+    """Spans of words [start, start + size) of sentences, each on one side of a head."""
 
     row: IntArray
     start: IntArray
     size: IntArray
     head: IntArray  # word number
-    is_right: npt.NDArray[np.bool_]
+    is_right: BoolArray
 
-    def where(self, keep: npt.NDArray[np.bool_]) -> _Spans:
+    def where(self, keep: BoolArray) -> _Spans:
         row, start, size, head, is_right = self
         return _Spans(row[keep], start[keep], size[keep], head[keep], is_right[keep])
 
@@ -232,7 +205,7 @@ def _draw_words(
 
 
 def _dependents(first: Columns, spans: _Spans, rng: np.random.Generator) -> _Spans:
-    """Cut each side of a head into its dependents' phrases."""
+    """Cut each side of a head into the phrases of its dependents."""
     found = []
     spans = spans.where(spans.size > 0)
     while len(spans.row):

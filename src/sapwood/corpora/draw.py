@@ -1,20 +1,23 @@
-"""Drawing trees: Unicode text for terminals, SVG for pages.
+"""The canvas of all drawings, and drawings of constituency trees: text, SVG, LaTeX.
 
-Both draw the same layout. Words stand on the bottom line, tags right above them, and every
-phrase one level above its highest child; each node has a stretch of columns to itself, so that
-nothing can overlap however wide the tree. All steps are loops.
+The canvas measures and escapes texts and writes the frame of an SVG document; dependency trees are
+drawn on it too (`sapwood.dependency.data.draw`).
+
+Text and SVG of a tree have the same layout. Words stand on the bottom line, tags right above them,
+and every phrase one level above its highest child; each node has a range of columns of its own, so
+that nothing can overlap however wide the tree. All steps are loops.
 
 A tree wider than the page is cut into rows of words, drawn one below the other. A row is itself a
-tree: of each phrase the part that stands over its words. A phrase that goes on in another row
-carries `…` on that side, and where such phrases stand over one another they share a label,
-`…S / VP`. Rows end where few phrases are cut.
+tree: the part of each phrase over the row's words. A phrase that goes on in another row carries `…`
+on that side, and where such phrases stand over one another they share a label, `…S / VP`. Rows end
+where few phrases are cut.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
@@ -26,48 +29,155 @@ from sapwood.corpora.tree import Tree
 
 Measure = Callable[[str, str], int]
 
-MORE, STEP = "…", " / "
-N_LABELS = 4  # of a shared label
-LEAST = 0.5  # of a row that is filled before a better end is looked for
+ELLIPSIS, LABEL_SEPARATOR = "…", " / "
+MAX_LABELS = 4  # of a shared label
+LEAST_FILLED = 0.5  # of a row, before a better end is looked for
 TEXT_WIDTH = 100  # columns of most terminals
 SVG_WIDTH = 1200  # pixels that fit a page
-MAX_WORDS = 2000  # of a drawing that anybody could look at
+MAX_DRAWN_WORDS = 2000  # of a drawing that anybody could look at
 MAX_LEVELS = 1000
-NO_LABEL = "·"  # what an empty label shows, so that its lines still meet somewhere
+NO_LABEL = "·"  # drawn for an empty label, so that its lines still meet somewhere
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
+FONT_SIZE = 15
+MARGIN = 16
+_LEVEL = 48  # pixels from one level to the next
+_GAP = 18  # pixels between neighbours
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _NONCHARACTERS = frozenset("\ufffe\uffff")  # not allowed in XML
 _ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
-_ANSI = {"phrase": "\x1b[1;36m", "tag": "\x1b[32m", "line": "\x1b[2m"}
-_ANSI_END = "\x1b[0m"
-FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
-FONT_SIZE = 15
-_LEVEL = 48  # pixels from one level to the next
-_GAP = 18  # pixels between neighbours
-MARGIN = 16
-# The background comes along, so that a drawing is readable on any page, light or dark.
-_DARK = (
-    "@media (prefers-color-scheme: dark) {"
-    " .sapwood-tree .paper { fill: #16181d }"
-    " .sapwood-tree .line { stroke: #6f7785 }"
-    " .sapwood-tree .phrase { fill: #8ab8ff }"
-    " .sapwood-tree .tag { fill: #7fd1a0 }"
-    " .sapwood-tree .word { fill: #eceef2 }"
-    " }"
-)
-_LIGHT = {"phrase": "#1f4fa3", "tag": "#1e7045", "word": "#1a1c20"}
+_ANSI = {
+    "phrase": "\x1b[1;36m", "relation": "\x1b[36m", "tag": "\x1b[32m", "line": "\x1b[2m",
+}  # fmt: skip
+# Colours on light pages, and on dark ones. The background comes along, so that a drawing is
+# readable on any page.
+LIGHT = {
+    "paper": "#ffffff", "line": "#9aa1ad", "tip": "#9aa1ad", "phrase": "#1f4fa3",
+    "relation": "#1f4fa3", "tag": "#1e7045", "word": "#1a1c20",
+}  # fmt: skip
+_DARK = {
+    "paper": "#16181d", "line": "#6f7785", "tip": "#6f7785", "phrase": "#8ab8ff",
+    "relation": "#8ab8ff", "tag": "#7fd1a0", "word": "#eceef2",
+}  # fmt: skip
+_LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    **{char: "\\" + char for char in "&%$#_{}"},
+}  # fmt: skip
+
+
+def printable(text: str) -> str:
+    """Replace what would break a line, command a terminal or be forbidden in XML."""
+    if text.isprintable():
+        return text
+    return "".join(
+        "\ufffd" if char in _NONCHARACTERS or unicodedata.category(char) in _UNPRINTABLE else char
+        for char in text
+    )
+
+
+def text_columns(text: str) -> int:
+    """Terminal columns of a text: East Asian wide characters take two, combining ones none."""
+    if text.isascii():
+        return max(1, len(text))
+    return max(1, sum(_char_columns(char) for char in text))
+
+
+@lru_cache(maxsize=4096)
+def _char_columns(char: str) -> int:
+    if unicodedata.category(char) in _ZERO_WIDTH:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def pixels(text: str, kind: str) -> int:
+    """Width of a text, rather too wide than too narrow: the reader's font is not known."""
+    bold = 1.08 if kind == "phrase" else 1.0
+    return max(8, round(FONT_SIZE * bold * sum(_em(char) for char in text)))
+
+
+@lru_cache(maxsize=4096)
+def _em(char: str) -> float:
+    if not char.isascii():
+        return (0.0, 0.75, 1.05)[_char_columns(char)]
+    if char in "mwMW@%":
+        return 0.95
+    if char in "fijlrtI.,:;'`!|()[]-*":
+        return 0.45
+    return 0.74 if char.isupper() else 0.62
+
+
+def runs_leftwards(words: Sequence[str]) -> bool:
+    """Whether a sentence is written from right to left, by its first letter.
+
+    Examples
+    --------
+    >>> runs_leftwards(["dogs", "bark"]), runs_leftwards(["(", "\u05db\u05dc\u05d1"])
+    (False, True)
+    """
+    letters = (unicodedata.bidirectional(char) for word in words for char in word)
+    return next((kind in {"R", "AL"} for kind in letters if kind in {"L", "R", "AL"}), False)
+
+
+def ansi(text: str, kind: str, *, colour: bool) -> str:
+    """A text in the ANSI colour of its kind, where colours are wanted and the kind has one."""
+    return f"{_ANSI[kind]}{text}\x1b[0m" if colour and kind in _ANSI and text.strip() else text
+
+
+def svg_document(
+    name: str, kinds: Iterable[str], words: Sequence[str], size: tuple[int, int], body: list[str]
+) -> str:
+    """A self-contained SVG document with a background, for light and dark pages.
+
+    Its class is `name`, those of its elements are `kinds`, its title is the sentence.
+    """
+    across, down = size
+    rules = [
+        f" .{name} .{kind} {{ {'stroke' if kind == 'line' else 'fill'}: {_DARK[kind]} }}"
+        for kind in ("paper", "line", *kinds)
+    ]
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{name}" role="img"'
+        f' width="{across}" height="{down}" viewBox="0 0 {across} {down}">',
+        f"<title>{escape(printable(' '.join(words)))}</title>",
+        f"<style>@media (prefers-color-scheme: dark) {{{''.join(rules)} }}</style>",
+        f'<rect class="paper" width="{across}" height="{down}" rx="8" fill="{LIGHT["paper"]}"/>',
+    ]
+    return "\n".join([*lines, *body, "</g>", "</svg>"])
+
+
+def table_html(caption: str, rows: Mapping[str, object]) -> str:
+    """Names and values as a small HTML table, in the colours of the page around it.
+
+    Examples
+    --------
+    >>> table_html("A <b>", {"words": 3})
+    '<table><caption>A &lt;b&gt;</caption><tr><th>words</th><td>3</td></tr></table>'
+    """
+    lines = (
+        f"<tr><th>{escape(str(name))}</th><td>{escape(printable(str(value)))}</td></tr>"
+        for name, value in rows.items()
+    )
+    return f"<table><caption>{escape(printable(caption))}</caption>{''.join(lines)}</table>"
+
+
+def latex_text(text: str) -> str:
+    r"""A text with the special characters of LaTeX escaped.
+
+    Examples
+    --------
+    >>> print(latex_text("PRP$ & 5 %"))
+    PRP\$ \& 5 \%
+    """
+    return "".join(_LATEX.get(char, char) for char in printable(text))
+
+
+# -- trees ----------------------------------------------------------------------------------------
 
 
 def wrap(tree: Tree, measure: Measure, gap: int, width: int) -> list[Tree]:
-    """Cut a tree into rows.
+    """Cut a tree into rows of a width that only a single word, or a cut phrase's label, may exceed.
 
-    Parameters
-    ----------
-    measure
-        The room that a text takes, by its kind: phrase, tag or word.
-    gap
-        The room between neighbours.
-    width
-        The room of a row; only a single word, or the label of a cut phrase, may take more.
+    `measure` gives the width of a text of a kind (phrase, tag, word), `gap` is that between
+    neighbours.
 
     Examples
     --------
@@ -78,7 +188,7 @@ def wrap(tree: Tree, measure: Measure, gap: int, width: int) -> list[Tree]:
     (…S (VP (V saw) (NP (D a) (N cat))))
     """
     nodes, spans = list(tree.nodes()), tree.spans()
-    steps = [0] * (spans[0][2] + 1)  # their sum is how many phrases are cut at each place
+    steps = [0] * (spans[0][2] + 1)  # their running sum: phrases cut before each word
     for _, first, last in spans:
         if last - first > 1:
             steps[first + 1] += 1
@@ -93,7 +203,7 @@ def wrap(tree: Tree, measure: Measure, gap: int, width: int) -> list[Tree]:
 def _word_widths(
     nodes: list[Tree], spans: list[tuple[str, int, int]], measure: Measure, gap: int
 ) -> list[int]:
-    """The room of each word with its tag and what stands over it alone."""
+    """The width of each word with its tag and the phrases over it alone."""
     widths = [0] * spans[0][2]
     for node, (label, start, end) in zip(nodes, spans, strict=True):
         if end - start == 1:
@@ -111,15 +221,15 @@ def _row_ends(widths: list[int], n_cut: list[int], width: int) -> list[int]:
     while start < len(widths):
         end = start + max(1, sum(room <= width for room in accumulate(widths[start:])))
         if end < len(widths):
-            first = max(start + 1, start + int(LEAST * (end - start)))
-            end = min(range(end, first - 1, -1), key=lambda place: n_cut[place])
+            first = max(start + 1, start + int(LEAST_FILLED * (end - start)))
+            end = min(range(end, first - 1, -1), key=lambda k: n_cut[k])
         ends.append(end)
         start = end
     return ends
 
 
 class _CutPhrase(NamedTuple):
-    """What a row has of a phrase, and whether it goes on to the left and right of the row."""
+    """The part of a phrase in a row, and whether it goes on to the left and right of the row."""
 
     labels: tuple[str, ...]
     kids: tuple[Tree, ...]
@@ -128,10 +238,10 @@ class _CutPhrase(NamedTuple):
 
     def tree(self) -> Tree:
         labels = self.labels
-        if len(labels) > N_LABELS:
-            labels = (*labels[:2], MORE, *labels[2 - N_LABELS :])
-        before, behind = MORE * self.goes_left, MORE * self.goes_right
-        return Tree._trusted(before + STEP.join(labels) + behind, self.kids)
+        if len(labels) > MAX_LABELS:
+            labels = (*labels[:2], ELLIPSIS, *labels[2 - MAX_LABELS :])
+        before, behind = ELLIPSIS * self.goes_left, ELLIPSIS * self.goes_right
+        return Tree._trusted(before + LABEL_SEPARATOR.join(labels) + behind, self.kids)
 
 
 def _row_tree(nodes: list[Tree], spans: list[tuple[str, int, int]], start: int, end: int) -> Tree:
@@ -157,12 +267,12 @@ def _row_tree(nodes: list[Tree], spans: list[tuple[str, int, int]], start: int, 
     return whole.tree() if isinstance(whole, _CutPhrase) else whole
 
 
-def draw_text(tree: Tree, *, colour: bool = False, width: int | None = TEXT_WIDTH) -> str:
+def tree_text(tree: Tree, *, colour: bool = False, width: int | None = TEXT_WIDTH) -> str:
     """Draw a tree as lines of text.
 
     Examples
     --------
-    >>> print(draw_text(Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))")))
+    >>> print(tree_text(Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark) (ADVP (RB now))))")))
          S
      ┌───┴────┐
      │        VP
@@ -189,10 +299,10 @@ def draw_text(tree: Tree, *, colour: bool = False, width: int | None = TEXT_WIDT
     return "\n\n".join(drawn)
 
 
-def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
+def tree_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
     """Draw a tree as a self-contained SVG document, the same bytes for the same tree.
 
-    In one row, each text says in `data-node` which node of the tree it is, in pre-order.
+    Unless the tree is cut into rows, `data-node` of a text is the number of its node in pre-order.
     """
     rows = _layouts(tree, pixels, _GAP, None if width is None else width - 2 * MARGIN)
     if runs_leftwards(tree.words()):
@@ -209,27 +319,45 @@ def draw_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
         labels += [_label(item, floor, is_numbered=len(rows) == 1) for item in items]
         down = floor + FONT_SIZE + 2 * MARGIN
     across = max(items[0].extent for items in rows) + 2 * MARGIN
-    sentence = escape(printable(" ".join(tree.words())))
-    return "\n".join(
-        [
-            '<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-tree" role="img"'
-            f' width="{across}" height="{down}" viewBox="0 0 {across} {down}">',
-            f"<title>{sentence}</title>",
-            f"<style>{_DARK}</style>",
-            f'<rect class="paper" width="{across}" height="{down}" rx="8" fill="#ffffff"/>',
-            f'<path class="line" d="{" ".join(filter(None, lines))}" fill="none" stroke="#9aa1ad"'
-            ' stroke-width="1.5" stroke-linejoin="round"/>',
-            f'<g font-family="{FONT}" font-size="{FONT_SIZE}" text-anchor="middle">',
-            *labels,
-            "</g>",
-            "</svg>",
-        ]
-    )
+    body = [
+        f'<path class="line" d="{" ".join(filter(None, lines))}" fill="none"'
+        f' stroke="{LIGHT["line"]}" stroke-width="1.5" stroke-linejoin="round"/>',
+        f'<g font-family="{FONT}" font-size="{FONT_SIZE}" text-anchor="middle">',
+        *labels,
+    ]
+    kinds = ("phrase", "tag", "word")
+    return svg_document("sapwood-tree", kinds, tree.words(), (across, down), body)
+
+
+def tree_latex(tree: Tree) -> str:
+    r"""Draw a tree as an environment of the LaTeX package forest, words on one line.
+
+    Examples
+    --------
+    >>> print(tree_latex(Tree.parse("(S (NP (NNS dogs)) (VP (VBP bark)))")))
+    \begin{forest}
+    where n children=0{tier=word}{}
+    [{S} [{NP} [{NNS} [{dogs}]]] [{VP} [{VBP} [{bark}]]]]
+    \end{forest}
+    """
+    parts: list[str] = []
+    stack: list[Tree | str | None] = [tree]
+    while stack:
+        item = stack.pop()
+        if item is None:
+            parts.append("]")
+            continue
+        label, kids = (item, ()) if isinstance(item, str) else (item.label, item.children)
+        parts.append(f" [{{{latex_text(label or NO_LABEL)}}}")
+        stack.append(None)
+        stack.extend(reversed(kids))
+    whole = "".join(parts)[1:]
+    return f"\\begin{{forest}}\nwhere n children=0{{tier=word}}{{}}\n{whole}\n\\end{{forest}}"
 
 
 @dataclass(slots=True)
 class _Item:
-    """A label or a word, with its place.
+    """A label or a word, with its position.
 
     The item and all below it own the `extent` columns from `left` on; lines meet it at `centre`.
     """
@@ -251,12 +379,13 @@ class _Item:
 
 
 def _layouts(tree: Tree, measure: Measure, gap: int, width: int | None) -> list[list[_Item]]:
-    """The places of all labels and words, for each row that the width leaves room for."""
+    """The positions of all labels and words, for each row of the given width."""
     items = _layout(tree, measure=measure, gap=gap)
     n_words = sum(item.kind == "word" for item in items)
-    if n_words > MAX_WORDS or items[0].height > MAX_LEVELS:
+    if n_words > MAX_DRAWN_WORDS or items[0].height > MAX_LEVELS:
         msg = f"too large to draw: {n_words:,} words, {items[0].height:,} levels"
-        hint = f"draw a part of at most {MAX_WORDS:,} words and {MAX_LEVELS:,} levels: tree[0]"
+        most = f"{MAX_DRAWN_WORDS:,} words and {MAX_LEVELS:,} levels"
+        hint = f"draw a part of at most {most}: tree[0]"
         raise SapwoodError(msg, hint=hint)
     if width is None or items[0].extent <= width:
         return [items]
@@ -315,30 +444,6 @@ def _arrange(item: _Item, kids: list[_Item], gap: int) -> None:
     item.extent = max(right + overhang, item.first + item.size)
 
 
-def printable(text: str) -> str:
-    """Replace what would break a line, command a terminal or be forbidden in XML."""
-    if text.isprintable():
-        return text
-    return "".join(
-        "\ufffd" if char in _NONCHARACTERS or unicodedata.category(char) in _UNPRINTABLE else char
-        for char in text
-    )
-
-
-def text_columns(text: str) -> int:
-    """Terminal columns: East Asian wide characters take two, combining ones none."""
-    if text.isascii():
-        return max(1, len(text))
-    return max(1, sum(_char_columns(char) for char in text))
-
-
-@lru_cache(maxsize=4096)
-def _char_columns(char: str) -> int:
-    if unicodedata.category(char) in _ZERO_WIDTH:
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
 def _bar(centre: int, ends: list[int]) -> str:
     if len(ends) == 1:
         return "│"
@@ -354,39 +459,9 @@ def _row(pieces: list[tuple[int, str, str]], *, colour: bool) -> str:
     """A line of texts, each with the column where it starts and its kind."""
     line, column = "", 0
     for at, text, kind in sorted(pieces):
-        mark = _ANSI.get(kind) if colour else None
-        line += " " * (at - column) + (f"{mark}{text}{_ANSI_END}" if mark else text)
+        line += " " * (at - column) + ansi(text, kind, colour=colour)
         column = at + text_columns(text)
     return line
-
-
-def runs_leftwards(words: Sequence[str]) -> bool:
-    """Whether a sentence is written from right to left, by its first letter.
-
-    Examples
-    --------
-    >>> runs_leftwards(["dogs", "bark"]), runs_leftwards(["(", "\u05db\u05dc\u05d1"])
-    (False, True)
-    """
-    letters = (unicodedata.bidirectional(char) for word in words for char in word)
-    return next((kind in {"R", "AL"} for kind in letters if kind in {"L", "R", "AL"}), False)
-
-
-def pixels(text: str, kind: str) -> int:
-    """Width of a text, rather too wide than too narrow: the reader's font is not known."""
-    bold = 1.08 if kind == "phrase" else 1.0
-    return max(8, round(FONT_SIZE * bold * sum(_em(char) for char in text)))
-
-
-@lru_cache(maxsize=4096)
-def _em(char: str) -> float:
-    if not char.isascii():
-        return (0.0, 0.75, 1.05)[_char_columns(char)]
-    if char in "mwMW@%":
-        return 0.95
-    if char in "fijlrtI.,:;'`!|()[]-*":
-        return 0.45
-    return 0.74 if char.isupper() else 0.62
 
 
 def _branches(item: _Item, kids: list[_Item], floor: int) -> str:
@@ -412,5 +487,5 @@ def _label(item: _Item, floor: int, *, is_numbered: bool) -> str:
     number = f' data-node="{item.node}"' if is_numbered else ""
     return (
         f'<text class="{item.kind}"{number} x="{item.centre + MARGIN}" y="{_baseline(item, floor)}"'
-        f' fill="{_LIGHT[item.kind]}"{weight}>{escape(item.text)}</text>'
+        f' fill="{LIGHT[item.kind]}"{weight}>{escape(item.text)}</text>'
     )

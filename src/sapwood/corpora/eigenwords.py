@@ -10,9 +10,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arguments import as_count, as_sentence, check_word, describe
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import ModelFormatError, SapwoodError
+from sapwood.core.errors import (
+    ModelFormatError,
+    SapwoodError,
+    as_count,
+    as_sentence,
+    check_word,
+    describe,
+)
 from sapwood.core.model_files import FileContents, SavedModel, read_names, require_type
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, read_style
 
@@ -27,19 +33,11 @@ class Neighbour(NamedTuple):
 
 
 class ContextMap(NamedTuple):
-    """How the words around a place tell its hidden state (LR-MVL).
+    """How the words around a position predict its hidden state (LR-MVL)."""
 
-    Attributes
-    ----------
-    rates : [r]
-        Of the exponential smooths: the share of the nearest word.
-    left, right : [r k, k]
-        From the smooths of each side to a state.
-    """
-
-    rates: Vectors
-    left: Vectors
-    right: Vectors
+    rates: Vectors  # [r], of the exponential smooths: the weight of the nearest word
+    left: Vectors  # [r k, k], from the smooths of the words before to a state
+    right: Vectors  # [r k, k], likewise of the words behind
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,13 +49,13 @@ class Eigenwords(SavedModel):
     vocabulary
         Words, then classes of unknown words by their shape.
     vectors : [n, k]
-        One row a word; columns in falling order of what they tell.
+        One row a word; columns by falling strength.
     strengths : [k]
         Singular values, falling: canonical correlations, for CCA.
     record
-        How they were made.
+        Provenance.
     context
-        What `in_context` needs; only the method `lr-mvl` learns it.
+        Maps from contexts to states; only the method `lr-mvl` learns them.
 
     Examples
     --------
@@ -87,11 +85,9 @@ class Eigenwords(SavedModel):
             )
             raise ModelFormatError(msg)
         if UNKNOWN not in self.vocabulary.classes:
-            msg = f"the class {UNKNOWN} is missing, which any word belongs to"
-            raise ModelFormatError(msg)
+            raise ModelFormatError(f"the class {UNKNOWN} is missing, which any word belongs to")
         if not (np.isfinite(self.vectors).all() and np.isfinite(self.strengths).all()):
-            msg = "vectors have numbers that are not finite"
-            raise ModelFormatError(msg)
+            raise ModelFormatError("vectors have numbers that are not finite")
         if self.context is not None:
             self._check_context(self.context)
 
@@ -100,8 +96,7 @@ class Eigenwords(SavedModel):
         for name, array in zip(context._fields, context, strict=True):
             require_type(array, f"context.{name}", np.float32, 1 if name == "rates" else 2)
             if not np.isfinite(array).all():
-                msg = f"context.{name} has numbers that are not finite"
-                raise ModelFormatError(msg)
+                raise ModelFormatError(f"context.{name} has numbers that are not finite")
             if name != "rates" and array.shape != shape:
                 msg = f"context.{name} is of shape {array.shape}, expected {shape}"
                 raise ModelFormatError(msg)
@@ -114,23 +109,18 @@ class Eigenwords(SavedModel):
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector."""
+        """Dimension of the vectors."""
         return int(self.vectors.shape[1])
 
     def of(self, words: Sequence[str]) -> Vectors:
-        """Vectors of the words of a sentence, [n, k]; at its start, capitals tell little."""
+        """Vectors of the words of a sentence, [n, k]; a capital at its start is no evidence."""
         return np.asarray(self.vectors[self.vocabulary.rows(as_sentence(words))])
 
     def in_context(self, words: Sequence[str]) -> Vectors:
-        """Vectors of the words of a sentence where they stand, [n, 3 k].
+        """Vectors of the words of a sentence in context, [n, 3 k]; only of the method `lr-mvl`.
 
-        Of each place: the vector of the word, and the states that the words before it and behind
-        it tell of (LR-MVL's context-specific embedding).
-
-        Raises
-        ------
-        SapwoodError
-            When the vectors were not learnt with the method `lr-mvl`.
+        Each row is the vector of the word, and the states that the words before it and behind it
+        predict (LR-MVL's context-specific embedding).
         """
         if self.context is None:
             msg = f"vectors of the method {self.record.get('method', 'of unknown name')!r} know "
@@ -147,14 +137,9 @@ class Eigenwords(SavedModel):
         return word in self.vocabulary.numbers and word not in self.vocabulary.classes
 
     def nearest(self, word: str, n: int = 10) -> list[Neighbour]:
-        """The words whose vectors point most nearly the same way, nearest first.
+        """The words with the largest cosines, nearest first; directions are weighted by strength.
 
-        Directions count by how much they tell, their strengths.
-
-        Parameters
-        ----------
-        word
-            Any; one that is not known has the neighbours of its class.
+        An unknown word has the neighbours of its class.
         """
         check_word(word, "nearest")
         row = self.vocabulary.row(word, is_first=False)
@@ -171,7 +156,7 @@ class Eigenwords(SavedModel):
         return np.asarray(scaled / np.where(lengths > 0, lengths, 1.0), np.float32)
 
     def to_file(self) -> FileContents:
-        """Vectors, and the words that they belong to."""
+        """The arrays and header of a model file."""
         known = self.vocabulary
         header = {
             "words": list(known.words), "classes": list(known.classes), "style": known.style,
@@ -184,12 +169,11 @@ class Eigenwords(SavedModel):
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
-        """The vectors of a file."""
+        """The vectors of a model file, after a check of its words."""
         arrays, header = contents
         words, classes = (read_names(header[name], name) for name in ("words", "classes"))
         if len(set(words + classes)) < len(words) + len(classes):
-            msg = f"a word is listed twice among {describe(words[:3])}"
-            raise ModelFormatError(msg)
+            raise ModelFormatError(f"a word is listed twice among {describe(words[:3])}")
         known = Vocabulary(words, classes, read_style(header["style"]))
         record = header.get("record", {})
         context = None
@@ -201,18 +185,12 @@ class Eigenwords(SavedModel):
 def smooth_contexts(
     vectors: FloatArray, offsets: IntArray, rates: Sequence[float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Exponential smooths of the vectors before and behind each place, [n, r k] each.
+    """Exponential smooths of the vectors before and behind each position, [n, r k] each.
 
         L_t = (1 - a) L_(t-1) + a x_(t-1),    0 at the start of a sentence; R from its end
 
-    Parameters
-    ----------
-    vectors : [n, k]
-        Of the words of sentences, one after the other.
-    offsets
-        Where sentences start, and the end.
-    rates
-        a, one block of columns for each.
+    `vectors` are those of all words, [n, k], `offsets` the starts of sentences and the end; each
+    rate a gives a block of columns.
 
     Examples
     --------
@@ -228,19 +206,18 @@ def smooth_contexts(
 def _smooth_before(vectors: FloatArray, offsets: IntArray, rates: Sequence[float]) -> FloatArray:
     n, k = vectors.shape
     out = np.zeros((n, len(rates), k))
-    share = np.asarray(rates, float)[:, None]
+    rate = np.asarray(rates, float)[:, None]
     sizes = np.diff(offsets)
     order = np.argsort(-sizes, kind="stable")
     starts, falling = offsets[:-1][order], -sizes[order]
-    for place in range(1, int(sizes.max(initial=0))):
-        # all sentences that are so long, the longest of which come first
-        at = starts[: np.searchsorted(falling, -place)] + place
-        out[at] = (1 - share) * out[at - 1] + share * vectors[at - 1, None]
+    for t in range(1, int(sizes.max(initial=0))):
+        at = starts[: np.searchsorted(falling, -t)] + t  # of all sentences with a word t
+        out[at] = (1 - rate) * out[at - 1] + rate * vectors[at - 1, None]
     return out.reshape(n, len(rates) * k)
 
 
 def _largest(values: npt.NDArray[Any], n: int) -> IntArray:
-    """Places of the n largest numbers, falling, without those that are -inf."""
+    """Indices of the n largest finite numbers, in falling order."""
     n = min(n, int(np.isfinite(values).sum()))
     if not n:
         return np.empty(0, np.int64)

@@ -36,7 +36,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from sapwood.core.errors import CorpusError, SapwoodError, SapwoodWarning, count
-from sapwood.core.outputs import check_output, find_place, new_file
+from sapwood.core.outputs import check_output, find_target, new_file
 from sapwood.corpora import formats
 from sapwood.corpora.formats import read_lines
 
@@ -87,40 +87,24 @@ class SplitRange:
 
 @dataclass(frozen=True)
 class CorpusEntry:
-    """One corpus that can be fetched.
+    """One corpus that can be fetched."""
 
-    Parameters
-    ----------
-    name, title, note
-        What the user types, what it is, and what else one should know before fetching.
-    kind
-        `trees`, `dependencies` or `text`.
-    format, encoding
-        How the originals are written: a key of `FORMATS`, or `raw`.
-    base_url
-        The address that the paths of `files` continue.
-    licence, source
-        The terms of use, and a page for people.
-    members, ranges
-        Of zip archives: the pattern of the members that are wanted, and how they are split.
-    """
-
-    name: str
+    name: str  # what the user types
     title: str
-    kind: str
-    format: str
-    base_url: str
+    kind: str  # `trees`, `dependencies` or `text`
+    format: str  # of the originals: a key of `CONVERTERS`, or `raw`
+    base_url: str  # the address that the paths of `files` continue
     files: tuple[RemoteFile, ...]
     licence: str = ""
-    source: str = ""
-    members: str = ""
-    ranges: tuple[SplitRange, ...] = ()
+    source: str = ""  # a page for people
+    members: str = ""  # of zip archives: the pattern of the members to read
+    ranges: tuple[SplitRange, ...] = ()  # of zip archives: how members are split
     encoding: str = "utf-8"
-    note: str = ""
+    note: str = ""  # what one should know before fetching
 
     @property
     def size(self) -> int:
-        """Bytes to be downloaded."""
+        """Number of bytes to download."""
         return sum(file.size for file in self.files)
 
     @property
@@ -140,7 +124,7 @@ class CorpusEntry:
         return next((part.split for part in self.ranges if stem in part), None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything a listing needs, ready for JSON."""
+        """The entry as a dictionary for JSON."""
         return {
             "name": self.name, "title": self.title, "kind": self.kind, "bytes": self.size,
             "n_files": len(self.files), "splits": list(self.splits), "licence": self.licence,
@@ -192,8 +176,7 @@ def _entry(row: list[str]) -> CorpusEntry:
     files = []
     for path, digest, size, split in _rows(facts["name"], 4):
         if not (size.isascii() and size.isdecimal()):
-            msg = f"{path} has {size!r} bytes, expected a number"
-            raise CorpusError(msg, hint=_DAMAGED)
+            raise CorpusError(f"{path} has {size!r} bytes, expected a number", hint=_DAMAGED)
         files.append(RemoteFile(path, digest, int(size), WHOLE if split == "*" else split))
     return CorpusEntry(**facts, files=tuple(files))
 
@@ -230,7 +213,7 @@ def convert_trees(format: str) -> Convert:
 
 
 def convert_dp(text: str, name: str, skipped: Skipped) -> Iterator[str]:
-    """Lines `word tag head` and blank lines between sentences become CoNLL-U without labels."""
+    """Convert lines `word tag head`, with blank lines between sentences, to CoNLL-U."""
     position = 0
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -251,16 +234,16 @@ def convert_dp(text: str, name: str, skipped: Skipped) -> Iterator[str]:
 
 
 def convert_tagged(text: str, name: str, skipped: Skipped) -> Iterator[str]:
-    """One sentence a line, `word/tag`; only the blanks around and between them are made even."""
+    """Pass on sentences of `word/tag`, one a line, with single blanks."""
     return (" ".join(line.split()) + "\n" for line in text.split("\n") if line.strip())
 
 
 def convert_conllu(text: str, name: str, skipped: Skipped) -> Iterator[str]:
-    """CoNLL-U stays as it is."""
+    """Pass CoNLL-U on unchanged."""
     yield text
 
 
-FORMATS: dict[str, tuple[Convert, str]] = {
+CONVERTERS: dict[str, tuple[Convert, str]] = {
     name: (convert_trees(name), ".mrg") for name in formats.FORMATS
 } | {
     "dp": (convert_dp, ".conllu"),
@@ -319,7 +302,7 @@ def fetch(
             written = _unpack(entry, originals, ready) or _convert(entry, originals, ready)
             sizes = {split: (path.name, _size(path)) for split, path in written.items()}
             stamp = {"fingerprint": _fingerprint(entry), "files": sizes}
-            with new_file(find_place(ready / STAMP)) as part:
+            with new_file(find_target(ready / STAMP)) as part:
                 part.write_text(json.dumps(stamp, indent=1), encoding="utf-8")
     return written
 
@@ -349,7 +332,7 @@ def _already_there(entry: CorpusEntry, folder: Path) -> dict[str, Path] | None:
 
 
 def _refuse_foreign(entry: CorpusEntry, folder: Path) -> None:
-    """Refuse, before anything is downloaded, to replace somebody else's files."""
+    """Refuse, before anything is downloaded, to replace files that Sapwood did not write."""
     if entry.format == RAW:
         if (folder / RAW).exists():
             msg = "is there, and Sapwood did not finish it"
@@ -362,7 +345,7 @@ def _refuse_foreign(entry: CorpusEntry, folder: Path) -> None:
 
 
 def _outputs(entry: CorpusEntry, folder: Path) -> dict[str, Path]:
-    suffix = FORMATS[entry.format][1]
+    suffix = CONVERTERS[entry.format][1]
     return {split: folder / f"{split}{suffix}" for split in entry.splits}
 
 
@@ -405,18 +388,18 @@ def _download_all(
                 if progress is not None:
                     progress(n_done, len(jobs), jobs[job])
         except BaseException:
-            # One failure is told once: the files still waiting must not ask a dead server as well.
+            # One failure is enough: the remaining files must not ask a dead server as well.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return originals
 
 
 def _download(url: str, file: RemoteFile, target: Path) -> None:
-    """Bring one file to its place, unless it lies there with the right checksum."""
+    """Download one file, unless it is there with the right checksum."""
     if target.is_file() and _sha256(target) == file.sha256:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    with new_file(find_place(target)) as part:
+    with new_file(find_target(target)) as part:
         _transfer(url, part)
         found = _sha256(part)
         if found != file.sha256:
@@ -434,14 +417,13 @@ def _transfer(url: str, part: Path) -> None:
             get(url, str(part), None)
         except requests.HTTPError as error:
             reply: Any = error.response
-            reply.close()  # nobody will read the rest
+            reply.close()
             status = int(reply.status_code)
             if n_left == 0 or status < 500:
                 answer = f"{status} {responses.get(status, '')}"
                 msg = f"{urlsplit(url).netloc} answered {answer} for {url}"
                 hint = "the file has moved; a mirror may still have it"
-                hint = "try again later" if status >= 500 else hint
-                raise CorpusError(msg, hint=hint) from error
+                raise CorpusError(msg, hint="try again later" if status >= 500 else hint) from error
         except requests.RequestException as error:
             if n_left == 0:
                 msg = f"cannot reach {urlsplit(url).netloc or url}: {_reason(error)}"
@@ -487,14 +469,14 @@ def _convert(
     entry: CorpusEntry, originals: list[tuple[RemoteFile, Path]], folder: Path
 ) -> dict[str, Path]:
     """Convert all originals, one after the other, each into the file of its split."""
-    convert, _ = FORMATS[entry.format]
+    convert, _ = CONVERTERS[entry.format]
     skipped: Skipped = []
     n_pieces = dict.fromkeys(entry.splits, 0)
     written = _outputs(entry, folder)
     with ExitStack() as stack:
         outs: dict[str, IO[str]] = {}
         for split, path in written.items():
-            part = stack.enter_context(new_file(find_place(path)))
+            part = stack.enter_context(new_file(find_target(path)))
             file = part.open("w", encoding="utf-8", newline="")
             outs[split] = stack.enter_context(file)
         for split, name, text in _texts(entry, originals):
@@ -506,7 +488,7 @@ def _convert(
 
 
 def _check(entry: CorpusEntry, n_pieces: dict[str, int], skipped: Skipped) -> None:
-    """Refuse an empty or mostly unreadable corpus; say how much of a readable one was left out."""
+    """Refuse an empty or mostly unreadable corpus; warn about trees that were left out."""
     first = f"; the first: {skipped[0]}" if skipped else ""
     empty = [split for split, n in n_pieces.items() if n == 0]
     if empty or len(skipped) > sum(n_pieces.values()):

@@ -1,4 +1,8 @@
-"""Opening what a user names: files, several files, globs, folders, compressed files, stdin."""
+"""Opening what a user names: files, several files, globs, folders, compressed files, stdin.
+
+Memory that the trees and words of files need is estimated from the sizes of the files by measured
+factors: `benchmarks/memory_estimates.py --only read` prints estimates and peaks.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from sapwood.core.arguments import as_items, as_path
-from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.core.errors import CorpusError, SapwoodError, as_items, as_path, require_memory
 from sapwood.progress import note
 
 Source = str | Path | IO[str]
@@ -32,6 +35,12 @@ XML_START = 200  # bytes in which an XML file names its encoding
 _XML_ENCODING = re.compile(rb"""<\?xml[^>]*\bencoding=["']([A-Za-z][\w.-]*)["']""")
 _OTHER_SCRIPTS = ("gb18030", "big5", "euc_jp", "shift_jis", "euc_kr", "koi8-r", "windows-1251")
 _NAME_IT = "name its encoding with --encoding, if it is text"
+# Bytes of memory for each byte of text: trees as objects and as packed arrays, dependency trees as
+# packed arrays with their text, and words as lists.
+TREE_BYTES, PACKED_TREE_BYTES, PACKED_ARC_BYTES, WORD_BYTES = 20.0, 11.0, 2.5, 3.0
+EXPANSION = 4  # bytes of text for each byte of a compressed file: of plain text, the least measured
+FEWER_TREES = "give fewer trees at a time"
+FEWER_SENTENCES = "give fewer sentences at a time"
 
 
 def expand(
@@ -120,12 +129,7 @@ def _in_folder(
 def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
     """Open one source as text, decompressing by its ending; failures become CorpusError.
 
-    Parameters
-    ----------
-    source
-        Path, `-`, or an open text file, which is taken as it is.
-    encoding
-        As Python calls it. An XML file that names its own is read by that.
+    An open text file is taken as it is; an XML file that names its encoding is read by that.
     """
     _check_encoding(encoding)
     if not isinstance(source, (str, Path)):
@@ -218,22 +222,23 @@ def _position(file: IO[str]) -> Callable[[], tuple[int, int]] | None:
 
 
 def source_name(source: Source) -> str:
-    """The name that error messages use."""
+    """The name of a source in error messages."""
     if isinstance(source, (str, Path)):
         return "<stdin>" if str(source) == "-" else str(source)
     return str(getattr(source, "name", "<text>"))
 
 
 class Reading(NamedTuple):
-    """How readers of trees take a file."""
+    """The name of a file and the options of its reader of trees."""
 
-    name: str  # what errors call it
-    # where the errors of broken trees are appended; None raises them
-    skipped: list[CorpusError] | None = None
-    keep_functions: bool = False  # whether labels of formats that keep functions apart carry them
+    name: str  # in errors
+    skipped: list[CorpusError] | None = (
+        None  # receives the errors of broken trees; None raises them
+    )
+    keep_functions: bool = False  # whether labels carry functions that a format keeps apart
 
     def note(self, error: CorpusError, line: int | None = None) -> None:
-        """Give an error its file and line; keep it where errors are skipped, else raise it."""
+        """Give an error its file and line, then append it to `skipped`, or raise it."""
         error.file, error.line = self.name, error.line or line
         if self.skipped is None:
             raise error
@@ -242,7 +247,7 @@ class Reading(NamedTuple):
 
 @contextmanager
 def _explain_failures(name: str, encoding: str = "utf-8") -> Iterator[None]:
-    """Turn the many ways in which reading can fail into one error that says what to do."""
+    """Turn every failure of reading into a CorpusError that says what to do."""
     try:
         yield
     except UnicodeError as error:
@@ -267,7 +272,7 @@ def _not_text(name: str, encoding: str, error: UnicodeError) -> CorpusError:
 
 
 def likely_encodings(data: bytes) -> list[str]:
-    """What bytes that are not UTF-8 may be, the likeliest first; empty for no text at all.
+    """Likely encodings of bytes that are not UTF-8, best first; none where they are no text.
 
     Examples
     --------
@@ -320,3 +325,27 @@ def peek_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
             return line, chain(repeat("\n", n_blank), [line], lines)
         n_blank += 1
     return "", repeat("\n", n_blank)
+
+
+def require_reading_memory(
+    files: Iterable[Source], factor: float, hint: str = FEWER_TREES, what: str = "trees"
+) -> None:
+    """Refuse to read files whose contents would not fit into memory; the hint says what to do.
+
+    `factor` is the number of bytes of memory for each byte of text. Sources of unknown size (stdin,
+    pipes, open files) are not counted.
+    """
+    sizes = {source: text_bytes(source) for source in files}
+    size = sum(sizes.values())
+    largest = max(sizes, key=lambda source: sizes[source], default="")
+    named = f"{largest}: " if len(sizes) == 1 else f"{largest} and others: "
+    require_memory(factor * size, f"{named}reading {size / 1e6:,.0f} MB of {what}", hint)
+
+
+def text_bytes(source: Source) -> int:
+    """Bytes of the text of a file, estimated for a compressed one; 0 for other sources."""
+    path = Path(source).expanduser() if isinstance(source, (str, Path)) else None
+    if path is None or not path.is_file():
+        return 0
+    size = path.stat().st_size
+    return size * EXPANSION if path.suffix.lower() in COMPRESSED else size

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sapwood.corpora.tree import clean_label
 
 HeadRule = Callable[[str, Sequence[str]], int]
-# label: direction in which the children are searched, then the labels wanted, best first
+# label: direction of the search among the children, then head labels, best first
 _PENN: dict[str, tuple[str, str]] = {
     "ADJP": ("left", "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"),
     "ADVP": ("right", "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),

@@ -1,7 +1,7 @@
-"""Sentences: of plain text, one a line, and of treebanks in any format; and what a text holds.
+"""Sentences of plain text, one a line, and of treebanks in any format; and what a text holds.
 
-What a text holds is told by its first lines, and only what is plain to see is named. A sentence may
-start with a bracket, a number or `#`.
+The first lines of a text show whether it holds trees, CoNLL-U, JSON or sentences; in doubt it holds
+sentences, which may start with a bracket, a number or `#`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sapwood.core.errors import CorpusError, count
 from sapwood.corpora.files import MAX_CHARACTERS, Source, open_lines
 from sapwood.corpora.formats import is_export, is_tigerxml, read_lines, treebank_files
 from sapwood.corpora.tokenize import ABBREVIATIONS, PennTokenizer, Tokenizer
-from sapwood.corpora.tree import Tree, clean
+from sapwood.corpora.tree import clean
 
-SENTENCES, TREES, CONLLU, JSON = "sentences", "trees", "conllu", "json"
+SENTENCES, TREEBANK, CONLLU, JSON_LINES = "sentences", "trees", "conllu", "json"
 
-N_CHARACTERS = 100_000  # that are looked at: a tree that is cut off there is one still
+N_CHARACTERS = 100_000  # that are looked at; a tree cut off there is still recognised
 N_LINES = 100  # that are looked at for CoNLL-U: comments may come first
 _BLANKS = " \t\r\n\f\v"  # only these separate words in trees; re.ASCII says the same of \s
 _COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b")
@@ -27,8 +27,8 @@ _ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of t
 _ROOT_ALONE = re.compile(r"\([^\s()]*", re.ASCII)
 _NESTED = re.compile(r"\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)", re.ASCII)
 _LEAF = re.compile(r"\([^\s()]+\s+[^\s()]+\s*(\)|$)", re.ASCII)
-# Nothing is given back: a blank could stand behind its bracket or alone, so that a text of n empty
-# brackets would be tried in 2^n ways.
+# Possessive: a blank could stand behind its bracket or alone, so that backtracking over n empty
+# brackets would try 2^n matches.
 _BRACKETS = re.compile(r"(\s|\(\s*+[^\s()]*+|\))*+", re.ASCII)
 N_LOOKED_AT = 20  # lines with words; what a text holds shows in its first ones
 _WORD = re.compile(r"[^ \t\r\n\f\v]+")  # only ASCII blanks separate, as in the treebank readers
@@ -45,7 +45,7 @@ _UNCOUNTED = re.compile(r"\d+[-.]\d+")  # a token of several words, an empty nod
 
 
 def kind_of(lines: Sequence[str]) -> str | None:
-    r"""What the first lines hold; None where more of them must be seen.
+    r"""The kind of text of the first lines; None where more lines are needed.
 
     Examples
     --------
@@ -66,10 +66,10 @@ def kind_of(lines: Sequence[str]) -> str | None:
     if _ROOT_ALONE.fullmatch(text):
         return None
     if is_export(last) or is_tigerxml(last):
-        return TREES
+        return TREEBANK
     if _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text)):
-        return TREES
-    return JSON if _is_json(last) else SENTENCES
+        return TREEBANK
+    return JSON_LINES if _is_json(last) else SENTENCES
 
 
 def peek_conllu(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
@@ -96,7 +96,7 @@ def _is_json(line: str) -> bool:
 
 
 def untokenised(words: Sequence[str], tokenizer: PennTokenizer) -> list[tuple[str, str]]:
-    """Words with a mark or ending that is a word of the vocabulary: `dog.`, `don't`; and that.
+    """Words joined to a mark or ending that the vocabulary has as a word: `dog.`, `don't`.
 
     Examples
     --------
@@ -153,22 +153,18 @@ def refuse_other_kinds(
 ) -> Iterator[str]:
     """Pass sentences on as they come; raise an error at trees, CoNLL-U and JSON.
 
-    Parameters
-    ----------
-    source, name
-        The argument that the user gave, and what messages call it.
-    hints
-        What to do about each kind, where a command knows better than `sapwood words`.
+    `source` is the argument that the user gave and `name` that of messages; `hints` replace the
+    standard hint for a kind.
     """
-    held: list[str] = []  # lines that do not tell what they are
+    pending: list[str] = []  # lines whose kind is not known yet
     n_seen = 0
     for number, line in enumerate(lines, 1):
         if n_seen == N_LOOKED_AT:
             yield line
             continue
-        held.append(line)
-        kind = kind_of(held)
-        if kind is None and line.strip() and len(held) < N_LOOKED_AT:
+        pending.append(line)
+        kind = kind_of(pending)
+        if kind is None and line.strip() and len(pending) < N_LOOKED_AT:
             continue
         if kind not in {None, SENTENCES}:
             found, hint = _OTHER_KINDS[str(kind)]
@@ -176,39 +172,48 @@ def refuse_other_kinds(
             hint = (hints or {}).get(str(kind), hint.format(source))
             raise CorpusError(msg, file=name, line=number, hint=hint)
         n_seen += kind is not None
-        yield from held
-        held.clear()
-    yield from held
+        yield from pending
+        pending.clear()
+    yield from pending
 
 
-def doubt_tokenising(
-    sentences: Iterable[list[str]], vocabulary: Sequence[str], tell: Callable[[str, str], None]
+def _look_at_first(
+    sentences: Iterable[list[str]],
+    look: Callable[[int, list[str]], None],
+    judge: Callable[[], None],
 ) -> Iterator[list[str]]:
-    """Pass sentences on; tell, once, when most of the first ones seem not to be tokenised."""
-    tokenizer = PennTokenizer(vocabulary)
-    found: list[tuple[str, str]] = []
-    n_seen = n_untokenised = 0
-
-    def judge() -> None:
-        if 2 * n_untokenised > n_seen:
-            word, inside = found[0]
-            tell(
-                f"the text seems not to be tokenised: {word!r} is one word here, while the "
-                f"model's treebank has {inside!r} as a word of its own",
-                "--raw tokenises; --sentences takes the lines as they are, without this warning",
-            )
-
-    for words in sentences:
+    """Pass sentences on; look at the first `N_LOOKED_AT` that are not empty, then judge once."""
+    n_seen = 0
+    for number, words in enumerate(sentences, 1):
         if words and n_seen < N_LOOKED_AT:
-            here = untokenised(words, tokenizer)
+            look(number, words)
             n_seen += 1
-            n_untokenised += bool(here)
-            found += here
             if n_seen == N_LOOKED_AT:
                 judge()
         yield words
     if n_seen < N_LOOKED_AT:
         judge()
+
+
+def doubt_tokenising(
+    sentences: Iterable[list[str]], vocabulary: Sequence[str], warn: Callable[[str, str], None]
+) -> Iterator[list[str]]:
+    """Pass sentences on; warn, once, when most of the first ones seem not to be tokenised."""
+    tokenizer = PennTokenizer(vocabulary)
+    found: list[list[tuple[str, str]]] = []  # untokenised words of each sentence
+
+    def judge() -> None:
+        if 2 * sum(map(bool, found)) > len(found):
+            word, inside = next(filter(None, found))[0]
+            warn(
+                f"the text seems not to be tokenised: {word!r} is one word here, while the "
+                f"model's treebank has {inside!r} as a word of its own",
+                "--raw tokenises; --sentences takes the lines as they are, without this warning",
+            )
+
+    return _look_at_first(
+        sentences, lambda _, words: found.append(untokenised(words, tokenizer)), judge
+    )
 
 
 def has_several_sentences(words: Sequence[str]) -> bool:
@@ -230,32 +235,26 @@ def has_several_sentences(words: Sequence[str]) -> bool:
 
 
 def doubt_sentences(
-    sentences: Iterable[list[str]], tell: Callable[[str, str], None]
+    sentences: Iterable[list[str]], warn: Callable[[str, str], None]
 ) -> Iterator[list[str]]:
-    """Pass sentences on; tell, once, when some of the first lines seem to hold several."""
-    n_seen = n_several = first = 0
+    """Pass sentences on; warn, once, when some of the first lines seem to hold several."""
+    seen: list[tuple[bool, int]] = []  # of each line, whether it holds several, and its number
 
     def judge() -> None:
-        if 5 * n_several >= n_seen > 0 < n_several:
-            tell(
-                f"a line is taken for one sentence, but {n_several} of the first "
-                f"{count(n_seen, 'line')} seem to hold several (line {first} is the first)",
+        several = [number for is_several, number in seen if is_several]
+        if several and 5 * len(several) >= len(seen):
+            warn(
+                f"a line is taken for one sentence, but {len(several)} of the first "
+                f"{count(len(seen), 'line')} seem to hold several (line {several[0]} is the first)",
                 "write one sentence on each line; Sapwood does not split text into sentences",
             )
 
-    for number, words in enumerate(sentences, 1):
-        if words and n_seen < N_LOOKED_AT:
-            n_seen += 1
-            if has_several_sentences(words):
-                n_several, first = n_several + 1, first or number
-            if n_seen == N_LOOKED_AT:
-                judge()
-        yield words
-    if n_seen < N_LOOKED_AT:
-        judge()
+    return _look_at_first(
+        sentences, lambda number, words: seen.append((has_several_sentences(words), number)), judge
+    )
 
 
-def read_sentences(
+def read_tree_words(
     sources: Source | Iterable[Source],
     *,
     format: str | None = None,
@@ -263,24 +262,18 @@ def read_sentences(
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
 ) -> Iterator[list[str]]:
-    r"""Stream the words of each tree, in order.
+    r"""Stream the words of each tree, in order; parameters are those of `read_trees`.
 
-    Of trees, the words without empty elements; none where nothing else is there, so that
-    sentences stay aligned with trees. Of CoNLL-U, which is recognised by its first lines, the words
-    that carry the tree: `1` and `2` of a token `1-2`, and no empty nodes `1.1`; a blank
-    inside a word becomes `_`.
-
-    Parameters
-    ----------
-    sources, format, encoding, skipped, left_out
-        As `read_trees` takes them.
+    Trees give their words without empty elements, also where none are left, so that sentences stay
+    aligned with trees. CoNLL-U, which is recognised by its first lines, gives the words that carry
+    the tree: `1` and `2` of a token `1-2`, and no empty nodes `1.1`; a blank in a word becomes `_`.
 
     Examples
     --------
     >>> import io
-    >>> list(read_sentences(io.StringIO("(S (NP (NN dogs)) (VP (VB bark) (NP (-NONE- *))))")))
+    >>> list(read_tree_words(io.StringIO("(S (NP (NN dogs)) (VP (VB bark) (NP (-NONE- *))))")))
     [['dogs', 'bark']]
-    >>> list(read_sentences(io.StringIO("1\tdogs\t_\t_\n2\tbark\t_\t_\n\n")))
+    >>> list(read_tree_words(io.StringIO("1\tdogs\t_\t_\n2\tbark\t_\t_\n\n")))
     [['dogs', 'bark']]
     """
     for source in treebank_files(sources, encoding, left_out, also=(".conllu",)):
@@ -289,12 +282,9 @@ def read_sentences(
             if is_conllu and format is None:
                 yield from _conllu_words(lines, name)
             else:
-                yield from map(_words, read_lines(lines, name, format, skipped=skipped))
-
-
-def _words(tree: Tree) -> list[str]:
-    kept = clean(tree)
-    return kept.words() if kept is not None else []
+                for tree in read_lines(lines, name, format, skipped=skipped):
+                    kept = clean(tree)
+                    yield kept.words() if kept is not None else []
 
 
 def _conllu_words(lines: Iterable[str], name: str) -> Iterator[list[str]]:

@@ -83,8 +83,8 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "…": ("…", "..."),
 }
 _SIGNS = "=<>±×÷~°+*^|→≤≥∼−·/–"  # words of their own where the vocabulary has them as words
-_MIN_FOR_HYPHENS = 2000  # words that a vocabulary must have to tell how it treats hyphens
-_FEW_HYPHENS = 0.03  # share of words with a hyphen in treebanks that split there; others have more
+_MIN_FOR_HYPHENS = 2000  # fewest words of a vocabulary that show how it treats hyphens
+_FEW_HYPHENS = 0.03  # largest fraction of words with a hyphen in treebanks that split there
 
 _OPENERS = "([{“„«‘¿¡`-—–/=\"'"  # a straight quote behind one of these opens
 _CLOSERS = "\"'”’»)]}"
@@ -130,20 +130,30 @@ class PennTokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """The words of one sentence."""
+        return [word for words in self.by_chunk(text) for word in words]
+
+    def by_chunk(self, text: str) -> list[list[str]]:
+        """The words of each run of characters without blanks, in the order of the text.
+
+        >>> PennTokenizer().by_chunk("Dogs can't read.")
+        [['Dogs'], ['ca', "n't"], ['read', '.']]
+        """
         if not self._has_curly:
             text = text.replace("’", "'")
-        words: list[str] = []
+        found: list[list[str]] = []
         n_open = 0  # quotes
         for chunk, following in pairwise([*text.split(), ""]):
+            words: list[str] = []
             for piece in self.pieces(chunk, following):
                 if piece == '"':  # nothing around it says which
                     piece = "''" if n_open else "``"  # noqa: PLW2901
                 n_open = max(0, n_open + (piece == "``") - (piece == "''"))
                 words.append(self.spell(piece))
-        return words
+            found.append(words)
+        return found
 
     def spell(self, piece: str) -> str:
-        """A mark as the vocabulary writes it; any other piece as it is."""
+        """The spelling of a mark in the vocabulary; any other piece unchanged."""
         return self._spelling.get(piece, piece)
 
     def pieces(self, chunk: str, following: str = "") -> list[str]:
@@ -190,7 +200,7 @@ class PennTokenizer:
             yield "."
 
     def _parts(self, word: str) -> Iterator[str]:
-        """Contractions and elisions come off; the rest may be split at hyphens."""
+        """Split off contractions and elisions, then split at hyphens if the vocabulary does."""
         cut = 0
         if word in self.vocabulary:
             yield word
@@ -224,7 +234,7 @@ def _elision_length(word: str, elisions: frozenset[str]) -> int:
 
 
 def _hyphens(vocabulary: frozenset[str]) -> tuple[bool, frozenset[str]]:
-    """Whether a vocabulary splits words at hyphens; and what it leaves on: `non-`, `-fold`."""
+    """Whether a vocabulary splits words at hyphens, and the affixes that it does not split off."""
     inside = [word.lower() for word in vocabulary if re.search(r"\w-\w", word)]
     is_split = (
         "-" in vocabulary
@@ -236,7 +246,7 @@ def _hyphens(vocabulary: frozenset[str]) -> tuple[bool, frozenset[str]]:
 
 
 def _quote(mark: str, before: str, after: str) -> str:
-    """What a straight quote is by what stands around it; itself where that does not say."""
+    """A straight quote as an opening or closing one, by its neighbours; itself in doubt."""
     if before and before[-1] not in _OPENERS:
         return "''" if mark == '"' else mark
     if after.strip(_CLOSERS + ",;:.!?"):

@@ -28,8 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sapwood.core.arguments import check_word, describe
-from sapwood.core.errors import SapwoodTypeError, SapwoodValueError
+from sapwood.core.errors import SapwoodTypeError, SapwoodValueError, check_word, describe
 
 if TYPE_CHECKING:
     import nltk
@@ -80,7 +79,8 @@ class Tree:
     _hash: int
 
     def __init__(self, label: str, children: Iterable[Tree] | Iterable[str] | str) -> None:
-        _check_label(label)
+        if not isinstance(label, str):
+            raise SapwoodTypeError(f"the label of a tree is a string, not {describe(label)}")
         if (wrong := _UNWRITABLE_LABEL.search(label)) is not None:
             msg = f"the label {label!r} holds {wrong.group()!r}, which brackets cannot say"
             raise SapwoodValueError(msg)
@@ -88,8 +88,7 @@ class Tree:
             children = (children,)
         kids = tuple(children)
         if not kids:
-            msg = f"a node needs a word or children, but {label!r} has none"
-            raise SapwoodValueError(msg)
+            raise SapwoodValueError(f"a node needs a word or children, but {label!r} has none")
         for kid in kids:
             if not isinstance(kid, (str, Tree)):
                 msg = f"below {label!r}: expected a word or trees, found {describe(kid)}"
@@ -119,17 +118,15 @@ class Tree:
         CorpusError
             When the text holds no tree, more than one, or a broken one.
         """
-        from sapwood.corpora.formats.brackets import parse_one
+        from sapwood.corpora.formats.brackets import parse_brackets
 
-        return parse_one(text)
+        return parse_brackets(text)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        msg = f"Tree is immutable: cannot set {name!r}; build a new Tree instead"
-        raise AttributeError(msg)
+        raise AttributeError(f"Tree is immutable: cannot set {name!r}; build a new Tree instead")
 
     def __delattr__(self, name: str) -> NoReturn:
-        msg = f"Tree is immutable: cannot delete {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"Tree is immutable: cannot delete {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _build, (list(self._events()), Tree._trusted)
@@ -162,15 +159,13 @@ class Tree:
         """The word below a pre-terminal."""
         child = self.children[0]
         if not isinstance(child, str):
-            msg = f"{self.label!r} is a phrase, not a pre-terminal: it has no word"
-            raise TypeError(msg)
+            raise TypeError(f"{self.label!r} is a phrase, not a pre-terminal: it has no word")
         return child
 
     def __getitem__(self, index: int) -> Tree:
         child = self.children[index]
         if isinstance(child, str):
-            msg = f"{self.label!r} is a pre-terminal: it has a word, not subtrees"
-            raise TypeError(msg)
+            raise TypeError(f"{self.label!r} is a pre-terminal: it has a word, not subtrees")
         return child
 
     def __len__(self) -> int:
@@ -196,7 +191,7 @@ class Tree:
         return (node for node in self.nodes() if node.is_preterminal)
 
     def words(self) -> list[str]:
-        """The sentence."""
+        """The words of the sentence, from left to right."""
         return [node.word for node in self.preterminals()]
 
     def tags(self) -> list[str]:
@@ -255,9 +250,9 @@ class Tree:
         width
             Columns after which a long sentence goes on in a new row; None never ends one.
         """
-        from sapwood.corpora.draw import draw_text
+        from sapwood.corpora.draw import tree_text
 
-        return draw_text(self, colour=colour, width=width)
+        return tree_text(self, colour=colour, width=width)
 
     def svg(self, *, width: int | None = 1200) -> str:
         """Draw the tree as a self-contained SVG document.
@@ -267,12 +262,12 @@ class Tree:
         width
             Pixels after which a long sentence goes on in a new row; None never ends one.
         """
-        from sapwood.corpora.draw import draw_svg
+        from sapwood.corpora.draw import tree_svg
 
-        return draw_svg(self, width=width)
+        return tree_svg(self, width=width)
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
+        """The drawing that a notebook shows."""
         return self.svg()
 
     def to_latex(self) -> str:
@@ -286,9 +281,9 @@ class Tree:
         [{NP} [{DT} [{a}]] [{NN} [{dog}]]]
         \end{forest}
         """
-        from sapwood.corpora.markup import draw_latex
+        from sapwood.corpora.draw import tree_latex
 
-        return draw_latex(self)
+        return tree_latex(self)
 
     def to_nltk(self) -> nltk.Tree:
         """Convert to `nltk.Tree` (needs NLTK)."""
@@ -298,7 +293,7 @@ class Tree:
 
     @classmethod
     def from_nltk(cls, tree: nltk.Tree) -> Tree:
-        """Convert from `nltk.Tree`."""
+        """Convert an `nltk.Tree` to a tree of ours."""
         kids = [child if isinstance(child, str) else cls.from_nltk(child) for child in tree]
         return cls(tree.label(), kids)  # type: ignore[arg-type]
 
@@ -314,7 +309,7 @@ def is_tree(item: object) -> bool:
 
 
 def as_tree(item: object) -> Tree:
-    """A tree that may be NLTK's, as ours."""
+    """Convert a tree that may be NLTK's to ours."""
     if isinstance(item, Tree):
         return item
     if is_tree(item):
@@ -340,12 +335,6 @@ def escape(word: str) -> str:
     return word
 
 
-def _check_label(label: object) -> None:
-    if not isinstance(label, str):
-        msg = f"the label of a tree is a string, not {describe(label)}"
-        raise SapwoodTypeError(msg)
-
-
 def rebuild(
     tree: Tree,
     leaf: Callable[[Tree], Tree | None],
@@ -353,11 +342,8 @@ def rebuild(
 ) -> Tree | None:
     """Build a tree anew from its leaves upwards, without recursion, so that depth is no limit.
 
-    Parameters
-    ----------
-    leaf, phrase
-        What becomes of a tag with its word, and of a label with what became of its children; None
-        leaves it out. A phrase of which no child is left goes without being asked about.
+    `leaf` maps a tag with its word, `phrase` a label with its new children; None leaves a node out.
+    A phrase without children left is dropped.
 
     Examples
     --------
@@ -378,7 +364,7 @@ def rebuild(
 
 
 def _build(events: list[tuple[str, int | str]], make: Callable[[str, Any], Any]) -> Any:
-    """A tree of its pre-order identity, without recursion."""
+    """Build a tree from its pre-order events, without recursion."""
     done: list[Any] = []
     for label, content in reversed(events):
         if isinstance(content, str):
@@ -389,12 +375,9 @@ def _build(events: list[tuple[str, int | str]], make: Callable[[str, Any], Any])
 
 
 def clean(tree: Tree, *, keep_functions: bool = False) -> Tree | None:
-    """Apply the recipe of this module; None when nothing but empties was there.
+    """Apply the recipe of this module; None when the tree has nothing but empty elements.
 
-    Parameters
-    ----------
-    keep_functions
-        Whether step 3 cuts coindexation alone, so that `NP-SBJ-1` becomes `NP-SBJ`.
+    With `keep_functions`, step 3 cuts coindexation alone: `NP-SBJ-1` becomes `NP-SBJ`.
 
     Examples
     --------
@@ -427,7 +410,7 @@ def clean(tree: Tree, *, keep_functions: bool = False) -> Tree | None:
 
 
 def clean_all(trees: Iterable[Tree], *, keep_functions: bool = False) -> Iterator[Tree]:
-    """Clean a stream, leaving out the trees of which nothing remains."""
+    """Clean a stream of trees; trees of nothing but empty elements are left out."""
     for tree in trees:
         kept = clean(tree, keep_functions=keep_functions)
         if kept is not None:
@@ -466,7 +449,7 @@ def clean_tag(label: str) -> str:
 
 @lru_cache(maxsize=4096)
 def cut_index(label: str) -> str:
-    """Cut coindexation alone.
+    """Cut coindexation from a label, but no function tags.
 
     Examples
     --------
@@ -477,7 +460,7 @@ def cut_index(label: str) -> str:
 
 
 def is_empty(label: str, word: str) -> bool:
-    """Whether a leaf stands for nothing that is written or said."""
+    """Whether a leaf is an empty element: nothing that is written or said."""
     if label == "-NONE-":
         return True
     if word in {"0", "*"}:

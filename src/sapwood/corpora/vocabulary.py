@@ -1,22 +1,32 @@
-"""`Vocabulary`: the words that a model knows, and what the shape of any other word tells."""
+"""The words that a model knows, classes of unknown words, and hashed properties of any word.
+
+PROPERTIES    the properties by letter: form, lower-case form, suffixes and prefixes by length,
+              shape; then what a model knows: the word if it is familiar or its class, tag,
+              universal tag, the tag as a number below 64, its cluster among few and among many
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, cached_property, lru_cache
+from typing import Any
+from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
-from sapwood.core.arguments import describe
 from sapwood.core.arrays import IntArray
-from sapwood.core.errors import ModelFormatError
+from sapwood.core.errors import ModelFormatError, describe
 from sapwood.corpora.tree import escape
 
-if TYPE_CHECKING:
-    pass
-
+Words = npt.NDArray[np.uint64]
+PROPERTIES = "FL12345abcdHWXPCKJ"
+N_WORD_PROPERTIES = len(PROPERTIES)
+COLUMN = {name: column for column, name in enumerate(PROPERTIES)}
+N_OF_FORM = COLUMN["W"]  # properties of the form alone
 STYLES = ("english", "generic")
 UNKNOWN = "<unk>"
 _ENGLISH_SUFFIXES = (
@@ -27,14 +37,10 @@ _ENGLISH_SUFFIXES = (
 
 @lru_cache(maxsize=50_000)
 def signatures(word: str, *, is_first: bool, style: str) -> tuple[str, ...]:
-    """Signatures of a word from the most telling to the plainest, which all words share.
+    """Signatures of a word, from the most specific to `<unk>`, which all words share.
 
-    Parameters
-    ----------
-    is_first
-        Whether it stands first in its sentence, where a capital says little.
-    style
-        `english` knows English suffixes; `generic` takes the last letters of any alphabet.
+    The style `english` knows English suffixes, `generic` takes the last letters of any alphabet. A
+    capital on the first word of a sentence is no evidence.
 
     Examples
     --------
@@ -43,12 +49,12 @@ def signatures(word: str, *, is_first: bool, style: str) -> tuple[str, ...]:
     >>> signatures("1990-91", is_first=False, style="generic")
     ('<unk-digits-dash>', '<unk-digits>', '<unk>')
     """
-    shape = _shape(word, is_first)
+    shape = _class_shape(word, is_first)
     out = [f"<unk-{shape}{ending}>" for ending in _endings(word, shape, style)]
     return (*out, f"<unk-{shape}>", UNKNOWN)
 
 
-def _shape(word: str, is_first: bool) -> str:
+def _class_shape(word: str, is_first: bool) -> str:
     if not any(char.isalnum() for char in word):
         return "symbol"
     if any(char.isdigit() for char in word):
@@ -78,14 +84,7 @@ def _endings(word: str, shape: str, style: str) -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Vocabulary:
-    """Rows of known words, then of classes of unknown ones.
-
-    Attributes
-    ----------
-    words, classes
-        The rows in order; to look up any word, the plainest class `<unk>` must be there.
-    style
-        How unknown words are classed, see `signatures`.
+    """Rows of known words, then of classes of unknown words, with `<unk>` among them.
 
     Examples
     --------
@@ -96,7 +95,7 @@ class Vocabulary:
 
     words: tuple[str, ...]
     classes: tuple[str, ...]
-    style: str
+    style: str  # of the classes, see `signatures`
 
     def __repr__(self) -> str:
         return f"<Vocabulary: {len(self.words):,} words, {len(self.classes):,} classes of others>"
@@ -126,19 +125,19 @@ class Vocabulary:
         return self.class_row(word, is_first=is_first) if known is None else known
 
     def class_row(self, word: str, *, is_first: bool) -> int:
-        """The row of the most telling class of a word that is known."""
+        """The row of the most specific known class of a word."""
         rows = self.numbers
         chain = signatures(word, is_first=is_first, style=self.style)
         return next((rows[name] for name in chain if name in rows), rows[UNKNOWN])
 
     def rows(self, words: list[str]) -> IntArray:
-        """The rows of a sentence."""
+        """The rows of the words of a sentence."""
         found = [self.row(word, is_first=place == 0) for place, word in enumerate(words)]
         return np.array(found, np.int64)
 
 
 def read_style(value: Any) -> str:
-    """How unknown words are classed."""
+    """Check the style of unknown words in the header of a model file, and return it."""
     if value not in STYLES:
         known = ", ".join(STYLES)
         msg = f"the style of unknown words is {describe(value)}, expected one of {known}"
@@ -149,12 +148,9 @@ def read_style(value: Any) -> str:
 def choose_vocabulary(
     counts: dict[tuple[str, bool], int], min_count: int, style: str
 ) -> Vocabulary:
-    """Words seen often enough, and the classes of all others that are seen often enough.
+    """Words seen at least `min_count` times, and the classes of other words seen as often.
 
-    Parameters
-    ----------
-    counts
-        By word, and by whether it stands first in its sentence.
+    Counts are by word and by whether it stands first in its sentence.
 
     Examples
     --------
@@ -172,3 +168,43 @@ def choose_vocabulary(
                 classes[name] += n
     kept = sorted(name for name, n in classes.items() if n >= min_count and name != UNKNOWN)
     return Vocabulary(known, (*kept, UNKNOWN), style)
+
+
+def form_properties(forms: Sequence[str]) -> Words:
+    """Properties of words that can be read off their letters, shape [n, N_OF_FORM].
+
+    Examples
+    --------
+    >>> dogs, cats = form_properties(["dogs", "cats"])
+    >>> dogs[COLUMN["1"]] == cats[COLUMN["1"]], dogs[COLUMN["3"]] == cats[COLUMN["3"]]
+    (np.True_, np.False_)
+    """
+    rows = []
+    for form in forms:
+        lower = form.lower()
+        affixes = [lower[-k:] for k in range(1, 6)] + [lower[:k] for k in range(1, 5)]
+        rows.append([_hash(text) for text in (form, lower, *affixes, _shape(form))])
+    return np.array(rows, np.uint64).reshape(-1, N_OF_FORM)
+
+
+def _hash(text: str) -> int:
+    return crc32(text.encode("utf-8", "surrogatepass")) | 4
+
+
+@cache
+def hash_of(text: str) -> int:
+    """A hash of a text that is the same on every machine, and at least 4."""
+    return _hash(text)
+
+
+def _shape(form: str) -> str:
+    """The shape of a word: kinds of characters, at most two of a kind in a row.
+
+    >>> _shape("McDonald's"), _shape("2026-11-16")
+    ('XxXxx.x', 'dd-dd-dd')
+    """
+    kinds = (
+        "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in form
+    )
+    text = re.sub(r"(.)\1+", r"\1\1", "".join(kinds).replace("'", "."))
+    return text[:12]

@@ -1,13 +1,13 @@
-"""Attachment scores of predicted dependency trees, and whether two parsers differ.
+"""Attachment scores of predicted dependency trees, and significance of differences.
 
-As the evaluation script of CoNLL 2018 counts on gold tokens: words are matched by their place, all
-words count, punctuation too; a relation is right when its universal part, before the colon, is.
+Counted as by the evaluation script of CoNLL 2018 on gold tokens: words are matched by position, all
+words count, punctuation too; a relation is right if its universal part, before the colon, is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,20 +16,20 @@ from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import CorpusError, count
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
 
-N_SAMPLES = 10_000
+N_BOOTSTRAP_SAMPLES = 10_000
 _CHUNK = 250  # samples held at once
-FIGURES = ("uas", "las", "complete", "upos")
+ATTACHMENT_FIGURES = ("uas", "las", "complete", "upos")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttachmentScores:
-    """What is right in each sentence, and the percentages of all.
+    """Numbers of right heads, relations and tags in each sentence; `uas` and others in percent.
 
     Attributes
     ----------
     n_words, n_heads, n_labelled, n_tags
-        Of each sentence: its words, those with the right head, with the right head and relation,
-        with the right universal tag.
+        Of each sentence: its words, and the words with the right head, with the right head and
+        relation, with the right universal tag.
     """
 
     n_words: IntArray
@@ -58,21 +58,26 @@ class AttachmentScores:
         return self.percent("upos")
 
     def percent(self, figure: str) -> float:
-        """One of `FIGURES`."""
+        """The percentage of one of `ATTACHMENT_FIGURES`."""
         right, whole = self.parts(figure)
         return float(100.0 * right.sum() / whole.sum())
 
     def parts(self, figure: str) -> tuple[IntArray, IntArray]:
-        """What is right and what there is, in each sentence."""
+        """Numbers of right items and of all items, in each sentence."""
         if figure == "complete":
             return (self.n_heads == self.n_words).astype(np.int64), np.ones_like(self.n_words)
         right = {"uas": self.n_heads, "las": self.n_labelled, "upos": self.n_tags}[figure]
         return right, self.n_words
 
     def interval(
-        self, figure: str, *, level: float = 0.95, n_samples: int = N_SAMPLES, seed: int = 0
+        self,
+        figure: str,
+        *,
+        level: float = 0.95,
+        n_samples: int = N_BOOTSTRAP_SAMPLES,
+        seed: int = 0,
     ) -> tuple[float, float]:
-        """Bootstrap interval of a percentage: sentences drawn again, with replacement."""
+        """Bootstrap interval of a percentage: sentences are resampled with replacement."""
         right, whole = self.parts(figure)
         drawn = [100.0 * (w @ right) / (w @ whole) for w in _resamples(len(right), n_samples, seed)]
         low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2])
@@ -82,8 +87,10 @@ class AttachmentScores:
         return f"<AttachmentScores: UAS {self.uas:.2f}, LAS {self.las:.2f}>"
 
     def as_dict(self) -> dict[str, float | int]:
-        """Percentages and counts."""
-        figures: dict[str, float | int] = {figure: self.percent(figure) for figure in FIGURES}
+        """Percentages and counts, by name."""
+        figures: dict[str, float | int] = {
+            figure: self.percent(figure) for figure in ATTACHMENT_FIGURES
+        }
         return figures | {"sentences": len(self.n_words), "tokens": int(self.n_words.sum())}
 
 
@@ -94,11 +101,6 @@ def attachment(gold: ArcBankLike, predicted: ArcBankLike) -> AttachmentScores:
     ----------
     gold, predicted
         As many sentences with the same words: banks, lists of `Arcs`, or paths of CoNLL-U.
-
-    Raises
-    ------
-    CorpusError
-        When numbers of sentences, or words, differ.
 
     Examples
     --------
@@ -128,7 +130,7 @@ def _universal(relation: str) -> str:
 
 
 def _numbers(name: Callable[[str], str], *tables: tuple[str, ...]) -> list[npt.NDArray[np.int64]]:
-    """Numbers that several tables have in common, by what counts of their entries."""
+    """Common numbers of the entries of several tables: equal names, equal numbers."""
     known: dict[str, int] = {}
     return [
         np.array([known.setdefault(name(entry), len(known)) for entry in table], np.int64)
@@ -157,17 +159,17 @@ def _check_words(gold: ArcBank, predicted: ArcBank) -> None:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a percentage of one parser is above that of another.
+    """The difference of a percentage between two parsers.
 
     Attributes
     ----------
     points
         The difference in percentage points.
     low, high
-        Its bootstrap interval of 95 %: sentences drawn again, with replacement.
+        Its bootstrap interval of 95 %.
     p_value
-        How often a difference as large comes about when the two outputs of each sentence are
-        exchanged by chance: approximate randomisation, two-sided.
+        By approximate randomisation, two-sided: how often a difference as large occurs when the two
+        outputs of each sentence are exchanged at random.
     """
 
     points: float
@@ -176,8 +178,8 @@ class Difference:
     p_value: float
 
     def as_dict(self) -> dict[str, float]:
-        """As plain numbers."""
-        return {"points": self.points, "low": self.low, "high": self.high, "p_value": self.p_value}
+        """The numbers of the comparison, by name."""
+        return asdict(self)
 
 
 def compare_attachment(
@@ -185,19 +187,19 @@ def compare_attachment(
     other: AttachmentScores,
     figure: str = "uas",
     *,
-    n_samples: int = N_SAMPLES,
+    n_samples: int = N_BOOTSTRAP_SAMPLES,
     seed: int = 0,
 ) -> Difference:
-    """Whether a parser is better than another on the same sentences.
+    """Test whether a parser is better than another on the same sentences.
 
     Parameters
     ----------
     scores, other
         Of two outputs for the same gold trees; the difference is the first minus the second.
     figure
-        One of `FIGURES`.
+        One of `ATTACHMENT_FIGURES`.
     n_samples
-        Draws of the bootstrap, and exchanges of the randomisation.
+        Samples of the bootstrap, and of the randomisation.
 
     Examples
     --------
@@ -223,7 +225,7 @@ def compare_attachment(
 
 
 def _resamples(n: int, n_samples: int, seed: int) -> Iterator[FloatArray]:
-    """How often each of n sentences is drawn, for many draws of n, some draws at a time."""
+    """How often each of n sentences is drawn by each sample, some samples at a time."""
     rng = np.random.default_rng(seed)
     for size in _chunks(n_samples):
         drawn = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]

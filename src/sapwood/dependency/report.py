@@ -1,19 +1,18 @@
-"""What a dependency parser says of a sentence, and a latent model of trees."""
+"""Reports on parsed sentences and latent models, as plain dictionaries."""
 
 from __future__ import annotations
 
+from math import exp
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sapwood.dependency.data.bank import ArcBank, Arcs
-    from sapwood.dependency.model.dependency import DependencyModel
+    from sapwood.dependency.model.dependency import DependencyModel, HiddenMarkovModel
     from sapwood.dependency.parse.parser import ArcParse
     from sapwood.dependency.parse.reranking import RerankedParse
-if TYPE_CHECKING:
-    from sapwood.dependency.model.dependency import DependencyModel, HiddenMarkovModel
 
 N_RIVALS = 3  # other heads of a word that are listed
-LEAST = 1e-3
+MIN_RIVAL_POSTERIOR = 1e-3
 
 
 def depend_answer(parse: ArcParse | RerankedParse, k: int = 1) -> dict[str, Any]:
@@ -22,33 +21,53 @@ def depend_answer(parse: ArcParse | RerankedParse, k: int = 1) -> dict[str, Any]
     Returns
     -------
     dict
-        What `draw_arcs` tells of the best tree; its words have a `posterior`, and the `rivals`
+        The report of `draw_arcs` on the best tree; its words have a `posterior`, and the `rivals`
         among their heads (`head`, 0 for the root, and `posterior`). `k_best` has `rank`, `score`,
-        `heads`, `relations` and `conllu` of each tree.
+        `heads`, `relations` and `conllu` of each tree. `constraint_probability` is that of the
+        heads and relations that were given, 1 without any.
     """
     answer = draw_arcs(parse.arcs)
-    chosen = parse.head_posteriors
-    for word, row in enumerate(answer["nodes"]):
-        shares = parse.posteriors[word]
-        order = (-shares).argsort(kind="stable")[: N_RIVALS + 1].tolist()
-        row["posterior"] = chosen[word]
+    answer["constraint_probability"] = exp(parse.constraint_log_prob)
+    for row, posterior, of_heads in zip(
+        answer["nodes"], parse.head_posteriors, parse.posteriors, strict=True
+    ):
+        order = (-of_heads).argsort(kind="stable")[: N_RIVALS + 1].tolist()
+        row["posterior"] = posterior
         row["rivals"] = [
-            {"head": head, "posterior": float(shares[head])}
+            {"head": head, "posterior": float(of_heads[head])}
             for head in order
-            if head != row["head"] and shares[head] >= LEAST
+            if head != row["head"] and of_heads[head] >= MIN_RIVAL_POSTERIOR
         ]
-    best = parse.k_best(k)
     answer["k_best"] = [
         {
-            "rank": rank,
-            "score": found.score,
-            "heads": list(found.arcs.heads),
-            "relations": list(found.arcs.relations),
-            "conllu": str(found.arcs),
+            "rank": rank, "score": tree.score, "heads": list(tree.arcs.heads),
+            "relations": list(tree.arcs.relations), "conllu": str(tree.arcs),
         }
-        for rank, found in enumerate(best, 1)
-    ]
+        for rank, tree in enumerate(parse.k_best(k), 1)
+    ]  # fmt: skip
     return answer
+
+
+def parse_record(parse: ArcParse | RerankedParse, k: int = 0) -> dict[str, Any]:
+    """A parsed sentence in few words, without drawings.
+
+    Returns
+    -------
+    dict
+        `words`, `upos`, `xpos`, `heads` and `relations` of the tree, `posteriors` of its heads,
+        `constraint_log_prob`, and for a positive `k` the list `k_best` of `score`, `heads` and
+        `relations`.
+    """
+    names = ("words", "upos", "xpos", "heads", "relations")
+    record: dict[str, Any] = {name: list(getattr(parse.arcs, name)) for name in names}
+    record["posteriors"] = parse.head_posteriors
+    record["constraint_log_prob"] = parse.constraint_log_prob
+    if k:
+        record["k_best"] = [
+            {"score": tree.score} | {name: list(getattr(tree.arcs, name)) for name in names[3:]}
+            for tree in parse.k_best(k)
+        ]
+    return record
 
 
 def draw_arcs(arcs: Arcs) -> dict[str, Any]:
@@ -114,7 +133,7 @@ def tree_scores(model: DependencyModel, bank: ArcBank) -> dict[str, Any]:
 def inspect_latent(
     model: DependencyModel | HiddenMarkovModel, name: str | None = None, *, top: int = 10
 ) -> dict[str, Any]:
-    """Tell what is in a model of latent trees or chains.
+    """Report on a model of latent trees or chains.
 
     Returns
     -------

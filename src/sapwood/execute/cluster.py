@@ -1,12 +1,12 @@
 """`Cluster`: an engine of Dask workers, processes of this machine or of many.
 
 Everything that travels is pickled here, and its bytes are counted: shards when they are placed,
-what tasks have in common once for all of them, totals on their way back. A shard is the result of
-a task that holds its bytes, so that Dask can make it again when the worker it lay on is lost.
+common arguments once for all tasks, totals on their way back. A shard is the result of a task that
+holds its bytes, so that Dask can make it again when its worker is lost.
 
-Every thread gets as many neighbouring shards, in blocks of 2^k that are one task each: tasks and
-the sums that they leave cost. The sum of a block is a branch of `tree_sum`, and the sum of these
-sums the rest of the tree: the bits are those of any other engine.
+Every thread gets the same number of neighbouring shards, in blocks of 2^k that are one task each,
+since every task has a cost. The sum of a block is a branch of `tree_sum`, and the sum of these sums
+is the rest of the tree: the bits are those of any other engine.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from uuid import uuid4
 from weakref import finalize
 
 from sapwood import __version__
-from sapwood.core.arguments import describe
-from sapwood.core.errors import SapwoodError, SapwoodTypeError, count
+from sapwood.core.errors import SapwoodError, SapwoodTypeError, count, describe
 from sapwood.core.outputs import working_folder
 from sapwood.execute.engine import (
     Engine,
@@ -38,22 +37,23 @@ from sapwood.execute.engine import (
     Stream,
     load_shard,
     ordered_map,
+    read_ahead,
     resolve_jobs,
     tree_sum,
 )
 
 R = TypeVar("R")
 
-BLOCK = 8  # shards in one at most: its task then costs little, and is little to do again
-BIG = 10_000  # bytes: what is larger is sent once and kept, not with every task
+BLOCK = 8  # the most shards of a block: little to do again when its worker is lost
+BIG = 10_000  # bytes: larger arguments are sent once and kept, not with every task
 CLOSING = 1.0  # seconds that a worker has to end; it may be in the middle of a task
 PATIENCE = 5.0  # seconds that a scheduler has to answer, and again to name a worker
-RETURN = 60.0  # seconds in which one must be back after all workers were lost
+RETURN = 60.0  # seconds in which a worker must be back after all workers were lost
 
 
 @dataclass
 class Traffic:
-    """Bytes, pickled, between this process and its cluster so far."""
+    """Pickled bytes that have travelled between this process and its cluster."""
 
     placed: int = 0
     common: int = 0
@@ -70,13 +70,13 @@ class Cluster(Engine):
     Parameters
     ----------
     scheduler
-        Where the scheduler of a cluster listens, such as `tcp://10.0.0.1:8786`.
+        Address of the scheduler of a cluster, such as `tcp://10.0.0.1:8786`.
     jobs
-        How many workers to start here; None and 0 mean one for each core. A cluster that runs
+        Number of workers to start here; None and 0 mean one for each core. A cluster that runs
         already is used as it is.
     spill
         A folder that all workers reach, in which results for shards are kept instead of in their
-        memory; in a folder of its own that `close` removes.
+        memory, in a folder of its own that `close` removes.
 
     Examples
     --------
@@ -93,7 +93,11 @@ class Cluster(Engine):
         *,
         spill: str | Path | None = None,
     ) -> None:
-        _check_installed()
+        try:
+            import distributed  # noqa: F401 - only whether it is there
+        except ImportError as error:
+            msg = "the engine dask needs Dask distributed, which is not installed"
+            raise SapwoodError(msg, hint="pip install distributed") from error
         self.traffic = Traffic()
         self._kept: dict[int, tuple[bytes, Any]] = {}  # by identity: as sent, and where
         if scheduler is None:
@@ -105,26 +109,26 @@ class Cluster(Engine):
         self.jobs_here = min(self.jobs, resolve_jobs(None))
 
     def place(self, shards: Iterable[Any]) -> Placed:
-        """Neighbours to the same worker, where their sums meet; shards on disk as they are."""
+        """Send neighbouring shards to the same worker; stored shards stay on disk."""
         shards, threads = list(shards), self._threads()
         blocks, sizes = [], []
         for number, home in enumerate(threads):
             ends = (len(shards) * k // len(threads) for k in (number, number + 1))
             for start, size in _branches(*ends):
-                packed = pack(shards[start : start + size])
+                packed = pickle_to_send(shards[start : start + size])
                 self.traffic.placed += len(packed)
                 blocks.append(self._submit(pickle.loads, packed, home=home))
                 sizes.append(size)
         placed = _Blocks(blocks, sizes)
         self._await(placed)
-        # Only now: Dask finds no other home for them while all workers are lost.
+        # lifted only now: while all workers are lost, Dask finds no other home for them
         homes = dict.fromkeys(block.key for block in blocks)
         with _losses():
             self._client.sync(self._client.scheduler.set_restrictions, worker=homes)
         return placed
 
     def map(self, task: Callable[..., Any], placed: Placed, *common: Any) -> Placed:
-        """Results on the workers where the shards are."""
+        """One result for each shard, on the workers where the shards are."""
         shards, call = _Blocks.check(placed), self._share(task, *common)
         blocks = self._compute(
             _lazy(_map_block, self._spill, block, *call) for block in shards.items
@@ -134,20 +138,20 @@ class Cluster(Engine):
         return results
 
     def gather(self, placed: Placed) -> Iterator[Any]:
-        """Results block by block, two of them on their way at a time."""
+        """Yield results block by block, with two blocks on their way at a time."""
 
         def fetch(block: Any) -> Any:
-            return self._receive(self._submit(_pack_block, block))
+            return self._receive(self._submit(_pickle_block, block))
 
         for block in ordered_map(fetch, _Blocks.check(placed).items, jobs=2, ahead=1):
             yield from block
 
     def total(self, task: Callable[..., R], placed: Placed, *common: Any) -> R:
-        """The sum, made on the workers: it alone comes back."""
+        """The sum, computed on the workers: only the sum comes back."""
         shards, call = _Blocks.check(placed), self._share(task, *common)
         parts = [_lazy(_sum_block, block, *call) for block in shards.items]
         whole = tree_sum(parts, [size.bit_length() - 1 for size in shards.sizes])
-        *blocks, packed = self._compute([*parts, _lazy(pack, whole)])
+        *blocks, packed = self._compute([*parts, _lazy(pickle_to_send, whole)])
         self._await(_Blocks(blocks, shards.sizes), is_kept=False)
         total: R = self._receive(packed)
         return total
@@ -155,20 +159,19 @@ class Cluster(Engine):
     def stream(
         self, task: Callable[..., R], items: Iterable[Any], *common: Any, ahead: int = 16
     ) -> Iterator[R]:
-        """Results in order, at most `ahead` items a thread on their way.
+        """Yield results in order, with at most `ahead` items a thread on their way.
 
-        Items that are there already travel together; one that others may have to wait for goes
-        alone.
+        Items that are ready travel together; an item that others would have to wait for goes alone.
         """
         call = self._share(task, *common)
 
         def send(batch: list[Any]) -> Any:
-            packed = pack(batch)
+            packed = pickle_to_send(batch)
             self.traffic.streamed += len(packed)
             return self._submit(_run_batch, packed, *call)
 
         size = max(1, ahead // 2)  # one batch is worked on while the next one comes
-        source: Stream[Any] = Stream(_itself, _itself, items, room=size)
+        source = read_ahead(items, size)
         batches = iter(partial(source.take, size), [])
         stream: Stream[Any] = Stream(
             send, self._receive, batches, room=max(1, ahead // size) * self.jobs
@@ -200,21 +203,21 @@ class Cluster(Engine):
             return [worker for worker, n in self._client.nthreads().items() for _ in range(n)]
 
     def _share(self, *items: Any) -> list[Any]:
-        """What all tasks need, in the form that they take: small things packed, big ones kept.
+        """Common arguments in the form that tasks take: small ones pickled, big ones kept.
 
-        What was sent before and is still the same, arrays may have changed in place, is not sent
-        again; it stays on the cluster as long as the object lives here.
+        A big argument that was sent before, and has not changed since, is not sent again; it stays
+        on the cluster as long as the object lives here.
         """
         shared = []
         for item in items:
-            packed = pack(item)
+            packed = pickle_to_send(item)
             there, future = self._kept.get(id(item), (None, None))
             if there == packed:
                 shared.append(future)
                 continue
             self.traffic.common += len(packed)
             if len(packed) < BIG:
-                shared.append(_Packed(packed))
+                shared.append(_Pickled(packed))
                 continue
             shared.append(self._submit(pickle.loads, packed))
             with suppress(TypeError):  # a list or dict cannot be watched: it is sent again
@@ -278,7 +281,7 @@ class _Blocks(Placed):
 
     @classmethod
     def check(cls, placed: Placed) -> _Blocks:
-        """The blocks themselves, refused where they lie with an engine of another kind."""
+        """The blocks themselves; shards that another engine has placed are refused."""
         if isinstance(placed, cls):
             return placed
         msg = "these shards were placed by another engine"
@@ -286,7 +289,7 @@ class _Blocks(Placed):
 
 
 def _branches(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where the branches of a sum of pairs start that make up a range, and their sizes.
+    """First index and size of the branches of a sum in pairs that make up a range.
 
     Examples
     --------
@@ -302,8 +305,8 @@ def _branches(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class _Packed:
-    """Something small that goes with every task; Dask must not look into it."""
+class _Pickled:
+    """A small argument that goes with every task; Dask must not look into it."""
 
     content: bytes
 
@@ -320,8 +323,8 @@ def _sum_block(block: list[Any], *call: Any) -> Any:
     return tree_sum(_results(block, call))
 
 
-def _pack_block(block: list[Any]) -> bytes:
-    return pack(list(map(load_shard, block)))
+def _pickle_block(block: list[Any]) -> bytes:
+    return pickle_to_send(list(map(load_shard, block)))
 
 
 def _results(block: list[Any], call: Iterable[Any]) -> Iterator[Any]:
@@ -330,7 +333,7 @@ def _results(block: list[Any], call: Iterable[Any]) -> Iterator[Any]:
 
 
 def _run_batch(packed: bytes, *call: Any) -> bytes:
-    """Results, up to the first item that fails, and its error."""
+    """The results up to the first item that fails, and its error."""
     task, *common = map(_open, call)
     results = []
     for item in pickle.loads(packed):
@@ -338,25 +341,21 @@ def _run_batch(packed: bytes, *call: Any) -> bytes:
             results.append(task(item, *common))
         except Exception as error:
             error.add_note(format_exc())  # tracebacks do not travel
-            return pack((results, error))
-    return pack((results, None))
-
-
-def _itself(item: R) -> R:
-    return item
+            return pickle_to_send((results, error))
+    return pickle_to_send((results, None))
 
 
 def _open(item: Any) -> Any:
-    return pickle.loads(item.content) if isinstance(item, _Packed) else item
+    return pickle.loads(item.content) if isinstance(item, _Pickled) else item
 
 
-def pack(item: Any) -> bytes:
-    """Pickle something that is to travel."""
+def pickle_to_send(item: Any) -> bytes:
+    """Pickle an object that is to travel, functions without a name included."""
     import cloudpickle
 
     try:
         packed: bytes = cloudpickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # whatever the method of some class raises
+    except Exception as error:  # any class may raise anything
         reason = " ".join(str(error).split())
         msg = f"{describe(item)} cannot be sent to other processes: {reason}"
         hint = "give functions and data without open files, locks or connections"
@@ -364,20 +363,12 @@ def pack(item: Any) -> bytes:
     return packed
 
 
-def _check_installed() -> None:
-    try:
-        import distributed  # noqa: F401 - only whether it is there
-    except ImportError as error:
-        msg = "the engine dask needs Dask distributed, which is not installed"
-        raise SapwoodError(msg, hint="pip install distributed") from error
-
-
 def _start(n_workers: int) -> tuple[Any, Any]:
-    """A cluster on this machine, and a client of it."""
+    """Start a cluster on this machine, and a client of it."""
     from dask import config
     from distributed import Client, LocalCluster
 
-    # Else a worker that is lost twice may not be replaced again. Read whenever one is lost.
+    # otherwise a worker that is lost twice may not be replaced again
     config.set({"distributed.deploy.lost-worker-timeout": "1 day"})
     quick = {
         # Giving memory back to the system at once makes sums of large arrays a third slower.
@@ -409,7 +400,7 @@ async def _end_workers(cluster: Any) -> None:
 
 
 def _reach(address: str) -> Any:
-    """A client of the scheduler at an address, which has workers that know Sapwood."""
+    """Connect to the scheduler at an address, whose workers must have this version of Sapwood."""
     import asyncio
 
     from distributed import Client
@@ -419,7 +410,7 @@ def _reach(address: str) -> Any:
     try:
         with ThreadPoolExecutor(1) as apart:  # in this thread, a loop may be running
             apart.submit(asyncio.run, knock).result()
-    except Exception as error:  # also whatever is made of the words of another kind of server
+    except Exception as error:  # another kind of server may answer anything
         msg = f"no scheduler answers at {address}"
         hint = "start one with `dask scheduler`, and give the address that it prints"
         raise SapwoodError(msg, hint=hint) from error
@@ -436,7 +427,7 @@ def _reach(address: str) -> Any:
 
 
 async def _knock(address: str) -> None:
-    """Connect and leave: a client that cannot connect waits long for itself when it is dropped."""
+    """Connect and leave, since a client that cannot connect takes long to be dropped."""
     from distributed.comm import connect
     from distributed.security import Security
 
@@ -445,9 +436,9 @@ async def _knock(address: str) -> None:
 
 
 def _check_workers(client: Any) -> None:
-    """Refuse a cluster with a worker of another version; later ones are found by `with_version`.
+    """Refuse a cluster with a worker of another version; later workers meet `with_version`.
 
-    A worker that cannot be reached is asked again: it is gone by then, or busy.
+    A worker that cannot be reached, gone or busy, is asked again.
     """
     end = monotonic() + PATIENCE
     while True:
@@ -473,7 +464,7 @@ def with_version(function: Callable[..., Any], version: str = __version__) -> Ca
     Workers can join at any time, so that every task looks. The check travels with the task as code
     and not by name, because the worker's own version may not have it.
     """
-    packed = pack(function)
+    packed = pickle_to_send(function)
 
     def call(*args: Any) -> Any:
         import pickle
@@ -492,7 +483,7 @@ def with_version(function: Callable[..., Any], version: str = __version__) -> Ca
 
 @contextmanager
 def _losses() -> Iterator[None]:
-    """Turn what Dask raises when the scheduler is gone into one line."""
+    """Turn the errors that Dask raises when the scheduler is gone into one line."""
     from distributed import CancelledError
     from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
@@ -519,13 +510,13 @@ def _version() -> str:
 
 @contextmanager
 def _interrupts_for_us() -> Iterator[None]:
-    """Threads and processes that are started meanwhile never hear of Ctrl-C, which is for us."""
+    """Block Ctrl-C in threads and processes that are started meanwhile."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # which lets go of the signal when it starts
+    resource_tracker.ensure_running()  # which would unblock the signal when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -535,7 +526,7 @@ def _interrupts_for_us() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Dask's warning of large tasks, which hold the bytes of shards on purpose."""
+    """Silence Dask's warning of large tasks, which hold the bytes of shards on purpose."""
     from dask import config
 
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
@@ -543,7 +534,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _lazy(function: Callable[..., Any], *args: Any) -> Any:
-    """A call to be made on the cluster; such calls can be arguments of others, and be added."""
+    """A call to be made on the cluster, which can be an argument of others, and be added."""
     from dask import delayed
 
     return delayed(with_version(function), pure=False)(*args)

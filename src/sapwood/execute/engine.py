@@ -1,7 +1,7 @@
-"""`Engine`: where work runs. The mathematics says what is summed, and never learns where it was.
+"""`Engine`: runs tasks over shards and streams. Learners say what is summed, not where.
 
     placed = engine.place(shards)                  once: shards stay where they are put
-    tables = engine.map(NodeTable, placed)         so do results, one for each shard
+    tables = engine.map(NodeTable, placed)         results, one for each shard, stay there too
     counts = engine.total(count, tables, grammar)  sum of count(table, grammar) over all shards
 
 A sum is taken in pairs, then in pairs of pairs, and so on: its shape depends on the number of
@@ -18,36 +18,37 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import reduce
-from itertools import repeat
+from itertools import islice, repeat
 from operator import add
 from pathlib import Path
 from queue import SimpleQueue
 from shutil import rmtree
 from threading import Semaphore, Thread
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from sapwood.core.arguments import as_count
-from sapwood.core.errors import SapwoodError
+from sapwood.core.errors import SapwoodError, as_count
 from sapwood.core.outputs import append_bytes, working_folder
 
 T = TypeVar("T")
 S = TypeVar("S")
 R = TypeVar("R")
 
+WINDOW = 64  # items of a stream that are worked on together, at most
+
 
 def resolve_jobs(jobs: int | None) -> int:
-    """How many threads to use: the number given, or all the cores this process may run on."""
+    """Number of threads to use: the given one, or for None and 0 all cores of this process."""
     if jobs is None or jobs == 0:
         affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
         return len(affinity(0)) if affinity else os.cpu_count() or 1
-    return as_count(jobs, "jobs")  # 0, all cores, was answered above
+    return as_count(jobs, "jobs")
 
 
 def peak_memory() -> int | None:
-    """The most bytes this process has held; None where the platform does not tell."""
+    """Peak memory of this process in bytes; None where the platform does not say."""
     try:
         import resource
     except ImportError:
@@ -57,9 +58,7 @@ def peak_memory() -> int | None:
 
 
 def map_reduce(task: Callable[[T], R], shards: Sequence[T], *, jobs: int | None = 1) -> R:
-    """Sum of `task(shard)` over all shards, always added in the order of the shards.
-
-    The order makes floating-point sums the same for any number of jobs.
+    """Sum of `task(shard)`, added in the order of the shards, whatever the number of jobs.
 
     Examples
     --------
@@ -67,8 +66,7 @@ def map_reduce(task: Callable[[T], R], shards: Sequence[T], *, jobs: int | None 
     6
     """
     if not shards:
-        msg = "nothing to do: no shards were given"
-        raise SapwoodError(msg)
+        raise SapwoodError("nothing to do: no shards were given")
     results: Iterator[Any] = ordered_map(task, shards, jobs=jobs)
     return reduce(add, results)  # type: ignore[no-any-return]
 
@@ -76,52 +74,39 @@ def map_reduce(task: Callable[[T], R], shards: Sequence[T], *, jobs: int | None 
 def ordered_map(
     task: Callable[[T], R], items: Iterable[T], *, jobs: int | None = 1, ahead: int = 16
 ) -> Iterator[R]:
-    """Apply a task to a stream, yielding results in order with bounded memory.
-
-    Parameters
-    ----------
-    items
-        Read as needed: at most `ahead` items per job are in flight.
-    """
+    """Apply a task to a stream, in order; at most `ahead` items per job are in flight."""
     n_jobs = resolve_jobs(jobs)
     if n_jobs == 1:
         yield from map(task, items)
         return
-    pool, context = ThreadPoolExecutor(n_jobs), copy_context()  # whoever listens hears threads too
-    stream: Stream[R] = Stream(
-        lambda item: pool.submit(context.copy().run, task, item),
-        Future.result,
-        items,
-        room=ahead * n_jobs,
-    )
+    pool, context = ThreadPoolExecutor(n_jobs), copy_context()  # with the listener to progress
+
+    def send(item: T) -> Future[R]:
+        return pool.submit(context.copy().run, task, item)
+
+    stream: Stream[R] = Stream(send, Future.result, items, room=ahead * n_jobs)
     try:
         yield from stream
     finally:
         stream.close()
-        # Nothing that has not started is worth waiting for.
-        pool.shutdown(wait=True, cancel_futures=True)
+        # Garbage collection may end this in a thread of the pool, which cannot wait for itself.
+        with suppress(RuntimeError):
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Stream(Generic[R]):
-    """A thread that sends items off, so that a slow source never holds back results that are ready.
+    """A thread that sends items off, so that a slow source never holds back finished results.
 
     Parameters
     ----------
-    send
-        Starts the work on an item, and returns what its result can be asked of.
-    receive
-        Waits for that result.
+    send, receive
+        Starts the work on an item, and returns a handle; waits for the result of a handle.
     room
-        How many items may be read and not yet received.
+        Number of items that may be read and not yet received.
     """
 
     def __init__(
-        self,
-        send: Callable[[T], S],
-        receive: Callable[[S], R],
-        items: Iterable[T],
-        *,
-        room: int,
+        self, send: Callable[[T], S], receive: Callable[[S], R], items: Iterable[T], *, room: int
     ) -> None:
         self.receive = receive
         self.waiting: SimpleQueue[tuple[S] | None] = SimpleQueue()
@@ -147,7 +132,7 @@ class Stream(Generic[R]):
             yield taken[0]
 
     def take(self, most: int) -> list[R]:
-        """The next result, and those behind it that need no waiting; none at the end."""
+        """The next result, and later ones that are ready, up to a number; none at the end."""
         taken: list[R] = []
         while len(taken) < most and not (taken and self.waiting.empty()):
             sent = self.waiting.get()
@@ -161,9 +146,48 @@ class Stream(Generic[R]):
         return taken
 
     def close(self) -> None:
-        """Stop sending."""
+        """Stop reading and sending items."""
         self.closed = True
         self.room.release()
+
+
+def read_ahead(items: Iterable[T], room: int) -> Stream[T]:
+    """Read items in a thread, at most `room` of them before they are taken."""
+    return Stream(lambda item: item, lambda item: item, items, room=room)
+
+
+class Windows(Generic[T]):
+    """A stream cut into lists of items that are there: an item that comes alone goes alone.
+
+    The first lists are short, so that their results come soon. Unless all items are in memory, a
+    thread reads at most one list ahead; `close` ends it.
+
+    Examples
+    --------
+    >>> list(Windows([1, 2, 3, 4, 5, 6], most=3))
+    [[1], [2, 3], [4, 5, 6]]
+    """
+
+    def __init__(self, items: Iterable[T], most: int = WINDOW) -> None:
+        self._most = most
+        self._source: Stream[T] | None = None
+        if isinstance(items, (list, tuple)):
+            rest = iter(items)
+            self._take: Callable[[int], list[T]] = lambda n: list(islice(rest, n))
+        else:
+            self._source = read_ahead(items, most)
+            self._take = self._source.take
+
+    def __iter__(self) -> Iterator[list[T]]:
+        size = 1
+        while window := self._take(size):
+            yield window
+            size = min(2 * size, self._most)
+
+    def close(self) -> None:
+        """End the thread that reads ahead."""
+        if self._source is not None:
+            self._source.close()
 
 
 @runtime_checkable
@@ -171,11 +195,11 @@ class Stored(Protocol):
     """A shard that lies on disk and is read when a task needs it."""
 
     def load(self) -> Any:
-        """The shard itself."""
+        """Read the shard from disk."""
 
 
 class Placed:
-    """Shards, or results for them, that stay where an engine has put them."""
+    """Shards, or one result for each, that stay where an engine has put them."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.items = list(items)
@@ -187,17 +211,15 @@ class Placed:
 class Engine(ABC):
     """Runs tasks over shards and streams.
 
-    Tasks are functions of a shard and of what all shards have in common. On a cluster they, the
-    shards and the results travel, so that a task is a function with a name, not a lambda.
+    Tasks are functions of a shard and of common arguments. On a cluster they travel with the shards
+    and the results, so that a task is a function with a name, not a lambda.
     """
 
-    jobs: int  # threads that it has
-    # whether shards and results for them are held in the memory of this process
-    has_shards_here: bool = False
-    jobs_here: int  # of them, those of this process, for work that is not worth sending off
-    report: Callable[[int, int], None] | None = (
-        None  # told how many shards are done, and of how many
-    )
+    jobs: int  # number of threads, here and elsewhere
+    jobs_here: int  # threads of this process, for work that is not worth sending off
+    has_shards_here: bool = False  # whether shards and results are in the memory of this process
+    # called with the number of shards that are done, and with the number of all
+    report: Callable[[int, int], None] | None = None
 
     @abstractmethod
     def place(self, shards: Iterable[Any]) -> Placed:
@@ -209,7 +231,7 @@ class Engine(ABC):
 
     @abstractmethod
     def gather(self, placed: Placed) -> Iterator[Any]:
-        """Results one after the other, in order, to the caller: for what is small."""
+        """Yield results, which should be small, in the order of the shards."""
 
     @abstractmethod
     def total(self, task: Callable[..., R], placed: Placed, *common: Any) -> R:
@@ -223,25 +245,20 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything that was placed."""
+        """Free everything that was placed."""
 
     def __deepcopy__(self, memo: object) -> Self:
-        return self  # copies of an estimator work in the same place
+        return self  # copies of an estimator share its engine
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 
 def as_engine(where: Engine | int | None) -> Engine:
-    """An engine, or threads: so many, or for None and 0 all cores."""
+    """The engine itself, or for a number of jobs an engine of threads."""
     return where if isinstance(where, Engine) else Threads(where)
 
 
@@ -251,10 +268,10 @@ class Threads(Engine):
     Parameters
     ----------
     jobs
-        How many; None and 0 mean all cores.
+        Number of threads; None and 0 mean all cores.
     spill
-        A folder in which results for shards are kept instead of in memory, so that no more than
-        one a thread is there at a time; in a folder of its own that `close` removes.
+        A folder in which results for shards are kept instead of in memory, in a folder of its own
+        that `close` removes.
 
     Examples
     --------
@@ -270,45 +287,45 @@ class Threads(Engine):
         self._n_spilt, self.has_shards_here = 0, spill is None
 
     def place(self, shards: Iterable[Any]) -> Placed:
-        """Shards as they are."""
+        """Keep the shards as they are."""
         return Placed(shards)
 
     def map(self, task: Callable[..., Any], placed: Placed, *common: Any) -> Placed:
-        """Results in memory, or in the folder for them."""
+        """One result for each shard, in memory or in the folder for results."""
         first, folder = self._n_spilt, self._spill
         self._n_spilt += len(placed)
 
         def keep(numbered: tuple[int, Any]) -> Any:
             number, item = numbered
             result = task(load_shard(item), *common)
-            return (
-                result if folder is None else PickledShard.write(result, folder / f"{number:08d}")
-            )
+            if folder is None:
+                return result
+            return PickledShard.write(result, folder / f"{number:08d}")
 
         return Placed(self._in_order(keep, list(enumerate(placed.items, first))))
 
     def gather(self, placed: Placed) -> Iterator[Any]:
-        """Results from memory or disk."""
+        """Yield the results from memory or disk."""
         return map(load_shard, placed.items)
 
     def total(self, task: Callable[..., R], placed: Placed, *common: Any) -> R:
-        """The sum, with as few parts at a time as there are threads and levels of pairs."""
+        """The sum, with at most one part per thread and level of the tree in memory."""
         return tree_sum(self._in_order(lambda item: task(load_shard(item), *common), placed.items))
 
     def stream(
         self, task: Callable[..., R], items: Iterable[Any], *common: Any, ahead: int = 16
     ) -> Iterator[R]:
-        """Results in order, at most `ahead` items a thread in flight."""
+        """Yield results in order, with at most `ahead` items a thread in flight."""
         run = task if not common else lambda item: task(item, *common)
         return ordered_map(run, items, jobs=self.jobs, ahead=ahead)
 
     def close(self) -> None:
-        """Remove the folder of results."""
+        """Remove the folder for results."""
         if self._spill is not None:
             rmtree(self._spill, ignore_errors=True)
 
     def _in_order(self, task: Callable[[Any], R], shards: Sequence[Any]) -> Iterator[R]:
-        """Results one after the other, reported as they come."""
+        """Yield results in the order of the shards, and report each."""
         results = ordered_map(task, shards, jobs=self.jobs, ahead=1)
         for n_done, result in enumerate(results, 1):
             if self.report is not None:
@@ -317,34 +334,31 @@ class Threads(Engine):
 
 
 class PickledShard:
-    """A result for a shard on disk; private to its engine, and gone with it."""
+    """A result for a shard, pickled in the folder of its engine."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def write(cls, result: Any, path: Path) -> PickledShard:
-        """Put a result there."""
+        """Pickle a result to a path."""
         append_bytes(path, pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL))
         return cls(path)
 
     def load(self) -> Any:
-        """The result."""
+        """Read the result from disk."""
         return pickle.loads(self.path.read_bytes())
 
 
 def load_shard(item: Any) -> Any:
-    """A shard, from disk where that is where it lies."""
+    """The shard itself, read from disk if it is stored there."""
     return item.load() if isinstance(item, Stored) else item
 
 
 def tree_sum(parts: Iterable[R], levels: Iterable[int] = repeat(0)) -> R:
-    """Sum in pairs, then in pairs of pairs: the shape depends on the number of parts alone.
+    """Sum in pairs, then in pairs of pairs: the order depends on the number of parts alone.
 
-    Parameters
-    ----------
-    levels
-        A part of level k is such a sum of 2^k parts already, at the place of a multiple of 2^k.
+    A part of level k is already such a sum of 2^k parts, whose first index is a multiple of 2^k.
 
     Examples
     --------
@@ -358,8 +372,7 @@ def tree_sum(parts: Iterable[R], levels: Iterable[int] = repeat(0)) -> R:
             level, total = level + 1, waiting.pop()[1] + total
         waiting.append((level, total))
     if not waiting:
-        msg = "nothing to do: no shards were given"
-        raise SapwoodError(msg)
+        raise SapwoodError("nothing to do: no shards were given")
     _, total = waiting.pop()
     while waiting:
         total = waiting.pop()[1] + total

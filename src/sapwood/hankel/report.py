@@ -1,4 +1,4 @@
-"""What was learnt from strings: a model, how it was found, and how far to trust it."""
+"""Reports on models of strings and on how they were learnt."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from sapwood.core.errors import CorpusError, SapwoodError
 
 if TYPE_CHECKING:
+    from sapwood.hankel.data import Bracketed, PairConstraints
     from sapwood.hankel.model.string_model import StringModel
+    from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
 
 def learn_report(learner: Any) -> dict[str, Any]:
-    """A fitted learner from strings.
+    """The report on a fitted learner from strings.
 
     Returns
     -------
@@ -57,12 +59,76 @@ def describe_strings(model: StringModel, name: str | None = None) -> dict[str, A
 
 
 def with_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Symbols of each line, with its number; none for an empty one."""
+    """The number of each line, and its symbols."""
     from sapwood.corpora.sentences import split_words
 
     return ((number, split_words(line)) for number, line in enumerate(lines, 1))
 
 
+def with_no_pairs(lines: Iterable[str]) -> Iterator[tuple[int, list[str], None]]:
+    """The number of each line and its symbols, of whose pairs nothing is known."""
+    return ((number, words, None) for number, words in with_lines(lines))
+
+
+def with_pairs(
+    lines: Iterable[str], file: str
+) -> Iterator[tuple[int, list[str], PairConstraints | None]]:
+    """The number of each string's line, its symbols, and what is known of its pairs.
+
+    That stands behind a tab, or on the next line; behind an empty line there is none.
+
+    Raises
+    ------
+    CorpusError
+        For a string without signs, or signs that do not fit; it knows line and column.
+    """
+    from sapwood.corpora.sentences import split_words
+    from sapwood.hankel.data import SIGNS_HINT, PairConstraints
+
+    numbered = enumerate(lines, 1)
+    for number, line in numbered:
+        string, tab, signs = line.rstrip("\r\n").partition("\t")
+        words, start, at = split_words(string), len(string) + 1, number
+        if not words:
+            yield number, [], None
+            continue
+        if not tab:
+            start, (at, signs) = 0, next(numbered, (number, ""))
+            if at == number:
+                msg = "a string without the signs of its pairs"
+                raise CorpusError(msg, file=file, line=number, hint=SIGNS_HINT)
+        try:
+            pairs = PairConstraints.parse(signs.rstrip("\r\n"), len(words))
+        except CorpusError as error:
+            error.file, error.line, error.column = file, at, (error.column or 1) + start
+            if len(words) == 1 < len(words[0]) == len(signs.strip()):
+                error.hint = "put blanks between the symbols of the string"
+            raise
+        yield number, words, pairs
+
+
+def bracket_record(
+    model: WeightedGrammar, found: Bracketed | None, pairs: PairConstraints | None
+) -> dict[str, Any]:
+    """The brackets of a string, its pairs, and how probable those are that were given.
+
+    Returns
+    -------
+    dict
+        `tree` and `pairs`, None for an empty string, and for given pairs `constraint_log_prob`,
+        None where their share in the value of the string is not positive.
+    """
+    from sapwood.hankel.data import pair_signs
+
+    if found is None:
+        return {"tree": None, "pairs": None}
+    record: dict[str, Any] = {"tree": str(found.tree()), "pairs": pair_signs(found)}
+    if pairs is not None:
+        share = model.pair_log_prob(found.words, pairs)
+        record["constraint_log_prob"] = share.log if share.sign > 0 else None
+    return record
+
+
 def at_line(error: SapwoodError, file: str, line: int) -> CorpusError:
-    """An error about a string with the place where it stands."""
+    """The error about a string, with the file and line of the string."""
     return CorpusError(error.message, file=file, line=line, hint=error.hint)

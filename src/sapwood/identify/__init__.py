@@ -1,9 +1,8 @@
-"""What can be learnt at all, and from how much data."""
+"""Which models can be learnt from which statistics, and unmixing of those that can."""
 
-from sapwood.identify.check import check, check_map, remedy
+from sapwood.identify.check import Report, check, check_map, remedy
 from sapwood.identify.dual import einsum, solve
 from sapwood.identify.families import Table
 from sapwood.identify.jacobian import MomentMap
-from sapwood.identify.report import Report
 
 __all__ = ["MomentMap", "Report", "Table", "check", "check_map", "einsum", "remedy", "solve"]

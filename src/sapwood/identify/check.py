@@ -12,13 +12,15 @@ one thing only: to say how large or small the singular values are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import comb
+from typing import Any
 
 import numpy as np
 
-from sapwood.core.errors import SapwoodError
+from sapwood.core.arrays import FloatArray
+from sapwood.core.errors import SapwoodError, count
 from sapwood.identify.dual import AnyArray, Array, NullSpace, Reals, Residues, null_space, rank
 from sapwood.identify.families import (
     Family,
@@ -30,7 +32,7 @@ from sapwood.identify.families import (
 )
 from sapwood.identify.families import moments as moments_at
 from sapwood.identify.jacobian import (
-    CHUNK,
+    N_DIRECTIONS,
     SYMMETRIES,
     MomentMap,
     Symmetry,
@@ -41,14 +43,148 @@ from sapwood.identify.jacobian import (
     jacobian,
     symmetry_directions,
 )
-from sapwood.identify.report import Conditioning, Report
 
-LONGEST = 60  # words; longer sentences would nest deeper than Python's stack
+LONGEST_CHECKED = 60  # words; longer sentences would nest deeper than Python's stack
 MAX_BYTES = 4 * 2**30
 COPIES = 4  # of the Jacobian: its chunks, the whole, and two half-words while multiplying
 LONGEST_HINT = 6  # words of a sentence that a hint may ask for
 HINT_BYTES = 2**28  # larger questions take too long for a hint
 RICHER = ("pairs", "triples", "all")
+
+
+@dataclass(frozen=True)
+class JacobianConditioning:
+    """Singular values of the Jacobian in floating point, medians over random points."""
+
+    condition: float  # largest over smallest singular value above zero
+    # relative to the largest: the last singular value within the exact rank, and the first beyond
+    # it, which is rounding error; None where the rank is full
+    smallest_kept: float
+    largest_dropped: float | None
+    float_rank: int  # the largest rank over the points by NumPy's tolerance
+    n_points: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Whether a family of models can be learnt from some moments, and if not, what cannot.
+
+    Attributes
+    ----------
+    family, words, states, length, moments
+        The question; sizes are None where they do not apply.
+    parameters
+        Number of non-redundant parameters.
+    numbers
+        Number of observed moments, redundant ones included.
+    rank
+        Rank of the Jacobian at a random point, exact modulo `prime`.
+    movable
+        For each table, in how many dimensions it can move with all moments unchanged.
+    explanation
+        The directions that cannot be learnt, in words; each was verified against the Jacobian.
+    conditioning
+        Floating-point singular values; None where they were not asked for.
+    point, directions
+        A random point, and there an orthonormal basis of the directions that cannot be learnt, as
+        changes of the tables.
+    hint
+        What would make the model identifiable, as far as was searched.
+    """
+
+    family: str
+    parameters: int
+    rank: int
+    numbers: int
+    prime: int
+    words: int | None = None
+    states: int | None = None
+    length: int | None = None
+    moments: str | None = None
+    movable: Mapping[str, int] = field(default_factory=dict)
+    explanation: tuple[str, ...] = ()
+    conditioning: JacobianConditioning | None = None
+    point: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
+    directions: tuple[Mapping[str, FloatArray], ...] = field(default=(), repr=False)
+    hint: str | None = None
+
+    @property
+    def deficit(self) -> int:
+        """Dimensions in which the parameters can move with all moments unchanged."""
+        return self.parameters - self.rank
+
+    @property
+    def identifiable(self) -> bool:
+        """Whether, at almost every point, only finitely many others have the same moments."""
+        return self.deficit == 0
+
+    def to_dict(self, *, with_directions: bool = False) -> dict[str, Any]:
+        """The report as a flat dictionary for JSON."""
+        keys = ("family", "words", "states", "length", "moments", "parameters", "rank", "deficit")
+        out: dict[str, Any] = {key: getattr(self, key) for key in keys}
+        out |= {
+            "identifiable": self.identifiable, "numbers": self.numbers, "prime": self.prime,
+            "movable": dict(self.movable), "explanation": list(self.explanation),
+            "hint": self.hint,
+        }  # fmt: skip
+        if self.conditioning is not None:
+            out |= vars(self.conditioning)
+        if with_directions:
+            out["point"] = _lists(self.point)
+            out["directions"] = [_lists(each) for each in self.directions]
+        return out
+
+    def _repr_html_(self) -> str:
+        """The report as an HTML table, for notebooks."""
+        from sapwood.corpora.draw import table_html
+
+        first, *rest = (line.strip().partition("  ") for line in self.lines())
+        rows: dict[str, str] = {}
+        for name, _, text in rest:
+            rows[name] = f"{rows[name]}; {text.strip()}" if name in rows else text.strip()
+        return table_html("".join(first), rows)
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the report, for people."""
+        answer = "identifiable" if self.identifiable else "not identifiable"
+        yield f"{answer}: {' '.join(self._question())}"
+        yield f"  parameters   {self.parameters}"
+        yield f"  rank         {self.rank} of {self.numbers:,} moments, exact modulo {self.prime}"
+        yield f"  deficit      {self.deficit}"
+        if self.movable and self.deficit:
+            moving = [f"{name} in {n}" for name, n in self.movable.items() if n]
+            fixed = [name for name, n in self.movable.items() if not n]
+            plural = "s" if max(self.movable.values()) > 1 else ""
+            text = f"{', '.join(moving)} dimension{plural}"
+            text += f"; determined: {', '.join(fixed)}" if fixed else ""
+            yield f"  movable      {text}"
+        for text in self.explanation:
+            yield f"  unseen       {text}"
+        if (found := self.conditioning) is not None and self.parameters:
+            yield f"  condition    {found.condition:.2g}, median of {found.n_points} random points"
+            dropped = found.largest_dropped
+            gap = f"{found.smallest_kept:.1g} of the largest kept"
+            gap += f", {dropped:.1g} dropped" if dropped is not None else ", none dropped"
+            yield f"  values       {gap}; in floating point the rank would be {found.float_rank}"
+        if self.hint:
+            yield f"  hint         {self.hint}"
+
+    def _question(self) -> Iterator[str]:
+        yield self.family
+        if self.words is not None:
+            yield f"with {count(self.words, 'word')}"
+        if self.states is not None:
+            yield f"and {count(self.states, 'state')}"
+        if self.moments == "all":
+            yield "from whole sentences"
+        elif self.moments is not None:
+            yield f"from {self.moments} of sentences"
+        if self.length is not None:
+            yield f"of length {self.length}"
+
+
+def _lists(tables: Mapping[str, FloatArray]) -> dict[str, Any]:
+    return {name: table.tolist() for name, table in tables.items()}
 
 
 def check(
@@ -225,7 +361,7 @@ def _with_floats(
     tolerance = max(report.numbers, report.parameters) * np.finfo(float).eps  # as NumPy's rank
     middle = np.median(relative, axis=0)
     kept = float(middle[report.rank - 1])
-    found = Conditioning(
+    found = JacobianConditioning(
         condition=1 / kept if kept else float("inf"),
         smallest_kept=kept,
         largest_dropped=float(middle[report.rank]) if report.deficit else None,
@@ -272,9 +408,9 @@ def _check_sizes(family: Family, words: int, states: int | None, length: int) ->
         if size is not None and size < 1:
             msg = f"{name} {size}: expected at least 1"
             raise SapwoodError(msg, hint=f"give a larger --{name}")
-    if length > LONGEST:
-        msg = f"length {length}: sentences of at most {LONGEST} words can be checked"
-        raise SapwoodError(msg, hint=f"give a --length of at most {LONGEST}")
+    if length > LONGEST_CHECKED:
+        msg = f"length {length}: sentences of at most {LONGEST_CHECKED} words can be checked"
+        raise SapwoodError(msg, hint=f"give a --length of at most {LONGEST_CHECKED}")
     if family.has_states and states is None:
         msg = f"{family.name} has hidden states, and their number is missing"
         raise SapwoodError(msg, hint="say how many: --states 2")
@@ -300,5 +436,5 @@ def memory_bytes(
         len(seen) * length * (length + 1) // 2,
         sum(comb(length + 1, q + 1) for q in range(most + 1)),
     )
-    spans = n_spans * words**most * width * (min(CHUNK, n) + 1)
+    spans = n_spans * words**most * width * (min(N_DIRECTIONS, n) + 1)
     return int(8 * (COPIES * rows * n + spans))

@@ -40,18 +40,18 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 
 
 class Reals:
-    """Floating-point numbers."""
+    """The field of real numbers, in floating point."""
 
     def array(self, values: npt.ArrayLike) -> AnyArray:
-        """Floats."""
+        """Values as an array of floats."""
         return np.asarray(values, dtype=float)
 
     def normalise(self, values: AnyArray) -> AnyArray:
-        """The values themselves."""
+        """Return the values unchanged: reals have one form."""
         return values
 
     def matmul(self, left: AnyArray, right: AnyArray) -> AnyArray:
-        """Matrix product."""
+        """Matrix product of two arrays of floats."""
         return np.asarray(left @ right)
 
     def inverse(self, matrix: AnyArray) -> AnyArray:
@@ -73,7 +73,7 @@ class Residues:
         self.prime = prime
 
     def array(self, values: npt.ArrayLike) -> AnyArray:
-        """Residues of integers."""
+        """Integers of any size as residues."""
         given = np.asarray(values)
         if given.dtype.kind == "O":  # integers of more than 63 bits
             given = np.asarray(given % self.prime)
@@ -85,7 +85,7 @@ class Residues:
         return np.asarray((given % self.prime).astype(np.int64))
 
     def normalise(self, values: AnyArray) -> AnyArray:
-        """Residues in [0, p)."""
+        """Reduce integers to residues in [0, p)."""
         return np.asarray(values % self.prime)
 
     def matmul(self, left: AnyArray, right: AnyArray) -> AnyArray:
@@ -158,12 +158,12 @@ class Dual:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the value."""
+        """Shape of the value."""
         return self.value.shape
 
     @property
     def ndim(self) -> int:
-        """Axes of the value."""
+        """Number of axes of the value."""
         return self.value.ndim
 
     def _with(self, value: AnyArray, tangent: AnyArray) -> Dual:
@@ -284,7 +284,7 @@ def einsum(subscripts: str, *operands: Array) -> Array:
 
 
 def _pair(x: Dual, left: str, y: Dual, right: str, wanted: set[str]) -> tuple[Dual, str]:
-    """Product of two arrays, summed over the letters that nobody wants any more."""
+    """Product of two arrays, summed over the letters that no later operand or output has."""
     x, left = _without(x, left, wanted | set(right)), _kept(left, wanted | set(right))
     y, right = _without(y, right, wanted | set(left)), _kept(right, wanted | set(left))
     shared = [name for name in left if name in right]
@@ -325,7 +325,7 @@ def _transpose(x: Dual, letters: str, order: str) -> Dual:
 
 
 class NullSpace(NamedTuple):
-    """Rank of a matrix, and what it maps to zero."""
+    """Rank of a matrix, and a basis of the vectors that it maps to zero."""
 
     rank: int
     basis: IntArray  # [n, n - rank]

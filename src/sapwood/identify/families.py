@@ -79,7 +79,7 @@ class Observation(NamedTuple):
     picked: int | None = None
 
     def size(self, n_words: int) -> int:
-        """How many numbers it has."""
+        """Number of entries of the distribution."""
         return int(n_words ** (len(self.positions) - (self.picked is not None)))
 
 
@@ -112,21 +112,20 @@ def _part(part: str, name: str, length: int) -> list[Observation]:
         ]
     match = _POSITIONS.fullmatch(part)
     if not match:
-        msg = f"unknown moments {name!r}"
-        raise SapwoodError(msg, hint=SYNTAX)
+        raise SapwoodError(f"unknown moments {name!r}", hint=SYNTAX)
     digits, picked = match.groups()
     places = tuple(map(int, digits.split(",") if "," in digits else digits))
-    _check(places, part, length)
+    _check(places, f"moments {part!r}", length)
     return [Observation(places, int(picked) if picked else None)]
 
 
-def _check(places: tuple[int, ...], part: str, length: int) -> None:
-    if len(set(places)) < len(places):
-        msg = f"moments {part!r} name a position twice"
-        raise SapwoodError(msg, hint="name each position once; 1,10 is how to write 1 and 10")
-    outside = [place for place in places if not 1 <= place <= length]
+def _check(positions: tuple[int, ...], named: str, length: int) -> None:
+    if not positions or len(set(positions)) < len(positions):
+        hint = "name each position once; 1,10 is how to write 1 and 10"
+        raise SapwoodError(f"{named} name a position twice, or none", hint=hint)
+    outside = [position for position in positions if not 1 <= position <= length]
     if outside:
-        msg = f"moments {part!r} see position {outside[0]} of sentences of {length} words"
+        msg = f"{named} see position {outside[0]} of sentences of {length} words"
         hint = f"use positions from 1 to {length} (1,10 is how to write 1 and 10), or more --length"
         raise SapwoodError(msg, hint=hint)
 
@@ -166,7 +165,7 @@ class Constituents:
         self._spans: dict[Seen, Array] = {}
 
     def count(self, length: int) -> int:
-        """Number of binary trees."""
+        """Number of binary trees over a sentence."""
         return n_binary_trees(length)
 
     def total(self, seen: Seen) -> Array:
@@ -207,7 +206,7 @@ class Dependents:
         self._halves: dict[tuple[str, Seen], Array] = {}
 
     def count(self, length: int) -> int:
-        """Number of projective trees."""
+        """Number of projective trees over a sentence."""
         return n_dependency_trees(length)
 
     def total(self, seen: Seen) -> Array:
@@ -279,7 +278,7 @@ Parameters = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Table:
-    """A conditional distribution: the first axes are what comes out, the others what is given.
+    """The shape of a conditional distribution: outcomes on the first axes, conditions behind.
 
     Examples
     --------
@@ -288,17 +287,17 @@ class Table:
     """
 
     shape: tuple[int, ...]
-    # how many of the axes, from the front, sum to 1 together; 0 for numbers that are free
+    # how many axes, from the front, sum to 1 together; 0 for unconstrained numbers
     n_outcome_axes: int = 1
 
     @property
     def n_outcomes(self) -> int:
-        """Things that can come out."""
+        """Number of outcomes of a column."""
         return prod(self.shape[: self.n_outcome_axes])
 
     @property
     def n_columns(self) -> int:
-        """Things that it can be given."""
+        """Number of conditions, one column each."""
         return prod(self.shape[self.n_outcome_axes :])
 
     @property
@@ -347,23 +346,13 @@ def moments(
     n_words = parameters["words" if "words" in parameters else next(iter(parameters))].shape[0]
     found = []
     for places in positions:
-        _check_positions(places, length)
+        _check(places, f"positions {places}", length)
         seen = tuple(place in places for place in range(1, length + 1))
         joint = (sums.total(seen) / sums.count(length)).reshape(*(n_words,) * len(places))
         letters = "".join(chr(ord("a") + axis) for axis in range(len(places)))
         letter = dict(zip(sorted(places), letters, strict=True))
         found.append(einsum(f"{letters}->{''.join(letter[place] for place in places)}", joint))
     return found
-
-
-def _check_positions(positions: tuple[int, ...], length: int) -> None:
-    if not positions or len(set(positions)) < len(positions):
-        msg = f"positions {positions}: expected at least one, each once"
-        raise SapwoodError(msg, hint=f"name different positions from 1 to {length}")
-    outside = [place for place in positions if not 1 <= place <= length]
-    if outside:
-        msg = f"position {outside[0]} does not exist in a sentence of {length} words"
-        raise SapwoodError(msg, hint=f"name positions from 1 to {length}, or a longer sentence")
 
 
 def stationary(argument: Array) -> Array:
@@ -387,7 +376,7 @@ def stationary(argument: Array) -> Array:
 def _family(
     name: str, tables: Callable[[int, int], dict[str, Table]], sums: Callable[..., Sums]
 ) -> Family:
-    """A family whose sums take its tables by name."""
+    """Make a family whose sums take its tables by name."""
     return Family(name, "words" in tables(1, 1), tables, lambda given: sums(**given))
 
 

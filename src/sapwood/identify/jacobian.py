@@ -33,7 +33,7 @@ from sapwood.core.errors import SapwoodError
 from sapwood.identify.dual import AnyArray, Array, Dual, Field, Residues, einsum
 from sapwood.identify.families import Parameters, Table, stationary
 
-CHUNK = 64  # directions differentiated together: few enough to keep all spans in memory
+N_DIRECTIONS = 64  # differentiated together: few enough to keep all spans in memory
 OPERATIONS = "+, -, *, @, / by an integer, indexing, sum, reshape, T, einsum and solve"
 
 
@@ -73,21 +73,12 @@ def draw_residues(
 
 
 def jacobian(
-    model: MomentMap, point: Mapping[str, AnyArray], field: Field, *, chunk: int = CHUNK
+    model: MomentMap, point: Mapping[str, AnyArray], field: Field, *, chunk: int = N_DIRECTIONS
 ) -> AnyArray:
-    """Derivatives of all moments by all non-redundant parameters, at one point.
+    """Derivatives of all moments by all non-redundant parameters at one point, [m, n].
 
-    Parameters
-    ----------
-    field
-        `Reals()`, or `Residues()` for exact ranks.
-    chunk
-        Directions that are carried along at once; less memory where this is less.
-
-    Returns
-    -------
-    AnyArray
-        [m, n].
+    Over `Reals()`, or over `Residues()` for exact ranks; `chunk` directions are carried along at
+    once.
 
     Cost: that of the moments, times n.
     """

@@ -2,7 +2,7 @@
 
 The topology of a sentence is drawn uniformly and never seen, so a moment of its words is a weighted
 sum over topologies. Many topologies give the same *compound parameter* Psi_c: only the paths
-between the observed words and the root matter. With M[o, c] the share of the topologies under which
+between the observed words and the root matter. With M[o, c] the fraction of topologies under which
 moment o is Psi_c,
 
     mu_o = sum over c of  M[o, c] Psi_c          (IDENT, section 5.1)
@@ -36,19 +36,16 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.topologies import n_binary_trees, n_dependency_trees
 
-BoolArray = npt.NDArray[np.bool_]
-
 # Relative to the largest singular value of M. Those that should be 0 come out below 1e-15.
-RANK_TOLERANCE = 1e-9
+MIXING_TOLERANCE = 1e-9
 # Longest sentences, by the number of words in a moment: triples beyond 12 take gigabytes; of pairs
 # beyond 13 some singular values fall below the tolerance though they are not 0.
-LONGEST = {3: 12, 2: 13}
+LONGEST_MIXED = {3: 12, 2: 13}
 
 
 class TripleRow(NamedTuple):
@@ -94,24 +91,24 @@ class MixingMatrix:
     # `TripleRow` and `TriplePaths`, or `PairRow` and `PairPaths`
     rows: tuple[Any, ...]
     columns: tuple[Any, ...]
-    matrix: FloatArray  # [n_rows, n_columns]: shares of topologies; rows add up to 1
+    matrix: FloatArray  # [n_rows, n_columns]: fractions of topologies; rows add up to 1
 
     @cached_property
     def singular_values(self) -> FloatArray:
-        """Of M, falling."""
+        """Singular values of M in falling order."""
         return self._svd[0]
 
     @property
     def rank(self) -> int:
-        """Singular values that are not rounding."""
+        """Number of singular values above rounding error."""
         s = self.singular_values
-        return int((s > RANK_TOLERANCE * s[0]).sum())
+        return int((s > MIXING_TOLERANCE * s[0]).sum())
 
     @cached_property
     def is_recoverable(self) -> BoolArray:
         """Whether the moments determine each compound parameter: e_c is in the row space."""
         basis = self._svd[1][: self.rank]
-        return np.asarray((basis**2).sum(axis=0) > 1 - RANK_TOLERANCE)
+        return np.asarray((basis**2).sum(axis=0) > 1 - MIXING_TOLERANCE)
 
     def weights(self, column: Any) -> FloatArray:
         """The shortest y with M' y = e_c, so that Psi_c = sum over rows of  y[o] mu_o."""
@@ -121,7 +118,7 @@ class MixingMatrix:
             raise SapwoodError(msg, hint="`is_recoverable` lists those that they do")
         target = np.zeros(len(self.columns))
         target[c] = 1.0
-        return np.asarray(np.linalg.lstsq(self.matrix.T, target, rcond=RANK_TOLERANCE)[0])
+        return np.asarray(np.linalg.lstsq(self.matrix.T, target, rcond=MIXING_TOLERANCE)[0])
 
     @cached_property
     def _svd(self) -> tuple[FloatArray, FloatArray]:
@@ -167,7 +164,7 @@ def _inverse(series: IntArray) -> IntArray:
 
 
 def _places(total: int, n: int) -> Iterator[tuple[int, ...]]:
-    """All n whole numbers that add up to at most a total."""
+    """All tuples of n natural numbers that sum to at most a total."""
     if n == 0:
         yield ()
         return
@@ -307,8 +304,7 @@ PairPaths(first=0, second=2), PairPaths(first=1, second=1), PairPaths(first=2, s
             if length > max_length:
                 continue
             row = PairRow(length, int(before) + 1, int(before + between) + 2)
-            share = counts[before, between, behind] / n_dependency_trees(length)
-            matrix[row_at[row], c] += share
+            matrix[row_at[row], c] += counts[before, between, behind] / n_dependency_trees(length)
     return MixingMatrix(rows, columns, matrix)
 
 
@@ -358,7 +354,7 @@ class _Dependencies:
 
 
 def _check_length(max_length: int, least: int) -> None:
-    longest = LONGEST[least]
+    longest = LONGEST_MIXED[least]
     if not least <= max_length <= longest:
         msg = f"a mixing matrix needs a longest sentence of {least} to {longest}, not {max_length}"
         raise SapwoodError(msg)

@@ -35,56 +35,33 @@ from sapwood.core.arrays import FloatArray
 
 
 class TripleMoments(NamedTuple):
-    """Sums over triples of projected symbols, all divided by the same number.
+    """Sums over triples of projected symbols, all divided by the same number."""
 
-    Attributes
-    ----------
-    left, right : [k]
-        Means of the children.
-    head_left, head_right : [k, k]
-        S_L and S_R.
-    left_right : [k, k]
-        W.
-    third : [k, k, k]
-        K: head, left, right.
-    """
-
-    left: FloatArray
-    right: FloatArray
-    head_left: FloatArray
-    head_right: FloatArray
-    left_right: FloatArray
-    third: FloatArray
+    left: FloatArray  # [k]: mean of the left children
+    right: FloatArray  # [k]
+    head_left: FloatArray  # [k, k]: S_L
+    head_right: FloatArray  # [k, k]: S_R
+    left_right: FloatArray  # [k, k]: W
+    third: FloatArray  # [k, k, k]: K, with the axes head, left, right
 
 
-class Operators(NamedTuple):
-    """The latent tree in the basis of G.
+class LatentTreeOperators(NamedTuple):
+    """The latent tree in the basis of G."""
 
-    Attributes
-    ----------
-    steps : [2, k, k]
-        E_L and E_R.
-    product : [k, k, k]
-        D.
-    """
-
-    steps: FloatArray
-    product: FloatArray
+    steps: FloatArray  # [n_sides, k, k]: E_L and E_R, or the E of a chain
+    product: FloatArray  # [k, k, k]: D
 
 
 def regular_inverse(A: FloatArray, ridge: float) -> FloatArray:
     """Inverse with each singular value s replaced by s + ridge^2 / s.
 
-    Directions far below the ridge are left out smoothly; with a ridge of 0 it is the
-    pseudo-inverse.
+    Directions far below the ridge are damped; with a ridge of 0 this is the pseudo-inverse.
 
-    Examples
-    --------
     >>> regular_inverse(np.diag([2.0, 1e-9]), 1e-3).round(6).tolist()
     [[0.5, 0.0], [0.0, 0.001]]
     """
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    # what is rounding is no direction at all
+    # singular values that are rounding are no directions at all
     kept = s > max(A.shape) * np.finfo(float).eps * s.max(initial=0.0)
     factor = np.zeros_like(s)
     factor[kept] = s[kept] / (s[kept] ** 2 + ridge**2)
@@ -97,11 +74,9 @@ def moment_inverse(M: FloatArray, ridge: float) -> FloatArray:
         M = [1  b']      M^-1 = [1 + b' R a   -b' R]      R = (C - a b')^-1, regular
             [a  C ]             [  - R a         R ]
 
-    However large the ridge, [1 b'] M^-1 = [1 0]: sums over a variable stay right, and what is left
-    with no direction at all is that x and y are independent.
+    However large the ridge, [1 b'] M^-1 = [1 0]: sums over a variable stay right. With all
+    directions damped to zero, x and y are independent.
 
-    Examples
-    --------
     >>> M = np.array([[1.0, 0.2], [0.5, 0.6]])
     >>> bool(np.allclose(moment_inverse(M, 0.0) @ M, np.eye(2)))
     True
@@ -114,18 +89,12 @@ def moment_inverse(M: FloatArray, ridge: float) -> FloatArray:
     return np.vstack([top, np.column_stack([-R @ a, R])])
 
 
-def sibling_operators(moments: TripleMoments, ridge: float) -> Operators:
-    """E, D and e from triples of two children and their head.
+def sibling_operators(moments: TripleMoments, ridge: float) -> LatentTreeOperators:
+    """E and D from triples of two children and their head.
 
     D is the mean of its formula and of its mirror image, E_R^-1 K(y)' S_L^-1, which is as exact and
-    has other noise.
-
-    Parameters
-    ----------
-    ridge
-        Of the inverses, see `moment_inverse`; vectors should have a variance of about 1.
-
-    Cost: O(k^4).
+    has other noise. The ridge is that of `moment_inverse`; vectors should have a variance of about
+    1. Cost: O(k^4).
     """
     S_L, S_R, W, K = moments.head_left, moments.head_right, moments.left_right, moments.third
     inverse_L, inverse_R = moment_inverse(S_L, ridge), moment_inverse(S_R, ridge)
@@ -133,14 +102,13 @@ def sibling_operators(moments: TripleMoments, ridge: float) -> Operators:
     # E_L^-1 = S_R W^-1: one inverse of a moment instead of the inverse of a product of two
     D = S_R @ inverse_W @ K @ inverse_R
     mirror = S_L @ inverse_W.T @ K.transpose(0, 2, 1) @ inverse_L
-    return Operators(np.stack([W @ inverse_R, W.T @ inverse_L]), commuting((D + mirror) / 2))
+    return LatentTreeOperators(
+        np.stack([W @ inverse_R, W.T @ inverse_L]), commuting((D + mirror) / 2)
+    )
 
 
 def commuting(D: FloatArray) -> FloatArray:
-    """The nearest tensor in which products of vectors commute and the first unit vector is 1.
-
-    All exact ones are so: v' D(w) = w' D(v), and D of the constant is no change.
-    """
+    """The nearest tensor with v' D(w) = w' D(v) and D(e) = 1, as every exact D has."""
     k = len(D)
     D = (D + D.transpose(1, 0, 2)) / 2
     D[0] = np.eye(k)
@@ -149,28 +117,17 @@ def commuting(D: FloatArray) -> FloatArray:
 
 
 class ChainMoments(NamedTuple):
-    """Sums over three symbols in a row, projected, all divided by the same number.
+    """Sums over three symbols in a row, projected, all divided by the same number."""
 
-    Attributes
-    ----------
-    first : [k]
-        Mean of the first, G nu.
-    second_first : [k, k]
-        S = G T diag(nu) G'.
-    third_first : [k, k]
-        W = G T T diag(nu) G'.
-    third : [k, k, k]
-        K(y) = G T diag(G' y) T diag(nu) G': second, third, first.
-    """
-
-    first: FloatArray
-    second_first: FloatArray
-    third_first: FloatArray
+    first: FloatArray  # [k]: mean of the first, G nu
+    second_first: FloatArray  # [k, k]: S = G T diag(nu) G'
+    third_first: FloatArray  # [k, k]: W = G T T diag(nu) G'
+    # [k, k, k]: K(y) = G T diag(G' y) T diag(nu) G', with the axes second, third, first
     third: FloatArray
 
 
-def chain_operators(moments: ChainMoments, ridge: float) -> Operators:
-    """The same from a chain, in which every symbol is the only child of the one before it.
+def chain_operators(moments: ChainMoments, ridge: float) -> LatentTreeOperators:
+    """E and D from a chain, in which every symbol is the only child of the one before it.
 
         E = W S^-1 = G T G^-1,    D(y) = E^-1 K(y) S^-1 = S W^-1 K(y) S^-1
 
@@ -179,21 +136,22 @@ def chain_operators(moments: ChainMoments, ridge: float) -> Operators:
     S, W, K = moments.second_first, moments.third_first, moments.third
     inverse = moment_inverse(S, ridge)
     D = S @ moment_inverse(W, ridge) @ K @ inverse
-    return Operators((W @ inverse)[None], commuting(D))
+    return LatentTreeOperators((W @ inverse)[None], commuting(D))
 
 
-def path_operators(sides: Sequence[tuple[float, ChainMoments | None]], ridge: float) -> Operators:
-    """The same from paths down a tree, for trees in which no word has children on both sides.
+def path_operators(
+    sides: Sequence[tuple[float, ChainMoments | None]], ridge: float
+) -> LatentTreeOperators:
+    """E and D from paths down a tree, for trees in which no word has children on both sides.
 
     A head, a word below it and a child of that word on side d are a chain whose last step is T_d,
     whatever the side of the first: `chain_operators` is exact for each side. D is the mean of both.
-    A side on which nothing hangs so deep has a step that tells nothing.
 
     Parameters
     ----------
     sides
-        Number and moments of the paths that end on the left, and of those on the right; None where
-        there are none.
+        Number and moments of the paths that end on the left, and of those that end on the right;
+        None for a side without such paths, whose step carries no information.
     """
     k = len(next(moments.first for _, moments in sides if moments is not None))
     steps, product, total = np.zeros((2, k, k)), np.zeros((k, k, k)), sum(n for n, _ in sides)
@@ -204,19 +162,21 @@ def path_operators(sides: Sequence[tuple[float, ChainMoments | None]], ridge: fl
             found = chain_operators(moments, ridge)
             steps[side] = found.steps[0]
             product += n / total * found.product
-    return Operators(steps, product)
+    return LatentTreeOperators(steps, product)
 
 
 def symbol_vectors(
-    views: list[tuple[FloatArray, FloatArray]], mean: FloatArray, share: FloatArray, ridge: float
+    views: list[tuple[FloatArray, FloatArray]],
+    mean: FloatArray,
+    frequency: FloatArray,
+    ridge: float,
 ) -> FloatArray:
-    """w_x of all symbols from pairs of a symbol and a neighbour, in all ways at once.
+    """Vectors w_x of all symbols, [n, k], from pairs of a symbol and a neighbour of every kind.
 
-        A w_x = b_x    for every way to be neighbours, with
+        A w_x = b_x    for every kind of neighbour (head, left child, right child), with
         A = E[neighbour (x) symbol's vector],  b_x = E[neighbour; the symbol is x]
-        mean . w_x = share_x    for all words together, kept exactly
+        mean . w_x = frequency_x    for all words together, kept exactly
 
-    Both sides have the states of that way in common, so that ways with other states can be stacked.
     Every word that has a head or a child gets a vector, whether or not it has children on both
     sides.
 
@@ -224,65 +184,48 @@ def symbol_vectors(
     ----------
     views
         Pairs (A, B): [k, k], and [k, n] with a column b_x for each symbol; summed over arcs and
-        divided by the number of words, so that common ways count more.
+        divided by the number of words, so that common kinds of neighbours count more.
     mean : [k]
         Mean vector of all words.
-    share : [n]
-        How common each symbol is.
-
-    Returns
-    -------
-    [n, k]
+    frequency : [n]
+        Relative frequency of each symbol.
     """
     A = np.vstack([a for a, _ in views])
     B = np.vstack([b for _, b in views])
-    # the first entry follows from the others by what is kept exactly
+    # the first entry follows from the others by the equation that is kept exactly
     rest = regular_inverse(A[:, 1:] - np.outer(A[:, 0], mean[1:]), ridge)
-    others = rest @ (B - np.outer(A[:, 0], share))
-    return np.vstack([share - mean[1:] @ others, others]).T
+    others = rest @ (B - np.outer(A[:, 0], frequency))
+    return np.vstack([frequency - mean[1:] @ others, others]).T
 
 
 class StateForm(NamedTuple):
-    """The latent tree in the basis of its states.
+    """The latent tree in the basis of its states."""
 
-    Attributes
-    ----------
-    root : [k]
-    steps : [n_sides, k, k]
-    symbols : [n, k]
-    gap
-        Smallest distance of two eigenvalues that told states apart, of the largest one.
-    is_real
-        Whether all eigenvalues were real; else real and imaginary parts stand in for pairs.
-    """
-
-    root: FloatArray
-    steps: FloatArray
-    symbols: FloatArray
-    gap: float
-    is_real: bool
+    root: FloatArray  # [k]
+    steps: FloatArray  # [n_sides, k, k]
+    symbols: FloatArray  # [n, k]
+    gap: float  # smallest distance of two eigenvalues, relative to the largest eigenvalue
+    is_real: bool  # whether all eigenvalues were real; else the parts of pairs stand in for them
 
 
 def diagonal_form(
-    root: FloatArray, symbols: FloatArray, operators: Operators, rng: np.random.Generator
+    root: FloatArray, symbols: FloatArray, operators: LatentTreeOperators, rng: np.random.Generator
 ) -> StateForm:
-    """Tables by state: G is what diagonalises all D(y) at once, and e, the first unit vector, fixes its scale.
+    """Tables by state, in the basis G that diagonalises all D(y) at once.
 
-        D(y) V = V diag(.)   for a y with distinct eigenvalues,   e' G = 1'
+        D(y) V = V diag(.)   for a y with distinct eigenvalues,   e' G = 1'  fixes the scale
 
     The best of several directions y is taken, preferring real eigenvalues, then a wide gap.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> G, o = np.array([[1.0, 1.0], [0.3, 0.7]]), np.array([[0.9, 0.2], [0.1, 0.8]])
     >>> inverse = np.linalg.inv(G)
     >>> D = np.stack([G @ np.diag(G[y]) @ inverse for y in range(2)])
     >>> steps = np.stack([G @ o @ inverse] * 2)
-    >>> found = diagonal_form(G @ [0.5, 0.5], o @ inverse, Operators(steps, D), rng)
+    >>> found = diagonal_form(G @ [0.5, 0.5], o @ inverse, LatentTreeOperators(steps, D), rng)
     >>> bool(np.allclose(np.sort(found.symbols), np.sort(o)))
     True
-    """  # noqa: E501 - one statement, one line
+    """
     k = len(root)
     best: tuple[tuple[bool, float], FloatArray] | None = None
     # symbols' own vectors are the directions in which data tells states apart
@@ -294,7 +237,8 @@ def diagonal_form(
         gap = float(gaps.min() / size) if len(gaps) and size > 0 else 0.0
         key = (bool(np.isreal(values).all()), gap)
         if best is None or key > best[0]:
-            best = key, _real_columns(values, V)
+            # real and imaginary parts stand in for conjugate pairs of eigenvectors
+            best = key, np.asarray(np.where(values.imag < 0, V.imag, V.real))
     assert best is not None  # twenty directions were tried
     (is_real, gap), V = best
     scale = V[0]  # e' V
@@ -302,8 +246,3 @@ def diagonal_form(
     inverse = regular_inverse(G, 0.0)
     steps = inverse @ operators.steps @ G
     return StateForm(inverse @ root, steps, symbols @ G, gap, is_real)
-
-
-def _real_columns(values: FloatArray, V: FloatArray) -> FloatArray:
-    """Eigenvectors, with real and imaginary parts in the places of conjugate pairs."""
-    return np.asarray(np.where(values.imag < 0, V.imag, V.real))

@@ -28,7 +28,7 @@ from sapwood.core.errors import NotIdentifiableError
 
 ComplexArray = npt.NDArray[np.complex128]
 # Moments add up to about 1: singular values this far below the largest are rounding.
-RANK_TOLERANCE = 1e-12
+_RANK_TOLERANCE = 1e-12
 # Choices of roots that are all tried; more are searched by changing one at a time.
 MANY_CHOICES = 4096
 # Eigenvalues of a stochastic matrix lie in the unit circle; those of a noisy one need not.
@@ -36,16 +36,13 @@ CIRCLE = 1.05
 
 
 class Decomposition(NamedTuple):
-    """What DECOMPOSE found, and how far it can be trusted."""
+    """The result of DECOMPOSE, with diagnostics."""
 
     M1: FloatArray  # [d, k]: columns of length 1, in falling order of eigenvalues
     eigenvalues: FloatArray  # [k]: the entries of D
-    # smallest distance between two eigenvalues, for a tau of length 1; inf for one state
-    gap: float
+    gap: float  # smallest distance between two eigenvalues, for |tau| = 1; inf for one state
     singular_values: FloatArray  # of X, falling
-    # whether a direction with real eigenvalues was found; else real and imaginary parts stand in
-    # for pairs of eigenvectors
-    is_real: bool
+    is_real: bool  # whether a direction with real eigenvalues was found; else parts stand in
     tau: FloatArray  # the direction kept
 
 
@@ -57,7 +54,7 @@ class RankReport(NamedTuple):
     singular_values: FloatArray
 
     def lines(self) -> Iterator[str]:
-        """The report for people."""
+        """The report as lines of text."""
         yield f"not identifiable: {self.wanted} states from a moment of rank {self.rank}"
         shown = "  ".join(f"{value:.2g}" for value in self.singular_values[: self.wanted])
         yield f"  values       {shown}"
@@ -71,28 +68,12 @@ def decompose(
     *,
     n_draws: int = 20,
 ) -> Decomposition:
-    """M1 of Lemma 1, from the best of several directions.
+    """M1 of Lemma 1, with k columns, from the best of several directions tau.
 
-    Parameters
-    ----------
-    X : [d, d]
-        M1 M2'.
-    contract
-        Gives Y = M1 D(tau) M2' for a direction tau in R^d.
-    k
-        Columns of M1.
-    n_draws
-        Directions tried. They are drawn in the range of X, where the words are.
+    X is M1 M2', and `contract` gives Y = M1 D(tau) M2' for a direction tau in R^d; directions are
+    drawn in the range of X, where the words are. An X of a rank below k is refused with a
+    `NotIdentifiableError` whose report is a `RankReport`. Cost: one SVD and O(n_draws d^2 k).
 
-    Raises
-    ------
-    NotIdentifiableError
-        When X has a rank below k; its report is a `RankReport`.
-
-    Cost: one SVD of X and O(n_draws d^2 k).
-
-    Examples
-    --------
     >>> M1, M2 = np.array([[0.9, 0.2], [0.1, 0.3], [0.0, 0.5]]), np.eye(3)[:, :2]
     >>> rng = np.random.default_rng(0)
     >>> found = decompose(M1 @ M2.T, lambda tau: (M1 * (M1.T @ tau)) @ M2.T, 2, rng)
@@ -102,7 +83,7 @@ def decompose(
            [0. , 0.5]])
     """
     U1, s, U2t = np.linalg.svd(X)
-    rank = int((s > RANK_TOLERANCE * max(s[0], np.finfo(float).tiny)).sum())
+    rank = int((s > _RANK_TOLERANCE * max(s[0], np.finfo(float).tiny)).sum())
     if rank < k:
         msg = f"{k} states were asked for, but the unmixed moment has rank {rank}"
         hint = f"ask for fewer states, at most {rank}; states must differ in their words"
@@ -136,35 +117,26 @@ def _one_direction(
 
 
 class Roots(NamedTuple):
-    """A square root of C + I / 4, less I / 2, and the choices that led to it."""
+    """The root A = sqrt(C + I / 4) - I / 2 that was chosen, with diagnostics."""
 
-    A: FloatArray  # [d, d]: the matrix found
-    eigenvalues: ComplexArray  # [d]: of A, complex
+    A: FloatArray  # [d, d]
+    eigenvalues: ComplexArray  # [d]: of A
     n_ambiguous: int  # eigenvalues, or conjugate pairs, with two possible roots
     n_other: int  # how many of these do not have the principal root
     gap: float  # smallest distance between two eigenvalues of C
-    # of the matrix found and of the best other one; inf where there is none
-    mismatch: float
-    runner_up: float
+    mismatch: float  # of A
+    runner_up: float  # mismatch of the second-best root; inf where there is none
 
 
 def stochastic_root(C: FloatArray, mismatch: Callable[[FloatArray], float]) -> Roots:
     """The column-stochastic A with A A + A = C that fits other moments best.
 
-    Parameters
-    ----------
-    C : [d, d]
-        Diagonalisable, with the eigenvalue 2 of the stationary vector.
-    mismatch
-        How badly a candidate A fits; the smallest wins.
+    C is diagonalisable, with the eigenvalue 2 of the stationary vector; the A of least `mismatch`
+    is chosen. Cost: one eigendecomposition and one `mismatch` for each choice of roots, up to 4096
+    choices; beyond that, one for each single change of a choice until none helps.
 
-    Cost: one eigendecomposition and one `mismatch` for each choice of roots, up to 4096 choices;
-    beyond that, one for each single change of a choice until none helps.
+    Reference: IDENT, section 5.3, which leaves the choice between the two roots open.
 
-    Reference: IDENT, section 5.3, where the choice between the two roots is left open.
-
-    Examples
-    --------
     >>> A = np.array([[0.1, 0.8], [0.9, 0.2]])  # its eigenvalue -0.7 is not a principal root
     >>> found = stochastic_root(A @ A + A, lambda B: abs(B - A).sum())
     >>> found.n_other, found.A.round(12).tolist()
@@ -185,7 +157,7 @@ def stochastic_root(C: FloatArray, mismatch: Callable[[FloatArray], float]) -> R
     if 2 ** len(is_open) <= MANY_CHOICES:
         tried = [(candidate(flips), flips) for flips in product((False, True), repeat=len(is_open))]
     else:
-        tried = _climb(candidate, len(is_open))
+        tried = _local_search(candidate, len(is_open))
     tried.sort(key=lambda item: item[0][0])
     (least, lam, A), flips = tried[0]
     runner_up = tried[1][0][0] if len(tried) > 1 else np.inf
@@ -195,7 +167,7 @@ def stochastic_root(C: FloatArray, mismatch: Callable[[FloatArray], float]) -> R
 
 
 def _principal(c: ComplexArray) -> tuple[ComplexArray, list[list[int]]]:
-    """Principal roots of lam^2 + lam = c, and which of them go together."""
+    """Principal roots of lam^2 + lam = c, and the groups of conjugate ones."""
     c = c.astype(complex)
     lam = np.asarray(np.sqrt(c + 0.25) - 0.5, dtype=complex)
     # Below -1/4 a real c would need a complex root without its partner: only noise gets there.
@@ -224,7 +196,7 @@ def _may_be_other(lam: ComplexArray) -> bool:
 Candidate = tuple[float, ComplexArray, FloatArray]
 
 
-def _climb(
+def _local_search(
     candidate: Callable[[tuple[bool, ...]], Candidate], n: int
 ) -> list[tuple[Candidate, tuple[bool, ...]]]:
     """Change one choice at a time, from the principal roots, as long as that helps."""

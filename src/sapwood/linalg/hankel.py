@@ -27,59 +27,37 @@ RELATIVE = 1e-12  # of the largest singular value: below, numbers are rounding
 
 
 class Operators(NamedTuple):
-    """alpha_*, the rows beta_sigma, and A."""
+    """The operators of a weighted grammar."""
 
-    initial: FloatArray
-    terminals: FloatArray
-    binary: FloatArray
+    initial: FloatArray  # [n]: alpha_*
+    terminals: FloatArray  # [d, n]: the rows beta_sigma
+    binary: FloatArray  # [n, n, n]: A
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """The leading part of an SVD, H = P S.
+    """The leading part of an SVD, H = P S."""
 
-    Attributes
-    ----------
-    left : [p, n]
-        Singular vectors U.
-    right : [s, n]
-        Singular vectors V.
-    values
-        Singular values, all that were found, falling; the first n are kept.
-    n
-        How many are kept.
-    """
-
-    left: FloatArray
-    right: FloatArray
-    values: FloatArray
+    left: FloatArray  # [p, n]: singular vectors U
+    right: FloatArray  # [s, n]: singular vectors V
+    values: FloatArray  # all singular values that were found, falling; the first n are kept
     n: int
 
     @property
     def rank(self) -> int:
-        """Singular values that are more than rounding."""
+        """Number of singular values that are more than rounding."""
         return int((self.values > RELATIVE * self.values[0]).sum()) if self.values[0] > 0 else 0
 
     @property
     def inverse(self) -> FloatArray:
-        """P+, shape [n, p]."""
+        """The pseudo-inverse P+, shape [n, p]."""
         return np.asarray(self.left.T / self.values[: self.n, None])
 
 
 def factorise(matrix: Any, n: int | None, noise: float = 0.0) -> Factors:
-    """The leading singular vectors of a Hankel block.
+    """The n leading singular vectors of a Hankel block; more than its rank are refused.
 
-    Parameters
-    ----------
-    n
-        How many; None chooses them by the gap, see `rank_by_gap`.
-    noise
-        Spectral norm of what sampling adds to the block, for the choice.
-
-    Raises
-    ------
-    SapwoodError
-        For more than the rank of the block.
+    Where n is None it is chosen by `rank_by_gap`, given the spectral norm of the sampling noise.
     """
     size = min(matrix.shape)
     if matrix.shape[0] * matrix.shape[1] <= DENSE or (n or size) >= size - 1:
@@ -110,8 +88,6 @@ def factorise(matrix: Any, n: int | None, noise: float = 0.0) -> Factors:
 def rank_by_gap(values: FloatArray, noise: float = 0.0) -> int:
     """The number of singular values before the widest gap, as a ratio, above the noise.
 
-    Examples
-    --------
     >>> rank_by_gap(np.array([1.0, 0.5, 0.4, 1e-3, 5e-4]), noise=1e-4)
     3
     >>> rank_by_gap(np.array([1.0, 0.5, 0.4, 1e-3, 1e-9]), noise=0.01)
@@ -130,7 +106,9 @@ def operators(
     symbol_columns: FloatArray,
     pairs: sp.csr_array | FloatArray,
 ) -> Operators:
-    """Lemma 1.
+    """Operators of a weighted grammar by Lemma 1.
+
+        A[a, b, c] = sum over entries (o, (y, z)) of  P+[a, o] H_A[o, y z] V[y, b] V[z, c]
 
     Parameters
     ----------
@@ -141,56 +119,39 @@ def operators(
     pairs : [p, s * s]
         H_A; dense or sparse.
     """
-    V, inverse = factors.right, factors.inverse
-    binary = contract_pairs(inverse, V, sp.coo_array(pairs), V.shape[0])
-    return Operators(root_row @ V, (inverse @ symbol_columns).T, binary)
-
-
-def contract_pairs(inverse: FloatArray, V: FloatArray, pairs: Any, s: int) -> FloatArray:
-    """A[a, b, c] = sum over entries (o, (y, z)) of  P+[a, o] H_A[o, y z] V[y, b] V[z, c]."""
-    n = len(inverse)
-    total = np.zeros((n, n * n))
+    V, inverse, n = factors.right, factors.inverse, factors.n
+    entries = sp.coo_array(pairs)
+    row, column = entries.coords
+    binary = np.zeros((n, n * n))
     step = max(1, AT_ONCE // (n * n))
-    row, column = pairs.coords
-    for first in range(0, len(pairs.data), step):
+    for first in range(0, len(entries.data), step):
         part = slice(first, first + step)
-        y, z = np.divmod(column[part].astype(np.int64), s)
+        y, z = np.divmod(column[part].astype(np.int64), len(V))
         outer = (V[y][:, :, None] * V[z][:, None, :]).reshape(len(y), -1)
-        total += (inverse[:, row[part]] * pairs.data[part]) @ outer
-    return total.reshape(n, n, n)
+        binary += (inverse[:, row[part]] * entries.data[part]) @ outer
+    terminals = (inverse @ symbol_columns).T
+    return Operators(root_row @ V, terminals, binary.reshape(n, n, n))
 
 
-class Conditioning(NamedTuple):
-    """How much noise of the moments is multiplied.
+class HankelConditioning(NamedTuple):
+    """How much the operators amplify the noise of the moments."""
 
-    Attributes
-    ----------
-    smallest
-        The smallest singular value that was kept.
-    next
-        The first that was not.
-    noise
-        Estimated spectral norm of the sampling noise of the block; 0 for exact ones.
-    relative_error
-        noise / smallest: error of the operators to first order, relative to their size.
-    """
-
-    smallest: float
-    next: float
-    noise: float
-    relative_error: float
+    smallest: float  # the smallest singular value that was kept
+    next: float  # the largest that was not
+    noise: float  # estimated spectral norm of the sampling noise of the block; 0 for exact ones
+    relative_error: float  # noise / smallest: first-order relative error of the operators
 
 
-def conditioning(factors: Factors, noise: float) -> Conditioning:
-    """What stands between the moments and the operators."""
+def conditioning(factors: Factors, noise: float) -> HankelConditioning:
+    """How much the operators of a factorisation amplify the noise of its block."""
     n, values = factors.n, factors.values
     smallest = float(values[n - 1])
     behind = float(values[n]) if n < len(values) else 0.0
-    return Conditioning(smallest, behind, noise, noise / smallest if smallest else np.inf)
+    return HankelConditioning(smallest, behind, noise, noise / smallest if smallest else np.inf)
 
 
 def sampling_noise(means: FloatArray | sp.csr_array, n: float) -> float:
-    """Spectral norm, roughly, of the noise of a matrix of means over n strings.
+    """Estimated spectral norm of the sampling noise of a matrix of means over n strings.
 
     An entry of mean f has a variance of about f / n; the norm of a matrix of independent errors is
     about the root of its largest row or column sum of variances.
@@ -203,21 +164,11 @@ def sampling_noise(means: FloatArray | sp.csr_array, n: float) -> float:
 
 
 class StepEntries(NamedTuple):
-    """The entries of the blocks f(u sigma v) of all symbols, one number of each for an entry.
+    """The entries of the blocks f(u sigma v) of all symbols; equal positions are added."""
 
-    Attributes
-    ----------
-    row, column
-        Of u and of v.
-    symbol
-        The number of sigma.
-    value
-        What is added to the entry.
-    """
-
-    row: IntArray
-    column: IntArray
-    symbol: IntArray
+    row: IntArray  # of u
+    column: IntArray  # of v
+    symbol: IntArray  # sigma
     value: FloatArray
 
 
@@ -228,18 +179,8 @@ def automaton(
 
         alpha' = h_S' V,  A_sigma = (H V)+ H_sigma V,  omega = (H V)+ h_P
 
-    Cost: O(entries * n^2) time after the SVD, O(n_symbols * n^2) memory.
-
-    Parameters
-    ----------
-    matrix : [p, s]
-        f(u v), the empty prefix and the empty suffix first.
-    steps
-        f(u sigma v).
-
-    Returns
-    -------
-    Factors, and the initial vector, the final one and the steps.
+    `matrix` [p, s] holds f(u v), the empty prefix and the empty suffix first. Returns the factors,
+    alpha, omega and all A_sigma. Cost: O(entries * n^2) after the SVD, O(n_symbols * n^2) memory.
     """
     factors = factorise(matrix, n, noise)
     V, inverse = factors.right, factors.inverse

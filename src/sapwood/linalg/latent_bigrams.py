@@ -1,6 +1,6 @@
-"""EM for p(y | x) = sum over h of r[x, h] s[y, h], on NumPy arrays or on those of a GPU.
+"""EM for p(y | x) = sum over h of r[x, h] s[y, h], on arrays of NumPy or of a GPU.
 
-Notation as in `models.lm.latent_models`; c[x, y] is how often y follows x, sparse, by x.
+Notation as in `lm.model.latent_models`; c[x, y] is how often y follows x, sparse, by x.
 
     p[x, y] = sum over h of r[x, h] s[y, h], where c[x, y] > 0        a sampled product
     R = r * (c / p) s                                                 [V, m]
@@ -18,16 +18,15 @@ from warnings import catch_warnings, simplefilter
 from sapwood.core.errors import SapwoodError
 
 TINY = 1e-12  # EM cannot leave a zero
-ROWS_MOVED = 4  # rows of m numbers read for each pair: two for p, one each for R and S
 Array = Any  # of NumPy or PyTorch
 
 
 def maximise_states(
     R: Array, S: Array, u: Array, prior: float, *, r: Array | None = None
 ) -> tuple[Array, Array]:
-    """The M-step; with a prior, that of greatest posterior probability.
+    """The M-step: the estimate of maximum likelihood, or with a prior of maximum posterior.
 
-        r[x, h] ~ R[x, h] + prior * share of h;    s[y, h] ~ S[y, h] + prior * u[y]
+        r[x, h] ~ R[x, h] + prior * p(h);    s[y, h] ~ S[y, h] + prior * u[y]
 
     Parameters
     ----------
@@ -42,24 +41,16 @@ def maximise_states(
     s = S / S.sum(0)
     if r is not None:
         return r, s
-    share = R.sum(0)
-    R = R + (prior * (share / share.sum()) + TINY)
+    states = R.sum(0)
+    R = R + (prior * (states / states.sum()) + TINY)
     return R / R.sum(1)[:, None], s
 
 
 class DevicePairs:
-    """Pairs of words on a GPU, by their first word and by their second.
+    """Pairs of words on a device of PyTorch (cuda, cuda:1, cpu), by first and by second word.
 
-    Parameters
-    ----------
-    starts : [V + 1]
-        Where the pairs of each first word start.
-    seconds, counts : [nnz]
-        Second words, sorted for each first, and how often each pair was seen.
-    n_seconds
-        How many second words there could be.
-    device
-        As PyTorch names it: cuda, cuda:1, cpu.
+    `starts` [V + 1] are the offsets of the pairs of each first word; `seconds` and `counts` [nnz]
+    the second words, sorted for each first, and how often each pair was seen.
     """
 
     def __init__(
@@ -80,11 +71,11 @@ class DevicePairs:
         self._starts = torch.cat([torch.zeros(1, dtype=torch.int64, **place), sizes.cumsum(0)])
 
     def put(self, array: Array) -> Array:
-        """An array of NumPy on the device, in single precision."""
+        """Copy an array of NumPy to the device, in single precision."""
         return self._torch.as_tensor(array, dtype=self._torch.float32, device=self.counts.device)
 
     def expect(self, r: Array, s: Array) -> tuple[Array, Array, float]:
-        """R, S without its factor s, and the log-likelihood."""
+        """The E-step: R, S without its factor s, and the log-likelihood."""
         torch = self._torch
         pattern = self._matrix(self._rows, self._columns, torch.zeros_like(self.counts), self.shape)
         p = torch.sparse.sampled_addmm(pattern, r, s.T, beta=0.0).values()
@@ -100,13 +91,9 @@ class DevicePairs:
             make = self._torch.sparse_csr_tensor
             return make(rows, columns, values, shape, check_invariants=False)
 
-    def bytes_moved(self, m: int) -> int:
-        """Bytes of rows that one E-step reads, where no row is found in a cache."""
-        return ROWS_MOVED * 4 * m * len(self.counts)
-
 
 def import_torch(device: str) -> Any:
-    """PyTorch, where it is installed and has the device."""
+    """The module of PyTorch; refused where it is not installed or lacks the device."""
     try:
         import torch
     except ImportError as error:

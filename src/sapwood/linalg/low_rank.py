@@ -31,53 +31,30 @@ from sapwood.progress import counted, note
 
 DIRECT_SIZE = 1 << 24  # entries of a linear system that is solved densely
 SHOWN = 1 << 22  # entries of a product of factors that is made at all
-STILL = 1e-4  # relative fall over some steps below which factors are left as they are
-PATIENCE = 25  # steps between two looks at the gap, which takes an SVD
+STILL = 1e-4  # relative fall of the objective over some steps below which `factored` ends
+PATIENCE = 25  # steps between two computations of the gap, which take an SVD
 ROUNDING = 1e-9  # relative; a duality gap below its negative is an error, not rounding
 
 
 class Blocks(NamedTuple):
-    """Blocks of one shape.
+    """All blocks of one shape, which share Q and c."""
 
-    Attributes
-    ----------
-    places : [k, m]
-        Numbers of the entries of each block.
-    free : [m, r]
-        Q.
-    unit : [m]
-        c; 0 where nothing is observed.
-    observed : [k]
-        z; 0 where nothing is.
-    """
-
-    places: IntArray
-    free: FloatArray
-    unit: FloatArray
-    observed: FloatArray
+    places: IntArray  # [k, m]: indices of the entries of each block
+    free: FloatArray  # [m, r]: Q
+    unit: FloatArray  # [m]: c; 0 where nothing is observed
+    observed: FloatArray  # [k]: z; 0 where nothing is observed
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A matrix whose entries must agree within blocks, and with observations.
+    """A matrix whose entries must agree within blocks, and with observations."""
 
-    Attributes
-    ----------
-    shape
-        p and q.
-    rows, columns : [n_entries]
-        Where the entries stand; entries that are not listed are free.
-    groups
-        Blocks by shape; an entry is in at most one.
-    slack
-        mu.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # p and q
+    # [n_entries]: positions of the listed entries; all other entries are free
     rows: IntArray
     columns: IntArray
-    groups: Sequence[Blocks]
-    slack: float = 0.0
+    groups: Sequence[Blocks]  # an entry is in at most one block
+    slack: float = 0.0  # mu
 
     @property
     def is_dense(self) -> bool:
@@ -102,7 +79,7 @@ class Problem:
         return out
 
     def _targets(self, entries: FloatArray) -> list[FloatArray]:
-        """What each block's observation becomes: z, or as near as the slack allows."""
+        """The target of each block: z, or the point within the slack that is nearest to h."""
         exact = [group.observed for group in self.groups]
         if not self.slack:
             return exact
@@ -124,7 +101,7 @@ class Problem:
         return [next(parts) if g.unit.any() else g.observed for g in self.groups]
 
     def support(self, dual: FloatArray) -> float:
-        """The least inner product of a matrix orthogonal to all Q with any feasible entries."""
+        """The least inner product of a dual matrix, orthogonal to all Q, with feasible entries."""
         total, squares = 0.0, 0.0
         for group in self.groups:
             y = dual[group.places] @ group.unit
@@ -142,12 +119,12 @@ class Problem:
 
     @cached_property
     def n_observed(self) -> int:
-        """Blocks with an observation."""
+        """Number of blocks with an observation."""
         return sum(len(group.places) for group in self.groups if group.unit.any())
 
     @cached_property
     def n_constraints(self) -> int:
-        """Independent equations between entries, without the observations."""
+        """Number of independent equations between entries, without the observations."""
         return sum(
             len(g.places) * (g.free.shape[0] - g.free.shape[1] - bool(g.unit.any()))
             for g in self.groups
@@ -156,32 +133,15 @@ class Problem:
 
 @dataclass
 class Solution:
-    """What a solver found, and how near it is.
+    """The result of a solver, and its distance from the constraints and from the optimum."""
 
-    Attributes
-    ----------
-    matrix : [p, q]
-        Feasible; for `factored`, the product of the factors.
-    steps
-        Iterations.
-    feasibility
-        Distance of the low-rank iterate from the constraints, relative to its norm.
-    gap
-        Nuclear norm of the feasible matrix less a bound from below, relative; infinite where a
-        solver gives none.
-    nuclear
-        The norm itself.
-    factors
-        P and S, where the solver has them.
-    """
-
-    matrix: FloatArray
-    steps: int
-    feasibility: float
-    gap: float = np.inf
-    nuclear: float = np.nan
-    factors: tuple[FloatArray, FloatArray] | None = None
-    trace: list[tuple[int, float, float]] = field(default_factory=list)
+    matrix: FloatArray  # [p, q]: feasible; for `factored`, the product of the factors
+    steps: int  # iterations
+    feasibility: float  # relative distance of the low-rank iterate from the constraints
+    gap: float = np.inf  # relative duality gap; infinite where a solver gives no lower bound
+    nuclear: float = np.nan  # the nuclear norm of the feasible matrix
+    factors: tuple[FloatArray, FloatArray] | None = None  # P and S, where the solver has them
+    trace: list[tuple[int, float, float]] = field(default_factory=list)  # steps, feasibility, gap
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers, for reports."""
@@ -191,8 +151,6 @@ class Solution:
 def shrink(matrix: FloatArray, tau: float) -> FloatArray:
     """The proximal step of tau times the nuclear norm: sigma -> max(sigma - tau, 0), by one SVD.
 
-    Examples
-    --------
     >>> shrink(np.diag([3.0, 0.7, 0.1]), 0.2).round(3).tolist()
     [[2.8, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]
     """
@@ -264,10 +222,10 @@ def _gap(problem: Problem, Z: FloatArray, Y: FloatArray) -> tuple[float, float]:
 
 
 def fista(problem: Problem, n: int, *, steps: int = 50) -> Solution:
-    """As section 5.1 prints it: project, shrink to n singular values, and extrapolate.
+    """FISTA as section 5.1 prints it: project, shrink to n singular values, extrapolate.
 
-    The threshold is the singular value behind the last that is kept. There is no bound, and no
-    promise: it is here to be compared with.
+    The threshold is the first singular value that is not kept. FISTA gives no lower bound; it is
+    here as a baseline.
     """
     H = previous = problem.project(np.zeros(len(problem.rows)))
     point, t = H, 1.0
@@ -285,16 +243,13 @@ def fista(problem: Problem, n: int, *, steps: int = 50) -> Solution:
 
 
 def direct(problem: Problem, columns: FloatArray) -> Solution:
-    """The entries of U C that keep best to the constraints, for a known column space U: linear.
+    """The matrix U C that satisfies the constraints best, by linear least squares in C.
 
-    Parameters
-    ----------
-    columns : [p, n]
-        Orthonormal basis U of the column space.
+    `columns` [p, n] is an orthonormal basis U of the column space, which is known here.
     """
     p, q = problem.shape
     n = columns.shape[1]
-    goal = problem.project(np.zeros(p * q))  # z c; what Q adds is free
+    goal = problem.project(np.zeros(p * q))  # z c
 
     def apply(C: FloatArray) -> FloatArray:
         return problem.normal_part((columns @ C.reshape(n, q)).ravel())
@@ -328,13 +283,13 @@ def factored(
     max_steps: int = 2000,
     start: tuple[FloatArray, FloatArray] | None = None,
 ) -> Solution:
-    """Factors P [p, n] and S [n, q] whose product keeps to the constraints (Burer and Monteiro).
+    """Factors P [p, n] and S [n, q] whose product satisfies the constraints (Burer and Monteiro).
 
         minimise  1/2 dist(PS, constraints)^2 + penalty / 2 (||P||^2 + ||S||^2)
 
-    The penalty at its least over all factors of a matrix is its nuclear norm. Only listed entries
-    are ever made, so that large and sparse problems fit; the start is a sparse SVD of the entries
-    that lie nearest to 0. Ends when a hundred steps bring the sum down by less than `STILL` of it.
+    The least penalty over all factors of a matrix is its nuclear norm. Only listed entries are ever
+    computed, so that large sparse problems fit; the start is a sparse SVD of the feasible entries
+    nearest to 0. Ends when a hundred steps lower the objective by less than a fraction `STILL`.
     """
     from scipy.optimize import OptimizeResult, minimize
 
@@ -364,13 +319,8 @@ def factored(
             raise StopIteration
 
     x = np.concatenate([P.ravel(), S.ravel()])
-    options = {
-        "maxiter": max_steps,
-        "maxcor": 30,
-        "ftol": 1e-30,
-        "gtol": 1e-14,
-        "maxfun": 2 * max_steps,
-    }
+    options = {"maxiter": max_steps, "maxfun": 2 * max_steps, "maxcor": 30, "ftol": 1e-30}
+    options["gtol"] = 1e-14
     done = minimize(loss, x, jac=True, method="L-BFGS-B", options=options, callback=watch)
     P, S, h = product(done.x)
     distance = float(np.linalg.norm(h - problem.project(h))) / size

@@ -21,11 +21,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sapwood.core.arrays import FloatArray, IntArray, group_rows
-
-BoolArray = npt.NDArray[np.bool_]
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray, group_rows
 
 
 class LabelMeans(NamedTuple):
@@ -44,35 +41,26 @@ class RuleTensor(NamedTuple):
 
 
 class RuleSums(NamedTuple):
-    """Sums over the instances of a rule, of all products of their vectors.
+    """Sums over the instances of a rule, of all products of their vectors."""
 
-    Attributes
-    ----------
-    zyw : [m(a), m(b), m(c)]
-    zy, zw, yw
-        [m(a), m(b)], [m(a), m(c)], [m(b), m(c)]
-    z, y, w
-        [m(a)], [m(b)], [m(c)]
-    """
-
-    zyw: FloatArray
-    zy: FloatArray
-    zw: FloatArray
-    yw: FloatArray
-    z: FloatArray
-    y: FloatArray
-    w: FloatArray
+    zyw: FloatArray  # [m(a), m(b), m(c)]
+    zy: FloatArray  # [m(a), m(b)]
+    zw: FloatArray  # [m(a), m(c)]
+    yw: FloatArray  # [m(b), m(c)]
+    z: FloatArray  # [m(a)]
+    y: FloatArray  # [m(b)]
+    w: FloatArray  # [m(c)]
 
     @classmethod
     def of(cls, z: FloatArray, y: FloatArray, w: FloatArray) -> RuleSums:
-        """Over the rows of three matrices."""
+        """Sums over the rows of three matrices."""
         pairs = (y[:, :, None] * w[:, None, :]).reshape(len(z), -1)
         zyw = (z.T @ pairs).reshape(z.shape[1], y.shape[1], w.shape[1])
         return cls(zyw, z.T @ y, z.T @ w, y.T @ w, z.sum(axis=0), y.sum(axis=0), w.sum(axis=0))
 
     @classmethod
     def from_flat(cls, flat: FloatArray, a: int, b: int, c: int) -> RuleSums:
-        """Sums that were put one after the other."""
+        """Sums from one flat array that holds them one after the other."""
         shapes = ((a, b, c), (a, b), (a, c), (b, c), (a,), (b,), (c,))
         cuts = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
         parts = zip(np.split(flat, cuts), shapes, strict=True)
@@ -88,25 +76,21 @@ class RuleSums(NamedTuple):
 
 
 def trust(n: float, shrinkage: float) -> float:
-    """How far a rule's own moments are trusted: lam above."""
+    """The weight lam of a rule's own moments in the smoothing."""
     return float(np.sqrt(n) / (shrinkage + np.sqrt(n)))
 
 
 def is_small(n: IntArray, m: IntArray, shrinkage: float) -> BoolArray:
     """Whether the factors of rules seen n times take fewer numbers than whole tensors.
 
-    Parameters
-    ----------
-    n : [n_rules]
-    m : [n_rules, 3]
-        Lengths of the three vectors of each rule.
+    `m` [n_rules, 3] holds the lengths of the three vectors of each rule.
     """
     rank = n if shrinkage == 0.0 else np.where(n == 1, 2, 4 * n + 2)
     return np.asarray(rank * m.sum(axis=1) < m.prod(axis=1))
 
 
 def whole_tensor(sums: RuleSums, n: int, label: LabelMeans, shrinkage: float) -> RuleTensor:
-    """Smoothed E of a rule seen n times, every number of it."""
+    """Smoothed E of a rule seen n times, as a whole tensor."""
     lam = trust(n, shrinkage)
     E1 = sums.zyw / n
     if lam == 1.0:
@@ -151,20 +135,17 @@ def factored_tensor(
 class RuleLayout(NamedTuple):
     """Which rules keep their instances, and where the sums of the others start."""
 
-    # [n_rules, 3], [n_rules]: their symbols, and how often they were seen
-    rules: IntArray
-    seen: IntArray
-    keeps: npt.NDArray[np.bool_]  # [n_rules]: whether a rule keeps its instances
-    # [n_rules + 1]: where its `RuleSums` start among those of all; nothing for rules that keep
-    # instances
-    start: IntArray
+    rules: IntArray  # [n_rules, 3]: symbols
+    seen: IntArray  # [n_rules]: counts
+    keeps: BoolArray  # [n_rules]: whether a rule keeps its instances
+    start: IntArray  # [n_rules + 1]: offsets of the flat `RuleSums` of rules that keep none
     n_entries: int  # of the lexicon
 
     @classmethod
     def of(
         cls, rules: IntArray, count: IntArray, m: IntArray, shrinkage: float, n_entries: int
     ) -> RuleLayout:
-        """For rules seen so often, and labels with so many states."""
+        """The layout of rules with these counts, and of labels with `m` states each."""
         keeps = is_small(count, m[rules], shrinkage)
         a, b, c = m[rules].T
         sizes = np.where(keeps, 0, a * b * c + a * b + a * c + b * c + a + b + c)
@@ -190,7 +171,7 @@ def rule_tensors(
     symbol_count: FloatArray,
     shrinkage: float,
 ) -> tuple[IntArray, FloatArray]:
-    """C[a -> b c] = n(r) / M(a) * E of all rules that were seen: their ranks, and their numbers.
+    """Tensors C[a -> b c] = n(r) / M(a) * E of all rules that were seen: their ranks and numbers.
 
     Parameters
     ----------
@@ -199,7 +180,7 @@ def rule_tensors(
     flat
         `RuleSums` of the rules that do not keep their instances.
     instances
-        Of those that do: their rules, and z, y and w.
+        The instances of rules that keep them: rule, z, y and w.
     """
     ranks, parts, count = [], [np.zeros(0)], layout.seen
     rule_of, Z, Y, W = instances
@@ -208,17 +189,17 @@ def rule_tensors(
     for r in np.flatnonzero(count).tolist():
         a, b, c = layout.rules[r].tolist()
         i, j, k = m[[a, b, c]].tolist()
-        share = count[r] / symbol_count[a]
+        probability = count[r] / symbol_count[a]
         sigma = means.sigma[a, :i]
         label = LabelMeans(means.z[a, :i], means.y[b, :j], means.y[c, :k])
         if layout.keeps[r]:
             z, y, w = Z[groups[r], :i], Y[groups[r], :j], W[groups[r], :k]
-            label = label._replace(z=label.z * share)
-            tensor = factored_tensor(z / sigma * share, y, w, label, shrinkage)
+            label = label._replace(z=label.z * probability)
+            tensor = factored_tensor(z / sigma * probability, y, w, label, shrinkage)
         else:
             own = RuleSums.from_flat(flat[layout.start[r] : layout.start[r + 1]], i, j, k)
             tensor = whole_tensor(own.divide_outside(sigma), int(count[r]), label, shrinkage)
-            tensor = tensor._replace(numbers=tensor.numbers * share)
+            tensor = tensor._replace(numbers=tensor.numbers * probability)
         ranks.append(tensor.rank)
         parts.append(tensor.numbers)
     return np.array(ranks, dtype=np.int64), np.concatenate(parts)

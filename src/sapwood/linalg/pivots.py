@@ -21,13 +21,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray
 from sapwood.core.errors import NotIdentifiableError
 from sapwood.linalg.simplex import simplex_least_squares
-
-BoolArray = npt.NDArray[np.bool_]
 
 # Rounding of exact moments leaves heights of 1e-15 to 1e-12 of the cloud's radius; a state that is
 # less than a millionth of it away from the others could not be told from data either.
@@ -37,11 +34,9 @@ ROUNDING = 1e-10
 
 
 def frequent(counts: FloatArray, total: float, *, least: float, share: float) -> BoolArray:
-    """Which features were seen often enough to be pivots.
+    """Which features were seen often enough to be pivots: count[f] >= max(least, share * total).
 
-        count[f] >= max(least, share * total)
-
-    Features seen rarely have noisy points far out, and would all be taken for vertices.
+    Rare features have noisy points far out, and would all be taken for vertices.
     """
     return np.asarray(counts >= max(least, share * total))
 
@@ -54,7 +49,7 @@ def find_anchors(
     tolerance: float = TOLERANCE,
     n_clean_up: int = 1,
 ) -> IntArray:
-    """Up to m points whose convex hull comes closest to holding all others.
+    """Indices of up to m points whose convex hull comes closest to holding all others.
 
         rows[0] = argmax |v[f] - mean|;   rows[i] = argmax distance(v[f], hull of rows[:i])
         clean-up:  rows[i] = argmax distance(v[f], hull of all other rows),  for each i in turn
@@ -64,21 +59,13 @@ def find_anchors(
     candidates : [n]
         Points that may be picked.
     tolerance
-        A height this far below the radius, as a share of it, ends the search.
+        A height below this fraction of the radius ends the search, with fewer than m points.
     n_clean_up
         Passes that pick each anchor again, given all others: they undo greedy early choices.
-
-    Returns
-    -------
-    array of [k]
-        Which points, in the order they were picked; k is m or, where the candidates span too
-        little, less, and 0 where there are none.
 
     Cost: O(n dim m) to pick, and for each anchor that a clean-up picks anew. Deterministic; of
     equal heights the first point is taken.
 
-    Examples
-    --------
     >>> square = np.array([[0.2, 0.3], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.3, 0.3]])
     >>> sorted(find_anchors(square, 3).tolist())
     [1, 2, 3]
@@ -141,18 +128,15 @@ def _heights_without_each(V: FloatArray, picked: list[int]) -> FloatArray:
     weights = R @ gradients.T
     weights[:, 0] += 1.0
     rest = R - (R @ Q) @ Q.T
-    rest -= (
-        rest @ Q
-    ) @ Q.T  # twice is enough: the second projection removes the rounding of the first
+    rest -= (rest @ Q) @ Q.T  # a second projection removes the rounding of the first
     apart = weights / np.linalg.norm(gradients, axis=1)
     return np.asarray(np.hypot(np.linalg.norm(rest, axis=1)[:, None], apart))
 
 
 class PivotStates(NamedTuple):
-    """States whose pivots were found."""
+    """States from pivots; fewer than asked for where the points span too little."""
 
-    # [m]: their probabilities; m is less than asked for where the features are too flat
-    pi: FloatArray
+    pi: FloatArray  # [m]: probabilities of the states
     posterior: FloatArray  # [d, m]: p(h | f); rows of features that never occur are zero
     pivots: IntArray  # [m]: the feature that each state was made from
 
@@ -165,7 +149,7 @@ def states_from_points(
     candidates: BoolArray | None = None,
     tolerance: float = TOLERANCE,
 ) -> PivotStates:
-    """Steps 3 and 4 of section 5.2, for points from any representation of the features.
+    """States, and their posteriors given each feature, from points: steps 3 and 4 of section 5.2.
 
         q[f] = argmin |sum of q[f, h] w[h] - v[f]|^2;     pi[h] = sum of p(f) q[f, h]
 
@@ -174,11 +158,9 @@ def states_from_points(
     points : [d, dim]
         v above. With several templates of features (section 6.2), those of all of them.
     p : [d]
-        Probability of each feature, of any total; those with 0 are left out.
-    m
-        States wanted.
+        Probability of each feature, unnormalised; features with 0 are skipped.
     candidates, tolerance
-        Features that may be pivots, and when they stand apart, see `find_anchors`.
+        Those of `find_anchors`.
     """
     allowed = p > 0 if candidates is None else (p > 0) & candidates
     anchors = find_anchors(points, m, candidates=allowed, tolerance=tolerance)
@@ -192,20 +174,15 @@ def states_from_points(
 
 
 def columns_given_states(gram: FloatArray, joint: FloatArray) -> FloatArray:
-    """Second view given the states of the first, from sums that need no matrix of all pairs.
+    """Second view given the states of the first, [d', m]; sampling noise makes some negative.
 
         s' = gram^-1 joint'
 
     Parameters
     ----------
     gram : [m, m]
-        q' D q; directions that it hardly has are left out.
+        q' D q; directions with almost no weight are dropped.
     joint : [d', m]
         Q' q: for each feature of the second view, the states of the first views it occurs with.
-
-    Returns
-    -------
-    array of [d', m]
-        Sampling noise makes some entries negative.
     """
     return np.asarray(joint @ np.linalg.pinv(gram, rcond=1e-10, hermitian=True), float)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sapwood.core.errors import SapwoodError
-from sapwood.lm.data.plain_text import END, UNKNOWN, Rows
+from sapwood.lm.data.text import END, UNKNOWN, Rows
 
 if TYPE_CHECKING:
     from sapwood.core.arrays import IntArray
     from sapwood.lm.model.language_model import LanguageModel
 
-CHUNK = 1 << 17  # rows that are scored at a time
+ROWS_AT_ONCE = 1 << 17  # rows that are scored at a time
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def perplexity(
     """
     is_end, is_unknown = rows[:, 0] == END, rows[:, 0] == UNKNOWN
     logs = np.empty(len(rows))
-    for start in range(0, len(rows), CHUNK):
-        logs[start : start + CHUNK] = model.log_probs(rows[start : start + CHUNK])
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        logs[start : start + ROWS_AT_ONCE] = model.log_probs(rows[start : start + ROWS_AT_ONCE])
     is_told = ~is_end if count_unknown else ~is_end & ~is_unknown
     tokens = int(counts[is_told].sum())
     if not tokens:

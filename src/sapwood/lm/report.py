@@ -1,17 +1,26 @@
-"""What there is to tell about language models: next words, and what hidden states mean."""
+"""Reports on language models (next words, meaning of states, surprise) and on vectors of words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sapwood.core.errors import SapwoodError
-from sapwood.lm.data.plain_text import UNKNOWN
+from sapwood.lm.data.text import UNKNOWN
 from sapwood.lm.model.language_model import LanguageModel
-from sapwood.lm.model.latent_models import BigramModel, LatentNgramModel, LatentTrigramModel
-from sapwood.lm.model.mixture import MixtureModel
+from sapwood.lm.model.latent_models import (
+    BigramModel,
+    LatentNgramModel,
+    LatentTrigramModel,
+    MixtureModel,
+)
+
+if TYPE_CHECKING:
+    from sapwood.corpora.eigenwords import Eigenwords
+
+N_COMMON = 3  # words that are shown where nobody asks for any
 
 
 def next_report(model: LanguageModel, context: Sequence[str], top: int) -> list[dict[str, Any]]:
@@ -122,3 +131,32 @@ def describe_language(model: LanguageModel, name: str | None = None) -> dict[str
         "stream": model.is_stream,
         "states": None if latent is None else latent.n_states,
     }
+
+
+def inspect_words(
+    model: Eigenwords, name: str | None = None, words: Sequence[str] = (), *, top: int = 10
+) -> dict[str, Any]:
+    """Tell what is in vectors of words.
+
+    Returns
+    -------
+    dict
+        `model` (the name), `words`, `classes`, `dimension`, `strengths`, `record`, and
+        `neighbours`: rows of `word`, `known` and `nearest`, each `word` and `cosine`.
+    """
+    known = model.vocabulary.words
+    # words stand in the order of the alphabet: some from all over it
+    chosen = list(words) or list(known[:: max(len(known) // N_COMMON, 1)][:N_COMMON])
+    rows = [
+        {
+            "word": word,
+            "known": model.knows(word),
+            "nearest": [near._asdict() for near in model.nearest(word, top)],
+        }
+        for word in chosen
+    ]
+    return {
+        "model": name, "words": len(known), "classes": len(model.vocabulary.classes),
+        "dimension": model.dimension, "strengths": model.strengths.tolist(),
+        "record": model.record, "neighbours": rows,
+    }  # fmt: skip

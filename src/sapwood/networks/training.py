@@ -1,87 +1,82 @@
-"""Training of networks: what all lessons have in common, batches of like length, Adam.
+"""The training loop of all networks: batches of sentences of like length, gradients, Adam.
 
-A batch is always cut into the same shares, whose gradients are summed in order: what is learnt does
-not depend on how many threads there were.
+A batch is always cut into the same parts, whose gradients are summed in order: the learnt weights
+do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import IntArray, ranges, starts_of
-from sapwood.corpora.word_properties import hash_of
+from sapwood.corpora.vocabulary import hash_of
 from sapwood.networks.encoder import (
-    Dropout,
+    N_SPECIAL,
+    UNKNOWN_ROW,
     EncoderSizes,
     Encoding,
+    SentenceRows,
+    VectorRows,
     encode,
-    encode_gradient,
-    start_encoder,
-)
-from sapwood.networks.lstm import Packing, pack
-from sapwood.networks.network import N_SPECIAL, Network
-from sapwood.networks.network_inputs import (
-    UNKNOWN,
-    SentenceWords,
-    WordPlaces,
-    blas_of_one_thread,
+    encode_backward,
+    init_encoder,
     look_up,
 )
-from sapwood.networks.parameters import Adam, Parameters, Real, clip
+from sapwood.networks.layers import (
+    Dropout,
+    Packing,
+    Parameters,
+    Real,
+    cross_entropy_backward,
+    gold_log_likelihood,
+    pack_sentences,
+)
+from sapwood.networks.network import Network, one_blas_thread
 from sapwood.progress import counted, step
 
-FAMILIAR = 2  # words seen so often have vectors of their own
-MOST_FORM_BITS = 16  # of the number of vectors of forms, of which there are no more than of words
+FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own
+MOST_FORM_BITS = 16  # at most 2^16 form vectors, and at most as many as words
 SIDE_LOSS = 0.5  # weight of the losses of tags and relations
-SMALL = 0.1  # numbers that vectors start with
+VECTOR_SCALE = 0.1  # standard deviation of initial vectors
 
-SHARES = 2  # of a batch
-WORDS_READ = 1_600_000  # in all passes, as far as the next line lets it
+BATCH_PARTS = 2  # parts of a batch, one thread each
+WORDS_READ = 1_600_000  # in all passes together, within the next two bounds
 FEWEST_PASSES, MOST_PASSES = 8, 30
-FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # of a pass, and words of a batch
-SECONDS_A_WORD, SECONDS_A_STEP = 2e-4, 0.01  # on one core: a word read, all weights changed
-LONGEST_STEP = 5.0  # length of a gradient beyond which it is scaled down
-WARM_UP = 100  # steps in which the rate grows
-NOISE = 3.0  # words by which sentences of one batch differ more than they must
+FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # batches of a pass, and words of a batch
+WORD_SECONDS, STEP_SECONDS = 2e-4, 0.01  # on one core: a word read, a step of Adam
+MAX_GRADIENT_NORM = 5.0
+WARM_UP = 100  # steps over which the learning rate grows
+BETA_1, BETA_2, ADAM_EPSILON = 0.9, 0.99, 1e-8  # of Adam
+ADAM_PIECE = 1 << 19  # weights that one task of an Adam step updates
+_VECTOR, _FIRST_ROW = "", np.zeros(1, np.int64)  # the vector is updated as tables of one row
+LENGTH_NOISE = 3.0  # added to lengths, in words, so that batches differ from pass to pass
 
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """How a network is trained.
+    """Hyperparameters of the training of a network.
 
-    Attributes
-    ----------
-    passes
-        Over the sentences.
-    rate
-        Of Adam; falls to 0 in a straight line.
-    words
-        In a batch.
-    dropout, word_dropout, unknown
-        Shares of numbers, and of vectors of words, that are left out; a word that was seen n times
-        is taken for an unknown one with probability unknown / (unknown + n).
-    seed
-        Of all random numbers.
+    A word that was seen n times is read as unknown with probability unknown / (unknown + n).
     """
 
-    passes: int = 8
-    rate: float = 0.003
-    words: int = 400
-    dropout: float = 0.2
-    word_dropout: float = 0.1
+    passes: int = 8  # over the sentences
+    rate: float = 0.003  # learning rate of Adam; after the warm-up it falls linearly to 0
+    words: int = 400  # in a batch
+    dropout: float = 0.2  # of units
+    word_dropout: float = 0.1  # of the vectors of words and forms
     unknown: float = 0.5
     seed: int = 0
 
     @classmethod
     def usual(cls, n_words: int, passes: int | None = None, seed: int = 0) -> NetworkPlan:
-        """What suits sentences of so many words in all.
+        """The default plan for a training set of n words.
 
         Examples
         --------
@@ -94,62 +89,108 @@ class NetworkPlan:
         return cls(passes, words=words, seed=seed)
 
     def seconds_a_pass(self, n_words: int, jobs: int) -> float:
-        """Roughly, to tell whether there is time."""
+        """A rough estimate of the time of one pass."""
         steps = n_words / self.words
-        return SECONDS_A_WORD * n_words / min(jobs, SHARES) + SECONDS_A_STEP * steps
+        return WORD_SECONDS * n_words / min(jobs, BATCH_PARTS) + STEP_SECONDS * steps
 
 
-class ShareGradient(NamedTuple):
-    """What a share of a batch says.
-
-    Attributes
-    ----------
-    rows
-        By table of vectors: numbers of rows, each once, and their gradients.
-    """
+class PartGradient(NamedTuple):
+    """Loss and gradient of a part of a batch."""
 
     loss: float
     weights: Parameters
-    rows: dict[str, tuple[IntArray, Real]]
+    rows: dict[str, tuple[IntArray, Real]]  # by table: rows, each once, and gradients
 
 
-# sentences, longest first; random numbers; words of the whole batch
-Task = Callable[[IntArray, np.random.Generator, int], ShareGradient]
-# Told how many passes are done, and the log-likelihood during the last one. It may answer how many
-# there is time for in all: the rate then falls to 0 by the last of them, and with no more time the
-# weights stay as the last pass has left them.
+# of sentences, longest first; with random numbers; the words of the whole batch
+Gradient = Callable[[IntArray, np.random.Generator, int], PartGradient]
+# Called with the number of passes done and the log-likelihood during the last one. It may return
+# how many passes there is time for in all: the learning rate then falls to 0 by the last of them;
+# with no time for another, training ends.
 AfterPass = Callable[[int, float], int | None]
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015) for a vector and for tables of which a step touches few rows.
+
+    Weights and tables are changed in place. The moments of a row are updated only in the steps that
+    touch it.
+    """
+
+    def __init__(self, weights: Real, tables: Mapping[str, Real]) -> None:
+        self.weights, self.tables = weights, dict(tables)
+        arrays = {_VECTOR: weights, **tables}
+        self._moments = {name: (np.zeros_like(a), np.zeros_like(a)) for name, a in arrays.items()}
+        self.n_steps = 0
+
+    def step(
+        self,
+        gradient: Real,
+        rows: Mapping[str, tuple[npt.NDArray[Any], Real]],
+        rate: float,
+        each: Callable[..., Iterable[None]] = map,
+    ) -> None:
+        """Take one step down the gradient, at a learning rate.
+
+        `rows` has, by table, indices of rows, each once, and their gradients. `each` is like `map`,
+        and may call the function in several threads.
+        """
+        from sapwood.networks.kernels.adam import adam_rows
+
+        self.n_steps += 1
+        rate *= (1 - BETA_2**self.n_steps) ** 0.5 / (1 - BETA_1**self.n_steps)
+        arrays = self.weights, *self._moments[_VECTOR]
+        pieces = [slice(start, start + ADAM_PIECE) for start in range(0, len(gradient), ADAM_PIECE)]
+        tasks = [
+            (*(array[None, piece] for array in arrays), _FIRST_ROW, gradient[None, piece])
+            for piece in pieces
+        ]
+        tasks += [(self.tables[name], *self._moments[name], *rows[name]) for name in rows]
+
+        def update(task: tuple[Real, ...]) -> None:
+            adam_rows(*task, rate, BETA_1, BETA_2, ADAM_EPSILON)
+
+        list(each(update, tasks))
+
+
+def clip_gradients(gradients: list[Real], max_norm: float) -> float:
+    """Clip gradients to a maximum global norm, in place. Returns the norm before clipping."""
+    norm = float(np.sqrt(sum(float(np.vdot(g, g)) for g in gradients)))
+    if norm > max_norm:
+        for gradient in gradients:
+            np.multiply(gradient, max_norm / norm, out=gradient)
+    return norm
 
 
 def train_network(
     weights: Parameters,
     tables: Mapping[str, Real],
-    lengths: npt.NDArray[np.int64],
-    task: Task,
+    lengths: IntArray,
+    gradient: Gradient,
     plan: NetworkPlan,
     jobs: int,
     on_pass: AfterPass | None = None,
 ) -> None:
-    """Change weights and tables until they fit."""
+    """Train weights and tables of vectors in place."""
     adam, rng = Adam(weights.flat, tables), np.random.default_rng([plan.seed, 4])
     n_batches = sum(1 for _ in _batches(lengths, plan.words, rng))
     passes, done = plan.passes, 0
     with (
-        blas_of_one_thread(),
-        ThreadPoolExecutor(min(jobs, SHARES)) as pool,
+        one_blas_thread,
+        ThreadPoolExecutor(min(jobs, BATCH_PARTS)) as pool,
         step("network", total=passes, unit="pass") as advance,
     ):
         while done < passes:
             loss = 0.0
             for batch in counted(_batches(lengths, plan.words, rng), total=n_batches):
-                shares = [batch[k::SHARES] for k in range(min(SHARES, len(batch)))]
+                parts = [batch[k::BATCH_PARTS] for k in range(min(BATCH_PARTS, len(batch)))]
                 n_words = int(lengths[batch].sum())
-                rngs = rng.spawn(len(shares))
-                found = list(pool.map(task, shares, rngs, [n_words] * len(shares)))
-                loss += sum(share.loss for share in found)
+                rngs = rng.spawn(len(parts))
+                gradients = list(pool.map(gradient, parts, rngs, [n_words] * len(parts)))
+                loss += sum(part.loss for part in gradients)
                 rate = plan.rate * min(1.0, adam.n_steps / WARM_UP + 0.01)
                 rate *= 1 - adam.n_steps / (passes * n_batches + 1)
-                _step(adam, found, rate, pool.map)
+                _adam_step(adam, gradients, rate, pool.map)
             done += 1
             in_time = on_pass(done, -loss) if on_pass is not None else None
             if in_time is not None:
@@ -158,76 +199,55 @@ def train_network(
 
 
 def _batches(lengths: IntArray, n_words: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Numbers of sentences of like length, longest first, in any order of batches."""
-    order = np.argsort(-(lengths + NOISE * rng.random(len(lengths))), kind="stable")
-    which = np.cumsum(lengths[order]) // n_words
-    cuts = np.flatnonzero(np.diff(which)) + 1
+    """Batches of sentences of like length, longest first, in random order."""
+    order = np.argsort(-(lengths + LENGTH_NOISE * rng.random(len(lengths))), kind="stable")
+    cuts = np.flatnonzero(np.diff(np.cumsum(lengths[order]) // n_words)) + 1
     batches = np.split(order, cuts)
-    for place in rng.permutation(len(batches)):
-        batch = batches[place]
-        yield batch[np.argsort(-lengths[batch], kind="stable")]
+    for k in rng.permutation(len(batches)):
+        yield batches[k][np.argsort(-lengths[batches[k]], kind="stable")]
 
 
-def _step(
-    adam: Adam, shares: list[ShareGradient], rate: float, each: Callable[..., Iterator[None]]
+def _adam_step(
+    adam: Adam, parts: list[PartGradient], rate: float, each: Callable[..., Iterator[None]]
 ) -> None:
-    gradient = shares[0].weights.flat
-    for share in shares[1:]:
-        gradient += share.weights.flat
-    rows = {name: _sum_rows([share.rows[name] for share in shares]) for name in shares[0].rows}
-    clip([gradient, *(found for _, found in rows.values())], LONGEST_STEP)
+    """Sum the gradients of the parts of a batch, clip the sum and take a step."""
+    gradient = parts[0].weights.flat
+    for part in parts[1:]:
+        gradient += part.weights.flat
+    rows = {name: _sum_rows([part.rows[name] for part in parts]) for name in parts[0].rows}
+    clip_gradients([gradient, *(found for _, found in rows.values())], MAX_GRADIENT_NORM)
     adam.step(gradient, rows, max(rate, 0.0), each)
 
 
 def _sum_rows(parts: list[tuple[IntArray, Real]]) -> tuple[IntArray, Real]:
-    """Gradients of rows, those of the same row added."""
-    numbers, place = np.unique(np.concatenate([rows for rows, _ in parts]), return_inverse=True)
-    total = np.zeros((len(numbers), parts[0][1].shape[1]), parts[0][1].dtype)
+    """Rows and gradients of several parts, with the gradients of equal rows added."""
+    distinct, index = np.unique(np.concatenate([rows for rows, _ in parts]), return_inverse=True)
+    total = np.zeros((len(distinct), parts[0][1].shape[1]), parts[0][1].dtype)
     start = 0
-    for rows, found in parts:
-        total[place[start : start + len(rows)]] += found  # each once in a part
+    for rows, gradient in parts:
+        total[index[start : start + len(rows)]] += gradient  # each row once in a part
         start += len(rows)
-    return numbers, total
+    return distinct, total
 
 
 class Batch(NamedTuple):
-    """Sentences that were read for a lesson, longest first.
+    """Encoded training sentences, longest first."""
 
-    Attributes
-    ----------
-    rows : [n]
-        Their rows, roots included, among those of all sentences of the lesson.
-    starts : [n_sentences + 1]
-        First row of each in the batch.
-    G
-        Receives the gradient of the weights.
-    word_rows, form_rows
-        Rows of the tables of vectors that were looked up.
-    """
-
-    rows: IntArray
-    starts: IntArray
+    rows: IntArray  # their words, roots included, among all training sentences' words, [n]
+    starts: IntArray  # first word of each in the batch, [n_sentences + 1]
     packing: Packing
     dropout: Dropout
     encoding: Encoding
-    G: Parameters
-    word_rows: IntArray
+    G: Parameters  # receives the gradient of the weights
+    word_rows: IntArray  # rows of the tables of vectors that were looked up
     form_rows: IntArray
 
 
-class NetworkLesson:
+class NetworkTrainer:
     """Training sentences as arrays, and the weights and vectors that learn from them.
 
-    Parameters
-    ----------
-    sentences
-        Lists of words.
-    shapes
-        Of all weights.
-    start
-        Gives them their first values.
-    has_end
-        Whether sentences are marked at their ends too.
+    `init` gives the weights above the encoder their initial values; with `has_end`, sentences are
+    marked at their ends too.
     """
 
     def __init__(
@@ -235,91 +255,73 @@ class NetworkLesson:
         sentences: Sequence[Sequence[str]],
         sizes: EncoderSizes,
         shapes: Mapping[str, tuple[int, ...]],
-        start: Callable[[Parameters, np.random.Generator], None],
+        init: Callable[[Parameters, np.random.Generator], None],
         plan: NetworkPlan,
         *,
         has_end: bool = False,
     ) -> None:
         self.plan = plan
         seen = Counter(hash_of(word.lower()) for words in sentences for word in words)
-        self.familiar = np.array(sorted(w for w, n in seen.items() if n >= FAMILIAR), np.uint32)
+        familiar = sorted(word for word, n in seen.items() if n >= FAMILIAR_COUNT)
+        self.familiar = np.array(familiar, np.uint32)
         bits = min(MOST_FORM_BITS, max(8, sum(seen.values()).bit_length() - 1))
-        places = WordPlaces(self.familiar, bits)
-        self.words = SentenceWords.of(places, sentences, has_end=has_end)
-        counts = [seen[word] for word in self.familiar.tolist()]
-        counts_by_row = np.array([np.inf, np.inf, *counts])
-        self.unknown_share = plan.unknown / (plan.unknown + counts_by_row)
+        self.words = SentenceRows.of(VectorRows(self.familiar, bits), sentences, has_end=has_end)
+        # the root and the unknown word are never read as unknown
+        counts = np.array([np.inf, np.inf, *(seen[word] for word in familiar)])
+        self.unknown_probability = plan.unknown / (plan.unknown + counts)
         rng = np.random.default_rng([plan.seed, 5])
         self.P = Parameters(shapes)
-        start_encoder(self.P, rng)
-        start(self.P, rng)
-        self.word_vectors = _small((len(self.familiar) + N_SPECIAL, sizes.word), rng)
-        self.form_vectors = _small((1 << bits, sizes.form), rng)
+        init_encoder(self.P, rng)
+        init(self.P, rng)
+        self.word_vectors = _random_vectors((len(familiar) + N_SPECIAL, sizes.word), rng)
+        self.form_vectors = _random_vectors((1 << bits, sizes.form), rng)
 
-    def learn(self, task: Task, jobs: int, on_pass: AfterPass | None = None) -> Network:
-        """The network that fits."""
+    def train(self, gradient: Gradient, jobs: int, on_pass: AfterPass | None = None) -> Network:
+        """Train the network and return it."""
         tables = {"words": self.word_vectors, "forms": self.form_vectors}
-        train_network(self.P, tables, np.diff(self.words.starts), task, self.plan, jobs, on_pass)
+        lengths = np.diff(self.words.starts)
+        train_network(self.P, tables, lengths, gradient, self.plan, jobs, on_pass)
         seen = np.zeros(len(self.form_vectors), bool)
         seen[self.words.forms[self.words.forms >= 0]] = True
-        self.form_vectors[~seen] = 0  # what was never seen says nothing
+        self.form_vectors[~seen] = 0  # forms that were never seen add nothing
         return Network(self.familiar, self.word_vectors, self.form_vectors, self.P).rounded()
 
-    def read(self, sentences: IntArray, rng: np.random.Generator) -> Batch:
-        """Read some sentences, longest first, with words and numbers left out at random."""
+    def encode(self, sentences: IntArray, rng: np.random.Generator) -> Batch:
+        """Encode some sentences, longest first, with dropout and some words read as unknown."""
         first, end = self.words.starts[sentences], self.words.starts[sentences + 1]
-        rows, packing = ranges(first, end), pack(end - first)
+        rows, packing = ranges(first, end), pack_sentences(end - first)
         by_step = np.empty_like(rows)
         by_step[packing.row] = rows
         word = self.words.word[by_step]
-        word = np.where(rng.random(len(word)) < self.unknown_share[word], UNKNOWN, word)
+        word = np.where(rng.random(len(word)) < self.unknown_probability[word], UNKNOWN_ROW, word)
         words, word_rows = look_up(self.word_vectors, word[:, None])
         forms, form_rows = look_up(self.form_vectors, self.words.forms[by_step])
         dropout = Dropout(rng, self.plan.dropout, self.plan.word_dropout, packing)
         encoding = encode(self.P, words, forms, packing, dropout)
-        return Batch(
-            rows, starts_of(end - first), packing, dropout, encoding, self.P.blank(), word_rows,
-            form_rows,
-        )  # fmt: skip
+        starts, G = starts_of(end - first), self.P.empty_like()
+        return Batch(rows, starts, packing, dropout, encoding, G, word_rows, form_rows)
 
-    def finish(
-        self, batch: Batch, loss: float, d_states: Real, right_tags: IntArray, n_words: int
-    ) -> ShareGradient:
-        """The gradient by everything, given that by the states; the loss of tags is added.
+    def encode_backward(
+        self, batch: Batch, loss: float, d_states: Real, gold_tags: IntArray, n_words: int
+    ) -> PartGradient:
+        """The gradient by everything, given that by the states; the loss of the tags is added.
 
-        Parameters
-        ----------
-        right_tags
-            Of the words of the batch, sentence after sentence.
-        n_words
-            Of the whole batch that this is a share of.
+        `gold_tags` are those of the words, sentence after sentence; `n_words` counts the whole
+        batch.
         """
-        n_marks = (len(batch.rows) - len(right_tags)) // (len(batch.starts) - 1)
+        n_marks = (len(batch.rows) - len(gold_tags)) // (len(batch.starts) - 1)
         words = ranges(batch.starts[:-1] + 1, batch.starts[1:] - (n_marks - 1))
         is_word, encoding = batch.packing.row[words], batch.encoding
-        tags = encoding.tag_shares[is_word]
-        loss -= SIDE_LOSS * log_share(tags, right_tags)
-        d_tags = np.zeros_like(encoding.tag_shares)
-        d_tags[is_word] = residue(tags, right_tags, SIDE_LOSS / n_words)
-        d_words, d_forms = encode_gradient(
+        tags = encoding.tags[is_word]
+        loss -= SIDE_LOSS * gold_log_likelihood(tags, gold_tags)
+        d_tags = np.zeros_like(encoding.tags)
+        d_tags[is_word] = cross_entropy_backward(tags, gold_tags, SIDE_LOSS / n_words)
+        d_words, d_forms = encode_backward(
             self.P, batch.G, encoding, batch.packing, d_states, d_tags
         )
         rows = {"words": (batch.word_rows, d_words), "forms": (batch.form_rows, d_forms)}
-        return ShareGradient(loss, batch.G, rows)
+        return PartGradient(loss, batch.G, rows)
 
 
-def _small(shape: tuple[int, int], rng: np.random.Generator) -> Real:
-    return (SMALL * rng.standard_normal(shape, np.float32)).astype(np.float32)
-
-
-def log_share(shares: Real, right: IntArray) -> float:
-    """Sum of the logarithms of the right shares, one in each row."""
-    return float(np.log(np.maximum(shares[np.arange(len(right)), right], 1e-30)).sum())
-
-
-def residue(shares: Real, right: IntArray, weight: float) -> Real:
-    """Gradient of the negative logarithm of the right shares by the scores."""
-    shares = shares.copy()
-    shares[np.arange(len(right)), right] -= 1
-    shares *= weight
-    return shares
+def _random_vectors(shape: tuple[int, int], rng: np.random.Generator) -> Real:
+    return (VECTOR_SCALE * rng.standard_normal(shape, np.float32)).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,20 +20,19 @@ from starlette.exceptions import HTTPException
 from sapwood import __version__
 from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import SapwoodError
-from sapwood.corpora.sentences import TREES as BRACKETED
+from sapwood.corpora.sentences import TREEBANK as BRACKETED
 from sapwood.corpora.sentences import kind_of
 from sapwood.report import inspect_model, to_json
 from sapwood.web import schemas
-from sapwood.web.apart import Processes
 from sapwood.web.guard import BYTES, FAULT, GONE
-from sapwood.web.limits import Limits, Refusal, explain
-from sapwood.web.loaded_models import ARCS, TEXT, TREES, LoadedModel
-from sapwood.web.model_store import ModelStore
-from sapwood.web.pool import Check, Pool
+from sapwood.web.limits import Check, Limits, Pool, Refusal, error_body
+from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
+from sapwood.web.processes import RequestProcesses
 from sapwood.web.schemas import explain_invalid
 from sapwood.web.training import Trainings
 
 if TYPE_CHECKING:
+    from sapwood.constituency.parse.parser import Parse
     from sapwood.corpora.tree import Tree
 
 VIEWS = ("parse", "states", "compare", "train", "identify", "text")
@@ -49,10 +49,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"model": schemas.ErrorAnswer, "description": "Too much to do; Retry-After says when."},
 }
 _STATUSES = {404: "there is nothing at this address", 405: "this address is not asked that way"}
-Work = Callable[[Any, Check], Any]  # takes the request and a function that checks the time
+# Takes the request, the model if the route has one, and a function that checks the time.
+Work = Callable[..., Any]
 
 
-class Report(Response):
+class ReportResponse(Response):
     """A report as JSON; infinite numbers become null."""
 
     media_type = "application/json"
@@ -69,7 +70,7 @@ class ServerState:
         self.store, self.limits = store, limits
         self.pool = Pool(limits)
         self.heavy = Pool(limits)  # a second pool, so that parses never wait for heavy requests
-        self.processes = Processes(store.folder, limits)
+        self.processes = RequestProcesses(store.folder, limits)
         self.trainings = Trainings(store, limits)
 
     def stop(self) -> None:
@@ -83,10 +84,10 @@ class ServerState:
 
     async def answer(
         self, request: Request, work: Callable[[Check], Any], *, is_heavy: bool
-    ) -> Report:
+    ) -> ReportResponse:
         """Run the work in one of the two pools, and return its result as a report."""
         gone: asyncio.Event | None = request.scope.get(GONE)
-        return Report(await (self.heavy if is_heavy else self.pool).run(work, gone))
+        return ReportResponse(await (self.heavy if is_heavy else self.pool).run(work, gone))
 
     def route(
         self,
@@ -95,7 +96,7 @@ class ServerState:
         tag: str,
         answer: type | None = None,
         *,
-        kind: str | None = None,
+        kind: str | tuple[str, ...] = (),
         is_heavy: bool = False,
     ) -> Callable[[Work], Work]:
         """Add a route whose request body is validated and whose function runs in a pool.
@@ -105,18 +106,19 @@ class ServerState:
         answer
             The schema of the answer, for the documentation of the API.
         kind
-            The kind of model that answers; the request is heavy where the model is not loaded yet.
+            The kind or kinds of model that answer, which the function takes as its second argument;
+            the request is heavy where the model is not loaded yet.
         is_heavy
             Whether the request may take seconds: many sentences, a whole treebank, a search.
         """
+        kinds = (kind,) if isinstance(kind, str) else kind
 
         def add(work: Work) -> Work:
             async def route(request: Request, asked: Any) -> Response:
-                is_slow = is_heavy or (
-                    kind is not None and not self.store.get(asked.model, kind).is_loaded
-                )
+                models = [self.store.get(asked.model, *kinds)] if kinds else []
+                is_slow = is_heavy or not all(model.is_loaded for model in models)
                 return await self.answer(
-                    request, lambda check: work(asked, check), is_heavy=is_slow
+                    request, lambda check: work(asked, *models, check), is_heavy=is_slow
                 )
 
             route.__name__, route.__doc__ = work.__name__, work.__doc__
@@ -146,12 +148,13 @@ def make_app(server: ServerState) -> FastAPI:
         openapi_url="/api/openapi.json",
         lifespan=live,
     )
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(SapwoodError, _failed)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(MemoryError, _no_memory)
-    app.add_exception_handler(Exception, _fault)
+
+    async def explain_error(_: Request, error: Exception) -> Response:
+        return _error_answer(error)
+
+    kinds = (Refusal, SapwoodError, RequestValidationError, HTTPException, MemoryError, Exception)
+    for kind in kinds:
+        app.add_exception_handler(kind, explain_error)
     for add in (
         _sentences,
         _given_trees,
@@ -159,6 +162,7 @@ def make_app(server: ServerState) -> FastAPI:
         _compare,
         _identify,
         _others,
+        _surprisal,
         _trainings,
         _pages,
     ):
@@ -169,34 +173,22 @@ def make_app(server: ServerState) -> FastAPI:
 # -- errors ---------------------------------------------------------------------------------------
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    return Report(error.body(), error.status, error.headers)
-
-
-async def _failed(_: Request, error: Exception) -> Response:
-    assert isinstance(error, SapwoodError)
-    return Report(explain(error), 422)
-
-
-async def _no_memory(_: Request, error: Exception) -> Response:
-    return Report({"error": "that needs more memory than there is", "hint": "ask for less"}, 422)
-
-
-async def _fault(_: Request, error: Exception) -> Response:
-    return Report(FAULT.body(), FAULT.status)  # the guard logs the error, which is raised again
-
-
-async def _invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return Report(explain_invalid(error.errors()), 422)
-
-
-async def _http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    words = _STATUSES.get(error.status_code, str(error.detail))
-    hint = "/docs on this server lists what can be asked"
-    return Report({"error": words, "hint": hint}, error.status_code)
+def _error_answer(error: Exception) -> ReportResponse:
+    """The answer to a request that has failed."""
+    if isinstance(error, Refusal):
+        return ReportResponse(error.body(), error.status, error.headers)
+    if isinstance(error, SapwoodError):
+        return ReportResponse(error_body(error), 422)
+    if isinstance(error, RequestValidationError):
+        return ReportResponse(explain_invalid(error.errors()), 422)
+    if isinstance(error, HTTPException):
+        words = _STATUSES.get(error.status_code, str(error.detail))
+        hint = "/docs on this server lists what can be asked"
+        return ReportResponse({"error": words, "hint": hint}, error.status_code)
+    if isinstance(error, MemoryError):
+        body = {"error": "that needs more memory than there is", "hint": "ask for less"}
+        return ReportResponse(body, 422)
+    return ReportResponse(FAULT.body(), FAULT.status)  # the guard logs the error, raised again
 
 
 # -- sentences and trees --------------------------------------------------------------------------
@@ -218,6 +210,31 @@ def _words(server: ServerState, loaded: LoadedModel, asked: schemas.SentenceRequ
     return list(words)
 
 
+def _constraints(
+    server: ServerState, asked: schemas.ConstrainedRequest, n_words: int
+) -> dict[str, Any]:
+    """The constraints of a request, within the limits, as `Parser.parse` takes them."""
+    for phrases in (asked.spans, asked.forbidden):
+        server.limits.check_phrases(phrases, n_words)
+    return {"tags": asked.tags, "spans": asked.spans, "forbidden": asked.forbidden}
+
+
+def _parse(
+    server: ServerState,
+    loaded: LoadedModel,
+    asked: schemas.ConstrainedSentenceRequest,
+    decoder: str = "f1",
+) -> Parse:
+    """The parse of a request's sentence given its constraints."""
+    words = _words(server, loaded, asked)
+    return loaded.parser(decoder).parse(words, **_constraints(server, asked, len(words)))
+
+
+def _text_words(server: ServerState, loaded: LoadedModel, text: str) -> list[str]:
+    """The words of a text that may be empty, within the limits."""
+    return _words(server, loaded, schemas.sentence_request(text)) if text.strip() else []
+
+
 def _one_tree(server: ServerState, text: str) -> Tree:
     from sapwood.corpora.tree import Tree
 
@@ -228,90 +245,100 @@ def _one_tree(server: ServerState, text: str) -> Tree:
 
 
 def _sentences(app: FastAPI, server: ServerState) -> None:
-    limits, store = server.limits, server.store
+    limits = server.limits
 
     @server.route(app, "/api/parse", "trees", schemas.ParseAnswer, kind=TREES)
-    def parse(asked: schemas.ParseRequest, _: Check) -> Any:
+    def parse(asked: schemas.ParseRequest, loaded: LoadedModel, _: Check) -> Any:
         """The best tree of a sentence, its constituents with posteriors, and the k best trees."""
         from sapwood.constituency.report.parses import parse_answer
 
         limits.check_k(asked.k)
-        loaded = store.get(asked.model, TREES)
-        words = _words(server, loaded, asked)
-        return parse_answer(loaded.parser(asked.decoder).parse(words), asked.k)
+        return parse_answer(_parse(server, loaded, asked, asked.decoder), asked.k)
 
     @server.route(app, "/api/k-best", "trees", kind=TREES)
-    def k_best(asked: schemas.ParseRequest, _: Check) -> Any:
+    def k_best(asked: schemas.ParseRequest, loaded: LoadedModel, _: Check) -> Any:
         """The k best trees of a sentence with their scores."""
         from sapwood.constituency.report.trees import k_best_rows
 
         limits.check_k(asked.k)
-        loaded = store.get(asked.model, TREES)
-        found = loaded.parser(asked.decoder).parse(_words(server, loaded, asked))
-        return {"k_best": k_best_rows(found, asked.k)}
+        return {"k_best": k_best_rows(_parse(server, loaded, asked, asked.decoder), asked.k)}
 
     @server.route(app, "/api/posteriors", "trees", kind=TREES)
-    def posteriors(asked: schemas.SentenceRequest, _: Check) -> Any:
+    def posteriors(asked: schemas.ConstrainedSentenceRequest, loaded: LoadedModel, _: Check) -> Any:
         """The posteriors of all constituents and tags of a sentence that survived pruning."""
         from sapwood.constituency.report.parses import posterior_report
 
-        loaded = store.get(asked.model, TREES)
-        return posterior_report(loaded.parser().parse(_words(server, loaded, asked)))
+        return posterior_report(_parse(server, loaded, asked))
 
     @server.route(app, "/api/draw", "trees", kind=TREES)
-    def draw(asked: schemas.ParseRequest, _: Check) -> Any:
+    def draw(asked: schemas.ParseRequest, loaded: LoadedModel, _: Check) -> Any:
         """All that the page shows of a sentence, or of a tree in brackets, as it is."""
-        from sapwood.constituency.report.parses import draw_parse, draw_tree
+        from sapwood.constituency.report.parses import draw_given_tree, draw_parse
 
         limits.check_k(asked.k)
-        loaded = store.get(asked.model, TREES)
         vectors = loaded.atlas().vectors
-        parser = loaded.parser(asked.decoder)
+        found = _parse(server, loaded, asked, asked.decoder)
         if asked.sentence is not None and kind_of([asked.sentence]) == BRACKETED:
             tree = _one_tree(server, asked.sentence)
-            return draw_tree(loaded.model, tree, parser.parse(tree.words()), vectors)
-        return draw_parse(parser.parse(_words(server, loaded, asked)), asked.k, vectors)
+            return draw_given_tree(loaded.model, tree, found, vectors)
+        return draw_parse(found, asked.k, vectors)
 
 
 def _given_trees(app: FastAPI, server: ServerState) -> None:
-    limits, store = server.limits, server.store
+    limits = server.limits
 
     @server.route(app, "/api/tree", "trees", kind=TREES)
-    def tree(asked: schemas.TreeRequest, _: Check) -> Any:
+    def tree(asked: schemas.TreeRequest, loaded: LoadedModel, _: Check) -> Any:
         """A tree in brackets: drawn as it is, scored, with the posteriors of its parts."""
-        from sapwood.constituency.report.parses import draw_tree
+        from sapwood.constituency.report.parses import draw_given_tree
 
-        loaded = store.get(asked.model, TREES)
         given = _one_tree(server, asked.tree)
-        found = loaded.parser(asked.decoder).parse(given.words())
-        return draw_tree(loaded.model, given, found, loaded.atlas().vectors)
+        constraints = _constraints(server, asked, len(given.words()))
+        found = loaded.parser(asked.decoder).parse(given.words(), **constraints)
+        return draw_given_tree(loaded.model, given, found, loaded.atlas().vectors)
 
-    @server.route(app, "/api/members", "trees", is_heavy=True)
-    def members(asked: schemas.TreeRequest, check: Check) -> Any:
+    @server.route(app, "/api/members", "trees", kind=TREES, is_heavy=True)
+    def members(asked: schemas.TreeRequest, loaded: LoadedModel, check: Check) -> Any:
         """Where the members of an ensemble disagree about a tree."""
         from sapwood.constituency.report.parses import member_report
 
-        loaded = store.get(asked.model, TREES)
         if not loaded.model.is_ensemble:
             return {"members": [], "nodes": []}
         given = _one_tree(server, asked.tree)
-        return member_report(
-            loaded.model, lambda member: loaded.parser(member=member), given, check
-        )
+        words = given.words()
+        constraints = _constraints(server, asked, len(words))
 
-    @server.route(app, "/api/score", "trees", is_heavy=True)
-    def score(asked: schemas.ScoreRequest, check: Check) -> Any:
+        def parse_by(member: int) -> Parse:
+            return loaded.parser(member=member).parse(words, **constraints)
+
+        return member_report(loaded.model, parse_by, given, check)
+
+    @server.route(app, "/api/score", "trees", kind=TREES, is_heavy=True)
+    def score(asked: schemas.ScoreRequest, loaded: LoadedModel, check: Check) -> Any:
         """Log-probabilities of trees or of sentences."""
-        loaded = store.get(asked.model, TREES)
-        return _score(server, loaded, asked, check)
+        from sapwood.constituency.report.trees import ScoreReport, score_sentences, score_trees
 
-    @server.route(app, "/api/sample", "trees", is_heavy=True)
-    def sample(asked: schemas.SampleRequest, _: Check) -> Any:
+        if asked.trees is not None:
+            report = ScoreReport("trees", loaded.model.can.probabilities)
+            items = score_trees(loaded.model, _gold(server, asked.trees))
+        else:
+            report = ScoreReport("sentences", loaded.model.can.probabilities)
+            texts = asked.sentences or []
+            limits.check_sentences(len(texts))
+            items = score_sentences(
+                loaded.model, [_text_words(server, loaded, text) for text in texts]
+            )
+        for weight, n_words in items:
+            check()
+            report.add(weight, n_words)
+        return report.as_dict()
+
+    @server.route(app, "/api/sample", "trees", kind=TREES, is_heavy=True)
+    def sample(asked: schemas.SampleRequest, loaded: LoadedModel, _: Check) -> Any:
         """Trees drawn from the members of a model that have probabilities; `note` names them."""
         from sapwood.constituency.grammar.ensemble import describe_draw, generative_part
 
         limits.check_sentences(asked.n)
-        loaded = store.get(asked.model, TREES)
         part, note = generative_part(loaded.model), None
         if part is not loaded.model:
             note = describe_draw(loaded.model, part)
@@ -319,34 +346,8 @@ def _given_trees(app: FastAPI, server: ServerState) -> None:
         return {"trees": drawn, "model": loaded.name, "note": note}
 
 
-def _score(
-    server: ServerState, loaded: LoadedModel, asked: schemas.ScoreRequest, check: Check
-) -> Any:
-    from sapwood.constituency.report.trees import ScoreReport, score_sentences, score_trees
-
-    report = ScoreReport(
-        "trees" if asked.trees is not None else "sentences", loaded.model.can.probabilities
-    )
-    if asked.trees is not None:
-        items = score_trees(loaded.model, _gold(server, asked.trees))
-    else:
-        texts = asked.sentences or []
-        server.limits.check_sentences(len(texts))
-        sentences = [
-            _words(server, loaded, schemas.sentence_request(text)) if text.strip() else []
-            for text in texts
-        ]
-        items = score_sentences(loaded.model, sentences)
-    for weight, n_words in items:
-        check()
-        report.add(weight, n_words)
-    return report.as_dict()
-
-
 def _gold(server: ServerState, text: str) -> list[Tree]:
     """The gold trees of a request, cleaned and within the limits."""
-    import io
-
     from sapwood.corpora.formats import read_lines
     from sapwood.corpora.tree import clean_all
 
@@ -363,59 +364,54 @@ def _gold(server: ServerState, text: str) -> list[Tree]:
 
 
 def _states(app: FastAPI, server: ServerState) -> None:
-    store = server.store
-
     @server.route(app, "/api/inspect", "states", kind=TREES)
-    def inspect(asked: schemas.InspectRequest, _: Check) -> Any:
+    def inspect(asked: schemas.InspectRequest, loaded: LoadedModel, _: Check) -> Any:
         """What is in a grammar: sizes, symbols, members, the meaning of a label's states."""
-        loaded = store.get(asked.model, TREES)
         return inspect_model(
             loaded.model, loaded.name, label=asked.label, member=asked.member, top=asked.top
         )
 
     @server.route(app, "/api/labels", "states", kind=TREES)
-    def labels(asked: schemas.InspectRequest, _: Check) -> Any:
-        """The symbols of a grammar, commonest first, and the members that can be looked into."""
+    def labels(asked: schemas.InspectRequest, loaded: LoadedModel, _: Check) -> Any:
+        """The symbols of a grammar, commonest first; labels and tags that constraints may name."""
         from sapwood.constituency.report.inspect import telling_member
 
-        loaded = store.get(asked.model, TREES)
         whole = inspect_model(loaded.model, loaded.name)
         atlas = loaded.atlas(asked.member)
+        known = loaded.parser().known_labels
         return {
             "member": asked.member or telling_member(loaded.model),
             "members": whole.get("members", []),
             "method": atlas.view.record.get("method"),
             "probabilistic": atlas.model.is_probabilistic,
             "labels": atlas.labels(),
+            "phrases": sorted(known.phrases),
+            "tags": sorted(known.tags),
             "has_trees": loaded.has_trees,
         }
 
     @server.route(app, "/api/states", "states", kind=TREES)
-    def states(asked: schemas.StatesRequest, _: Check) -> Any:
+    def states(asked: schemas.StatesRequest, loaded: LoadedModel, _: Check) -> Any:
         """The states of a label side by side: shares, rules or words, contexts, singular values."""
-        loaded = store.get(asked.model, TREES)
         return {"symbols": loaded.atlas(asked.member).cards(asked.label)}
 
     @server.route(app, "/api/state", "states", kind=TREES)
-    def state(asked: schemas.StateRequest, _: Check) -> Any:
+    def state(asked: schemas.StateRequest, loaded: LoadedModel, _: Check) -> Any:
         """One state in short; if asked for, the states of other labels that are most like it."""
-        loaded = store.get(asked.model, TREES)
         atlas = loaded.atlas(asked.member)
         card = atlas.card(asked.symbol, asked.state)
         if asked.nearest and asked.state is not None:
             return card | {"nearest": atlas.nearest(asked.symbol, asked.state)}
         return card
 
-    @server.route(app, "/api/examples", "states", is_heavy=True)
-    def examples(asked: schemas.StatesRequest, check: Check) -> Any:
+    @server.route(app, "/api/examples", "states", kind=TREES, is_heavy=True)
+    def examples(asked: schemas.StatesRequest, loaded: LoadedModel, check: Check) -> Any:
         """Examples of a label's states in the training trees."""
-        loaded = store.get(asked.model, TREES)
         return loaded.atlas(asked.member).examples(asked.label, loaded.trees, check=check)
 
     @server.route(app, "/api/word", "states", kind=TREES)
-    def word(asked: schemas.WordRequest, _: Check) -> Any:
+    def word(asked: schemas.WordRequest, loaded: LoadedModel, _: Check) -> Any:
         """Which tags and states a word is in."""
-        loaded = store.get(asked.model, TREES)
         return loaded.atlas(asked.member).find_word(asked.word)
 
 
@@ -462,17 +458,17 @@ def _identify(app: FastAPI, server: ServerState) -> None:
 
 
 def _others(app: FastAPI, server: ServerState) -> None:
-    limits, store = server.limits, server.store
+    limits = server.limits
 
     @server.route(app, "/api/depend", "dependencies", kind=ARCS)
-    def depend(asked: schemas.DependRequest, _: Check) -> Any:
+    def depend(asked: schemas.DependRequest, loaded: LoadedModel, _: Check) -> Any:
         """The dependency tree of a sentence, with posteriors, and the k best ones."""
         from sapwood.dependency.report import depend_answer
 
         limits.check_k(asked.k)
-        loaded = store.get(asked.model, ARCS)
         words = _words(server, loaded, asked)
-        return depend_answer(loaded.arc_parser.parse(words), asked.k)
+        known = asked.model_dump(include={"tags", "heads", "relations"})
+        return depend_answer(loaded.arc_parser.parse(words, **known), asked.k)
 
     @server.route(app, "/api/arcs", "dependencies")
     def arcs(asked: schemas.ArcsRequest, _: Check) -> Any:
@@ -485,16 +481,11 @@ def _others(app: FastAPI, server: ServerState) -> None:
         return draw_arcs(found)
 
     @server.route(app, "/api/lm/next", "text", kind=TEXT)
-    def next_words(asked: schemas.NextRequest, _: Check) -> Any:
+    def next_words(asked: schemas.NextRequest, loaded: LoadedModel, _: Check) -> Any:
         """The likeliest next words."""
         from sapwood.lm.report import next_report, unknown_words
 
-        loaded = store.get(asked.model, TEXT)
-        context = (
-            _words(server, loaded, schemas.sentence_request(asked.context))
-            if asked.context.strip()
-            else []
-        )
+        context = _text_words(server, loaded, asked.context)
         return {
             "context": context,
             "unknown": unknown_words(loaded.model, context),
@@ -502,23 +493,43 @@ def _others(app: FastAPI, server: ServerState) -> None:
         }
 
     @server.route(app, "/api/lm/classes", "text", kind=TEXT)
-    def classes(asked: schemas.ClassesRequest, _: Check) -> Any:
+    def classes(asked: schemas.ClassesRequest, loaded: LoadedModel, _: Check) -> Any:
         """The hidden states of a language model as classes of words."""
         from sapwood.lm.report import class_report, describe_language, latent_member
 
-        loaded = store.get(asked.model, TEXT)
         latent = latent_member(loaded.model)
         about = describe_language(loaded.model, loaded.name)
         rows = [] if latent is None else class_report(latent, asked.top, asked.word)
         return {"about": about, "states": rows}
 
     @server.route(app, "/api/lm/surprise", "text", kind=TEXT)
-    def surprise(asked: schemas.SurpriseRequest, check: Check) -> Any:
+    def surprise(asked: schemas.SurpriseRequest, loaded: LoadedModel, check: Check) -> Any:
         """A sentence word by word: how surprising each one is."""
         from sapwood.lm.report import surprise_report
 
-        loaded = store.get(asked.model, TEXT)
         return surprise_report(loaded.model, _words(server, loaded, asked), check=check)
+
+
+def _surprisal(app: FastAPI, server: ServerState) -> None:
+    @server.route(
+        app, "/api/surprisal", "text", schemas.SurprisalAnswer, kind=(TREES, TEXT), is_heavy=True
+    )
+    def surprisal(asked: schemas.SurprisalRequest, loaded: LoadedModel, check: Check) -> Any:
+        """How unexpected each word is, by a grammar with probabilities or by a language model."""
+        from math import isinf
+
+        from sapwood.incremental import surprisal
+
+        words = _words(server, loaded, asked)
+        found = surprisal(loaded.model, words, unit=asked.unit, restart=asked.restart, check=check)
+        rows = list(found.rows())
+        impossible = (row["number"] for row in rows if isinf(row["surprisal"] or 0.0))
+        return {
+            "unit": found.unit,
+            "total": found.total,
+            "impossible": next(impossible, None),
+            "words": rows,
+        }
 
 
 # -- models, treebanks, training ------------------------------------------------------------------
@@ -531,7 +542,7 @@ def _trainings(app: FastAPI, server: ServerState) -> None:
     async def models() -> Response:
         """The models that can be asked, and the limits of this server."""
         rows = [loaded.as_dict() for loaded in list(store.models.values())]
-        return Report(
+        return ReportResponse(
             {
                 "models": rows, "limits": server.limits.as_dict(), "version": __version__,
                 "methods": {name: method.as_dict() for name, method in METHODS.items()},
@@ -562,17 +573,17 @@ def _trainings(app: FastAPI, server: ServerState) -> None:
     @app.post("/api/train", responses=ERRORS, status_code=202, tags=["training"])
     async def start(asked: schemas.TrainRequest) -> Response:
         """Begin a training; there is one at a time."""
-        return Report(await asyncio.to_thread(trainings.start, asked.model_dump()), 202)
+        return ReportResponse(await asyncio.to_thread(trainings.start, asked.model_dump()), 202)
 
     @app.get("/api/train", tags=["training"])
     async def status() -> Response:
         """How the training goes, or how the last one went."""
-        return Report(trainings.status())
+        return ReportResponse(trainings.status())
 
     @app.delete("/api/train", responses=ERRORS, tags=["training"])
     async def cancel() -> Response:
         """End the training that runs."""
-        return Report(trainings.cancel())
+        return ReportResponse(trainings.cancel())
 
 
 # -- the page itself ------------------------------------------------------------------------------

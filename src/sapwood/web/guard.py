@@ -39,6 +39,8 @@ N_BODIES = 8  # bodies of the largest size that may be in memory at once
 FIELDS = "/docs on this server lists the fields of every question"
 MOST_NAMES = 32  # names in a JSON object
 MOST_MARKS = 200_000  # commas and brackets in JSON
+# Lists whose items may be other than texts: numbers, null, lists or objects.
+NESTED = frozenset({"tags", "spans", "forbidden", "heads", "relations"})
 GONE = "sapwood.gone"
 JSON, BYTES = "application/json", "application/octet-stream"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -180,7 +182,9 @@ class Guard:
     async def _read(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         if scope["method"] in SAFE_METHODS:
             return b""
-        self._check_length(headers)
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > self.limits.body:
+            raise self._too_large()
         try:
             body = await asyncio.wait_for(self._whole(receive), self.limits.seconds)
         except TimeoutError:
@@ -192,11 +196,6 @@ class Guard:
             self.held -= len(body)
             raise
         return body
-
-    def _check_length(self, headers: dict[str, str]) -> None:
-        length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > self.limits.body:
-            raise self._too_large()
 
     def _too_large(self) -> Refusal:
         msg = f"a body of more than {self.limits.body / MEGABYTE:g} MB"
@@ -216,18 +215,15 @@ class Guard:
                 self.held += len(parts[-1])
                 if size > self.limits.body:
                     raise self._too_large()
-                if self.held > N_BODIES * self.limits.body:
-                    raise self._too_many()
+                if (most := N_BODIES * self.limits.body) < self.held:
+                    msg = f"all requests together hold more than {most / MEGABYTE:g} MB"
+                    headers = {"Retry-After": "1", "Connection": "close"}
+                    raise Refusal(503, msg, "come back in 1 s", headers)
                 if not message.get("more_body", False):
                     return b"".join(parts)
         except BaseException:
             self.held -= size
             raise
-
-    def _too_many(self) -> Refusal:
-        msg = f"all requests together hold more than {N_BODIES * self.limits.body / MEGABYTE:g} MB"
-        headers = {"Retry-After": "1", "Connection": "close"}
-        return Refusal(503, msg, "come back in 1 s", headers)
 
 
 def log_fault(scope: Scope) -> None:
@@ -248,8 +244,9 @@ def _check_body(body: bytes, content_type: str) -> None:
 def _check_json(body: bytes) -> None:
     """Refuse a body that is not JSON, nests too deep, or contains a lone surrogate.
 
-    Requests are flat: a few names with texts, numbers or lists of texts. Anything else is refused
-    here, because validating each of a million names or items would take seconds.
+    Requests are flat: a few names with texts, numbers or lists of texts, and the constraints on a
+    tree, whose items are lists or objects. Anything else is refused here, because validating each
+    of a million names or items would take seconds.
     """
     n = sum(map(body.count, (b",", b"[", b"{")))
     if n > MOST_MARKS:  # counted inside strings too; parsing more takes seconds
@@ -274,8 +271,7 @@ def _check_json(body: bytes) -> None:
 
 
 def _no_number(text: str) -> None:
-    msg = f"{text} is no JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{text} is no JSON")
 
 
 def _check_value(name: str, value: object) -> None:
@@ -289,10 +285,22 @@ def _check_value(name: str, value: object) -> None:
         raise Refusal(422, msg, FIELDS)
     elif isinstance(value, list):
         for place, item in enumerate(value, 1):
+            if name in NESTED:
+                _check_nested(name, item)
+                continue
             if not isinstance(item, str):
                 msg = f'item {place} of "{name[:80]}" is {str(item)[:60]}, expected a text'
                 raise Refusal(422, msg, FIELDS)
             item.encode()
+
+
+def _check_nested(name: str, item: object) -> None:
+    """Check an item of a list of constraints: a scalar, or a list or object of scalars."""
+    inner = [*item, *item.values()] if isinstance(item, dict) else item
+    for value in inner if isinstance(inner, list) else [inner]:
+        if isinstance(value, list | dict):
+            raise Refusal(422, f'"{name}" has lists inside of its items', FIELDS)
+        _check_value(name, value)
 
 
 async def _watch(receive: Receive, gone: asyncio.Event) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -15,7 +16,25 @@ Text = Annotated[str, Field(max_length=1_000_000)]
 Name = Annotated[str, Field(max_length=200)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Member = Annotated[int, Field(ge=1, le=10_000)]
+Place = Annotated[int, Field(ge=0, le=100_000)]
+# A list in JSON is read as a tuple only where types need not be exact.
+Span = Annotated[tuple[Place, Place, Name | None], Field(strict=False)]
+Probability = Annotated[float, Field(ge=0, strict=False)]
+Tag = Name | Annotated[dict[Name, Probability], Field(max_length=1_000)] | None
+TagPair = Annotated[tuple[Name, Name], Field(strict=False)]
 Decoder = Literal["f1", "goodman", "max-rule", "viterbi"]
+
+
+def exactly_one(first: str, second: str) -> Any:
+    """A validator of requests that must have exactly one of two fields."""
+
+    def check(request: Any) -> Any:
+        if (getattr(request, first) is None) == (getattr(request, second) is None):
+            raise ValueError(f'give either "{first}" or "{second}"')
+        return request
+
+    return model_validator(mode="after")(check)
 
 
 class RequestBody(BaseModel):
@@ -36,12 +55,7 @@ class SentenceRequest(ModelRequest):
     sentence: Text | None = Field(None, description="As people write it; it is tokenised.")
     words: list[Text] | None = Field(None, description="Or its words.", max_length=100_000)
 
-    @model_validator(mode="after")
-    def _check_one(self) -> Self:
-        if (self.sentence is None) == (self.words is None):
-            msg = 'give either "sentence" or "words"'
-            raise ValueError(msg)
-        return self
+    _check_one = exactly_one("sentence", "words")
 
 
 def sentence_request(text: str) -> SentenceRequest:
@@ -49,14 +63,37 @@ def sentence_request(text: str) -> SentenceRequest:
     return SentenceRequest(model=None, sentence=text, words=None)
 
 
-class ParseRequest(SentenceRequest):
-    """Parse a sentence."""
+class ConstrainedRequest(ModelRequest):
+    """A request about trees, and what is known of them."""
+
+    tags: list[Tag] | None = Field(
+        None,
+        description="For each word null (free), a tag, or an object of tags with probabilities.",
+        max_length=100_000,
+    )
+    spans: list[Span] = Field(
+        [],
+        description="Phrases that the tree must have: first word, counted from 0, the word behind "
+        "the last, and a label, or null for any phrase.",
+        max_length=10_000,
+    )
+    forbidden: list[Span] = Field(
+        [], description="Phrases that the tree must not have, likewise.", max_length=10_000
+    )
+
+
+class ConstrainedSentenceRequest(SentenceRequest, ConstrainedRequest):
+    """A sentence, and what is known of its tree."""
+
+
+class ParseRequest(ConstrainedSentenceRequest):
+    """Parse a sentence into phrases."""
 
     k: Count = Field(1, description="How many of the best trees to list.")
     decoder: Decoder = Field("f1", description="What the tree is best at.")
 
 
-class TreeRequest(ModelRequest):
+class TreeRequest(ConstrainedRequest):
     """Draw and score a given tree in brackets."""
 
     tree: Text
@@ -71,12 +108,7 @@ class ScoreRequest(ModelRequest):
         None, description="As people write them.", max_length=100_000
     )
 
-    @model_validator(mode="after")
-    def _check_one(self) -> Self:
-        if (self.trees is None) == (self.sentences is None):
-            msg = 'give either "trees" or "sentences"'
-            raise ValueError(msg)
-        return self
+    _check_one = exactly_one("trees", "sentences")
 
 
 class SampleRequest(ModelRequest):
@@ -90,7 +122,7 @@ class InspectRequest(ModelRequest):
     """What is in a model."""
 
     label: Name | None = None
-    member: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    member: Member | None = None
     top: Annotated[int, Field(ge=1, le=100)] = 10
 
 
@@ -98,7 +130,7 @@ class StatesRequest(ModelRequest):
     """The states of a label."""
 
     label: Name
-    member: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    member: Member | None = None
 
 
 class StateRequest(ModelRequest):
@@ -107,14 +139,14 @@ class StateRequest(ModelRequest):
     symbol: Name
     nearest: bool = Field(False, description="Whether to look for similar states too.")
     state: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    member: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    member: Member | None = None
 
 
 class WordRequest(ModelRequest):
     """Which states a word is in."""
 
     word: Name
-    member: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    member: Member | None = None
 
 
 class CompareRequest(RequestBody):
@@ -124,12 +156,7 @@ class CompareRequest(RequestBody):
     sentence: Text | None = None
     gold: Text | None = Field(None, description="Trees in brackets.")
 
-    @model_validator(mode="after")
-    def _check_one(self) -> Self:
-        if (self.sentence is None) == (self.gold is None):
-            msg = 'give either "sentence" or "gold"'
-            raise ValueError(msg)
-        return self
+    _check_one = exactly_one("sentence", "gold")
 
 
 class DifferenceRequest(RequestBody):
@@ -158,9 +185,23 @@ class TableRequest(RequestBody):
 
 
 class DependRequest(SentenceRequest):
-    """Parse a sentence into dependencies."""
+    """Parse a sentence into dependencies, and keep what is known of them."""
 
     k: Count = 1
+    tags: list[Tag | TagPair] | None = Field(
+        None,
+        description="For each word null (free), a tag, a pair of universal tag and tag of the "
+        "treebank, or an object of tags with probabilities.",
+        max_length=100_000,
+    )
+    heads: list[Place | None] | None = Field(
+        None,
+        description="For each word null (free) or the place of its head, from 1 on; 0 is the root.",
+        max_length=100_000,
+    )
+    relations: list[Name | None] | None = Field(
+        None, description="For each word null (free) or its relation.", max_length=100_000
+    )
 
 
 class ArcsRequest(RequestBody):
@@ -183,16 +224,26 @@ class ClassesRequest(ModelRequest):
     word: Name | None = None
 
 
+class SurprisalRequest(SentenceRequest):
+    """The surprisal of each word of a sentence."""
+
+    unit: Literal["bits", "nats"] = "bits"
+    restart: Annotated[float, Field(ge=0, le=0.5, strict=False)] = Field(
+        0.0,
+        description="For grammars: the probability, at each word, that a new fragment begins; a "
+        "small one such as 1e-4 makes no word impossible.",
+    )
+
+
 class SurpriseRequest(SentenceRequest):
     """A sentence word by word."""
 
 
-def known_method(name: str) -> str:
+def check_method(name: str) -> str:
     """The name of a method, refused where there is none of that name."""
     if name not in METHODS:
         expected = {"expected": ", ".join(map(repr, METHODS))}
-        kind = "literal_error"
-        raise PydanticCustomError(kind, "Input should be {expected}", expected)
+        raise PydanticCustomError("literal_error", "Input should be {expected}", expected)
     return name
 
 
@@ -202,13 +253,13 @@ def list_methods(schema: dict[str, Any]) -> None:
 
 
 class TrainRequest(RequestBody):
-    """Train a model."""
+    """Train a model on a treebank."""
 
     treebank: Name = Field("bundled", description="`bundled`, or one that was uploaded.")
     dev: Name = Field(
         "bundled", description="`bundled`, `hold-out`, `none`, or a treebank that was uploaded."
     )
-    method: Annotated[str, AfterValidator(known_method), Field(json_schema_extra=list_methods)] = (
+    method: Annotated[str, AfterValidator(check_method), Field(json_schema_extra=list_methods)] = (
         "spectral"
     )
     states: Annotated[int, Field(ge=1, le=64)] = 8
@@ -220,7 +271,7 @@ class TrainRequest(RequestBody):
 # -- answers --------------------------------------------------------------------------------------
 
 
-class Constituent(BaseModel):
+class ConstituentAnswer(BaseModel):
     """A phrase or tag of a tree."""
 
     label: str
@@ -239,13 +290,39 @@ class RankedTree(BaseModel):
 
 
 class ParseAnswer(BaseModel):
-    """A parsed sentence."""
+    """The tree of a sentence with its constituents."""
 
     tree: str
     log_prob: float | None = Field(description="null for a fallback, which has none")
     is_fallback: bool
-    constituents: list[Constituent]
+    constituents: list[ConstituentAnswer]
     k_best: list[RankedTree]
+    constraint_probability: float = Field(
+        description="that a tree of the sentence is as asked by tags, spans and forbidden"
+    )
+
+
+class WordSurprisal(BaseModel):
+    """A word of a sentence, or its end, with what the model expected there."""
+
+    number: int
+    word: str
+    surprisal: float | None = Field(description="null where infinite, and behind such a word")
+    syntactic: float | None
+    lexical: float | None
+    tag_entropy: float | None
+    word_entropy: float | None
+
+
+class SurprisalAnswer(BaseModel):
+    """The surprisal of each word of a sentence."""
+
+    unit: str
+    total: float | None
+    impossible: int | None = Field(
+        description="number of the first word that the model cannot have here, null without one"
+    )
+    words: list[WordSurprisal]
 
 
 class ErrorAnswer(BaseModel):
@@ -259,7 +336,9 @@ class ErrorAnswer(BaseModel):
 
 # -- messages for invalid requests ----------------------------------------------------------------
 
-N_SHOWN = 60  # characters of a wrong value that are repeated
+VALUE_CHARACTERS = 60  # characters of a wrong value that are repeated
+# The validator's names of the types of a union, which stand between the parts of a field's name.
+_UNION_MEMBER = re.compile(r"(constrained-)?(str|int|(dict|tuple)(\[.*)?)")
 _KINDS = {
     "string": "a text", "int": "a whole number", "float": "a number", "list": "a list",
     "bool": "true or false", "model": "an object", "model_attributes": "an object",
@@ -306,9 +385,12 @@ def explain_invalid(errors: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     >>> explain_invalid([found])["error"]
     '"words" is 9, expected a number of at most 6'
     """
-    first = errors[0]
+    # Of the errors of a union's types, the one that came furthest is about what was meant.
+    item = errors[0]["loc"][:3]
+    first = max((e for e in errors if e["loc"][:3] == item), key=lambda e: len(e["loc"]))
     kind, context = str(first["type"]), first.get("ctx") or {}
-    field = ".".join(str(part) for part in first["loc"] if part != "body")[:80]
+    parts = (str(part) for part in first["loc"] if part != "body")
+    field = ".".join(part for part in parts if not _UNION_MEMBER.fullmatch(part))[:80]
     name = f'"{field}"' if field else "the request"
     hint = "/docs on this server lists the fields of every question"
     if kind == "missing":
@@ -345,4 +427,4 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
     text = repr(value)
-    return text if len(text) <= N_SHOWN else f"{text[:N_SHOWN]}…"
+    return text if len(text) <= VALUE_CHARACTERS else f"{text[:VALUE_CHARACTERS]}…"

@@ -18,10 +18,10 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from sapwood.core.errors import SapwoodError
-from sapwood.core.outputs import OLD, lock
+from sapwood.core.outputs import STALE_SECONDS, lock
+from sapwood.web.initial_models import bundled_models, models_from_files
 from sapwood.web.limits import Limits
-from sapwood.web.loaded_models import TREES, LoadedModel, bundled_models, models_from_files
-from sapwood.web.model_store import ModelStore
+from sapwood.web.models import TREES, LoadedModel, ModelStore
 
 if TYPE_CHECKING:
     import uvicorn
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from sapwood.corpora.tree import Tree
 
 HEAD_SECONDS = 10.0  # seconds that a client has to send the head of its request
-GRACE = 1  # seconds that answers have to go out when the server stops
+ANSWER_SECONDS = 1  # seconds that answers have to go out when the server stops
 MOST_CLIENTS = 1000  # connections at once
 ALL_ADDRESSES = ("0.0.0.0", "::", "")
 PREFIX, LOCK = "sapwood-serve-", "lock"  # of the folders of servers; the file each has locked
 
 
 @dataclass(frozen=True)
-class Place:
+class ListenAddress:
     """The address at which a server listens.
 
     Attributes
@@ -81,21 +81,21 @@ class Place:
         return made
 
 
-def address_of(place: Place, bound: socket.socket, token: str | None) -> str:
+def address_of(address: ListenAddress, bound: socket.socket, token: str | None) -> str:
     """The URL to open in a browser."""
     port = bound.getsockname()[1]
-    host = place.host or "127.0.0.1"
+    host = address.host or "127.0.0.1"
     if host in ALL_ADDRESSES:
         host = socket.gethostname()
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
 
 
-def serve(
+def run_server(
     names: Sequence[str],
     load: Callable[[str], Any],
     trees: Callable[[], Sequence[Tree]] | None,
-    place: Place,
+    address: ListenAddress,
     limits: Limits,
     tell: Callable[[str], None],
 ) -> None:
@@ -112,11 +112,11 @@ def serve(
     tell
         Called with the URL when requests are answered.
     """
-    token = secrets.token_urlsafe(18) if place.is_open else None
+    token = secrets.token_urlsafe(18) if address.is_open else None
     sweep(Path(tempfile.gettempdir()))
     with (
         _cleanup_on_sigterm(),
-        place.bind() as bound,
+        address.bind() as bound,
         tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder,
         (Path(folder) / LOCK).open("wb") as held,
     ):
@@ -125,8 +125,8 @@ def serve(
         for loaded in models_from_files(names, load, trees) if names else bundled_models():
             store.add(loaded)
         Thread(target=_warm, args=(store,), daemon=True).start()
-        server = make_server(store, place, limits, token)
-        tell(address_of(place, bound, token))
+        server = make_server(store, address, limits, token)
+        tell(address_of(address, bound, token))
         server.run(sockets=[bound])  # its end removes the folder, see ServerState.stop
 
 
@@ -158,18 +158,18 @@ def _cleanup_on_sigterm() -> Iterator[None]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the folders of servers that were killed: those whose lock nobody holds."""
+    """Remove the folders of killed servers, whose locks nobody holds."""
     if sys.platform == "win32":  # which has no such locks, and cleans its temporary folder itself
         return
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError), (folder / LOCK).open("rb") as file:
-            is_old = time() - os.fstat(file.fileno()).st_mtime > OLD
+            is_old = time() - os.fstat(file.fileno()).st_mtime > STALE_SECONDS
             if is_old and not folder.is_symlink() and lock(file.fileno()):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_server(
-    store: ModelStore, place: Place, limits: Limits, token: str | None
+    store: ModelStore, address: ListenAddress, limits: Limits, token: str | None
 ) -> uvicorn.Server:
     """A server with all routes and its guard, ready to run."""
     import uvicorn
@@ -190,10 +190,10 @@ def make_server(
             if has_asked is None:
                 self.transport.close()
 
-    names = [] if place.host is None or place.host in ALL_ADDRESSES else [place.host]
+    names = [] if address.host is None or address.host in ALL_ADDRESSES else [address.host]
     guard = Guard(
         make_app(ServerState(store, limits)), limits, names=[*names, socket.gethostname()],
-        takes_numbers=place.is_open, token=token,
+        takes_numbers=address.is_open, token=token,
     )  # fmt: skip
     config = uvicorn.Config(
         guard,
@@ -205,7 +205,7 @@ def make_server(
         access_log=False,
         server_header=False,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=ANSWER_SECONDS,
         limit_concurrency=MOST_CLIENTS,
     )
     return uvicorn.Server(config)

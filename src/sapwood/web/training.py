@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.core.errors import count
 from sapwood.web.limits import Limits, Refusal
-from sapwood.web.loaded_models import TREES, LoadedModel
-from sapwood.web.model_store import HELD_OUT, ModelStore
+from sapwood.web.models import TREES, LoadedModel, ModelStore
+from sapwood.web.processes import END_SECONDS, close_streams, start_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +23,11 @@ if TYPE_CHECKING:
 
 BUNDLED, NONE, HOLD_OUT = "bundled", "none", "hold-out"
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
-GRACE = 5.0  # seconds that a process has to be gone after it was killed
+HELD_OUT = 10  # every tenth tree is held out
 MEMORY_FACTOR = 4  # the memory limit of a training over that of a request
 
 
-class Run:
+class TrainingRun:
     """One training and its progress so far."""
 
     def __init__(self, name: str, wish: dict[str, Any], out: Path) -> None:
@@ -56,9 +54,14 @@ class Run:
         elif kind == "read":
             self.record["read"] = event
         elif kind == "done":
-            self.record["report"] = event["report"]
+            self.record["report"] = event["answer"]
         elif kind == "failed":
             self.record |= {"error": event["error"], "hint": event["hint"]}
+        elif kind == "memory":
+            hint = "train with fewer states or a smaller treebank, or serve with a larger "
+            hint += "--max-memory"
+            error = "the training needs more memory than it may take"
+            self.record |= {"error": error, "hint": hint}
 
     @property
     def seconds(self) -> float:
@@ -75,13 +78,13 @@ class Trainings:
 
     def __init__(self, store: ModelStore, limits: Limits) -> None:
         self.store, self.limits = store, limits
-        self.last: Run | None = None
+        self.last: TrainingRun | None = None
         self._process: subprocess.Popen[str] | None = None
         self._lock = RLock()
         self._is_stopped = False
 
     def start(self, wish: dict[str, Any]) -> dict[str, Any]:
-        """Begin a training.
+        """Begin a training in a process of its own.
 
         Raises
         ------
@@ -95,10 +98,12 @@ class Trainings:
                 msg = "another training is running; there is one at a time"
                 raise Refusal(409, msg, "cancel it, or wait until it has ended")
             name = self.store.fresh_name("trained")
-            run = Run(name, wish, self.store.folder / f"{name}.sapwood")
-            order = self._order(wish, run.out)
+            run = TrainingRun(name, wish, self.store.folder / f"{name}.sapwood")
+            self._process = start_process(
+                "train", self._order(wish, run.out), folder=self.store.folder,
+                memory=MEMORY_FACTOR * self.limits.memory, is_quiet=True,
+            )  # fmt: skip
             self.last = run
-            self._process = self._launch(order)
             Thread(target=self._listen, args=(run, self._process), daemon=True).start()
             return run.as_dict()
 
@@ -106,35 +111,18 @@ class Trainings:
         """The order for the process: paths are the server's own, never names from the client."""
         treebank, dev = wish["treebank"], wish["dev"]
         is_bundled = treebank == BUNDLED
-        trees = None if is_bundled else str(self.store.find_treebank(treebank).file)
+        trees = None if is_bundled else str(self.store.find_treebank(treebank))
         if dev in {BUNDLED, NONE, HOLD_OUT}:
             file = None if dev == BUNDLED else ""
         else:
-            file = str(self.store.find_treebank(dev).file)
+            file = str(self.store.find_treebank(dev))
         return {
             "trees": trees, "dev": file, "every": HELD_OUT if dev == HOLD_OUT else 0,
             "method": wish["method"], "states": wish["states"], "budget": wish["budget"],
             "iterations": wish["iterations"], "seed": wish["seed"], "out": str(out),
-            "folder": str(self.store.folder), "memory": MEMORY_FACTOR * self.limits.memory,
         }  # fmt: skip
 
-    def _launch(self, order: dict[str, Any]) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sapwood.web.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-            start_new_session=True,  # so that Ctrl-C reaches the server alone
-        )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(order) + "\n")
-        process.stdin.flush()
-        return process
-
-    def _listen(self, run: Run, process: subprocess.Popen[str]) -> None:
+    def _listen(self, run: TrainingRun, process: subprocess.Popen[str]) -> None:
         """Read the events of the process until it ends, and record how it ended."""
         limit = self.limits.training
         message = f"it took longer than the {limit:g} s that a training may take"
@@ -147,7 +135,7 @@ class Trainings:
                 run.add_event(json.loads(line))
         status = process.wait()
         clock.cancel()
-        _close(process)
+        close_streams(process)
         with self._lock:
             run.ended = monotonic()
             if run.state != RUNNING:
@@ -163,12 +151,12 @@ class Trainings:
             self._add_model(run)
             run.state = DONE
 
-    def _add_model(self, run: Run) -> None:
+    def _add_model(self, run: TrainingRun) -> None:
         from sapwood.core.model_files import load
 
         record = run.record
         treebank = record["treebank"]
-        file = None if treebank == BUNDLED else self.store.find_treebank(treebank).file
+        file = None if treebank == BUNDLED else self.store.find_treebank(treebank)
         trees = record["read"]["trees"] if record["read"] else 0
         self.store.add(
             LoadedModel(
@@ -193,7 +181,7 @@ class Trainings:
             self._end(self.last, CANCELLED, None)
             return self.last.as_dict()
 
-    def _end(self, run: Run, state: str, error: str | None) -> None:
+    def _end(self, run: TrainingRun, state: str, error: str | None) -> None:
         with self._lock:
             if run.state != RUNNING or self._process is None:
                 return
@@ -214,20 +202,13 @@ class Trainings:
                 self._end(self.last, CANCELLED, "the server stopped")
         if process is not None:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)
-
-
-def _close(process: subprocess.Popen[str]) -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
+                process.wait(END_SECONDS)
 
 
 def _trees_of(file: Path | None) -> Sequence[Tree]:
     """The trees of an uploaded file, or the bundled trees; none where the file was removed."""
     from sapwood.corpora.formats import read_trees
-    from sapwood.web.loaded_models import bundled_trees
+    from sapwood.web.initial_models import bundled_trees
 
     if file is None:
         return bundled_trees()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +12,12 @@ import numpy as np
 import pytest
 
 import sapwood as sw
-from sapwood.constituency.data import stored, treebank
-from sapwood.constituency.data.stored import StoredTreebank
-from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.data import treebank
+from sapwood.constituency.data.transform import Transform
+from sapwood.constituency.data.treebank import StoredTreebank, Treebank
 from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.corpora.formats import read_trees, write_trees
+from sapwood.corpora.tree import Tree, clean
 from sapwood.execute import Threads
 
 
@@ -20,7 +25,7 @@ from sapwood.execute import Threads
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several shards, written in several portions that are not theirs."""
     monkeypatch.setattr(treebank, "SHARD_NODES", 1000)
-    monkeypatch.setattr(stored, "ROWS_AT_A_TIME", 777)
+    monkeypatch.setattr(treebank, "ROWS_AT_A_TIME", 777)
 
 
 def same(one: Treebank, other: Treebank) -> bool:
@@ -92,3 +97,54 @@ def test_rows_of_other_trees_are_noticed(bank: Treebank, tmp_path: Path) -> None
     (shard,) = kept.shards()
     late = replace(shard, first=1, last=shard.last, offsets=np.array([0, shard.last - 1]))
     assert not same(late.load(), bank)
+
+
+N = 200_000
+SHAPES = {
+    "flat": "(S " + "(X a) " * N + ")",
+    "chain": "(A (B " * (N // 2) + "(X a)" + "))" * (N // 2),
+    "right spine": "(A (T x) (B (U y) " * (N // 4) + "(X a)" + "))" * (N // 4),
+    "left spine": "(A (B " * (N // 4) + "(X a)" + " (T x)) (U y))" * (N // 4),
+}
+SECONDS = 30.0  # each step takes about one; a quadratic one takes minutes
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "transform",
+    [
+        Transform(),
+        pytest.param(Transform("right", 2, 2), marks=pytest.mark.slow),
+        pytest.param(Transform("left", 0), marks=pytest.mark.slow),
+    ],
+)
+def test_from_text_to_text(shape: str, transform: Transform) -> None:
+    start = time.process_time()
+    (tree,) = read_trees(io.StringIO(SHAPES[shape]))
+    cleaned = clean(tree)
+    assert cleaned is not None
+    restored = Treebank.from_trees([cleaned], transform).tree(0)
+    assert restored == cleaned
+    file = io.StringIO()
+    write_trees([restored], file)
+    assert file.getvalue() == f"(TOP {Tree.parse(SHAPES[shape])})\n"
+    assert len(restored.spans()) == sum(1 for _ in restored.nodes())
+    assert time.process_time() - start < SECONDS
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.slow
+def test_drawing_refuses(shape: str) -> None:
+    start = time.process_time()
+    tree = Tree.parse(SHAPES[shape])
+    for draw in (tree.draw, tree.svg):
+        with pytest.raises(SapwoodError, match="too large to draw") as caught:
+            draw()
+        assert caught.value.hint
+    assert time.process_time() - start < SECONDS
+
+
+def test_a_deep_tree_is_pickled_and_compared() -> None:
+    tree = Tree.parse(SHAPES["chain"])
+    assert pickle.loads(pickle.dumps(tree)) == tree
+    assert hash(tree) == hash(Tree.parse(SHAPES["chain"]))

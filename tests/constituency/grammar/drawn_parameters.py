@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from sapwood.constituency.learn.latent_parameters import LatentParameters, normalise
+from sapwood.constituency.learn.em_steps import LatentParameters, normalise
 
 PARTS = ("root", "rules", "words")
 SEEDS = st.integers(0, 10_000)

@@ -27,7 +27,7 @@ from tests.toys import exact_log, random_bases, random_toy, tree_of
 import sapwood as sw
 from sapwood.constituency.grammar.ensemble import Ensemble, generative_part, shares_chart
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.parse.scores import log_mean
+from sapwood.constituency.parse.prepared import log_mean
 from sapwood.core import model_files as kinds
 from sapwood.core.errors import SapwoodError, SapwoodWarning
 

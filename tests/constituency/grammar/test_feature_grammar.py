@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.constituency.grammar.file_checks import assert_refused, assert_same
 
 import sapwood as sw
-from sapwood.constituency.grammar.feature_grammar import FeatureGrammar, SpanFeatures
+from sapwood.constituency.grammar.discriminative import FeatureGrammar, SpanFeatures
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.parse.kernels import span_features as kernel
 from sapwood.core import model_files as kinds
@@ -89,9 +89,9 @@ def test_brackets_are_words_in_either_spelling(model: FeatureGrammar) -> None:
 
 CHANGES = {  # of which properties a pair of unknown words differs
     ("walking", "talking"): {kernel.LOWER, kernel.BEGINNING},
-    ("walking", "walker"): {kernel.WORD, kernel.ENDING, kernel.SHORT, kernel.LOWER},
+    ("walking", "walker"): {kernel.WORD, kernel.ENDING, kernel.SHORT_ENDING, kernel.LOWER},
     ("Flimflam", "flimflam"): {kernel.WORD, kernel.ENDING, kernel.SHAPE},
-    ("12", "13"): {kernel.ENDING, kernel.SHORT, kernel.LOWER, kernel.BEGINNING},
+    ("12", "13"): {kernel.ENDING, kernel.SHORT_ENDING, kernel.LOWER, kernel.BEGINNING},
 }  # fmt: skip
 
 

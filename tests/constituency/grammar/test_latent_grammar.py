@@ -15,10 +15,13 @@ from scipy.special import logsumexp
 from tests.reference import enumerate as listing
 from tests.toys import Toy, random_toy, tree_of
 
+import sapwood as sw
 from sapwood.constituency.data.transform import Symbol
-from sapwood.constituency.grammar import sampling
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar import random_trees
 from sapwood.constituency.grammar.from_text import bundled_grammar, grammar_from_text
 from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
+from sapwood.constituency.parse.charts import tag_weights
 from sapwood.constituency.parse.parser import Parser
 from sapwood.constituency.parse.prepared import prepare
 from sapwood.core.errors import ModelFormatError, SapwoodError
@@ -327,7 +330,7 @@ def test_the_seed_decides_the_sample(finite: LatentGrammar) -> None:
 
 
 def test_a_grammar_that_never_ends_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "MAX_TRIES", 3)
+    monkeypatch.setattr(random_trees, "MAX_TRIES", 3)
     toy = Toy(1, [1, 1], {0: np.ones(1)}, {(0, 0, 0): np.ones((1, 1, 1))}, {})
     toy.words = {"w0": {1: np.array([0.5])}, UNKNOWN: {1: np.array([0.5])}}
     with pytest.raises(SapwoodError, match="the grammar does not"):
@@ -391,7 +394,7 @@ def test_tags_are_as_probable_as_word_and_tag_together() -> None:
     entries = model.lexicon.entries(model.lexicon.words.index("x"))
     tags = [str(model.tags[t]) for t in model.lexicon.entry_tag[entries]]
     expected = [joint[tag] / joint["B"] for tag in tags]
-    np.testing.assert_allclose(prepare(model).plain.entry_share[entries], expected, rtol=1e-12)
+    np.testing.assert_allclose(prepare(model).plain.entry_ratio[entries], expected, rtol=1e-12)
 
 
 TWO_TAGS = """
@@ -402,3 +405,61 @@ Q -> B B 1
 A : x y*3
 B : x y
 """
+
+
+def test_tree_scores_know_which_word_comes_first(plain: LatentGrammar) -> None:
+    """The same tree over `The` and `the`, at the start of the sentence and inside it."""
+    tree = "(TOP (S (NP (DT {}) (NN dog)) (VP (VBZ sees) (NP (DT {}) (NN cat))) (. .)))"
+
+    def score(first: str, inner: str) -> float:
+        return plain.log_prob(Tree.parse(tree.format(first, inner)))
+
+    assert score("The", "the") == score("the", "the")  # the capital is the sentence's
+    assert score("the", "The") < score("the", "the") - 1  # this one is a word never seen
+    words = ["The", "dog", "sees", "The", "cat", "."]
+    parsed = sw.Parser(plain, threshold=0.0, beam=0.0).parse(words)
+    assert parsed.sentence_log_prob == pytest.approx(plain.log_prob(words), rel=1e-12)
+    assert score("The", "The") < plain.log_prob(words)
+
+
+def test_one_word_sentences_start_with_their_word() -> None:
+    trees = [Tree.parse(text) for text in ("(INTJ (UH oh))", "(INTJ (UH ah))", "(X (Y z))")]
+    plain = sw.PCFG().fit(Treebank.from_trees(trees)).model_
+    assert plain.log_prob(["Oh"]) == plain.log_prob(["oh"])
+    assert plain.log_prob(["OH"]) != plain.log_prob(["oh"])
+    upper, lower = (plain.log_prob(Tree.parse(f"(INTJ (UH {word}))")) for word in ("Oh", "oh"))
+    assert upper == lower
+
+
+def test_entries_are_found_by_row_and_tag(plain: LatentGrammar) -> None:
+    """Numbers beyond the rows or the tags are nowhere, whatever their sum would hit."""
+    lexicon, n_tags = plain.lexicon, len(plain.tags)
+    rows, tags = np.divmod(np.arange(lexicon.n_rows * n_tags), n_tags)
+    found = lexicon.find_entries(rows, tags)
+    for row, tag, entry in zip(rows.tolist(), tags.tolist(), found.tolist(), strict=True):
+        own = lexicon.entries(row)
+        listed = [e for e in range(own.start, own.stop) if lexicon.entry_tag[e] == tag]
+        assert listed == ([entry] if entry >= 0 else [])
+    hit = np.flatnonzero((found >= 0) & (rows > 0))
+    assert (lexicon.find_entries(rows[hit] - 1, tags[hit] + n_tags) == -1).all()
+    assert (lexicon.find_entries(rows[hit] + 1, tags[hit] - n_tags) == -1).all()
+    assert (lexicon.find_entries(np.full(3, -1), np.array([0, 1, n_tags])) == -1).all()
+
+
+# -- tags of a sentence -----------------------------------------------------------------------
+
+
+def test_rare_tags_are_left_out_unless_they_are_right() -> None:
+    rules = dict.fromkeys([(0, 1, 1), (0, 1, 2), (0, 2, 1)], np.ones((1, 1, 1)))
+    words = {"w0": {1: np.array([0.5]), 2: np.array([1e-6])}, "w1": {2: np.array([0.25])}}
+    grammar = Toy(1, [1, 1, 1], {0: np.ones(1)}, rules, words).grammar()
+    sentence = ["w0", "w1", "w0"]
+    some = tag_weights(prepare(grammar), sentence, 1e-3)
+    assert (some.start.tolist(), some.tag.tolist()) == ([0, 1, 2, 3], [0, 1, 0])
+    right = tag_weights(prepare(grammar), sentence, 1e-3, np.array([1, 1, 0]))
+    assert (right.start.tolist(), right.tag.tolist()) == ([0, 2, 3, 4], [0, 1, 1, 0])
+    every = tag_weights(prepare(grammar), sentence)
+    assert (every.start.tolist(), every.tag.tolist()) == ([0, 2, 3, 5], [0, 1, 1, 0, 1])
+    np.testing.assert_allclose(
+        every.weight * 2.0 ** every.scale[[0, 0, 1, 2, 2]], [0.5, 1e-6, 0.25, 0.5, 1e-6]
+    )

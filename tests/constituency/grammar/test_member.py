@@ -26,8 +26,14 @@ WORDS = ["the", "dog", "sleeps", "."]
 class FlatReader:
     """Knows one bracket: the whole sentence under the first label."""
 
-    def read(self, words: list[str]) -> tuple[Any, Any]:
+    def read(self, words: list[str], constraints: Any = None) -> tuple[Any, Any]:
         return np.array([len(words)]), np.array([1.0])
+
+    def read_many(self, sentences: Any) -> list[tuple[Any, Any]]:
+        return [self.read(*sentence) for sentence in sentences]
+
+    def log_ratio(self, words: list[str], constraints: Any) -> float:
+        return 0.0
 
     def megabytes(self, n: int) -> float:
         return 8e-6

@@ -10,11 +10,16 @@ import pytest
 
 import sapwood as sw
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.grammar.packing import MANY_ZEROS, STEPS, pack_weights, unpack_weights
+from sapwood.constituency.grammar.packing import (
+    CODES_PER_HALVING,
+    MANY_ZEROS,
+    pack_weights,
+    unpack_weights,
+)
 from sapwood.core.errors import ModelFormatError
 
 METHODS = ("em", "spectral", "cluster")
-STEP = 2 ** (0.5 / STEPS) - 1  # the largest relative error of rounding a logarithm
+STEP = 2 ** (0.5 / CODES_PER_HALVING) - 1  # the largest relative error of rounding a logarithm
 
 
 @pytest.fixture(params=METHODS)

@@ -25,8 +25,7 @@ from sapwood.constituency.parse.charts import (
     tag_weights,
 )
 from sapwood.constituency.parse.kernels import coarse
-from sapwood.constituency.parse.prepared import prepare
-from sapwood.constituency.parse.scores import sentence_log_weight
+from sapwood.constituency.parse.prepared import prepare, sentence_log_weight
 from sapwood.corpora.vocabulary import UNKNOWN
 
 # The kernel multiplies and adds at most a few hundred positive numbers per value.
@@ -55,7 +54,9 @@ class Charted:
         self.total = coarse.partition(self.chart, self.root)
         self.log_weight = sentence_log(self.chart.scale, self.n, self.total)
         plain, room = prepared.plain, np.empty(chart_room(prepared.plain, self.n))
-        alpha, tag_alpha = coarse.outside(plain.rules, self.tags, self.chart, plain.root, room)
+        alpha, tag_alpha = coarse.plain_outside(
+            plain.rules, self.tags, self.chart, plain.root, room
+        )
         self.phrases, self.tag_posteriors = self.chart.beta * alpha, self.tags.weight * tag_alpha
 
     def posteriors(self) -> dict[tuple[int, int, int], float]:

@@ -10,7 +10,7 @@ from tests.toys import Toy, parse_forest, random_toy
 
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.parse.charts import ForestPosteriors
-from sapwood.constituency.parse.kernels.forest import NONE, best_derivations, follow
+from sapwood.constituency.parse.kernels.forest import NO_ITEM, backtrace_items, best_derivations
 
 EVERYTHING = 5e-324  # keeps every item of positive posterior
 # Sums of a few hundred positive products.
@@ -96,7 +96,7 @@ def test_of_equal_edges_the_first_is_chosen() -> None:
     parsed = charted(toy, ["w0"] * 5)
     forest = parsed.pruned.forest
     _, choice = best_derivations(forest, np.zeros(len(parsed.items)), np.zeros(len(parsed.edges)))
-    for item in np.flatnonzero(choice != NONE):
+    for item in np.flatnonzero(choice != NO_ITEM):
         assert choice[item] == np.flatnonzero(forest.head == item)[0]
 
 
@@ -172,7 +172,7 @@ def test_best_derivation_has_the_highest_gain_of_all_trees(seed: int) -> None:
         mine = [tree for tree in trees if tree.symbol == forest.symbol[root]]
         highest = max(mine, key=lambda tree: gain_of(tree, items, edges))
         np.testing.assert_allclose(best[root], gain_of(highest, items, edges), rtol=RTOL)
-        chosen, _, _ = follow(forest, choice, root)
+        chosen, _, _ = backtrace_items(forest, choice, root)
         assert {items_of(parsed)[item] for item in chosen} == set(listing.spans(highest))
 
 
@@ -180,7 +180,7 @@ def test_following_lists_children_before_parents() -> None:
     parsed = charted(random_toy(np.random.default_rng(3)), ["w0"] * 5)
     forest = parsed.pruned.forest
     _, choice = best_derivations(forest, parsed.items, parsed.edges)
-    item, left, right = follow(forest, choice, int(parsed.pruned.roots[0]))
+    item, left, right = backtrace_items(forest, choice, int(parsed.pruned.roots[0]))
     assert len(item) == 9
     assert item[-1] == parsed.pruned.roots[0]
     for place in range(len(item)):
@@ -200,7 +200,7 @@ def test_what_nothing_builds_has_no_derivation() -> None:
     best, choice = best_derivations(forest, parsed.items, np.zeros(len(forest.head)))
     unbuilt = np.setdiff1d(np.flatnonzero(forest.end - forest.start > 1), forest.head)
     assert (best[unbuilt] == -np.inf).all()
-    assert (choice[unbuilt] == NONE).all()
+    assert (choice[unbuilt] == NO_ITEM).all()
 
 
 def test_a_sentence_without_parse_has_no_forest() -> None:

@@ -10,6 +10,7 @@ from tests.reference import enumerate as listing
 from tests.toys import Toy, factored_toy, parse_forest, random_bases, random_toy
 
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.parse.prepared import prepare
 
 EVERYTHING = 5e-324
 
@@ -49,6 +50,30 @@ def compare(toy: Toy, words: list[str], rtol: float, grammar: LatentGrammar | No
         np.testing.assert_allclose(posterior, expected, rtol=rtol, atol=rtol)
     np.testing.assert_allclose(parsed.log_prob, np.log(abs(float(total))), rtol=0, atol=1e-10)
     np.testing.assert_allclose(grammar.log_prob(words), parsed.log_prob, rtol=0, atol=1e-10)
+
+
+def sparse_toy(seed: int, sign: int) -> Toy:
+    """Tensors in which one number in eight is not 0; with sign -1, some of them are negative."""
+    rng = np.random.default_rng(seed)
+    toy = random_toy(rng, n_states=5)
+    for rule, tensor in toy.rules.items():
+        kept = rng.random(tensor.shape) < 1 / 8
+        kept[0, 0, 0] = True
+        toy.rules[rule] = np.where(kept, tensor, 0.0)
+        toy.rules[rule].flat[-1] *= sign
+    return toy
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_tensors_that_are_nearly_all_zeros(n: int, sign: int) -> None:
+    toy = sparse_toy(n, sign)
+    rules = prepare(toy.grammar()).tensors
+    n_listed = np.diff(rules.nonzero_start.astype(np.int64))
+    assert n_listed.max() > 3
+    assert len(rules.nonzero) == n_listed.sum()
+    assert 0.0 not in rules.nonzero
+    compare(toy, [f"w{x % 3}" for x in range(n)], rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_states", [2, 3])

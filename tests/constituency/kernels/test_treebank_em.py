@@ -24,9 +24,15 @@ from tests.constituency.kernels.treebank_cases import (
 from tests.shards import shards_of
 
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn.expected_counts import ExpectedCounts, TreeShard, vectors
+from sapwood.constituency.learn.em_states import copy_states
+from sapwood.constituency.learn.em_steps import (
+    ExpectedCounts,
+    LatentParameters,
+    SortedTrees,
+    inside_outside_vectors,
+    smooth_states,
+)
 from sapwood.constituency.learn.kernels import treebank_em as kernel
-from sapwood.constituency.learn.latent_parameters import LatentParameters, copy_states, smooth
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.tree import Tree
 
@@ -154,7 +160,7 @@ def test_threads_change_no_bit(jobs: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 4, 5])
 def test_alpha_times_beta_is_the_posterior_of_the_states(seed: int) -> None:
     at = case(seed, zeros=0.2)
-    beta, alpha, down, _, _ = vectors(at.shard, at.parameters)
+    beta, alpha, down, _, _ = inside_outside_vectors(at.shard, at.parameters)
     expected = twin(at).posterior
     for x, a in enumerate(at.shard.label.tolist()):
         m = int(at.parameters.n_states[a])
@@ -168,7 +174,7 @@ def test_alpha_times_beta_is_the_posterior_of_the_states(seed: int) -> None:
 def test_inside_vectors_times_their_scales() -> None:
     """beta[x] times every scale below is the probability of what a node covers, state by state."""
     at = case(4)
-    beta, _, down, _, _ = vectors(at.shard, at.parameters)
+    beta, _, down, _, _ = inside_outside_vectors(at.shard, at.parameters)
     for x in range(len(at.shard.label)):
         below = covered(at, x)
         m = int(at.parameters.n_states[at.shard.label[x]])
@@ -196,7 +202,7 @@ def test_a_tree_of_three_thousand_words_neither_underflows_nor_drifts() -> None:
     trees = training_trees(bank)
     plain = trees.plain_parameters()
     parameters = copy_states(plain, [np.zeros(4, np.int64)] * len(plain.n_states), rng)
-    beta, alpha, _, log_likelihood, _ = vectors(trees.shards.items[0], parameters)
+    beta, alpha, _, log_likelihood, _ = inside_outside_vectors(trees.shards.items[0], parameters)
     assert -np.inf < log_likelihood < -745
     # rounding of 3,000 products in a row, 1e-16 each
     np.testing.assert_allclose((alpha * beta).sum(axis=1), 1.0, rtol=0, atol=1e-11)
@@ -231,7 +237,7 @@ class ByNode(NamedTuple):
     rules: Array
 
 
-def node_by_node(shard: TreeShard, p: LatentParameters) -> ByNode:
+def node_by_node(shard: SortedTrees, p: LatentParameters) -> ByNode:
     """The formulas of the kernels' notation, one `einsum` a node."""
     n, m = len(shard.label), p.n_states
     width = int(m.max())
@@ -266,9 +272,9 @@ def node_by_node(shard: TreeShard, p: LatentParameters) -> ByNode:
     return ByNode(beta, alpha, rules)
 
 
-def assert_like_node_by_node(shard: TreeShard, parameters: LatentParameters) -> None:
+def assert_like_node_by_node(shard: SortedTrees, parameters: LatentParameters) -> None:
     expected = node_by_node(shard, parameters)
-    beta, alpha, *_ = vectors(shard, parameters)
+    beta, alpha, *_ = inside_outside_vectors(shard, parameters)
     found = ExpectedCounts.of(shard, parameters).rules
     for x, a in enumerate(shard.label.tolist()):
         m = int(parameters.n_states[a])
@@ -338,13 +344,15 @@ def test_too_many_states_are_refused() -> None:
     at = forest(5, 2, [1])
     many = replace(at.parameters, n_states=at.parameters.n_states + kernel.MAX_STATES)
     with pytest.raises(SapwoodError, match="257"):
-        vectors(at.shard, many)
+        inside_outside_vectors(at.shard, many)
 
 
 def groups_across_levels(at: Case, patch: pytest.MonkeyPatch) -> None:
     """One group a rule, whatever the heights: parents are done before their children."""
     at.shard.up = at.shard.by_rule
-    at.parameters = smooth(at.parameters, 0.5, 0.5)  # vectors left in memory must not be right
+    at.parameters = smooth_states(
+        at.parameters, 0.5, 0.5
+    )  # vectors left in memory must not be right
 
 
 def last_block_left_out(at: Case, patch: pytest.MonkeyPatch) -> None:
@@ -460,7 +468,7 @@ def losses(at: Case, share: float) -> tuple[list[tuple[int, int, int]], Array]:
     m = at.parameters.n_states.tolist()
     pairs = [(a, i, j) for a, n in enumerate(m) for i in range(n) for j in range(i + 1, n)]
     start = np.searchsorted([a for a, _, _ in pairs], np.arange(len(m) + 1))
-    beta, alpha, *_ = vectors(at.shard, at.parameters)
+    beta, alpha, *_ = inside_outside_vectors(at.shard, at.parameters)
     found = np.zeros(len(pairs))
     kernel.merge_losses(
         at.shard.label, start, np.array([i for _, i, _ in pairs]),

@@ -146,6 +146,6 @@ def test_parts_of_a_treebank_weigh_what_the_whole_does(monkeypatch: pytest.Monke
     model = sw.PCFG().fit(bank).model_
     whole = model.log_probs(bank)
     for size in (1, 7, 22, 23):
-        monkeypatch.setattr("sapwood.constituency.parse.scores.AT_ONCE", size)
+        monkeypatch.setattr("sapwood.constituency.parse.prepared.TREES_PER_CALL", size)
         np.testing.assert_array_equal(model.log_probs(bank), whole)
         np.testing.assert_array_equal(model.log_probs(bank[5:9]), whole[5:9])

@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn.em_steps import TrainingTrees
-from sapwood.constituency.learn.expected_counts import TreeShard
-from sapwood.constituency.learn.latent_parameters import LatentParameters, copy_states, normalise
+from sapwood.constituency.learn.em_states import copy_states
+from sapwood.constituency.learn.em_steps import (
+    LatentParameters,
+    SortedTrees,
+    TrainingTrees,
+    normalise,
+)
 from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.corpora.tree import Tree
 from sapwood.execute import Threads
@@ -36,7 +40,7 @@ class Case:
     parameters: LatentParameters
 
     @property
-    def shard(self) -> TreeShard:
+    def shard(self) -> SortedTrees:
         return self.trees.shards.items[0]
 
 

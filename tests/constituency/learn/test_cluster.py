@@ -14,14 +14,25 @@ from tests.shards import rows_of, shards_of
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import state_sums
-from sapwood.constituency.grammar.sampling import sample_trees
+from sapwood.constituency.grammar.random_trees import sample_trees
 from sapwood.constituency.learn import cluster
-from sapwood.constituency.learn.cluster import ClusterLPCFG, count_states, find_centres, layout_of
-from sapwood.constituency.learn.cluster_moments import NodeSample, hard_counts, points
-from sapwood.constituency.learn.em_steps import NODES_PER_STATE, TrainingTrees
-from sapwood.constituency.learn.latent_parameters import LatentParameters, maximise
-from sapwood.constituency.learn.spectral import project
-from sapwood.constituency.learn.templates import NodeTable
+from sapwood.constituency.learn.cluster import (
+    ClusterLPCFG,
+    NodeSample,
+    count_states,
+    find_centres,
+    hard_counts,
+    layout_of,
+    points,
+)
+from sapwood.constituency.learn.em_steps import (
+    NODES_PER_STATE,
+    LatentParameters,
+    TrainingTrees,
+    maximise_tree_counts,
+)
+from sapwood.constituency.learn.features import NodeTable
+from sapwood.constituency.learn.spectral import project_nodes
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 
@@ -62,10 +73,10 @@ def counts_by_hand(bank: Treebank, states: np.ndarray) -> Counter[tuple[Any, ...
 
 def counted(bank: Treebank, states: np.ndarray, m: np.ndarray) -> LatentParameters:
     data = sw.PCFG().prepare(bank, Threads())
-    trees, rows = TrainingTrees(data), rows_of(project(data, 2))
+    trees, rows = TrainingTrees(data), rows_of(project_nodes(data, 2))
     layout = layout_of(trees, m)
     pair = rows.pairs(trees.pairs, len(bank.inventory.phrases), len(bank.inventory.words))
-    return maximise(layout, hard_counts(rows, states, layout, pair))
+    return maximise_tree_counts(layout, hard_counts(rows, states, layout, pair))
 
 
 def test_counts_of_known_states() -> None:
@@ -103,7 +114,7 @@ def test_states_of_other_nodes_give_other_counts() -> None:
 def states_of(bank: Treebank, n_states: int) -> tuple[np.ndarray, np.ndarray]:
     """Points of all nodes, and the nearest centre of each."""
     data = sw.PCFG().prepare(bank, Threads())
-    projection = project(data, n_states)
+    projection = project_nodes(data, n_states)
     m = np.minimum(TrainingTrees(data).limit, n_states)
     centres = find_centres(data, projection, m, 0)
     assert [len(centre) for centre in centres] == [k if k > 1 else 0 for k in m.tolist()]
@@ -132,10 +143,10 @@ def test_nodes_are_counted_in_the_state_of_their_nearest_centre(dev: Treebank) -
     bank = dev[:100]
     _, states = states_of(bank, 3)
     data = sw.PCFG().prepare(bank, Threads())
-    trees, projection = TrainingTrees(data), project(data, 3)
+    trees, projection = TrainingTrees(data), project_nodes(data, 3)
     layout = layout_of(trees, np.minimum(trees.limit, 3))
     centres = find_centres(data, projection, layout.n_states, 0)
-    found = maximise(layout, count_states(data, projection, layout, centres))
+    found = maximise_tree_counts(layout, count_states(data, projection, layout, centres))
     expected = counted(bank, states, layout.n_states)
     for name in ("root", "rules", "words"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
@@ -144,7 +155,7 @@ def test_nodes_are_counted_in_the_state_of_their_nearest_centre(dev: Treebank) -
 def test_points_are_directions(dev: Treebank) -> None:
     """Both vectors of a node have length 1, however long they were."""
     data = sw.PCFG().prepare(dev[:100], Threads())
-    projection = project(data, 3)
+    projection = project_nodes(data, 3)
     rows, m = rows_of(projection), 3
     found = points(rows, projection.vectors)
     whole = projection.vectors._replace(m=np.full_like(projection.m, m))
@@ -159,7 +170,7 @@ def test_of_a_frequent_label_every_so_manieth_node_places_the_centres(
     dev: Treebank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = sw.PCFG().prepare(dev, Threads())
-    projection = project(data, 2)
+    projection = project_nodes(data, 2)
     rows, a = rows_of(projection), int(np.argmax(np.bincount(dev.label)))
     stride = np.zeros(len(projection.m), np.int64)
     stride[a] = 3

@@ -13,23 +13,20 @@ from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.feature_grammar import FeatureGrammar, SpanFeatures
+from sapwood.constituency.grammar.discriminative import FeatureGrammar, SpanFeatures
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.learn import crf
 from sapwood.constituency.learn.pcfg import TrainingData
-from sapwood.constituency.parse.charts import (
-    PrunedForest,
-    pruned_forests,
-    right_forest,
-)
+from sapwood.constituency.parse.charts import PrunedForest, gold_forest, pruned_forests
 from sapwood.constituency.parse.kernels import span_features as kernel
 from sapwood.constituency.parse.kernels.forest import Forest
 from sapwood.constituency.parse.prepared import prepare
 from sapwood.core import model_files as kinds
 from sapwood.core.errors import ModelFormatError, SapwoodError
-from sapwood.core.info import Info
-from sapwood.core.log_linear import Table
+from sapwood.core.learner import Info
+from sapwood.core.training_loops import WeightTable
 from sapwood.execute import Threads
+from sapwood.progress import Event, listening
 
 Array = np.ndarray
 SENTENCE = ["the", "girl", "saw", "a", "dog", "in", "the", "garden", "."]
@@ -103,7 +100,7 @@ def assert_marked(
     model: LatentGrammar, bank: Treebank, tree: int, threshold: float
 ) -> PrunedForest:
     words, nodes = bank.words(tree), nodes_of(bank, tree)
-    chart, items, edges = right_forest(prepare(model), words, bank, nodes, threshold)
+    chart, items, edges = gold_forest(prepare(model), words, bank, nodes, threshold)
     assert marked(chart, items, edges) == right_parts(bank, tree)
     assert (items.sum(), edges.sum()) == (2 * len(words) - 1, len(words) - 1)
     roots = chart.forest.symbol[chart.roots]
@@ -221,9 +218,9 @@ def test_the_steps_are_those_of_the_gradient() -> None:
     n = len(model.feature_weights)
     w, rate = np.random.default_rng(0).normal(size=n) * 0.1, 1e-7
     after, ones = w.copy(), np.full(n, 1e12)  # squares so large that all steps are alike
-    before = crf._step(example, Table(after, ones), rate)
+    before = crf._step(example, WeightTable(after, ones), rate)
     moved = after - w
-    gained = crf._step(example, Table(after.copy(), ones), rate) - before
+    gained = crf._step(example, WeightTable(after.copy(), ones), rate) - before
     # gain = gradient . step, and step = rate / 1e6 * gradient
     assert gained == pytest.approx((moved @ moved) / (rate / 1e6), rel=0.01, abs=1e-12)
 
@@ -241,7 +238,7 @@ def test_weights_are_averaged_over_the_last_half() -> None:
     examples = [example for example in made if example is not None]
     learner = sw.SpanCRF(passes=4)
     learner.info_ = Info()
-    table = Table.of_size(size, name="", dtype=np.float64)
+    table = WeightTable.of_size(size, name="", dtype=np.float64)
     rng, kept = np.random.default_rng(0), []
     for _ in range(4):
         for place in rng.permutation(len(examples)).tolist():
@@ -293,7 +290,7 @@ def test_a_part_of_a_treebank_is_a_treebank(short: Treebank) -> None:
     seen = [word for tree in short.trees() for word in tree.words()]
     words = part.model_.grammar.lexicon.words
     for word, known in zip(words, part.model_.is_familiar, strict=True):
-        assert bool(known) == (seen.count(word) >= crf.FAMILIAR)
+        assert bool(known) == (seen.count(word) >= crf.FAMILIAR_WORD)
         counts[bool(known)] += 1
     assert min(counts.values()) > 10
 
@@ -302,6 +299,30 @@ def test_progress_is_told(short: Treebank) -> None:
     told: list[tuple[int, int, float]] = []
     learner = sw.SpanCRF(passes=3, on_iteration=lambda *what: told.append(what)).fit(short)
     assert told == [(k, 1, x) for k, x in enumerate(learner.info_.log_likelihoods, 1)]
+
+
+def test_charts_and_passes_share_one_bar(short: Treebank) -> None:
+    """Charts are the first share, the passes the rest; neither begins again at 0."""
+    shares: list[tuple[str, float]] = []
+
+    def note(event: Event) -> None:
+        if not event.is_over and event.share is not None:
+            shares.append((event.what, event.share))
+
+    with listening(note):
+        sw.SpanCRF(passes=3).fit(short)
+    passes = [share for what, share in shares if what not in {"", "charts"}]
+    border = crf.CHARTS_COST / (crf.CHARTS_COST + 3)
+    assert max(share for what, share in shares if what == "charts") == pytest.approx(border)
+    assert min(passes) == pytest.approx(border)
+    assert passes == sorted(passes)
+
+
+def test_memory_is_that_of_charts_and_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, data = sw.SpanCRF(), prepared()
+    small = learner.memory_needed(data)
+    monkeypatch.setattr(crf, "TABLE_BITS", 19)
+    assert learner.memory_needed(data) - small == 28 * 2**18
 
 
 @pytest.mark.parametrize(

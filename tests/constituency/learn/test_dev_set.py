@@ -11,8 +11,8 @@ import pytest
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.learn import panel
-from sapwood.constituency.learn.panel import DevSet
+from sapwood.constituency.learn import dev_scores
+from sapwood.constituency.learn.dev_scores import DevSet
 from sapwood.constituency.parse.charts import ForestPosteriors
 from sapwood.core.errors import SapwoodError
 
@@ -120,13 +120,13 @@ def test_charts_are_made_once(
     train: Treebank, plain: LatentGrammar, gold: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    right = panel.pruned_forests
+    right = dev_scores.pruned_forests
 
     def counted(*args: object, **kwargs: object) -> object:
         calls.append(1)
         return right(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(panel, "pruned_forests", counted)
+    monkeypatch.setattr(dev_scores, "pruned_forests", counted)
     em = sw.EMLPCFG(2, iterations=4).fit(train, gold)
     assert len(em.info_.dev_f1) == 5
     assert len(calls) == sum(len(tree.words()) > 1 for tree in gold)

@@ -19,33 +19,30 @@ from tests.shards import shards_of
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import state_sums
-from sapwood.constituency.grammar.sampling import sample_trees
-from sapwood.constituency.learn import em_steps
-from sapwood.constituency.learn.em import EMLPCFG
+from sapwood.constituency.grammar.random_trees import sample_trees
+from sapwood.constituency.learn import em as em_module
+from sapwood.constituency.learn.em import EMLPCFG, EMSettings, Stage, run_treebank_em
+from sapwood.constituency.learn.em_states import (
+    NEAR_TWINS,
+    SPLIT_NOISE,
+    copy_states,
+    matsuzaki_start,
+    split_states,
+    twin_states,
+)
 from sapwood.constituency.learn.em_steps import (
     NODES_PER_STATE,
-    TWINS,
-    EMSettings,
-    Stage,
+    ExpectedCounts,
+    LatentParameters,
     TrainingTrees,
     latent_grammar,
-    run_treebank_em,
-)
-from sapwood.constituency.learn.expected_counts import ExpectedCounts
-from sapwood.constituency.learn.latent_parameters import (
-    SPLIT_NOISE,
-    LatentParameters,
-    copy_states,
-    matsuzaki,
-    maximise,
+    maximise_tree_counts,
     normalise,
-    split,
 )
 from sapwood.constituency.learn.pcfg import TrainingData
-from sapwood.constituency.learn.twin_states import twin_states
 from sapwood.core import model_files as kinds
 from sapwood.core.errors import SapwoodError
-from sapwood.core.info import Info
+from sapwood.core.learner import Info
 from sapwood.execute import Threads
 
 ROUNDING = 1e-10  # relative, of a sum of some 10,000 logarithms; real falls are far larger
@@ -224,7 +221,7 @@ def test_splitting_changes_the_likelihood_by_the_noise_only(dev: Treebank) -> No
         ]
         exact = trees.expect(copy_states(parameters, copies, None)).log_likelihood
         assert exact == pytest.approx(before, rel=1e-12)
-        parameters, _ = split(parameters, target, np.random.default_rng(m))
+        parameters, _ = split_states(parameters, target, np.random.default_rng(m))
         assert parameters.n_states.tolist() == target.tolist()
         after = trees.expect(parameters).log_likelihood
         # each factor of a tree is wrong by 1 % at most, and they mostly cancel
@@ -248,7 +245,7 @@ def test_the_matsuzaki_start_stays_within_a_factor_of_three(dev: Treebank) -> No
     plain = trees.plain_parameters()
     target = np.minimum(trees.limit, 4)
     copied = copy_states(plain, [np.zeros(m, np.int64) for m in target.tolist()], None)
-    made = matsuzaki(plain, target, np.random.default_rng(0))
+    made = matsuzaki_start(plain, target, np.random.default_rng(0))
     used = copied.words > 0
     ratio = made.words[used] / copied.words[used]
     assert 1 / 9 - 1e-12 < ratio.min() < ratio.max() < 9 + 1e-12  # 3 itself and 3 by the new sum
@@ -277,7 +274,7 @@ def test_states_that_are_almost_equal_are_merged_after_training(learner: EMLPCFG
     """On these trees most splits find nothing: half of the states have a twin."""
     model = learner.model_
     assert model.record["merged_twins"] > 100
-    left = sum(int(block.max()) + 1 for block in twin_states(model, TWINS))
+    left = sum(int(block.max()) + 1 for block in twin_states(model, NEAR_TWINS))
     assert left > 0.95 * model.n_states.sum()  # means of merged states may be twins again
 
 
@@ -452,7 +449,7 @@ def test_the_best_iteration_is_kept(
     name: str, few: Treebank, gold: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # parameters that dev trees chose are not merged: to compare with others, nor are those
-    monkeypatch.setattr(em_steps, "_merge_twins", lambda data, pairs, *unchanged: unchanged)
+    monkeypatch.setattr(em_module, "merge_twins", lambda data, pairs, *unchanged: unchanged)
     em = EMLPCFG(**GRADED[name]).fit(few, gold)
     info, n_last = em.info_, em.schedule()[-1].iterations
     done, found = zip(*info.dev_f1, strict=True)
@@ -652,7 +649,7 @@ def test_a_checkpoint_of_another_method_is_refused(tmp_path: Path, dev: Treebank
 def test_given_probabilities_are_not_split_when_resumed(tmp_path: Path, dev: Treebank) -> None:
     data = sw.PCFG().prepare(dev, Threads())
     trees = TrainingTrees(data)
-    start = matsuzaki(
+    start = matsuzaki_start(
         trees.plain_parameters(), np.minimum(trees.limit, 4), np.random.default_rng(0)
     )
     as_given, settings = [Stage("none", 4, 6)], EMSettings({}, 0.01, 0.1)
@@ -669,11 +666,11 @@ def test_a_step_is_an_expectation_and_a_maximisation(dev: Treebank) -> None:
     """Rules and words are smoothed by amounts of their own; the lexicon has the counts after."""
     data = sw.PCFG().prepare(dev, Threads())
     trees = TrainingTrees(data)
-    start = matsuzaki(
+    start = matsuzaki_start(
         trees.plain_parameters(), np.minimum(trees.limit, 3), np.random.default_rng(0)
     )
     model, _ = run_treebank_em(data, start, [Stage("none", 3, 1)], EMSettings({}, 0.3, 0.05))
-    after = maximise(start, trees.expect(start), 0.3, 0.05)
+    after = maximise_tree_counts(start, trees.expect(start), 0.3, 0.05)
     expected = latent_grammar(data, trees.pairs, after, trees.expect(after), {})
     assert is_same(model, expected)
     assert not np.array_equal(model.rule_weights, start.rules)

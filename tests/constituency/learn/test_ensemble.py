@@ -13,24 +13,36 @@ import pytest
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.feature_grammar import FeatureGrammar
-from sapwood.constituency.learn import crf, ensemble
-from sapwood.constituency.learn import panel as panel_module
+from sapwood.constituency.grammar.discriminative import FeatureGrammar
+from sapwood.constituency.learn import crf, dev_scores, ensemble
+from sapwood.constituency.learn.dev_scores import MixScorer
 from sapwood.constituency.learn.em_steps import TrainingTrees
-from sapwood.constituency.learn.ensemble import PLAN, Candidate, Clock, Trial, _Mix, estimator_of
-from sapwood.constituency.learn.panel import Panel
+from sapwood.constituency.learn.ensemble import TrainedMembers, Trial, estimator_of
+from sapwood.constituency.learn.ensemble_budget import (
+    PLAN,
+    Budget,
+    Candidate,
+    EnsembleSettings,
+    MeasuredBudget,
+    make_budget,
+)
 from sapwood.constituency.learn.pcfg import TrainingData
 from sapwood.constituency.parse.parser import MIDDLE
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 from sapwood.networks import training as network_training
 
+SETTINGS = EnsembleSettings()
 PLAN_OF_FOUR = (
     Candidate("spectral", 4),
     Candidate("cluster", 3),
     Candidate("cluster", 3, "right"),
     Candidate("crf"),
 )
+
+
+def change(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
+    monkeypatch.setattr(sw.EnsembleLPCFG, "settings", replace(sw.EnsembleLPCFG.settings, **values))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -87,7 +99,7 @@ def test_without_dev_trees_only_the_first_are_trained(
     bank: Treebank, dev: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody could say which of the later ones are worth their time."""
-    monkeypatch.setattr(ensemble, "MEMBERS_UNSEEN", 2)
+    change(monkeypatch, members_unseen=2)
     learner = sw.EnsembleLPCFG(plan=PLAN_OF_FOUR)
     assert len(learner.fit(bank[:60]).info_.trials) == 2
     assert learner.model_.weights.tolist() == [0.5, 0.5]
@@ -171,14 +183,23 @@ def prepared(bank: Treebank) -> TrainingData:
     return sw.PCFG().prepare(bank, Threads())
 
 
-def mix_without_dev(seconds: float | None = None) -> _Mix:
-    return _Mix(None, 1, Clock(seconds, prepared(sw.bundled_treebank("dev")[:10]), PLAN[0]))
+def mix_without_dev(seconds: float | None = None) -> TrainedMembers:
+    return TrainedMembers(
+        None,
+        1,
+        make_budget(
+            seconds,
+            prepared(sw.bundled_treebank("dev")[:10]),
+            PLAN[0],
+            settings=sw.EnsembleLPCFG.settings,
+        ),
+    )
 
 
 def path_of(figures: dict[tuple[int, ...], float], n: int) -> tuple[list[int], Grades]:
     mix, panel = mix_without_dev(), Grades(figures)
     mix.members = [sw.bundled_grammar()] * n
-    return mix._chosen(panel), panel  # type: ignore[arg-type]
+    return mix._grow(panel), panel  # type: ignore[arg-type]
 
 
 def subsets(n: int) -> list[tuple[int, ...]]:
@@ -208,7 +229,7 @@ def test_of_equal_mixes_the_largest() -> None:
 
 
 def test_there_is_a_limit_to_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ensemble, "MOST_MEMBERS", 2)
+    change(monkeypatch, most_members=2)
     assert len(path_of({c: 80.0 + len(c) for c in subsets(4)}, 4)[0]) == 2
 
 
@@ -225,7 +246,7 @@ def test_weights_are_tuned_where_that_wins_enough(gain: float, is_tuned: bool) -
 
     mix = mix_without_dev()
     mix.members = [sw.bundled_grammar()] * 2
-    weights = mix._tuned(Two(), [0, 1])  # type: ignore[arg-type]
+    weights = mix._tune(Two(), [0, 1])  # type: ignore[arg-type]
     assert weights.tolist() == ([0.9, 0.1] if is_tuned else [0.5, 0.5])
 
 
@@ -233,9 +254,9 @@ def test_the_mix_is_calibrated(
     chosen: sw.EnsembleLPCFG, all_four: sw.EnsembleLPCFG, bank: Treebank, dev: list[sw.Tree]
 ) -> None:
     """By dev trees; else by a constant, which a single member does not need."""
-    assert all_four.model_.sharpness == ensemble.SHARPNESS
+    assert all_four.model_.sharpness == SETTINGS.default_sharpness
     assert sw.EnsembleLPCFG(plan=PLAN_OF_FOUR[1:2]).fit(bank[:60]).model_.sharpness == 1.0
-    panel = Panel(dev, chosen.model_.members[0])
+    panel = MixScorer(dev, chosen.model_.members[0])
     for member in chosen.model_.members:
         panel.add(member)
     places, weights = list(range(panel.n_members)), chosen.model_.weights
@@ -245,7 +266,7 @@ def test_the_mix_is_calibrated(
 def test_only_so_many_dev_trees_choose(
     bank: Treebank, dev: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensemble, "MOST_DEV", 30)
+    change(monkeypatch, most_dev=30)
     learner = sw.EnsembleLPCFG(plan=PLAN_OF_FOUR[:2]).fit(bank, dev)
     alone = learner.info_.trials[0].f1
     assert alone == pytest.approx(f1(learner.model_.members[0], dev[:30]), abs=1e-3)
@@ -280,7 +301,9 @@ def test_a_tiny_budget_trains_the_first_only(bank: Treebank) -> None:
 def test_a_cheap_candidate_fits_where_a_dear_one_does_not(
     bank: Treebank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Clock, "expected", lambda self, c: 1e6 if c.method == "cluster" else 0.0)
+    monkeypatch.setattr(
+        MeasuredBudget, "expected", lambda self, c: 1e6 if c.method == "cluster" else 0.0
+    )
     learner = sw.EnsembleLPCFG(1000.0, plan=PLAN_OF_FOUR).fit(bank)
     assert [trial.verdict.split(":")[0] for trial in learner.info_.trials] == [
         "member", "skipped", "skipped", "member"
@@ -289,70 +312,72 @@ def test_a_cheap_candidate_fits_where_a_dear_one_does_not(
 
 
 def test_no_budget_is_no_limit(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Clock, "_guess", lambda self, c: 1e9)
+    monkeypatch.setattr(Budget, "estimate", lambda self, c: 1e9)
     learner = sw.EnsembleLPCFG(None, plan=PLAN_OF_FOUR[:2]).fit(bank)
     assert len(learner.model_.members) == 2
 
 
 def test_the_clock_learns_from_what_was_trained(bank: Treebank) -> None:
     data = prepared(bank)
-    clock = Clock(60.0, data, PLAN[0])
+    clock = make_budget(60.0, data, PLAN[0])
     em, more, other = Candidate("em", 4), Candidate("em", 16), Candidate("crf")
     before = [clock.expected(c) for c in (em, more, other)]
     assert 0 < before[0] < before[1]
-    clock.learn(em, 3 * before[0])
+    clock.spend(em, 3 * before[0])
     after = [clock.expected(c) for c in (em, more, other)]
     assert after == pytest.approx([3 * x for x in before])  # the machine may be slow as a whole
-    clock.learn(other, before[2])
+    clock.spend(other, before[2])
     assert [clock.expected(c) for c in (em, other)] == pytest.approx([after[0], before[2]])
     assert 0 < clock.left <= 60
-    assert Clock(60.0, data, PLAN[0], spent=50.0).left <= 10
+    assert make_budget(60.0, data, PLAN[0], spent=50.0).left <= 10
 
 
 def test_first_guesses_are_of_the_right_size(bank: Treebank) -> None:
     """Within a factor of ten, on any machine: what is off by more is a mistake in units."""
     few, whole = prepared(bank), prepared(sw.bundled_treebank("train"))
-    small, large = Clock(60.0, few, PLAN[0]), Clock(60.0, whole, PLAN[0])
+    small, large = make_budget(60.0, few, PLAN[0]), make_budget(60.0, whole, PLAN[0])
     for candidate in PLAN:
         assert 0.001 < large.expected(candidate) < 60
         assert small.expected(candidate) <= large.expected(candidate)
 
 
-def test_a_treebank_has_a_budget_by_itself(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_treebank_has_a_budget_by_itself(bank: Treebank) -> None:
     """A multiple of reading and the first grammar, which grows with the treebank."""
-    monkeypatch.setattr(ensemble, "LEAST_BUDGET", 0.0)
+    small_budgets = replace(SETTINGS, least_budget=0.0)
     few, whole = prepared(bank[:100]), prepared(sw.bundled_treebank("train"))
-    small, large = (Clock("auto", data, PLAN[0]) for data in (few, whole))
-    unit = ensemble.SECONDS_TO_READ * large.n_words + large._guess(PLAN[0])
-    power = (large.n_words / 1e5) ** ensemble.LARGER
-    assert large.budget == pytest.approx(ensemble.MULTIPLE * power * unit, abs=0.05)
-    assert large.budget / small.budget > large.n_words / small.n_words
-    monkeypatch.setattr(ensemble, "MOST_BUDGET", small.budget)
-    assert Clock("auto", whole, PLAN[0]).budget == small.budget
-    with_dev = Clock("auto", few, PLAN[0], has_dev=True)
-    assert small.left - with_dev.left == pytest.approx(ensemble.CHOICE_SHARE * small.budget)
+    small, large = (
+        make_budget("auto", data, PLAN[0], settings=small_budgets) for data in (few, whole)
+    )
+    unit = SETTINGS.reading_seconds * large.n_words + large.estimate(PLAN[0])
+    power = (large.n_words / 1e5) ** SETTINGS.budget_power
+    assert large.total == pytest.approx(SETTINGS.budget_multiple * power * unit, abs=0.05)
+    assert large.total / small.total > large.n_words / small.n_words
+    bounded = replace(small_budgets, most_budget=small.total)
+    assert make_budget("auto", whole, PLAN[0], settings=bounded).total == small.total
+    with_dev = make_budget("auto", few, PLAN[0], settings=small_budgets, has_dev=True)
+    assert small.left - with_dev.left == pytest.approx(SETTINGS.choice_fraction * small.total)
 
 
 def test_what_is_counted_does_not_depend_on_the_machine(bank: Treebank) -> None:
-    clock = Clock("auto", prepared(bank), PLAN[0], now=lambda: np.nan)
+    clock = make_budget("auto", prepared(bank), PLAN[0], now=lambda: np.nan)
     em, left = Candidate("em", 4), clock.left
-    clock.learn(em, 1000.0)
+    clock.spend(em, 1000.0)
     assert clock.left == left - clock.expected(em)
 
 
 def test_a_network_has_the_passes_that_there_is_time_for(bank: Treebank) -> None:
     network, data = Candidate("encoder"), prepared(bank)
-    clock = Clock(1000.0, data, PLAN[0])
-    a_pass = clock.safety * clock.expected(network) / ensemble.NETWORK_SHARE
+    clock = make_budget(1000.0, data, PLAN[0])
+    a_pass = clock.safety * clock.expected(network) / SETTINGS.network_fraction
     found = [clock.passes(network, n * a_pass) for n in (1, 10.5, 1000)]
-    assert found == [ensemble.LEAST_PASSES, 10, ensemble.MOST_PASSES]
-    assert Clock(None, data, PLAN[0]).passes(network, np.inf) == 30  # as alone
+    assert found == [SETTINGS.least_passes, 10, SETTINGS.most_passes]
+    assert make_budget(None, data, PLAN[0]).passes(network, np.inf) == 30  # as alone
 
 
 @pytest.mark.parametrize("budget", [1000.0, "auto"])
 def test_a_network_takes_no_more_than_there_is_time(bank: Treebank, budget: float | str) -> None:
     """The reserve of measured budgets included: otherwise none would ever be trained."""
-    network, clock = Candidate("encoder"), Clock(budget, prepared(bank), PLAN[0])
+    network, clock = Candidate("encoder"), make_budget(budget, prepared(bank), PLAN[0])
     for n in np.linspace(6, 40, 50):
         seconds = n * clock.expected(network)
         assert clock.passes(network, seconds) * clock.expected(network) * clock.safety <= seconds
@@ -360,26 +385,26 @@ def test_a_network_takes_no_more_than_there_is_time(bank: Treebank, budget: floa
 
 def test_a_second_network_is_one_for_which_there_is_time(bank: Treebank) -> None:
     """Where both would read little, the first has all the time."""
-    network, clock = Candidate("encoder"), Clock("auto", prepared(bank), PLAN[0])
-    a_pass, most = clock.expected(network) / ensemble.NETWORK_SHARE, ensemble.MOST_PASSES
+    network, clock = Candidate("encoder"), make_budget("auto", prepared(bank), PLAN[0])
+    a_pass, most = clock.expected(network) / SETTINGS.network_fraction, SETTINGS.most_passes
     found = [clock.passes(network, n * a_pass + 1e-9, 1) for n in (10, most, 2 * most)]
     assert found == [10, most, most]
-    clock.n_words = ensemble.WORDS_EACH // 5  # which five passes read
-    a_pass = clock.expected(network) / ensemble.NETWORK_SHARE
+    clock.n_words = SETTINGS.network_words // 5  # which five passes read
+    a_pass = clock.expected(network) / SETTINGS.network_fraction
     assert [clock.passes(network, n * a_pass + 1e-9, 1) for n in (8, 10, 12)] == [8, 5, 6]
     assert [clock.is_worth_two(n) for n in (4, 5)] == [False, True]
 
 
 def test_two_networks_weigh_half(bank: Treebank, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = [PLAN_OF_FOUR[0], Candidate("encoder"), Candidate("encoder", seed=1)]
-    monkeypatch.setattr(ensemble, "MOST_PASSES", ensemble.LEAST_PASSES)
+    change(monkeypatch, most_passes=SETTINGS.least_passes)
     learner = sw.EnsembleLPCFG("auto", plan=plan).fit(bank[:40])
     assert [trial.verdict for trial in learner.info_.trials] == ["member"] * 3
     assert learner.model_.weights.tolist() == [0.5, 0.25, 0.25]
     first, second = (member.network for member in learner.model_.members[1:])
     assert first.weights["span.W"].tobytes() != second.weights["span.W"].tobytes()
-    monkeypatch.setattr(ensemble, "MOST_PASSES", 10**6)
-    monkeypatch.setattr(ensemble, "LEAST_BUDGET", 2.0)
+    change(monkeypatch, most_passes=10**6)
+    change(monkeypatch, least_budget=2.0)
     learner = sw.EnsembleLPCFG("auto", plan=plan).fit(bank[:40])
     last = learner.info_.trials[-1]
     assert last.verdict == "skipped: no time for two networks that read 3,000,000 words"
@@ -451,7 +476,7 @@ def test_seeds_are_added() -> None:
 def test_an_unknown_method_is_named_before_anything_is_trained(
     bank: Treebank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sw.EnsembleLPCFG, "_trained", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(sw.EnsembleLPCFG, "_train", lambda *_: pytest.fail("trained"))
     plan = [Candidate("spectral", 4), Candidate("magic")]
     with pytest.raises(SapwoodError, match="'magic' is no kind of candidate; there are: spectral"):
         sw.EnsembleLPCFG(plan=plan).fit(bank)
@@ -550,17 +575,17 @@ class Ticks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
         self.now = 0.0
-        for module in (ensemble, panel_module):
+        for module in (ensemble, dev_scores):
             monkeypatch.setattr(module, "process_time", lambda: self.now)
         monkeypatch.setattr(sw.EnsembleLPCFG, "_warm_up", lambda *_: None)
-        train, f1_of_mix, charts = sw.EnsembleLPCFG._trained, Panel.f1, panel_module.pruned_by
-        parse = ensemble.grade
+        train, f1_of_mix, charts = sw.EnsembleLPCFG._train, MixScorer.f1, dev_scores.pruned_charts
+        parse = ensemble.score_on_dev
 
         def trained(estimator: object, candidate: Candidate, *rest: object) -> object:
             self.now += seconds[candidate.method]
             return train(estimator, candidate, *rest)  # type: ignore[arg-type]
 
-        def graded(panel: Panel, *rest: object) -> float:
+        def graded(panel: MixScorer, *rest: object) -> float:
             began = self.now
             found = f1_of_mix(panel, *rest)  # type: ignore[arg-type]
             self.now = began + seconds["mix"]
@@ -575,11 +600,11 @@ class Ticks:
             self.now += seconds["sentence"] * len(trees)
             return parse(model, trees, jobs)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(sw.EnsembleLPCFG, "_trained", trained)
-        monkeypatch.setattr(Panel, "f1", graded)
-        monkeypatch.setattr(panel_module, "pruned_by", charted)
-        monkeypatch.setattr(ensemble, "pruned_by", charted)
-        monkeypatch.setattr(ensemble, "grade", parsed)
+        monkeypatch.setattr(sw.EnsembleLPCFG, "_train", trained)
+        monkeypatch.setattr(MixScorer, "f1", graded)
+        monkeypatch.setattr(dev_scores, "pruned_charts", charted)
+        monkeypatch.setattr(ensemble, "pruned_charts", charted)
+        monkeypatch.setattr(ensemble, "score_on_dev", parsed)
 
 
 COSTS = {"spectral": 2.0, "cluster": 2.0, "crf": 2.0, "mix": 0.4, "sentence": 0.02}
@@ -643,9 +668,9 @@ class SlowNetwork:
         self.n_passes = -1
         monkeypatch.setattr(network_training, "WARM_UP", 1)
         monkeypatch.setattr(network_training, "_batches", batches)
-        monkeypatch.setattr(network_training, "_step", stepped)
+        monkeypatch.setattr(network_training, "_adam_step", stepped)
         seconds_of = COSTS | {"encoder": 1.0}  # as expected
-        monkeypatch.setattr(Clock, "_guess", lambda _, candidate: seconds_of[candidate.method])
+        monkeypatch.setattr(Budget, "estimate", lambda _, candidate: seconds_of[candidate.method])
 
 
 @pytest.mark.parametrize("has_dev", [True, False])
@@ -699,7 +724,7 @@ def test_few_sentences_choose_where_charts_are_dear(
     bank: Treebank, dev: list[sw.Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tenth of the budget is 60 charts here; there is time to score 70 of the 100 dev trees."""
-    monkeypatch.setattr(ensemble, "LEAST_DEV", 10)
+    change(monkeypatch, least_dev=10)
     ticks = Ticks(monkeypatch, COSTS | {"sentence": 0.05, "spectral": 21.5})
     fit = sw.EnsembleLPCFG(30.0, plan=PLAN_OF_FOUR[:1]).fit(bank[:60], dev)
     assert fit.info_.grades is not None

@@ -1,4 +1,4 @@
-"""`Panel`: mixes decoded from noted posteriors are those that a parser of the mix would find."""
+"""`MixScorer`: mixes decoded from kept posteriors are those that a parser of the mix finds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.ensemble import Model
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.learn import panel as module
-from sapwood.constituency.learn.panel import LEAST, Panel
+from sapwood.constituency.learn import dev_scores as module
+from sapwood.constituency.learn.dev_scores import LEAST_PROBABILITY, MixScorer
 from sapwood.core.errors import SapwoodError
 
 Array = np.ndarray
 ONE_WORD = "(INTJ (UH oh))"
-NO_PARSE = "(X (. .) (. .) (DT the))"
+NO_PARSE = "(X (. .) (. .) (DT the))"  # no sentence of the bundled grammar ends so
 UNKNOWN = "(S (NP (DT the) (NN zyzzyx)) (VP (VBZ flumps)) (. .))"
 
 
@@ -49,8 +49,8 @@ def members() -> list[LatentGrammar]:
 
 
 @cache
-def panel() -> Panel:
-    made = Panel(gold(), members()[0])
+def panel() -> MixScorer:
+    made = MixScorer(gold(), members()[0])
     for member in members():
         made.add(member)
     return made
@@ -68,7 +68,7 @@ def parsed_f1(model: Model) -> float:
 
 def test_one_member_is_graded_as_by_its_parser() -> None:
     for place in range(3):  # those that share the first one's chart
-        alone = Panel(gold(), members()[place])
+        alone = MixScorer(gold(), members()[place])
         alone.add(members()[place])
         expected = parsed_f1(members()[place])
         assert alone.f1([1.0]) == alone.f1_of([0]) == expected
@@ -115,7 +115,7 @@ def test_a_mutant_that_ignores_weights_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_threads_change_nothing() -> None:
-    threads = Panel(gold(), members()[0], jobs=2)
+    threads = MixScorer(gold(), members()[0], jobs=2)
     for member in members():
         threads.add(member)
     assert threads.f1_of([0, 1, 3]) == panel().f1_of([0, 1, 3])
@@ -126,14 +126,14 @@ def test_threads_change_nothing() -> None:
 
 def test_members_of_a_group_share_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    real = module.pruned_by
+    real = module.pruned_charts
 
     def counted(*args: object) -> object:
         calls.append(1)
         return real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "pruned_by", counted)
-    made = Panel(gold(), members()[0])
+    monkeypatch.setattr(module, "pruned_charts", counted)
+    made = MixScorer(gold(), members()[0])
     for place, expected in enumerate((1, 1, 1, 2, 3)):
         made.add(members()[place])
         assert len(calls) == expected
@@ -142,7 +142,7 @@ def test_members_of_a_group_share_charts(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_gold_trees_are_cleaned() -> None:
     raw = ["(S (NP-SBJ (-NONE- *)))",
            "( (S (NP-SBJ-1 (DT the) (NN dog)) (VP (VBZ sleeps)) (. .)))"]  # fmt: skip
-    made = Panel([sw.Tree.parse(text) for text in raw], members()[0])
+    made = MixScorer([sw.Tree.parse(text) for text in raw], members()[0])
     assert [str(t) for t in made.gold] == [
         "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .)))"
     ]
@@ -151,7 +151,7 @@ def test_gold_trees_are_cleaned() -> None:
 @pytest.mark.parametrize("texts", [[], ["(S (NP (-NONE- *)))"]], ids=["none", "only traces"])
 def test_no_tree_at_all(texts: list[str]) -> None:
     with pytest.raises(SapwoodError, match="no dev tree is left"):
-        Panel([sw.Tree.parse(text) for text in texts], members()[0])
+        MixScorer([sw.Tree.parse(text) for text in texts], members()[0])
 
 
 # -- weights ----------------------------------------------------------------------------------
@@ -159,11 +159,11 @@ def test_no_tree_at_all(texts: list[str]) -> None:
 
 def log_loss(posterior: Array, is_right: Array, weights: Array) -> float:
     """The twin: mean over brackets of -log of the probability of what is the case."""
-    p = np.clip(weights @ posterior, LEAST, 1 - LEAST)
+    p = np.clip(weights @ posterior, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
     return float(-np.mean(np.log(np.where(is_right, p, 1 - p))))
 
 
-class Votes(Panel):
+class Votes(MixScorer):
     """A panel whose brackets are made up."""
 
     def __init__(self, posterior: Array, is_right: Array) -> None:
@@ -220,7 +220,7 @@ def test_a_good_member_weighs_more_than_a_bad_one() -> None:
     assert contrary.likely_weights([0, 1])[0] > 0.95
     # And on trees: a grammar of 600 trees against one of 20.
     poor = sw.PCFG(binarise="left", horizontal=0).fit(train()[:20]).model_
-    two = Panel(gold(), members()[0])
+    two = MixScorer(gold(), members()[0])
     two.add(members()[0])
     two.add(poor)
     assert two.f1_of([0]) > two.f1_of([1]) + 3
@@ -278,7 +278,7 @@ def test_which_brackets_are_right() -> None:
 def test_a_tag_named_like_a_phrase_is_no_bracket() -> None:
     trees = [sw.Tree.parse("(S (X (A a)) (X b))"), sw.Tree.parse("(S (A b) (X (A a)))")] * 4
     model = sw.PCFG().fit(Treebank.from_trees(trees)).model_
-    made = Panel(trees[:1], model)
+    made = MixScorer(trees[:1], model)
     made.add(model)
     codes = made._gold_codes(made.gold[0], 2)
     names = {number: name for name, number in made.numbers.items()}
@@ -287,7 +287,7 @@ def test_a_tag_named_like_a_phrase_is_no_bracket() -> None:
 
 
 def test_dev_trees_of_one_word_leave_weights_equal() -> None:
-    made = Panel([sw.Tree.parse(ONE_WORD)], members()[0])
+    made = MixScorer([sw.Tree.parse(ONE_WORD)], members()[0])
     for member in members()[:2]:
         made.add(member)
     assert made.likely_weights([0, 1]).tolist() == [0.5, 0.5]

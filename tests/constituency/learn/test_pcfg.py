@@ -1,27 +1,31 @@
-"""Relative frequencies: by hand, by shards, and against the truth behind samples."""
+"""`PCFG`: counts of a treebank, relative frequencies, and prepared training data."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from itertools import pairwise
 from math import inf, log
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.constituency.data.transform import Symbol, Transform
 from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.ensemble import Member
 from sapwood.constituency.grammar.from_text import bundled_grammar
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, state_sums
-from sapwood.constituency.learn.pcfg import PCFG, LexiconSettings
-from sapwood.constituency.learn.tree_counts import TreeCounts
+from sapwood.constituency.learn.lexicon import LexiconSettings, TreebankCounts
+from sapwood.constituency.learn.pcfg import PCFG, TrainingData
 from sapwood.constituency.parse.prepared import prepare
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.tree import Tree
 from sapwood.corpora.vocabulary import UNKNOWN
+from sapwood.execute import Threads
 
 BY_HAND = """
 (S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))
@@ -63,9 +67,6 @@ def same(one: LatentGrammar, other: LatentGrammar) -> bool:
             for a in lexical
         )
     )
-
-
-# -- by hand ----------------------------------------------------------------------------------
 
 
 def test_frequencies_worked_out_by_hand() -> None:
@@ -153,12 +154,9 @@ def test_a_treebank_of_single_words_gives_a_grammar_without_rules() -> None:
     assert str(sw.Parser(model).parse(["dogs"]).tree) == "(TOP (NP (NN dogs)))"
 
 
-# -- moments ----------------------------------------------------------------------------------
-
-
-def equal(one: TreeCounts, other: TreeCounts) -> bool:
+def equal(one: TreebankCounts, other: TreebankCounts) -> bool:
     return all(
-        np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(TreeCounts)
+        np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(TreebankCounts)
     )
 
 
@@ -166,22 +164,22 @@ def equal(one: TreeCounts, other: TreeCounts) -> bool:
 @given(cuts=st.lists(st.integers(0, 300), min_size=2, max_size=2))
 def test_counts_are_a_commutative_monoid(cuts: list[int], dev: Treebank) -> None:
     i, j = sorted(cuts)
-    a, b, c = (TreeCounts.of(part) for part in (dev[:i], dev[i:j], dev[j:]))
-    zero = TreeCounts.zero(dev.inventory)
+    a, b, c = (TreebankCounts.of(part) for part in (dev[:i], dev[i:j], dev[j:]))
+    zero = TreebankCounts.zero(dev.inventory)
     assert equal(a + zero, a)
     assert equal(zero + a, a)
     assert equal(a + b, b + a)
     assert equal((a + b) + c, a + (b + c))
-    assert equal(a + b + c, TreeCounts.of(dev))
+    assert equal(a + b + c, TreebankCounts.of(dev))
 
 
 def test_counts_count(dev: Treebank) -> None:
-    counts = TreeCounts.of(dev)
+    counts = TreebankCounts.of(dev)
     assert counts.roots.sum() == dev.n_trees
     assert counts.rules.sum() == dev.n_tokens - dev.n_trees
     assert counts.lexical_count.sum() == dev.n_tokens
     assert counts.symbols.sum() == len(dev.label)
-    assert not equal(counts, TreeCounts.of(dev[1:]))
+    assert not equal(counts, TreebankCounts.of(dev[1:]))
 
 
 def test_jobs_do_not_change_the_model(dev: Treebank, model: LatentGrammar) -> None:
@@ -195,9 +193,6 @@ def test_the_order_of_trees_does_not_change_frequencies(
     trees = list(dev.trees())
     turned = PCFG().fit(Treebank.from_trees(reversed(trees), dev.inventory.transform)).model_
     assert rules_of(turned) == pytest.approx(rules_of(model), rel=1e-15)
-
-
-# -- lexicon ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -223,7 +218,7 @@ def tags_of(model: LatentGrammar, word: str, *, is_first: bool = False) -> dict[
     """P(tag | word) under the tags' frequencies in the treebank."""
     lexicon = model.lexicon
     entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=is_first))
-    joint = prepare(model).plain.entry_share[entries]
+    joint = prepare(model).plain.entry_ratio[entries]
     tags = [str(model.tags[t]) for t in lexicon.entry_tag[entries]]
     return dict(zip(tags, joint.tolist(), strict=True))
 
@@ -272,9 +267,6 @@ def test_capitals_at_the_start_are_forgiven(model: LatentGrammar) -> None:
         assert lexicon.vocabulary.row(word, is_first=False) >= len(lexicon.words)
 
 
-# -- against the truth ------------------------------------------------------------------------
-
-
 def test_estimates_approach_the_truth_as_the_sample_grows() -> None:
     """The error of a frequency falls like 1 / sqrt(n): four times the trees, half the error."""
     truth = bundled_grammar()
@@ -297,13 +289,10 @@ def _distance(truth: LatentGrammar, bank: Treebank) -> float:
     for rule, weight in zip(model.rules.tolist(), model.rule_weights, strict=True):
         found[tuple(number[model.symbols[a]] for a in rule)] = float(weight)
     assert found.keys() == ours.keys()  # nothing was seen that the truth cannot do
-    visits = TreeCounts.of(bank).symbols
+    visits = TreebankCounts.of(bank).symbols
     share = {number[symbol]: visits[a] for a, symbol in enumerate(model.phrases)}
     total = sum(share.values())
     return sum(share.get(r[0], 0.0) * abs(ours[r] - found[r]) for r in ours) / (2 * total)
-
-
-# -- the estimator's contract -----------------------------------------------------------------
 
 
 def test_parameters_are_stored_shown_and_changed() -> None:
@@ -363,3 +352,172 @@ def test_fitting_returns_the_estimator_and_fits_again(dev: Treebank, model: Late
     estimator = PCFG()
     assert estimator.fit(dev[:50]) is estimator
     assert same(estimator.fit(dev).model_, model)
+
+
+TREES = """
+(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT the) (NN cat))))
+(NP (DT the) (NN dog))
+(S (NP (NN dog) (NN dog)) (VB sees))
+"""
+
+
+@pytest.fixture(scope="module")
+def three_trees() -> Treebank:
+    return Treebank.from_trees([Tree.parse(line) for line in TREES.strip().splitlines()])
+
+
+def named(counts: TreebankCounts, three_trees: Treebank) -> dict[tuple[str, str, bool], float]:
+    """Lexical counts by tag, word and whether it comes first."""
+    tags, words = three_trees.inventory.tags, three_trees.inventory.words
+    pair, is_first = np.divmod(counts.lexical, 2)
+    return {
+        (str(tags[code // len(words)]), words[code % len(words)], bool(first)): float(n)
+        for code, first, n in zip(pair, is_first, counts.lexical_count, strict=True)
+    }
+
+
+def test_by_hand(three_trees: Treebank) -> None:
+    counts, symbols = (
+        TreebankCounts.of(three_trees),
+        [str(symbol) for symbol in three_trees.inventory.symbols],
+    )
+    assert dict(zip(symbols, counts.symbols.tolist(), strict=True)) == {
+        "S": 2, "NP": 4, "VP": 1, "DT": 3, "NN": 5, "VB": 2
+    }  # fmt: skip
+    roots = {name: n for name, n in zip(symbols, counts.roots.tolist(), strict=True) if n}
+    assert roots == {"S": 2, "NP": 1}
+    rules = {
+        " ".join(symbols[x] for x in rule): n
+        for rule, n in zip(three_trees.inventory.rules, counts.rules.tolist(), strict=True)
+    }
+    assert rules == {"NP DT NN": 3, "VP VB NP": 1, "S NP VP": 1, "NP NN NN": 1, "S NP VB": 1}
+    assert named(counts, three_trees) == {
+        ("DT", "the", True): 2, ("DT", "the", False): 1, ("NN", "dog", False): 3,
+        ("NN", "dog", True): 1, ("NN", "cat", False): 1, ("VB", "sees", False): 2,
+    }  # fmt: skip
+
+
+def test_words_and_their_pairs_with_tags(three_trees: Treebank) -> None:
+    counts, words = TreebankCounts.of(three_trees), three_trees.inventory.words
+    n = PCFG().prepare(three_trees, Threads()).classes.seen
+    assert dict(zip(words, n.tolist(), strict=True)) == {"the": 3, "dog": 4, "sees": 2, "cat": 1}
+    tag, word = np.divmod(counts.pairs, len(words))
+    pairs = [(str(three_trees.inventory.tags[a]), words[x]) for a, x in zip(tag, word, strict=True)]
+    assert sorted(pairs) == [("DT", "the"), ("NN", "cat"), ("NN", "dog"), ("VB", "sees")]
+    assert (np.diff(counts.pairs) > 0).all()
+
+
+def test_a_part_counts_no_word_of_the_rest(three_trees: Treebank) -> None:
+    n = PCFG().prepare(three_trees[1:2], Threads()).classes.seen
+    assert dict(zip(three_trees.inventory.words, n.tolist(), strict=True)) == {
+        "the": 1, "dog": 1, "sees": 0, "cat": 0
+    }  # fmt: skip
+
+
+def test_shards_add_up(three_trees: Treebank) -> None:
+    whole = TreebankCounts.of(three_trees)
+    total = TreebankCounts.zero(three_trees.inventory)
+    for tree in range(three_trees.n_trees):
+        total = total + TreebankCounts.of(three_trees[tree : tree + 1])
+    for name in ("rules", "symbols", "roots"):
+        np.testing.assert_array_equal(getattr(total, name), getattr(whole, name))
+    assert named(total, three_trees) == named(whole, three_trees)
+
+
+ESTIMATORS: tuple[Any, ...] = (
+    sw.PCFG(), sw.SpectralLPCFG(3), sw.EMLPCFG(2, iterations=2), sw.ClusterLPCFG(2, iterations=1),
+    sw.PivotLPCFG(2, iterations=1), sw.SpanCRF(passes=1),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(small_bank: Treebank) -> TrainingData:
+    return sw.PCFG().prepare(small_bank, Threads())
+
+
+def is_same(one: Member, other: Member) -> bool:
+    """Equal to the last bit."""
+    (ours, header), (theirs, other_header) = one.to_file(), other.to_file()
+    is_equal = all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    return header == other_header and ours.keys() == theirs.keys() and is_equal
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_a_treebank_and_its_data_teach_the_same(
+    estimator: Any, small_bank: Treebank, data: TrainingData
+) -> None:
+    """Also when others have learnt from the data before, and left there what they made."""
+    from_bank = estimator.fit(small_bank).model_
+    assert is_same(estimator.fit(data).model_, from_bank)
+    assert is_same(estimator.fit(data).model_, from_bank)
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"n_states": 4}, {"kappa": 1.0}], ids=str)
+def test_what_others_made_is_not_taken_for_ones_own(
+    other: dict[str, Any], small_bank: Treebank, data: TrainingData
+) -> None:
+    learner = sw.SpectralLPCFG(3).fit(data)
+    first = learner.model_
+    assert is_same(learner.set_params(**other).fit(data).model_, learner.fit(small_bank).model_)
+    assert not is_same(learner.model_, first)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[1:], ids=lambda e: type(e).__name__)
+def test_the_estimator_of_the_plain_grammar_stays_as_it_was(
+    estimator: Any, small_bank: Treebank
+) -> None:
+    plain = sw.PCFG(binarise="right")
+    before = dict(vars(plain))
+    learner = type(estimator)(**estimator.get_params() | {"plain": plain})
+    assert learner.fit(small_bank).model_.transform.binarise == "right"
+    assert vars(plain) == before
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_shards_change_no_count(n: int, small_bank: Treebank, data: TrainingData) -> None:
+    cut = sw.PCFG().prepare(shards_of(small_bank, n), Threads(2))
+    assert len(cut.shards) == n
+    for name in ("rules", "symbols", "roots", "lexical", "lexical_count"):
+        np.testing.assert_array_equal(getattr(cut.counts, name), getattr(data.counts, name))
+    assert is_same(cut.grammar, data.grammar)
+    for mine, whole in zip(cut.classes, data.classes, strict=True):
+        np.testing.assert_array_equal(mine, whole)
+
+
+def test_classes_are_those_of_the_counted_words(small_bank: Treebank) -> None:
+    """Words of the inventory that a part lacks are neither rare nor of a class."""
+    part = sw.PCFG().prepare(small_bank[:20], Threads())
+    count = part.classes.seen
+    assert (count == 0).any()
+    assert (part.classes.class_of_word[:, count == 0] == -1).all()
+    assert (part.classes.class_of_word[:, count == 1] >= 0).all()
+
+
+def test_the_lexicon_is_that_of_the_settings(small_bank: Treebank) -> None:
+    rare = TrainingData(small_bank, LexiconSettings(rare_count=1), Threads()).grammar.lexicon
+    ours = sw.PCFG(lexicon=LexiconSettings(rare_count=1)).fit(small_bank).model_.lexicon
+    assert np.array_equal(rare.weights, ours.weights)
+    assert not np.array_equal(rare.weights, sw.PCFG().fit(small_bank).model_.lexicon.weights)
+
+
+def test_a_fingerprint_tells_trees_apart(small_bank: Treebank, data: TrainingData) -> None:
+    def digest(small_bank: Treebank, n: int = 1) -> str:
+        return sw.PCFG().prepare(shards_of(small_bank, n), Threads(n)).digest()
+
+    assert digest(small_bank) == data.digest()
+    others = [small_bank[:-1], small_bank[::-1], sw.bundled_treebank("train")[:150]]
+    assert len({data.digest(), *map(digest, others)}) == 4
+    other_end = small_bank[[*range(149), 0]]
+    assert digest(other_end, 3) != digest(small_bank, 3) == digest(small_bank, 3)
+
+
+def test_what_is_no_treebank_is_refused() -> None:
+    with pytest.raises(SapwoodError, match="expected a treebank, not an int"):
+        sw.PCFG().prepare(3, Threads())  # type: ignore[arg-type]
+    with pytest.raises(SapwoodError, match="horizontal must be"):
+        sw.PCFG(horizontal=-1).prepare(sw.bundled_treebank("dev"), Threads())
+
+
+def test_a_record_counts_the_trees(small_bank: Treebank, data: TrainingData) -> None:
+    assert data.sizes == {"trees": 150, "tokens": small_bank.n_tokens}
+    assert data.grammar.record == {"method": "pcfg", **data.sizes}

@@ -1,4 +1,4 @@
-"""`PivotLPCFG`: a proper grammar whose states have pivots that people can read."""
+"""`PivotLPCFG` on treebanks: pivots, states, and steps where exact moments do not reach."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.constituency.learn.pivot_views import views_of
 from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.learn import pivot as module
 from sapwood.constituency.learn import spectral
-from sapwood.constituency.learn.pivot import SIDES
-from sapwood.constituency.learn.templates import INSIDE
+from sapwood.constituency.learn.em_steps import TrainingTrees
+from sapwood.constituency.learn.features import INSIDE
+from sapwood.constituency.learn.pivot import (
+    FeatureDistributions,
+    PivotNodes,
+    PivotSettings,
+    expected_rule_counts,
+    find_distributions,
+    likely_states,
+    pivot_nodes,
+)
+from sapwood.constituency.learn.spectral import project_nodes
 from sapwood.core.errors import SapwoodError, SapwoodWarning
+from sapwood.execute import Threads
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +81,6 @@ def test_pivots_inside_are_named_by_words_and_rules(train: Treebank) -> None:
     assert any(" -> " in name for name in names["NP"])
 
 
-# -- labels with too few pivots ---------------------------------------------------------------
-
-
 def two_places() -> Treebank:
     """A tag with as many words as one likes, but only two places where it stands."""
     texts = [f"(S (N n{k % 7}) (VP (V sees) (N n{k % 5})))" for k in range(200)]
@@ -101,10 +108,7 @@ def test_nobody_is_named_where_nothing_is_missing() -> None:
     assert found.info_.missing == found.model_.record["missing_pivots"] == {}
 
 
-# -- sides ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", ["outside", "inside"])
 def test_each_template_is_a_distribution(train: Treebank, side: str) -> None:
     """Section 6.2: a node has one feature of every template, so each sums to 1 for itself."""
     nodes, views = views_of(train[:500], 4, side)
@@ -252,3 +256,31 @@ def test_trees_of_one_word_have_no_rules() -> None:
     trees = [sw.Tree.parse(f"(TOP (INTJ (UH {word})))") for word in ("oh", "ah", "hm")]
     model = sw.PivotLPCFG(4).fit(Treebank.from_trees(trees * 30)).model_
     assert str(sw.Parser(model).parse(["oh"]).tree) == "(TOP (INTJ (UH oh)))"
+
+
+def views_of(bank: Treebank, n_states: int, side: str) -> tuple[PivotNodes, FeatureDistributions]:
+    data = sw.PCFG().prepare(bank, Threads())
+    seen, trees = project_nodes(data, n_states), TrainingTrees(data)
+    nodes = pivot_nodes(data, seen, trees)
+    wanted = np.minimum(np.minimum(trees.limit, n_states), seen.m)
+    return nodes, find_distributions(nodes, wanted, side, PivotSettings())
+
+
+@pytest.mark.parametrize("most", [50_000, 20])
+@pytest.mark.parametrize("n_shards", [1, 3])
+def test_expected_counts_of_a_rule_sum_to_its_count(
+    most: int, n_shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a part of its instances stands for all, whatever the blocks and the shards."""
+    monkeypatch.setattr(module, "MOST_INSTANCES", most)
+    monkeypatch.setattr(module, "BLOCK_INSTANCES", 300)
+    bank = shards_of(sw.bundled_treebank("train")[:300], n_shards)
+    nodes, views = views_of(bank, 3, "outside")
+    likely = nodes.engine.map(likely_states, nodes.shards, views, PivotSettings())
+    found = expected_rule_counts(nodes, views.m, likely, PivotSettings())
+    starts = np.concatenate([[0], np.cumsum(views.m[nodes.rules].prod(axis=1))])
+    assert len(found) == starts[-1]
+    assert nodes.rule_count.max() > 100
+    np.testing.assert_allclose(
+        np.add.reduceat(found, starts[:-1]), nodes.rule_count, rtol=1e-9, atol=0
+    )

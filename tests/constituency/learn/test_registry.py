@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import sapwood as sw
-from sapwood.constituency.learn.ensemble import PLAN, Candidate, estimator_of
-from sapwood.constituency.learn.pcfg import LexiconSettings
+from sapwood.constituency.learn.ensemble import estimator_of
+from sapwood.constituency.learn.ensemble_budget import PLAN, Candidate
+from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.registry import METHODS, Settings
 from sapwood.core.errors import SapwoodError
 from sapwood.core.registry import Method

@@ -1,4 +1,4 @@
-"""Copying, joining, splitting and merging states; what a merge costs, which splits are undone."""
+"""Parameters by symbol and state: totals, M-step, and states that are split and joined."""
 
 from __future__ import annotations
 
@@ -10,22 +10,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.constituency.grammar.drawn_parameters import SEEDS, as_numbers, drawn
-from tests.constituency.kernels.treebank_cases import case
+from tests.constituency.kernels.treebank_cases import case, forest
 from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn.em_steps import TrainingTrees, merge_siblings
-from sapwood.constituency.learn.expected_counts import ExpectedCounts, TreeShard, merge_losses
-from sapwood.constituency.learn.latent_parameters import (
-    LatentParameters,
+from sapwood.constituency.learn.em_states import (
     copy_states,
     join_states,
-    maximise,
+    merge_siblings,
     sibling_pairs,
-    split,
+    split_states,
+)
+from sapwood.constituency.learn.em_steps import (
+    ExpectedCounts,
+    LatentParameters,
+    SortedTrees,
+    TrainingTrees,
+    maximise_tree_counts,
+    normalise,
+    smooth_states,
+    state_merge_losses,
 )
 from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.execute import Threads
@@ -61,7 +69,7 @@ class Trained(NamedTuple):
 def climbed(trees: TrainingTrees, parameters: LatentParameters, steps: int) -> LatentParameters:
     """EM without smoothing."""
     for _ in range(steps):
-        parameters = maximise(parameters, trees.expect(parameters))
+        parameters = maximise_tree_counts(parameters, trees.expect(parameters))
     return parameters
 
 
@@ -81,7 +89,7 @@ def trained(*levels: int, steps: int = 30) -> Trained:
     parameters, origin = trees.plain_parameters(), np.empty(0, np.int64)
     rng = np.random.default_rng(0)
     for m in levels:
-        parameters, origin = split(parameters, np.minimum(trees.limit, m), rng)
+        parameters, origin = split_states(parameters, np.minimum(trees.limit, m), rng)
         parameters = climbed(trees, parameters, steps)
     counts = trees.expect(parameters)
     weight = replace(parameters, rules=counts.rules, words=counts.words).state_totals()
@@ -94,9 +102,6 @@ def with_one_pair_joined(at: Trained, pair: Array) -> LatentParameters:
     joined = [np.arange(m) for m in at.parameters.n_states.tolist()]
     joined[a] = np.array([one if h == two else h - (h > two) for h in joined[a].tolist()])
     return join_states(at.parameters, joined, at.weight)
-
-
-# -- joining and copying ----------------------------------------------------------------------
 
 
 class Joining(NamedTuple):
@@ -248,9 +253,6 @@ def test_states_that_copy_states_change_no_probability() -> None:
     assert after == pytest.approx(before, rel=1e-13)  # the same sums in another order
 
 
-# -- siblings ---------------------------------------------------------------------------------
-
-
 def parameters_of(n_states: list[int]) -> LatentParameters:
     none, m = np.empty((0, 3), np.int64), np.array(n_states)
     total = int(m.sum())
@@ -274,7 +276,7 @@ def test_siblings_are_of_one_symbol() -> None:
 @pytest.mark.parametrize("target", [[1, 2, 5, 4], [9, 9, 9, 9], [1, 1, 1, 1]])
 def test_a_split_doubles_at_most_and_says_where_states_come_from(target: list[int]) -> None:
     before = [1, 2, 4, 3]
-    made, origin = split(parameters_of(before), np.array(target), np.random.default_rng(0))
+    made, origin = split_states(parameters_of(before), np.array(target), np.random.default_rng(0))
     expected = [max(m, min(wanted, 2 * m)) for m, wanted in zip(before, target, strict=True)]
     assert made.n_states.tolist() == expected
     for m, old in zip(before, np.split(origin, np.cumsum(expected)[:-1]), strict=True):
@@ -283,9 +285,6 @@ def test_a_split_doubles_at_most_and_says_where_states_come_from(target: list[in
         assert np.bincount(old).max() <= 2
     n_new = sum(expected) - sum(before)
     assert len(sibling_pairs(made, origin)) == n_new
-
-
-# -- merging what was split -------------------------------------------------------------------
 
 
 def test_a_split_without_noise_is_undone_by_merging() -> None:
@@ -311,12 +310,9 @@ def test_copies_cost_nothing() -> None:
     # shares of any size: both states behave alike. Each node's logarithm is off by rounding
     share = np.random.default_rng(0).uniform(size=len(pairs))
     total, shards = at.trees.engine.total, at.trees.shards
-    assert np.abs(total(merge_losses, shards, copied, pairs, share)).max() < 1e-9
-    losses = total(merge_losses, shards, at.parameters, at.pairs, at.share)
+    assert np.abs(total(state_merge_losses, shards, copied, pairs, share)).max() < 1e-9
+    losses = total(state_merge_losses, shards, at.parameters, at.pairs, at.share)
     assert np.abs(losses).max() > 1
-
-
-# -- what a merge costs -----------------------------------------------------------------------
 
 
 class Costs(NamedTuple):
@@ -336,8 +332,8 @@ def costs_of_trees(at: Trained, symbol: int, share: Array, n_nodes: range) -> Co
         labels = bank.label[bank.offsets[tree] : bank.offsets[tree + 1]]
         if np.count_nonzero(labels == symbol) not in n_nodes:
             continue
-        shard = TreeShard(bank[tree : tree + 1], at.trees.pairs)
-        predicted.append(merge_losses(shard, at.parameters, pairs, share))
+        shard = SortedTrees(bank[tree : tree + 1], at.trees.pairs)
+        predicted.append(state_merge_losses(shard, at.parameters, pairs, share))
         whole = ExpectedCounts.of(shard, at.parameters).log_likelihood
         true.append([whole - ExpectedCounts.of(shard, one).log_likelihood for one in joined])
     return Costs(np.array(predicted), np.array(true))
@@ -398,9 +394,6 @@ def test_shards_do_not_matter() -> None:
         np.testing.assert_array_equal(losses, one)
 
 
-# -- which splits are undone ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.5, 0.99])
 def test_the_cheapest_pairs_are_joined(fraction: float) -> None:
     at = trained(2, 4)
@@ -447,3 +440,97 @@ def test_merging_costs_little_and_em_wins_it_back() -> None:
     assert merged.n_states.sum() < at.parameters.n_states.sum()
     assert at.log_likelihood(merged) - before > 0.7 * won
     assert at.log_likelihood(again) > at.log_likelihood(merged)
+
+
+@given(SEEDS)
+def test_totals_are_sums_over_all_that_a_state_becomes(seed: int) -> None:
+    rng, parameters = np.random.default_rng(seed), drawn(seed)
+    counts = replace(
+        parameters,
+        rules=rng.gamma(1.0, size=len(parameters.rules)),
+        words=rng.gamma(1.0, size=len(parameters.words)),
+    )
+    expected: dict[tuple[int, int], float] = defaultdict(float)
+    for (part, index, h, *_), value in as_numbers(counts).items():
+        if part != "root":
+            symbols = parameters.symbols_of[:, 0] if part == "rule" else parameters.symbol_of_pair
+            expected[int(symbols[index]), h] += value
+    states = [(a, h) for a, m in enumerate(parameters.n_states.tolist()) for h in range(m)]
+    assert counts.state_totals() == pytest.approx([expected[at] for at in states], rel=1e-12)
+
+
+MAXIMISED = 1e-11  # sums of some hundred positive numbers, and two divisions
+
+
+def test_normalised_probabilities_sum_to_one() -> None:
+    p = case(1).parameters
+    total = np.zeros(int(p.state_start[-1]))
+    for r, (a, b, c) in enumerate(p.symbols_of.tolist()):
+        tensor = p.rules[p.rule_start[r] : p.rule_start[r + 1]].reshape(p.n_states[[a, b, c]])
+        total[p.state_start[a] : p.state_start[a + 1]] += tensor.sum(axis=(1, 2))
+    for pair, a in enumerate(p.symbol_of_pair.tolist()):
+        total[p.state_start[a] : p.state_start[a + 1]] += (
+            p.words[p.word_start[pair] : p.word_start[pair + 1]]
+        )  # fmt: skip
+    np.testing.assert_allclose(total, 1.0, rtol=MAXIMISED)
+    assert p.root.sum() == pytest.approx(1.0, rel=MAXIMISED)
+
+
+def slow_m_step(p: LatentParameters, rules: float, words: float) -> LatentParameters:
+    """Pull states to their mean, then normalise: block by block."""
+
+    def pulled(numbers: Array, starts: Array, symbols: Array, amount: float) -> list[Array]:
+        blocks = np.split(numbers, starts[1:-1])
+        blocks = [b.reshape(p.n_states[a], -1) for b, a in zip(blocks, symbols, strict=True)]
+        return [(1 - amount) * b + amount * b.mean(axis=0) for b in blocks]
+
+    tensors = pulled(p.rules, p.rule_start, p.symbols_of[:, 0], rules)
+    vectors = pulled(p.words, p.word_start, p.symbol_of_pair, words)
+    total = [np.zeros(m) for m in p.n_states]
+    symbols = [*p.symbols_of[:, 0], *p.symbol_of_pair]
+    for block, a in zip([*tensors, *vectors], symbols, strict=True):
+        total[a] += block.sum(axis=1)
+    safe = [np.where(t > 0, t, 1.0) for t in total]
+    done = [
+        (b / safe[a][:, None]).ravel() for b, a in zip([*tensors, *vectors], symbols, strict=True)
+    ]
+    n = len(tensors)
+    return replace(
+        p, root=p.root / p.root.sum(), rules=np.concatenate(done[:n]),
+        words=np.concatenate(done[n:]),
+    )  # fmt: skip
+
+
+def raw_counts(seed: int, n_states: list[int]) -> LatentParameters:
+    """Counts as an E-step leaves them, with one state of one phrase that nobody uses."""
+    rng = np.random.default_rng(seed)
+    p = forest(seed, 5, n_states).parameters
+    parts = {name: getattr(p, name) * rng.uniform(0.1, 9.0) for name in PARTS}
+    a = int(p.symbols_of[0, 0])
+    for r in np.flatnonzero(p.symbols_of[:, 0] == a).tolist():
+        row = (p.rule_start[r + 1] - p.rule_start[r]) // p.n_states[a]
+        parts["rules"][p.rule_start[r] : p.rule_start[r] + row] = 0.0
+    return replace(p, **parts)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 10_000), st.lists(st.integers(1, 18), min_size=1, max_size=4),
+    st.sampled_from([(0.0, 0.0), (0.03, 0.1), (0.0, 0.5), (0.9, 0.0)]),
+)  # fmt: skip
+def test_m_steps(seed: int, n_states: list[int], amounts: tuple[float, float]) -> None:
+    counts = raw_counts(seed, n_states)
+    before = {name: getattr(counts, name).copy() for name in PARTS}
+    plain = slow_m_step(counts, 0.0, 0.0)
+    # only the layout of a layout is looked at
+    layout = replace(counts, **{name: np.full_like(before[name], np.nan) for name in PARTS})
+    for found, expected in (
+        (normalise(counts), plain),
+        (smooth_states(counts, *amounts), slow_m_step(counts, *amounts)),
+        (maximise_tree_counts(layout, counts, *amounts), slow_m_step(plain, *amounts)),
+    ):
+        for name, numbers in before.items():
+            np.testing.assert_allclose(
+                getattr(found, name), getattr(expected, name), rtol=MAXIMISED
+            )
+            np.testing.assert_array_equal(getattr(counts, name), numbers)  # the input stays

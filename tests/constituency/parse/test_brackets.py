@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.constituency.data.transform import Symbol
-from sapwood.constituency.parse.brackets import (
+from sapwood.constituency.parse.kernels.forest import Forest
+from sapwood.constituency.parse.posteriors import (
     BracketPosteriors,
     average_brackets,
     item_labels,
@@ -20,7 +21,6 @@ from sapwood.constituency.parse.brackets import (
     split_codes,
     sum_by_bracket,
 )
-from sapwood.constituency.parse.kernels.forest import Forest
 
 SYMBOLS = (
     Symbol(("S",)),

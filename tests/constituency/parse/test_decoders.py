@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.constituency.grammar.ensemble_toys import toys
+from tests.constituency.grammar.ensemble_toys import jitter, toys
 from tests.reference import enumerate as listing
 from tests.reference.enumerate import Node
 from tests.toys import Toy, random_toy
@@ -27,7 +27,7 @@ from sapwood.constituency.parse.charts import ForestPosteriors, PrunedForest
 from sapwood.constituency.parse.decoders import (
     DECODERS,
     Gains,
-    best_tree,
+    forest_tree,
     goodman_gains,
     max_rule_gains,
     next_trees,
@@ -157,7 +157,7 @@ def test_an_ensemble_is_decoded_from_the_mean() -> None:
     n_other = 0
     for seed in range(6):
         first = toy_of(seed)
-        several = [first, *(_like(first, s) for s in (1, 2))]
+        several = [first, *(jitter(first, 100 + s, 0.05, 3.0) for s in (1, 2))]
         each = [posteriors_of(toy) for toy in several]
         weights = (0.2, 0.5, 0.3)
         mean = {
@@ -172,21 +172,6 @@ def test_an_ensemble_is_decoded_from_the_mean() -> None:
         alone = scores_of(first, each[0])
         n_other += scores[max(alone, key=alone.__getitem__)] < max(scores.values()) - 1e-6
     assert n_other >= 1
-
-
-def _like(toy: Toy, seed: int) -> Toy:
-    rng = np.random.default_rng(100 + seed)
-
-    def change(array: np.ndarray) -> np.ndarray:
-        return array * rng.uniform(0.05, 3.0, array.shape)
-
-    return Toy(
-        toy.n_phrases,
-        toy.n_states,
-        {a: change(v) for a, v in toy.root.items()},
-        {r: change(t) for r, t in toy.rules.items()},
-        {w: {t: change(v) for t, v in row.items()} for w, row in toy.words.items()},
-    )
 
 
 def test_viterbi_follows_one_grammar() -> None:
@@ -241,7 +226,7 @@ def test_what_being_the_root_adds_decides_between_roots() -> None:
     )
     for gain, symbol in ((-1.0, 0), (1.0, 1)):
         gains = Gains(np.array([0.0, 0.0, 0.5, 0.5]), np.zeros(2), np.array([0.0, gain]))
-        found = best_tree(pruned, gains)
+        found = forest_tree(pruned, gains)
         assert found is not None
         assert found.nodes[-1][0] == symbol
         assert found.score == 0.5 + max(gain, 0.0)
@@ -251,7 +236,7 @@ def test_goodman_adds_up_posteriors() -> None:
     parsed = forest_of_two([1.0, 1.0, 1.0, 0.3, 0.7, 1.0])
     found = list(next_trees(parsed.pruned, goodman_gains(parsed)))
     assert [score for score, _ in found] == pytest.approx([4.7, 4.3])
-    best = best_tree(parsed.pruned, goodman_gains(parsed))
+    best = forest_tree(parsed.pruned, goodman_gains(parsed))
     assert best is not None
     assert (1, 1) in [
         (symbol, start) for symbol, _, _, start in best.nodes

@@ -19,15 +19,20 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.discriminative import SpanNetwork
 from sapwood.constituency.grammar.ensemble import Ensemble, Model
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.parse import charts
-from sapwood.constituency.parse.brackets import split_codes
 from sapwood.constituency.parse.parser import FAST, Parse, Parser
-from sapwood.constituency.parse.prepared_ensemble import FLOOR, PreparedEnsemble, Pruning
+from sapwood.constituency.parse.posteriors import (
+    LEAST_FACTOR,
+    PreparedEnsemble,
+    Pruning,
+    split_codes,
+)
 from sapwood.constituency.parse.spans import NetworkReader
 from sapwood.execute import Processes, processes
-from sapwood.networks.network_inputs import blas_of_one_thread
+from sapwood.networks.network import one_blas_thread
 
 WORDS = ["w0", "w1", "w2", "w0"]
 WEIGHTS = (0.5, 0.3, 0.2)
@@ -87,6 +92,12 @@ def family(learn: Learn) -> list[LatentGrammar]:
 def strangers(learn: Learn) -> list[LatentGrammar]:
     """Grammars of trees made binary in another way."""
     return [learn(method, binarise="right") for method in ("spectral", "pcfg")]
+
+
+@pytest.fixture(scope="module")
+def network() -> SpanNetwork:
+    bank = sw.bundled_treebank("dev")[:40]
+    return sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank).model_
 
 
 @pytest.fixture(scope="module")
@@ -183,10 +194,9 @@ def test_the_sentence_probability_is_that_of_all_groups(words: list[str]) -> Non
 
 @pytest.mark.parametrize("words", [["the", "dog", "sleeps", "."], ["sleeps"]], ids=len)
 def test_a_network_counts_as_its_plain_grammar(
-    words: list[str], bank: Treebank, learn: Learn
+    words: list[str], network: SpanNetwork, learn: Learn
 ) -> None:
     """In the probabilities of sentences and trees; a tree is never likelier than its sentence."""
-    network = sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank[:40]).model_
     for members in ([network], [learn("spectral"), network], [network, learn("cluster"), network]):
         ensemble = Ensemble.of(members, range(1, len(members) + 1))
         parse = Parser(ensemble, threshold=0, beam=0, middle=0).parse(words)
@@ -207,18 +217,17 @@ def blas_threads() -> set[int]:
 
 
 def test_a_network_reads_one_sentence_with_one_blas_thread(
-    bank: Treebank, monkeypatch: pytest.MonkeyPatch
+    network: SpanNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `parse_many` does: with more, idle threads take six times the processor time."""
-    network = sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank[:40]).model_
     parser, seen = Parser(network), []
-    read = NetworkReader.read
+    read_many = NetworkReader.read_many
 
-    def watched(self: NetworkReader, words: list[str]) -> Any:
+    def watched(self: NetworkReader, sentences: Any) -> Any:
         seen.append(blas_threads())
-        return read(self, words)
+        return read_many(self, sentences)
 
-    monkeypatch.setattr(NetworkReader, "read", watched)
+    monkeypatch.setattr(NetworkReader, "read_many", watched)
     with threadpool_limits(2, "blas"):
         before = blas_threads()
         one = parser.parse(["the", "dog", "sleeps", "."])
@@ -266,8 +275,8 @@ def test_the_blas_limit_of_overlapping_users_ends_with_the_last() -> None:
     with threadpool_limits(2, "blas"):
         before = blas_threads()
         first, second = ExitStack(), ExitStack()
-        first.enter_context(blas_of_one_thread())
-        second.enter_context(blas_of_one_thread())
+        first.enter_context(one_blas_thread)
+        second.enter_context(one_blas_thread)
         first.close()
         assert blas_threads() == {1}
         second.close()
@@ -283,7 +292,9 @@ def test_the_product_is_the_geometric_mean() -> None:
     parse = exact(Ensemble(members, np.array(WEIGHTS), "product")).parse(WORDS)
     each = [spans_of(toy) for toy in several]
     expected = {
-        key: exp(sum(w * log(max(p[key], FLOOR)) for w, p in zip(WEIGHTS, each, strict=True)))
+        key: exp(
+            sum(w * log(max(p[key], LEAST_FACTOR)) for w, p in zip(WEIGHTS, each, strict=True))
+        )
         for key in each[0]
     }
     for i in range(len(WORDS)):  # the tags of a word sum to 1
@@ -310,7 +321,7 @@ def test_one_member_alone_cannot_rule_anything_out() -> None:
     a, b = spans_of(first, words), spans_of(second, words)
     key = ("P1", 0, 2)
     assert b.get(key, 0.0) == 0.0
-    expected = exp(0.5 * log(a[key]) + 0.5 * log(FLOOR))
+    expected = exp(0.5 * log(a[key]) + 0.5 * log(LEAST_FACTOR))
     assert said(exact(ensemble).parse(words))[key] == pytest.approx(expected, rel=1e-9)
 
 

@@ -229,22 +229,6 @@ def test_a_chart_beyond_the_memory_limit_gives_a_flat_tree(latent: LatentGrammar
 # -- streams ----------------------------------------------------------------------------------
 
 
-def test_threads_change_nothing(model: LatentGrammar) -> None:
-    bank = sw.bundled_treebank("test")
-    sentences = [bank.words(index) for index in range(3 if config.DISABLE_JIT else 40)]
-    sentences += [["only-one"], ["(", ")"], ["foo"] * 12]
-    one, two = Parser(model), Parser(model)
-    alone = list(one.parse_many(sentences, jobs=1))
-    together = list(two.parse_many(iter(sentences), jobs=2))
-    assert [parse.words for parse in together] == sentences
-    for a, b in zip(alone, together, strict=True):
-        assert a.tree == b.tree
-        assert a.sentence_log_prob == b.sentence_log_prob
-        assert a.marginals == b.marginals
-    assert one.stats.sentences == two.stats.sentences == len(sentences)
-    assert one.stats.fallbacks == two.stats.fallbacks
-
-
 def test_a_parse_outlives_the_next_one(model: LatentGrammar) -> None:
     """Charts are laid out in memory that the next sentence uses again; results must not be."""
     parser = Parser(model)
@@ -315,12 +299,19 @@ def test_viterbi_refuses_weights_of_either_sign() -> None:
         Parser(grammar, decoder="viterbi").parse(WORDS)
 
 
-@pytest.mark.parametrize("beam", [0.0, 1e-9, 0.5])
-def test_any_beam_gives_a_tree(beam: float, model: LatentGrammar) -> None:
+@pytest.mark.parametrize(
+    "pruning",
+    [{"beam": b} for b in (0.0, 1e-9, 0.5)]
+    + [{"threshold": t} for t in (0.0, 1e-300, 1e-5, 0.01, 0.9)],
+    ids=str,
+)
+def test_any_pruning_gives_a_tree(pruning: dict[str, float], model: LatentGrammar) -> None:
     words = ["the", "man", "with", "a", "hat", "sees", "the", "dog", "."]
-    parse = Parser(model, beam=beam).parse(words)
+    parse = Parser(model, **pruning).parse(words)  # type: ignore[arg-type]
     assert parse.tree.words() == words
-    if beam < 0.1:
+    if pruning.get("threshold", 0.0) <= 1e-5:
+        assert not parse.is_fallback
+    if pruning.get("beam", 1.0) < 0.1:
         assert parse.tree == exact_parser(model).parse(words).tree
 
 
@@ -342,15 +333,6 @@ def test_a_parse_that_only_a_rare_tag_allows_is_found(threshold: float) -> None:
     grammar = only_rare_tag_parses()
     assert isfinite(grammar.log_prob(["w0", "w1"]))
     assert not Parser(grammar, threshold=threshold).parse(["w0", "w1"]).is_fallback
-
-
-@pytest.mark.parametrize("threshold", [0.0, 1e-300, 1e-5, 0.01, 0.9])
-def test_any_threshold_gives_a_tree(threshold: float, model: LatentGrammar) -> None:
-    words = ["the", "man", "with", "a", "hat", "sees", "the", "dog", "."]
-    parse = Parser(model, threshold=threshold).parse(words)
-    assert parse.tree.words() == words
-    if threshold <= 1e-5:
-        assert not parse.is_fallback
 
 
 def test_a_lower_threshold_never_lowers_the_goodman_score(model: LatentGrammar) -> None:

@@ -13,8 +13,8 @@ import pytest
 from tests.toys import random_toy
 
 import sapwood as sw
-from sapwood.constituency.grammar import feature_grammar
-from sapwood.constituency.grammar.feature_grammar import FeatureGrammar, SpanFeatures
+from sapwood.constituency.grammar import discriminative
+from sapwood.constituency.grammar.discriminative import FeatureGrammar, SpanFeatures
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.parse import prepared as module
 from sapwood.constituency.parse.prepared import prepare, prepare_grammars
@@ -135,7 +135,7 @@ def test_features_remember_words_while_others_forget_them(
     grammar: LatentGrammar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full memory is emptied by one thread while another one looks a word up."""
-    monkeypatch.setattr(feature_grammar, "MOST_SEEN", 2)
+    monkeypatch.setattr(discriminative, "MOST_CACHED", 2)
     plain = random_toy(np.random.default_rng(0)).grammar()
     n_words = len(plain.lexicon.words)
     model = FeatureGrammar(plain, np.zeros(4, np.float32), np.ones(n_words, np.bool_))

@@ -12,7 +12,7 @@ from tests.dependency.data.draws import head_lists, sentences
 from sapwood.core.errors import SapwoodError
 from sapwood.dependency.data.bank import Arcs
 from sapwood.dependency.data.draw import arc_levels
-from sapwood.dependency.data.projective import is_projective
+from sapwood.dependency.data.transform import is_projective
 
 UP, DOWN = set("│┌├┬┐┤┼└┴┘") - set("┌┬┐"), set("│┌├┬┐┤┼└┴┘") - set("└┴┘")
 CORNERS = set("┌├┬┴└┼┐┘┤")

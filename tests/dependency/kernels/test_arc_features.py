@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from sapwood.core.kernels.adagrad import adagrad_labels, adagrad_parts
-from sapwood.dependency.model.kernels.arc_layout import BETWEEN, N_ATOMS
-from sapwood.dependency.parse.kernels.arc_features import (
+from sapwood.dependency.kernels.arc_features import (
     ARC,
     GRAND,
     LAST,
     NONE,
     SIBLING,
-    label_scores,
     part_features,
     part_scores,
+    relation_scores,
     tag_lattice,
 )
+from sapwood.dependency.kernels.arc_layout import BETWEEN, N_ATOMS
 
 MASK = np.uint64((1 << 16) - 1)
 HEAD, MODIFIER, THIRD = 2, 7, 12  # places of the three words of a part
@@ -147,7 +147,7 @@ def test_labels_are_scored_and_followed() -> None:
     features = rng.integers(0, 20, (4, 2)).astype(np.uint32) * np.uint32(8)
     weights = rng.normal(size=200).astype(np.float32)
     rows = weights[features.astype(int)[:, :, None] + np.arange(3)]
-    np.testing.assert_allclose(label_scores(features, weights, 3), rows.sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(relation_scores(features, weights, 3), rows.sum(axis=1), rtol=1e-5)
     residue = rng.normal(size=(4, 3)).astype(np.float32)
     residue[0, 0] = 1e-5  # too little to follow
     squares, rate = np.ones_like(weights), np.float32(0.1)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference import arcs as reference
 
-from sapwood.dependency.model.kernels.arc_layout import KINDS
-from sapwood.dependency.parse.forests import ArcForest
-from sapwood.dependency.parse.kernels import arc_forest
+from sapwood.dependency.kernels import arc_forest
+from sapwood.dependency.kernels.arc_layout import PART_KINDS
+from sapwood.dependency.parse.scoring import ArcForest
 
 MOST_WORDS = 5
 EXACT = {"rtol": 1e-9, "atol": 1e-12}  # sums of at most 143 trees
@@ -36,7 +36,7 @@ def made(n, arcs, order, seed, size):
     named = {}
     for (kind, h, m, third), score in zip(forest.parts.tolist(), scores.tolist(), strict=True):
         if kind >= 0:
-            named[KINDS[kind], h, m, third] = score
+            named[PART_KINDS[kind], h, m, third] = score
     return forest, scores, named
 
 
@@ -57,7 +57,7 @@ def test_all_trees_are_summed(order, drawn):
 
 def _names(forest):
     return [
-        (KINDS[kind], h, m, third) if kind >= 0 else None
+        (PART_KINDS[kind], h, m, third) if kind >= 0 else None
         for kind, h, m, third in forest.parts.tolist()
     ]
 

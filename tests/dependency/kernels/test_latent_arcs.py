@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.reference import latent_arcs as listing
 from tests.reference.latent_arcs import Tables
 
-from sapwood.dependency.model.kernels import latent_arcs as kernel
-from sapwood.dependency.model.latent import SeenTrees, pack_trees
+from sapwood.dependency.kernels import latent_arcs as kernel
+from sapwood.dependency.model.latent import SeenTrees, pack_seen_trees
 
 N_SYMBOLS, N_COLUMNS = 4, 2
 Array = np.ndarray
@@ -31,7 +31,7 @@ def some_trees(draw: st.DrawFn) -> SeenTrees:
     heads = draw(st.lists(any_heads(), min_size=1, max_size=3))
     symbol = st.integers(-1, N_SYMBOLS - 1)
     seen = [[[draw(symbol) for _ in range(N_COLUMNS)] for _ in tree] for tree in heads]
-    return pack_trees(heads, seen)
+    return pack_seen_trees(heads, seen)
 
 
 def tables(seed: int, k: int, *, low: float = 0.0, zeros: bool = False) -> Tables:
@@ -74,7 +74,7 @@ def test_expected_counts_are_means_over_states(
     parts = tables(seed, k, zeros=zeros)
     sums = tuple(np.zeros_like(part) for part in parts)
     logs = np.empty(trees.n_trees)
-    kernel.expect_states(*trees, *parts, *sums, logs)
+    kernel.expect_tree_states(*trees, *parts, *sums, logs)
     truth = [np.zeros_like(part) for part in parts]
     for t in range(trees.n_trees):
         weight = listing.tree_weight(*listed(trees, t), parts)
@@ -123,7 +123,7 @@ def test_long_sentences_do_not_underflow() -> None:
     n = 3000
     parts = (np.full(2, 0.5), np.full((2, 2, 2), 0.5), np.full((N_SYMBOLS, 2), 1e-4))
     for heads in (list(range(n)), [0] + [1] * (n - 1)):
-        trees = pack_trees([heads], [np.zeros((n, 1))])
+        trees = pack_seen_trees([heads], [np.zeros((n, 1))])
         logs, signs = np.empty(1), np.empty(1)
         kernel.weigh_states(*trees, *parts, logs, signs)
         assert signs[0] == 1
@@ -133,9 +133,9 @@ def test_long_sentences_do_not_underflow() -> None:
 def test_expected_counts_of_long_sentences_are_numbers() -> None:
     n = 500
     parts = tables(3, 2, low=0.0)
-    trees = pack_trees([list(range(n)), [0] + [1] * (n - 1)], [np.zeros((n, 1))] * 2)
+    trees = pack_seen_trees([list(range(n)), [0] + [1] * (n - 1)], [np.zeros((n, 1))] * 2)
     sums, logs = tuple(np.zeros_like(part) for part in parts), np.empty(2)
-    kernel.expect_states(*trees, *parts, *sums, logs)
+    kernel.expect_tree_states(*trees, *parts, *sums, logs)
     assert sums[0].sum() == pytest.approx(2)
     assert sums[1].sum() == pytest.approx(2 * (n - 1))
     assert sums[2].sum() == pytest.approx(2 * n)

@@ -12,7 +12,7 @@ from tests.reference.topologies import projective_trees
 from sapwood.dependency.learn.em import tie_valences
 from sapwood.dependency.model.dependency import count_children
 from sapwood.dependency.model.latent import LatentArcs
-from sapwood.dependency.parse.latent import arc_posteriors
+from sapwood.dependency.parse.parser import arc_posteriors
 
 N_SYMBOLS = 3
 Array = np.ndarray

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sapwood.core.arrays import starts_of
-from sapwood.dependency.learn.perceptron import (
-    RankLesson,
-    Weights,
+from sapwood.dependency.learn.reranker import (
+    RankingData,
+    RankingWeights,
     learn_to_rank,
     perceptron_passes,
 )
@@ -18,7 +18,7 @@ from sapwood.dependency.learn.perceptron import (
 BITS = 6
 
 
-def lesson(n_lists: int = 60, *, tells: bool = True, seed: int = 0) -> RankLesson:
+def lesson(n_lists: int = 60, *, tells: bool = True, seed: int = 0) -> RankingData:
     """Lists of 4 trees of 3 words; where it tells, feature 5 marks the right tree."""
     rng = np.random.default_rng(seed)
     n_trees = 4 * n_lists
@@ -30,12 +30,12 @@ def lesson(n_lists: int = 60, *, tells: bool = True, seed: int = 0) -> RankLesso
         triples[3 * best, 0] = 5
     dense = rng.normal(size=(n_trees, 3))
     starts, offsets = starts_of([4] * n_lists), starts_of([3] * n_trees)
-    return RankLesson(starts, offsets, triples, dense, right, BITS)
+    return RankingData(starts, offsets, triples, dense, right, BITS)
 
 
 def slow_passes(
-    given: RankLesson, held: tuple[int, float], passes: int, seed: int
-) -> list[Weights]:
+    given: RankingData, held: tuple[int, float], passes: int, seed: int
+) -> list[RankingWeights]:
     """Every step's weights are kept and averaged."""
     rng = np.random.default_rng(seed)
     w, u = np.zeros(1 << BITS), np.zeros(given.dense.shape[1])
@@ -54,7 +54,7 @@ def slow_passes(
                 w = w + counts[goal] - counts[guess]
                 u = u + (given.dense[goal] - given.dense[guess]) * [0, 0, 1]
             kept.append((w.copy(), u.copy()))
-        out.append(Weights(*(np.mean(column, axis=0) for column in zip(*kept, strict=True))))
+        out.append(RankingWeights(*(np.mean(column, axis=0) for column in zip(*kept, strict=True))))
     return out
 
 
@@ -114,9 +114,9 @@ def test_settings_are_judged_on_lists_that_were_not_learnt_from() -> None:
 
 def test_parts_are_joined_in_order() -> None:
     one, other = lesson(5, seed=1), lesson(7, seed=2)
-    both = RankLesson.join([one, other])
+    both = RankingData.join([one, other])
     assert len(both) == 12
-    weights = Weights(np.random.default_rng(0).normal(size=64), np.array([1.0, -1.0, 0.5]))
+    weights = RankingWeights(np.random.default_rng(0).normal(size=64), np.array([1.0, -1.0, 0.5]))
     apart = one.n_right(weights, np.arange(5)) + other.n_right(weights, np.arange(7))
     assert both.n_right(weights, np.arange(12)) == apart
 

@@ -10,10 +10,10 @@ from tests.arc_toys import NOUNS, VERBS, bank
 
 import sapwood as sw
 from sapwood.core.errors import ModelFormatError, SapwoodError
-from sapwood.corpora.word_properties import COLUMN, hash_of
-from sapwood.dependency.learn.crf import ArcCRF, Lesson
-from sapwood.dependency.learn.latent import LatentArcCRF
-from sapwood.dependency.learn.word_clusters import FEW, cluster_words
+from sapwood.corpora.vocabulary import COLUMN, hash_of
+from sapwood.dependency.learn.crf import ArcCRF, LatentArcCRF
+from sapwood.dependency.learn.tagger import FEW_CLUSTERS, cluster_words
+from sapwood.dependency.learn.trainer import ArcTrainer
 from sapwood.dependency.model.tables import WordClusters
 from sapwood.execute import as_engine
 
@@ -81,7 +81,7 @@ def test_words_in_the_same_places_share_a_cluster(vectors):
     assert 0 not in nouns | verbs
     assert len(nouns) < len(NOUNS)
     assert len(found.cluster) == len(vectors.vocabulary.words)
-    assert found.cluster[:, 0].max() < min(FEW, len(found.cluster) / 2)
+    assert found.cluster[:, 0].max() < min(FEW_CLUSTERS, len(found.cluster) / 2)
 
 
 def test_forms_come_before_small_letters():
@@ -98,19 +98,18 @@ def test_clusters_that_cannot_be(words, cluster):
         WordClusters(np.array(words, np.uint32), np.array(cluster, np.int32)).check()
 
 
-def test_a_part_of_a_lesson_has_the_tags_of_the_whole(vectors):
-    lesson = Lesson.prepare(bank(30), as_engine(1), 2, 0, vectors)
-    is_in = np.arange(30) % 3 > 0
-    part = lesson.part(is_in, 0)
-    assert [arcs.words for arcs in part.bank] == [arcs.words for arcs in lesson.bank.select(is_in)]
-    assert [arcs.xpos for arcs in part.tagged] == [
-        arcs.xpos for arcs in lesson.tagged.select(is_in)
-    ]
-    rows = [lesson.sentence(s) for s in np.flatnonzero(is_in)]
+def test_some_of_the_sentences_keep_their_tags(vectors):
+    trainer = ArcTrainer.prepare(bank(30), as_engine(1), 2, 0, vectors)
+    whole, is_in = trainer.data, np.arange(30) % 3 > 0
+    part = whole.select(is_in)
+    assert [arcs.words for arcs in part.bank] == [arcs.words for arcs in whole.bank.select(is_in)]
+    predicted = whole.with_predicted_tags().select(is_in)
+    assert [a.xpos for a in part.with_predicted_tags()] == [a.xpos for a in predicted]
+    rows = [whole.sentence(s) for s in np.flatnonzero(is_in)]
     same = [COLUMN[name] for name in "FLXPCKJ"]
     np.testing.assert_array_equal(part.rows[:, same], np.concatenate(rows)[:, same])
-    assert len(part.arcs) == 20
-    assert {part.tags[tag] for tag in part.tag} <= set(lesson.tags)
+    assert len(ArcTrainer.of(part, trainer.tagger, 0).arcs) == 20
+    assert {part.tags[tag] for tag in part.tag} <= set(whole.tags)
 
 
 def test_vectors_reach_the_parser_behind_hidden_states(vectors):

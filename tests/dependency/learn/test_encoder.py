@@ -8,15 +8,13 @@ from tests.arc_toys import bank
 
 import sapwood as sw
 from sapwood.core.model_files import FileContents
-from sapwood.corpora.word_properties import COLUMN
-from sapwood.dependency.learn.encoder import learn_encoder
-from sapwood.dependency.parse.encoder import ArcEncoder
-from sapwood.dependency.parse.steps import tag_forest, tag_posteriors
-from sapwood.dependency.parse.words import one_sentence
+from sapwood.corpora.vocabulary import COLUMN
+from sapwood.dependency.learn.trainer import train_arc_network
+from sapwood.dependency.parse.parser import ArcEncoder
+from sapwood.dependency.parse.scoring import sentence_rows, tag_forest, tag_posteriors
 from sapwood.networks import training as network_training
 from sapwood.networks.biaffine import ArcSizes
-from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.network_inputs import UNKNOWN, WordPlaces, look_up
+from sapwood.networks.encoder import UNKNOWN_ROW, EncoderSizes, VectorRows, look_up
 from sapwood.networks.training import NetworkPlan, _sum_rows
 
 SMALL = (EncoderSizes(16, 16, 8, 24), ArcSizes(20, 10))
@@ -29,7 +27,7 @@ def tasks(arcs):
 @pytest.fixture(scope="module")
 def network():
     arcs = bank(200)
-    return learn_encoder(
+    return train_arc_network(
         arcs, *tasks(arcs), NetworkPlan(passes=12, rate=0.01, words=200), 2, sizes=SMALL
     )
 
@@ -64,13 +62,13 @@ def test_gradients_of_the_same_row_are_added():
 def test_threads_change_nothing():
     arcs = bank(30)
     made = [
-        learn_encoder(arcs, *tasks(arcs), NetworkPlan(passes=2, words=100), jobs, sizes=SMALL)
+        train_arc_network(arcs, *tasks(arcs), NetworkPlan(passes=2, words=100), jobs, sizes=SMALL)
         for jobs in (1, 2)
     ]
     np.testing.assert_array_equal(made[0].weights.flat, made[1].weights.flat)
     np.testing.assert_array_equal(made[0].form_vectors, made[1].form_vectors)
     other = NetworkPlan(passes=2, words=100, seed=1)
-    again = learn_encoder(arcs, *tasks(arcs), other, 1, sizes=SMALL)
+    again = train_arc_network(arcs, *tasks(arcs), other, 1, sizes=SMALL)
     assert (again.weights.flat != made[0].weights.flat).any()
 
 
@@ -144,7 +142,8 @@ def test_tags_are_those_of_the_highest_mean(model):
     for arcs in bank(10, 3):
         of_words = parser._word_rows.of_forms(arcs.words)
         types = model.lexicon.types(of_words[:, COLUMN["L"]])
-        forest = tag_forest(one_sentence(of_words), types, model.lexicon, model.tagger)
+        rows = sentence_rows(of_words, np.array([0, len(of_words)]))
+        forest = tag_forest(rows, types, model.lexicon, model.tagger)
         sizes = np.diff(model.lexicon.starts)[types]
         share = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags))
         np.testing.assert_allclose(share.sum(axis=1), 1)
@@ -164,9 +163,9 @@ def test_rows_that_no_word_takes_count_nothing():
 
 
 def test_words_have_places_by_their_letters():
-    places = WordPlaces(np.zeros(0, np.uint32), 10)
-    words, forms = places.of(["Walked", "talked", "Walked"])
-    assert words.tolist() == [UNKNOWN] * 3
+    rows = VectorRows(np.zeros(0, np.uint32), 10)
+    words, forms = rows.rows(["Walked", "talked", "Walked"])
+    assert words.tolist() == [UNKNOWN_ROW] * 3
     assert forms.max() < 1 << 10
     np.testing.assert_array_equal(forms[0], forms[2])
     assert 0 < (forms[0] == forms[1]).sum() < forms.shape[1]
@@ -175,8 +174,8 @@ def test_words_have_places_by_their_letters():
 def test_what_was_never_seen_says_nothing(monkeypatch):
     monkeypatch.setattr(network_training, "MOST_FORM_BITS", 12)
     arcs = bank(20)
-    network = learn_encoder(arcs, *tasks(arcs), NetworkPlan(passes=1), 1, sizes=SMALL)
-    seen = WordPlaces(network.familiar, network.form_bits).of(arcs.words)[1]
+    network = train_arc_network(arcs, *tasks(arcs), NetworkPlan(passes=1), 1, sizes=SMALL)
+    seen = VectorRows(network.familiar, network.form_bits).rows(arcs.words)[1]
     unseen = np.setdiff1d(np.arange(len(network.form_vectors)), seen)
     assert len(unseen)
     assert not network.form_vectors[unseen].any()

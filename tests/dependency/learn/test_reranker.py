@@ -11,9 +11,13 @@ from tests.arc_toys import bank
 import sapwood as sw
 from sapwood.core.errors import CorpusError, ModelFormatError
 from sapwood.dependency.learn import reranker
-from sapwood.dependency.learn.perceptron import Choice, Weights
-from sapwood.dependency.learn.reranker import ArcReranker, rerank_info
-from sapwood.dependency.model.reranker import ArcRerankModel
+from sapwood.dependency.learn.reranker import (
+    ArcReranker,
+    RankingChoice,
+    RankingWeights,
+    rerank_info,
+)
+from sapwood.dependency.model.arc_model import ArcRerankModel
 from sapwood.dependency.parse.reranking import RerankingParser
 
 SETTINGS = {"passes": 1, "folds": 2, "list_folds": 2, "n_best": 5, "list_passes": 2}
@@ -25,7 +29,7 @@ def test_each_list_is_made_by_those_who_have_not_seen_it(monkeypatch: pytest.Mon
     parsed: list[set[str]] = []
 
     def learn(self: ArcReranker, part, labels, *, real=ArcReranker.learn_parser):
-        learnt.append({" ".join(arcs.words) for arcs in part.bank})
+        learnt.append({" ".join(arcs.words) for arcs in part.data.bank})
         return real(self, part, labels)
 
     class Parser(sw.ArcParser):
@@ -61,17 +65,20 @@ def test_folds_are_blocks_of_neighbours_where_there_are_enough_sentences(
         def __len__(self) -> int:
             return n
 
-    course = SimpleNamespace(
+    data = SimpleNamespace(
         bank=Numbers(),
-        tagged=Numbers(),
-        part=lambda mask, seed: SimpleNamespace(bank=np.flatnonzero(mask)),
+        with_predicted_tags=Numbers,
+        select=lambda mask: SimpleNamespace(bank=np.flatnonzero(mask)),
     )
+    trainer = SimpleNamespace(data=data, tagger=None)
+    of = SimpleNamespace(of=lambda data, tagger, seed: SimpleNamespace(data=data))
+    monkeypatch.setattr(reranker, "ArcTrainer", of)
     parser = SimpleNamespace(parse_many=lambda numbers, jobs: numbers)
     monkeypatch.setattr(ArcReranker, "learn_parser", lambda self, part, labels: part)
     monkeypatch.setattr(reranker, "ArcParser", lambda model, use_tags: parser)
     monkeypatch.setattr(reranker, "propose_trees", lambda parses, n_best: parses)
     for fold in (0, 1):
-        found = ArcReranker(2, **SETTINGS).fold_lists(course, None, fold)  # type: ignore[arg-type]
+        found = ArcReranker(2, **SETTINGS).fold_lists(trainer, None, fold)  # type: ignore[arg-type]
         own = [k for k in range(n) if k // block % 2 == fold]
         assert list(found.lists) == list(found.right) == own
         assert sorted([*found.others, *own]) == list(range(n))
@@ -130,8 +137,8 @@ def test_latent_models_that_are_of_no_use_are_left_out(monkeypatch: pytest.Monke
 
     def learn(lesson, **settings):
         n = lesson.dense.shape[1]
-        weights = Weights(np.zeros(1 << lesson.bits), np.ones(n))
-        return Choice(weights, (0, 1.0), 1, 10 + (n == wanted), 10)
+        weights = RankingWeights(np.zeros(1 << lesson.bits), np.ones(n))
+        return RankingChoice(weights, (0, 1.0), 1, 10 + (n == wanted), 10)
 
     monkeypatch.setattr(reranker, "learn_to_rank", learn)
     assert ArcReranker(2, **SETTINGS).fit(bank(60)).model_.latent == ()
@@ -140,8 +147,7 @@ def test_latent_models_that_are_of_no_use_are_left_out(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("heads", "reason"),
-    [([2, 3, 4, 0], ""), ([4, 4, 4, 0], "children on both sides")],
+    ("heads", "reason"), [([2, 3, 4, 0], ""), ([4, 4, 4, 0], "children on both sides")]
 )
 def test_treebanks_without_children_on_both_sides(heads: list[int], reason: str) -> None:
     """Latent models learn from paths, and where there are none `auto` does without."""

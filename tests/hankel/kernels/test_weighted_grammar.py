@@ -35,7 +35,7 @@ def run_inside(words, terminals, binary):
     n = terminals.shape[1]
     beta = np.zeros((len(words), len(words) + 1, n))
     scale = np.zeros((len(words), len(words) + 1), np.int64)
-    kernels.inside(words, terminals, binary, beta, scale)
+    kernels.fill_inside_chart(words, terminals, binary, beta, scale)
     return beta, scale
 
 
@@ -58,7 +58,7 @@ def test_outside_vectors(seed: int) -> None:
     (initial, terminals, binary), words = draw(seed)
     beta, scale = run_inside(words, terminals, binary)
     alpha = np.zeros_like(beta)
-    total = kernels.outside(words, initial, terminals, binary, beta, scale, alpha)
+    total = kernels.fill_outside_chart(words, initial, terminals, binary, beta, scale, alpha)
     value = float(initial @ inside_vector(words.tolist(), terminals, binary))
     if total == 0.0:
         assert value == pytest.approx(0.0, abs=1e-12)
@@ -68,7 +68,7 @@ def test_outside_vectors(seed: int) -> None:
             row = words.tolist()
             want = outside_vector(row[:i], row[j:], initial, terminals, binary) / value
             found = np.ldexp(alpha[i, j], -np.minimum(np.maximum(scale[i, j], -3000), 3000))
-            if scale[i, j] > kernels.ZERO // 2:
+            if scale[i, j] > kernels.ZERO_SCALE // 2:
                 limit = 1e-9 * max(np.abs(want).max(), 1.0)  # where terms of both signs cancel
                 np.testing.assert_allclose(found, want, rtol=1e-6, atol=limit)
 

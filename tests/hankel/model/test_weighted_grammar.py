@@ -12,8 +12,8 @@ from tests.toys import strings_grammar
 
 import sapwood as sw
 from sapwood.core.errors import ModelFormatError, SapwoodError
-from sapwood.hankel.data.bracketed import bracket
-from sapwood.hankel.model.sequence_model import SequenceModel
+from sapwood.hankel.data import bracket
+from sapwood.hankel.model.string_model import SequenceModel
 from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
 

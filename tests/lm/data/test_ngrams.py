@@ -1,35 +1,41 @@
-"""Counts of n-grams: equal to a naive count, whatever the shards, memory, engine, and stops."""
+"""Counts of n-grams: against a slow count, in any shards, memory and files; word numbers."""
 
 from __future__ import annotations
 
 import gzip
 import lzma
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.constituency.learn.texts import TEXT, write
+from tests.lm.learn.texts import TEXT, write
 from tests.reference.ngrams import count_grams
 
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError
 from sapwood.execute import Cluster, Threads
-from sapwood.lm.data import ngrams, plain_text
-from sapwood.lm.data.ngram_files import as_counts, load_counts, save_counts
-from sapwood.lm.data.ngrams import (
+from sapwood.lm.data import counting, ngrams
+from sapwood.lm.data import text as text_module
+from sapwood.lm.data.counting import (
     CountSettings,
-    NgramCounts,
+    as_counts,
     count_runs,
-    count_sentences,
+    count_sentence_ngrams,
     count_text,
-    merge_runs,
-    pack,
-    share_seen,
-    unpack,
 )
-from sapwood.lm.data.plain_text import NOTHING, SPECIAL
+from sapwood.lm.data.ngrams import (
+    NgramCounts,
+    load_counts,
+    merge_keys,
+    pack_rows,
+    save_counts,
+    share_seen,
+    unpack_rows,
+)
+from sapwood.lm.data.text import NOTHING, SPECIAL
 
 words = st.sampled_from("abcde")
 texts = st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=8)
@@ -52,7 +58,7 @@ def test_counts_are_those_of_a_naive_count(
 ) -> None:
     path = write(tmp_path_factory.mktemp("text"), sentences)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain_text, "SHARD_BYTES", shard_bytes)
+        patch.setattr(text_module, "SHARD_BYTES", shard_bytes)
         counts = count_text(path, CountSettings(order, is_stream), engine=Threads(2))
     assert as_dict(counts) == count_grams(sentences, order, is_stream=is_stream)
     assert counts.n_tokens == sum(map(len, sentences)) == counts.word_counts.sum()
@@ -64,7 +70,7 @@ def test_shards_memory_and_threads_change_nothing(
 ) -> None:
     path = write(tmp_path, TEXT)
     whole = count_text(path, CountSettings(3, is_stream))
-    monkeypatch.setattr(plain_text, "SHARD_BYTES", 10)
+    monkeypatch.setattr(text_module, "SHARD_BYTES", 10)
     for memory in (1, 2000, 1 << 30):
         settings = CountSettings(3, is_stream, memory)
         found = count_text(path, settings, engine=Threads(3))
@@ -104,7 +110,7 @@ def test_blank_lines_are_no_sentences(tmp_path: Path) -> None:
 
 def test_runs_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a stop, only what is missing is counted; another text starts anew."""
-    monkeypatch.setattr(plain_text, "SHARD_BYTES", 20)
+    monkeypatch.setattr(text_module, "SHARD_BYTES", 20)
     path, folder = write(tmp_path, TEXT), tmp_path / "work"
     folder.mkdir()
     settings = CountSettings(3)
@@ -139,11 +145,9 @@ def test_files_do_not_depend_on_memory_and_threads(
 ) -> None:
     """Byte for byte: rows are written in portions that do not depend on the ranges merged."""
     pytest.importorskip("pyarrow")
-    from sapwood.lm.data import ngram_files
-
-    monkeypatch.setattr(plain_text, "SHARD_BYTES", 25)  # no two alike
-    monkeypatch.setattr(ngram_files, "MAX_GROUP", 8)
-    monkeypatch.setattr(ngrams, "_FENCE", 2)
+    monkeypatch.setattr(text_module, "SHARD_BYTES", 25)  # no two alike
+    monkeypatch.setattr(ngrams, "MAX_GROUP", 8)
+    monkeypatch.setattr(counting, "_FENCE", 2)
     path, found = write(tmp_path, TEXT), set()
     for k, (memory, jobs) in enumerate([(1, 1), (4 * 120 * 7, 2), (1 << 30, 3)]):
         folder, out = tmp_path / f"work-{k}", tmp_path / f"{k}.parquet"
@@ -160,14 +164,14 @@ def test_ranges_get_smaller_with_what_the_process_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("_BASE", 0), ("_WRITING", 0), ("_FENCE", 1)):
-        monkeypatch.setattr(ngrams, name, value)
-    memory = 2 * ngrams._BYTES_A_ROW * 800  # so many rows, where nothing else is held
+        monkeypatch.setattr(counting, name, value)
+    memory = 2 * counting._BYTES_A_ROW * 800  # so many rows, where nothing else is held
     path, n_ranges = write(tmp_path, [[str(i), str(i + 1), str(i + 2)] for i in range(400)]), []
     folder = tmp_path / "work"
     folder.mkdir()
     runs = count_runs(path, folder, CountSettings(3, memory=memory), Threads(1))
-    for held in (0, memory - 2 * ngrams._BYTES_A_ROW * 200, 2 * memory):
-        monkeypatch.setattr(ngrams, "peak_memory", lambda held=held: held)
+    for held in (0, memory - 2 * counting._BYTES_A_ROW * 200, 2 * memory):
+        monkeypatch.setattr(counting, "peak_memory", lambda held=held: held)
         n_ranges.append(len(runs._cuts()))
     assert n_ranges == [2, 8, 16]  # of 1,600 rows; an eighth of the memory is always used
 
@@ -187,15 +191,15 @@ def test_a_cluster_counts_alike(tmp_path: Path, cluster: Cluster) -> None:
 )
 def test_keys_sort_as_rows_and_come_back(rows: list[list[int]], bits: int) -> None:
     table = np.array(rows, np.uint32)
-    keys = pack(table, bits)
-    assert np.array_equal(unpack(keys, 4, bits), table)
-    merged, counts = merge_runs([(keys, np.ones(len(keys), np.int64))])
-    assert [tuple(row) for row in unpack(merged, 4, bits)] == sorted(set(map(tuple, rows)))
+    keys = pack_rows(table, bits)
+    assert np.array_equal(unpack_rows(keys, 4, bits), table)
+    merged, counts = merge_keys([(keys, np.ones(len(keys), np.int64))])
+    assert [tuple(row) for row in unpack_rows(merged, 4, bits)] == sorted(set(map(tuple, rows)))
     assert counts.sum() == len(rows)
 
 
 def test_rare_words_become_the_unknown_one() -> None:
-    counts = count_sentences(TEXT, 3)
+    counts = count_sentence_ngrams(TEXT, 3)
     few = counts.cut_words(6)
     kept = {word for word in counts.words[4:] if sum(s.count(word) for s in TEXT) >= 6}
     assert set(few.words) == {*SPECIAL, *kept}
@@ -204,13 +208,15 @@ def test_rare_words_become_the_unknown_one() -> None:
 
 
 def test_lower_orders_are_endings() -> None:
-    assert as_dict(count_sentences(TEXT, 4).shorten(2)) == as_dict(count_sentences(TEXT, 2))
+    assert as_dict(count_sentence_ngrams(TEXT, 4).shorten(2)) == as_dict(
+        count_sentence_ngrams(TEXT, 2)
+    )
     with pytest.raises(SapwoodError, match="order 2, expected at least 3"):
-        count_sentences(TEXT, 2).shorten(3)
+        count_sentence_ngrams(TEXT, 2).shorten(3)
 
 
 def test_words_of_another_text(tmp_path: Path) -> None:
-    counts = count_sentences(TEXT, 2)
+    counts = count_sentence_ngrams(TEXT, 2)
     held = count_text(write(tmp_path, [["the", "horse"]]), CountSettings(2), words=counts.words)
     assert as_dict(held) == {("<s>", "the"): 1, ("the", "<unk>"): 1, ("<unk>", "</s>"): 1}
     assert share_seen(counts, counts) == 1.0
@@ -222,10 +228,8 @@ def test_words_of_another_text(tmp_path: Path) -> None:
 
 def test_files_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
-    from sapwood.lm.data import ngram_files
-
-    monkeypatch.setattr(ngram_files, "MAX_GROUP", 5)
-    counts, path = count_sentences(TEXT, 3), tmp_path / "counts.parquet"
+    monkeypatch.setattr(ngrams, "MAX_GROUP", 5)
+    counts, path = count_sentence_ngrams(TEXT, 3), tmp_path / "counts.parquet"
     save_counts(counts, path)
     again = load_counts(path)
     assert again.words == counts.words
@@ -238,14 +242,17 @@ def test_files_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_files_whose_names_are_not_utf_8(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    counts, path = count_sentences(TEXT, 2), Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    counts, path = (
+        count_sentence_ngrams(TEXT, 2),
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")),
+    )
     save_counts(counts, path)
     assert as_dict(load_counts(path)) == as_dict(counts)
 
 
 def test_other_programs_read_the_words(tmp_path: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
-    save_counts(count_sentences([["the", "dog"]], 2), tmp_path / "counts.parquet")
+    save_counts(count_sentence_ngrams([["the", "dog"]], 2), tmp_path / "counts.parquet")
     rows = pq.read_table(tmp_path / "counts.parquet").to_pylist()
     assert {"w1": "the", "w2": "dog", "count": 1} in rows
 
@@ -255,7 +262,7 @@ def test_files_that_are_not_counts_are_refused(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     path = tmp_path / "counts.parquet"
-    save_counts(count_sentences(TEXT, 2), path)
+    save_counts(count_sentence_ngrams(TEXT, 2), path)
     data = path.read_bytes()
     for size in (5, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:size])
@@ -276,8 +283,8 @@ def test_files_that_are_not_counts_are_refused(tmp_path: Path) -> None:
 
 def test_bad_text_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "text.txt"
-    monkeypatch.setattr(plain_text, "MAX_CHARACTERS", 100)
-    monkeypatch.setattr(plain_text, "SHARD_BYTES", 10)
+    monkeypatch.setattr(text_module, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(text_module, "SHARD_BYTES", 10)
     for data, line, match in (
         (b"a b\nc\xff d\n", 2, "not UTF-8 text"),
         (b"a b\nc\nd\0 d\n", 3, "not UTF-8 text"),
@@ -298,3 +305,37 @@ def test_orders_beyond_five_are_refused() -> None:
     with pytest.raises(SapwoodError, match="order 6"):
         CountSettings(6)
     assert ngrams.MAX_ORDER == 5
+
+
+@pytest.mark.dask
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_no_byte(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    cluster._client.wait_for_workers(2, timeout=60)
+    monkeypatch.setattr(text_module, "SHARD_BYTES", 60)
+    path, files = write(tmp_path, TEXT * 20), []
+    killed: list[int] = []
+
+    def kill_after_the_first(n_done: int, n: int) -> None:
+        """Once while words are counted, and once while n-grams are."""
+        if len(killed) < 2 and n_done < n and (not killed or cluster.traffic.common > 0):
+            # the first may still be dying
+            found = cluster._client.run(os.getpid, on_error="ignore")
+            killed.append(min(found.values()))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    for engine in (Threads(1), cluster):
+        out = tmp_path / f"{len(files)}.parquet"
+        folder = tmp_path / f"work-{len(files)}"
+        folder.mkdir()
+        if engine is cluster:
+            cluster.report = kill_after_the_first
+        runs = count_runs(path, folder, CountSettings(3), engine)
+        assert len(runs.runs) > 20
+        save_counts(runs, out)
+        files.append(out.read_bytes())
+    cluster.report = None
+    assert killed
+    assert files[0] == files[1]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.lm.model.kernels.bigrams import expect_states, pair_probabilities
+from sapwood.lm.kernels.bigrams import expect_bigram_states, pair_probabilities
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 4))
@@ -17,7 +17,7 @@ def test_expected_counts_are_those_of_the_formulas(seed: int, n: int, m: int) ->
     x, y = np.nonzero(c)
     starts = np.searchsorted(x, np.arange(n + 1))
     after, before = np.zeros_like(r), np.zeros_like(s)
-    value = expect_states(starts, y, c[x, y], r, s, after, before)
+    value = expect_bigram_states(starts, y, c[x, y], r, s, after, before)
     p = r @ s.T
     joint = c[:, :, None] * r[:, None] * s[None] / p[:, :, None]
     np.testing.assert_allclose(after, joint.sum(axis=1), rtol=1e-10)

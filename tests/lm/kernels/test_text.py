@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.lm.data import numbered_words
-from sapwood.lm.data.kernels.text import LINE_END, number_words
-from sapwood.lm.data.numbered_words import number_shard
+from sapwood.lm.data import text
+from sapwood.lm.data.text import number_shard
+from sapwood.lm.kernels.text import LINE_END, number_words
 
 # All blanks of ASCII, bytes beside them, and letters of more than one byte.
 texts = st.lists(
@@ -23,7 +23,7 @@ texts = st.lists(
 def test_words_are_those_of_splitting(data: bytes, most: int) -> None:
     # without compiling, NumPy would warn of hashes that overflow
     with pytest.MonkeyPatch.context() as patch, np.errstate(over="ignore"):
-        patch.setattr(numbered_words, "MOST_WORDS", most)  # so few that room has to be made
+        patch.setattr(text, "MOST_WORDS", most)  # so few that room has to be made
         found = number_shard(data)
     told = [b"\n" if x == LINE_END else found.words[x] for x in found.tokens]
     expected = []

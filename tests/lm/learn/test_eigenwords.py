@@ -1,4 +1,4 @@
-"""Eigenwords: against dense linear algebra, on words that must be alike, and what is refused."""
+"""Vectors of words: against dense linear algebra, and on text with known states."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.constituency.learn.embedding_text import text
 
 import sapwood as sw
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError
-from sapwood.corpora.vocabulary import choose_vocabulary
-from sapwood.lm.learn import eigenwords, smooths
-from sapwood.lm.learn.contexts import ContextCounts, WordCounts
+from sapwood.corpora.vocabulary import Vocabulary, choose_vocabulary
+from sapwood.lm.learn import contexts, eigenwords
+from sapwood.lm.learn.contexts import ContextCounts, count_vocabulary
 
 Array = np.ndarray
 
@@ -33,7 +33,7 @@ def chain() -> list[list[str]]:
 
 
 def counts_of(sentences: list[list[str]], n: int) -> ContextCounts:
-    known = choose_vocabulary(WordCounts.of(sentences).counts, 5, "generic")
+    known = choose_vocabulary(count_vocabulary(sentences), 5, "generic")
     return ContextCounts.of(sentences, known, n)
 
 
@@ -125,8 +125,8 @@ def slow_lr_mvl(sentences: list[Array], start: Array, iterations: int) -> tuple[
 
 @pytest.mark.parametrize("iterations", [1, 3])
 def test_lr_mvl_by_hand(iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smooths, "CHUNK_NUMBERS", 120)  # a few sentences at a time
-    monkeypatch.setattr(eigenwords, "SHARD_LINES", 17)
+    monkeypatch.setattr(contexts, "SMOOTHS_AT_ONCE", 120)  # a few sentences at a time
+    monkeypatch.setattr(contexts, "SHARD_LINES", 17)
     lines = chain()[:90]
     model = sw.WordEmbedding(2, method="lr-mvl", iterations=iterations).fit(lines).model_
     sentences = [model.vocabulary.rows(words) for words in lines]
@@ -152,12 +152,12 @@ def test_long_sentences_are_smoothed_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     """Memory does not grow with the text, or with its longest sentence."""
     sizes = []
 
-    def recorded(vectors, offsets, rates, *, real=smooths.smooth_contexts):
+    def recorded(vectors, offsets, rates, *, real=contexts.smooth_contexts):
         sizes.append(vectors.size * len(rates))
         return real(vectors, offsets, rates)
 
-    monkeypatch.setattr(smooths, "CHUNK_NUMBERS", 600)
-    monkeypatch.setattr(smooths, "smooth_contexts", recorded)
+    monkeypatch.setattr(contexts, "SMOOTHS_AT_ONCE", 600)
+    monkeypatch.setattr(contexts, "smooth_contexts", recorded)
     long = [[word for words in chain() for word in words]]
     sw.WordEmbedding(2, method="lr-mvl", iterations=1).fit(long)
     assert max(sizes) <= 600
@@ -224,7 +224,7 @@ def test_bigrams_by_hand() -> None:
     same_up_to_signs(model.vectors, u[:, :2])
 
 
-@pytest.mark.parametrize("method", eigenwords.METHODS)
+@pytest.mark.parametrize("method", ["cca", "two-step", "bigram", "lr-mvl"])
 def test_words_are_near_their_like(method: str) -> None:
     model = sw.WordEmbedding(4, method=method).fit(text()).model_
     assert {x.word for x in model.nearest("dog", 2)} <= {"cat", "cow", "yak"}
@@ -252,7 +252,7 @@ def test_text_comes_from_files_of_all_kinds(tmp_path: Path) -> None:
 
 
 def test_shards_and_jobs_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eigenwords, "SHARD_LINES", 60)
+    monkeypatch.setattr(contexts, "SHARD_LINES", 60)
     one, two = (sw.WordEmbedding(3, n_jobs=jobs).fit(text(200)).model_ for jobs in (1, 3))
     np.testing.assert_array_equal(one.vectors, two.vectors)
 
@@ -266,3 +266,34 @@ def test_what_cannot_be_embedded_is_said(tmp_path: Path) -> None:
     trees.write_text("(S (NP (NN dogs)) (VP (VB bark)))\n" * 30)
     with pytest.raises(CorpusError, match="bracketed trees"):
         sw.WordEmbedding(1).fit(trees)
+
+
+KNOWN = Vocabulary(("a", "b", "c"), ("<unk-lower>", "<unk>"), "generic")
+TEXT = [["a", "b", "c", "a"], ["A", "zz"], ["c"], ["b", "?", "b", "b", "a"]]
+
+
+def test_pairs_are_those_of_a_loop() -> None:
+    counts = ContextCounts.of(TEXT, KNOWN, 3)
+    rows = [KNOWN.rows(words) for words in TEXT]
+    for distance, pairs in enumerate(counts.pairs, 1):
+        truth = np.zeros((len(KNOWN), len(KNOWN)))
+        for row in rows:
+            for x, y in zip(row[:-distance], row[distance:], strict=True):
+                truth[x, y] += 1
+        np.testing.assert_array_equal(pairs.toarray(), truth)
+    np.testing.assert_array_equal(counts.words, np.bincount(np.concatenate(rows), minlength=5))
+    assert counts.n_sentences == 4
+
+
+def test_shards_add_up() -> None:
+    whole = ContextCounts.of(TEXT, KNOWN, 2)
+    parts = ContextCounts.of(TEXT[:1], KNOWN, 2) + ContextCounts.of(TEXT[1:], KNOWN, 2)
+    for a, b in zip(whole.pairs, (parts + ContextCounts.zero(5, 2)).pairs, strict=True):
+        np.testing.assert_array_equal(a.toarray(), b.toarray())
+    assert count_vocabulary(TEXT[:2]) + count_vocabulary(TEXT[2:]) == count_vocabulary(TEXT)
+
+
+def test_first_words_are_counted_apart() -> None:
+    counts = count_vocabulary(TEXT)
+    assert counts["b", True] == 1
+    assert counts["b", False] == 3

@@ -1,4 +1,4 @@
-"""Kneser-Ney: equal to a slow implementation, a distribution, and what KenLM makes of it."""
+"""Kneser-Ney, alone and over hidden states, against its definition."""
 
 from __future__ import annotations
 
@@ -10,12 +10,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.lm.learn.texts import ARPA, some_text
+from tests.lm.learn.texts import ARPA, log_prob, some_text
 from tests.reference.ngrams import KneserNeyTwin
 
 import sapwood as sw
-from sapwood.core.errors import CorpusError
-from sapwood.lm.data.ngrams import CountSettings, count_sentences, count_text
+from sapwood.core.errors import CorpusError, ModelFormatError
+from sapwood.execute import Threads
+from sapwood.linalg.latent_bigrams import maximise_states
+from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
+from sapwood.lm.data.ngrams import NgramCounts
+from sapwood.lm.data.text import NOTHING
+from sapwood.lm.learn.kneser_ney import (
+    KneserNey,
+    _held_pairs,
+    adjusted_counts,
+    pair_discounts,
+)
+from sapwood.lm.learn.latent import BigramStates, EngineEStep, cut_pairs, random_states
+from sapwood.lm.model.latent_models import LatentNgramModel, pair_mix
 from sapwood.lm.model.ngram_model import NgramModel, arpa_lines, read_arpa
 
 words = st.sampled_from("abcde")
@@ -49,13 +61,13 @@ def test_it_equals_its_definition(
 @pytest.mark.parametrize("is_modified", [False, True])
 def test_it_is_a_distribution_after_any_context(is_modified: bool) -> None:
     text = some_text()
-    model = sw.KneserNey(3, is_modified=is_modified).fit(count_sentences(text, 3)).model_
+    model = sw.KneserNey(3, is_modified=is_modified).fit(count_sentence_ngrams(text, 3)).model_
     for context in ([], ["a"], ["h", "g"], ["x", "a"], ["a", "x"], ["a", "b", "c"]):
         assert np.exp(model.next_log_probs(context)).sum() == pytest.approx(1, abs=1e-9)
 
 
 def test_arpa_files_come_back() -> None:
-    model = sw.KneserNey(3).fit(count_sentences(some_text(), 3)).model_
+    model = sw.KneserNey(3).fit(count_sentence_ngrams(some_text(), 3)).model_
     again = read_arpa(io.StringIO("\n".join(arpa_lines(model)) + "\n"), "model.arpa")
     for sentence in some_text(20, seed=1):
         assert again.log_prob(sentence) == pytest.approx(model.log_prob(sentence), abs=1e-4)
@@ -63,7 +75,7 @@ def test_arpa_files_come_back() -> None:
 
 def test_kenlm_gives_the_same_scores(tmp_path: Path) -> None:
     kenlm = pytest.importorskip("kenlm")
-    model = sw.KneserNey(4).fit(count_sentences(some_text(), 4)).model_
+    model = sw.KneserNey(4).fit(count_sentence_ngrams(some_text(), 4)).model_
     path = tmp_path / "model.arpa"
     path.write_text("\n".join(arpa_lines(model)) + "\n")
     theirs = kenlm.Model(str(path))
@@ -77,6 +89,18 @@ def test_an_arpa_file_is_read_as_it_says() -> None:
     assert isinstance(model, NgramModel)
     logs = model.log_probs(model.rows_of(["a", "a"])) / np.log(10)
     np.testing.assert_allclose(logs, [-0.1, -0.2 - 0.6, -0.2], atol=1e-9)
+
+
+def test_models_of_other_tools_may_sum_to_less_than_1(tmp_path: Path) -> None:
+    """They are kept and loaded as they are; a model of ours with such sums is damaged."""
+    model = read_arpa(io.StringIO(ARPA), "x.arpa")
+    assert np.exp(model.next_log_probs(["a"])).sum() < 0.98
+    model.save(tmp_path / "theirs.lm")
+    again = sw.load(tmp_path / "theirs.lm")
+    assert again.log_prob(["a"]) == pytest.approx(model.log_prob(["a"]), abs=1e-5)
+    replace(model, record={"method": "kn"}).save(tmp_path / "ours.lm")
+    with pytest.raises(ModelFormatError, match="sum to"):
+        sw.load(tmp_path / "ours.lm")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +133,7 @@ def test_missing_suffixes_are_backed_off_to() -> None:
 def test_ngrams_that_were_held_out_are_as_if_never_seen(tmp_path: Path) -> None:
     """Their rows stay with a count of 0, and the probabilities are those of the rest."""
     kept, held = some_text(60), some_text(30, seed=1)
-    both = count_sentences([*kept, *held], 3)
+    both = count_sentence_ngrams([*kept, *held], 3)
     path = tmp_path / "held.txt"
     path.write_text("".join(" ".join(line) + "\n" for line in held))
     less = count_text(path, CountSettings(3), words=both.words)
@@ -124,3 +148,121 @@ def test_ngrams_that_were_held_out_are_as_if_never_seen(tmp_path: Path) -> None:
             for word, allowed in zip(model.words, model.can_follow, strict=True)
         ]
         np.testing.assert_allclose(np.exp(model.next_log_probs(context)), expected, atol=1e-12)
+
+
+CONTEXTS = ([], ["a"], ["h", "g"], ["x", "a"], ["a", "x"], ["a", "b", "c"])
+
+
+@pytest.fixture(scope="module")
+def counts() -> NgramCounts:
+    return count_sentence_ngrams(some_text(400), 3)
+
+
+def with_states(counts: NgramCounts, start: BigramStates, weight: float) -> LatentNgramModel:
+    """A bigram model over given states."""
+    everywhere = np.full(len(counts.words), weight)
+    single = np.exp(KneserNey(1).model_of(counts).p[0])
+    ngrams = KneserNey(2).model_of(
+        counts, lambda x, y: (1 - weight) * pair_mix(*start, x, y) + weight * single[y]
+    )
+    return LatentNgramModel(ngrams, *start, everywhere)
+
+
+def m_step(counts: NgramCounts, start: BigramStates, n: int = 1) -> BigramStates:
+    """Iterations of EM over what is taken off pairs, without a prior."""
+    plain = KneserNey(2)
+    plain.model_of(counts)
+    source = EngineEStep(Threads(1), cut_pairs(pair_discounts(counts, plain.discounts_[1]), float))
+    for _ in range(n):
+        after, before, _ = source.expect(start)
+        nobody = np.zeros(len(counts.words))
+        start = BigramStates(*maximise_states(after, before * start.s, nobody, 0.0))
+    return start
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_frequencies_of_words_are_kept(counts: NgramCounts, order: int) -> None:
+    """sum over x of A(x) p(y | x) = sum over x of a(x y), after any M-step: Kneser-Ney's aim."""
+    counts = counts.shorten(order)
+    n = len(counts.words)
+    u = np.full(n, 1 / n)
+    start = m_step(counts, random_states(u, 3, np.random.default_rng(0), float))
+    model = with_states(counts, start, 0.0)
+    rows = counts.shorten(2).rows
+    rows, a = rows[rows[:, 1] != NOTHING], adjusted_counts(counts, 1)
+    before = np.bincount(rows[:, 1], a, n)
+    found = np.zeros(n)
+    for x in np.flatnonzero(before):
+        every = np.stack([np.arange(n), np.full(n, x)], axis=1).astype(np.uint32)
+        found += before[x] * np.exp(model.log_probs(every))
+    np.testing.assert_allclose(found, np.bincount(rows[:, 0], a, n), atol=1e-6 * before.sum())
+
+
+def test_states_that_are_not_trusted_are_kneser_ney(counts: NgramCounts) -> None:
+    n = len(counts.words)
+    start = random_states(np.full(n, 1 / n), 3, np.random.default_rng(0))
+    model, plain = with_states(counts, start, 1.0), KneserNey(2).model_of(counts)
+    for context in CONTEXTS:
+        np.testing.assert_allclose(
+            model.next_log_probs(context), plain.next_log_probs(context), atol=1e-6
+        )
+
+
+def test_a_state_for_each_word_is_no_smoothing(counts: NgramCounts) -> None:
+    """What was taken off a pair goes back to it: relative frequencies."""
+    counts = counts.shorten(2)
+    n = len(counts.words)
+    start = m_step(counts, BigramStates(np.eye(n) + 1e-13, np.full((n, n), 1 / n)))
+    model = with_states(counts, start, 0.0)
+    rows = counts.rows[counts.rows[:, 1] != NOTHING]
+    share = counts.counts / np.bincount(rows[:, 1], counts.counts, n)[rows[:, 1]]
+    np.testing.assert_allclose(np.exp(model.log_probs(rows)), share, atol=1e-6)
+
+
+def test_one_state_is_the_words_that_follow_most(counts: NgramCounts) -> None:
+    """With one discount, one state has the shares of different words before: Kneser-Ney's own."""
+    counts = counts.shorten(2)
+    n = len(counts.words)
+    d = pair_discounts(counts, np.array([0.0, 0.7, 0.7, 0.7]))
+    source = EngineEStep(Threads(1), cut_pairs(d, float))
+    start = BigramStates(np.ones((n, 1)), np.full((n, 1), 1 / n))
+    after, before, _ = source.expect(start)
+    _, s = maximise_states(after, before * start.s, np.zeros(n), 0.0)
+    pairs = counts.rows[counts.rows[:, 1] != NOTHING]
+    different = np.bincount(pairs[:, 0], minlength=n)
+    np.testing.assert_allclose(s[:, 0], different / different.sum(), atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_states_keep_a_distribution_after_any_context(order: int) -> None:
+    model = sw.LatentKneserNey(3, order=order, n_blocks=1).fit(some_text(200)).model_
+    for context in CONTEXTS:
+        assert np.exp(model.next_log_probs(context)).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_states_help_where_pairs_are_rare(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Words of two kinds that alternate: what follows is known by kind before it is by pair."""
+    rng = np.random.default_rng(0)
+
+    def text(n: int) -> list[list[str]]:
+        return [[f"{'ab'[i % 2]}{rng.integers(60)}" for i in range(12)] for _ in range(n)]
+
+    train = count_sentence_ngrams(text(120), 2)
+    path = tmp_path_factory.mktemp("held") / "held.txt"
+    path.write_text("".join(" ".join(line) + "\n" for line in text(120)))
+    held = count_text(path, CountSettings(2), words=train.words)
+    latent = sw.LatentKneserNey(2, order=2, n_blocks=1).fit(train, held)
+    plain = sw.KneserNey(2).fit(train)
+    assert log_prob(latent.model_, held) > log_prob(plain.model_, held) + 0.2
+    assert latent.iterations_ == len(latent.climbs_[0].values) > 0
+
+
+def test_held_pairs_know_what_kneser_ney_gives_without_backing_off() -> None:
+    """The share of the discounted count, and the back-off weight times the single word."""
+    text = count_sentence_ngrams(some_text(30), 2)
+    pairs = sw.KneserNey(2).fit(text).model_
+    held = _held_pairs(pairs, text)
+    rows = np.stack([held.after, held.before], axis=1).astype(np.uint32)
+    found = held.known + held.backoff * held.u[held.after]
+    np.testing.assert_allclose(found, np.exp(pairs.log_probs(rows)), rtol=1e-6)
+    assert (held.known > 0.01).mean() > 0.5

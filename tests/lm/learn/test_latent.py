@@ -13,17 +13,25 @@ import sapwood as sw
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 from sapwood.linalg.latent_bigrams import DevicePairs
-from sapwood.lm.data.ngrams import CountSettings, NgramCounts, count_sentences, count_text
-from sapwood.lm.data.plain_text import UNKNOWN
-from sapwood.lm.learn import bigram_em, latent
-from sapwood.lm.learn.bigram_em import BigramEM, Held, OnEngine, Start, cut_pairs, expect
-from sapwood.lm.learn.latent import random_start
+from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
+from sapwood.lm.data.ngrams import NgramCounts
+from sapwood.lm.data.text import UNKNOWN
+from sapwood.lm.learn import latent
+from sapwood.lm.learn.latent import (
+    BigramEM,
+    BigramStates,
+    EngineEStep,
+    HeldPairs,
+    cut_pairs,
+    expect_pairs,
+    random_states,
+)
 from sapwood.lm.learn.mixture import mix, mixture_weights
 
 
 @pytest.fixture(scope="module")
 def counts() -> NgramCounts:
-    return count_sentences(some_text(2000), 3)
+    return count_sentence_ngrams(some_text(2000), 3)
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +48,14 @@ def a_table(rng: np.random.Generator, n: int = 12) -> sparse.csr_array:
 def test_the_e_step_is_that_of_the_formulas(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     c, u = a_table(rng), np.full(12, 1 / 12)
-    r, s = random_start(u, 3, rng, np.float64)
+    r, s = random_states(u, 3, rng, np.float64)
     p = r @ s.T
     joint = c.toarray()[:, :, None] * r[:, None, :] * s[None] / p[:, :, None]  # [x, y, h]
-    monkeypatch.setattr(bigram_em, "SHARD_ENTRIES", 9)
+    monkeypatch.setattr(latent, "SHARD_ENTRIES", 9)
     shards = cut_pairs(c, np.float64)
     assert len(shards) > 3
     with Threads(2) as engine:
-        found = engine.total(expect, engine.place(shards), r, s)
+        found = engine.total(expect_pairs, engine.place(shards), r, s)
     np.testing.assert_allclose(np.concatenate(found.R), joint.sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(found.S * s, joint.sum(axis=0), rtol=1e-12)
     expected = (c.toarray() * np.log(p)).sum()
@@ -58,7 +66,9 @@ def test_em_never_lowers_the_likelihood() -> None:
     rng = np.random.default_rng(1)
     c, u = a_table(rng, 30), np.full(30, 1 / 30)
     em = BigramEM(iterations=60, prior=0.0, u=u)
-    climbed = em.run(OnEngine(Threads(1), cut_pairs(c, np.float64)), random_start(u, 4, rng, float))
+    climbed = em.run(
+        EngineEStep(Threads(1), cut_pairs(c, np.float64)), random_states(u, 4, rng, float)
+    )
     gains = np.diff(climbed.values)
     assert (gains >= -1e-9).all()
     assert gains.sum() > 1
@@ -69,9 +79,9 @@ def test_with_states_of_contexts_fixed_em_finds_the_maximum_for_the_rest() -> No
     rng = np.random.default_rng(3)
     c, u = a_table(rng, 15), np.full(15, 1 / 15)
     em = BigramEM(iterations=3000, prior=0.0, u=u, is_r_free=False)
-    source = OnEngine(Threads(1), cut_pairs(c, np.float64))
-    r = random_start(u, 3, rng, float).r
-    ends = [em.run(source, Start(r, random_start(u, 3, rng, float).s)) for _ in range(3)]
+    source = EngineEStep(Threads(1), cut_pairs(c, np.float64))
+    r = random_states(u, 3, rng, float).r
+    ends = [em.run(source, BigramStates(r, random_states(u, 3, rng, float).s)) for _ in range(3)]
     assert all(np.array_equal(end.parameters.r, r) for end in ends)
     values = [end.values[-1] for end in ends]
     assert max(values) - min(values) < 1e-3 * abs(values[0])
@@ -82,9 +92,9 @@ def test_a_device_takes_the_same_e_step() -> None:
     rng = np.random.default_rng(0)
     c, u = a_table(rng)[:7], np.full(12, 1 / 12)  # fewer first words than second ones
     c.sort_indices()
-    r, s = random_start(u, 3, rng)
+    r, s = random_states(u, 3, rng)
     r = r[:7].copy()
-    expected = expect(cut_pairs(c)[0], r, s)
+    expected = expect_pairs(cut_pairs(c)[0], r, s)
     pairs = DevicePairs(c.indptr, c.indices, c.data, c.shape[1], "cpu")
     after, before, value = pairs.expect(pairs.put(r), pairs.put(s))
     np.testing.assert_allclose(after.numpy(), expected.R[0], rtol=1e-4)
@@ -94,9 +104,9 @@ def test_a_device_takes_the_same_e_step() -> None:
 
 def test_a_device_is_given_the_sorted_table(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    monkeypatch.setattr(bigram_em, "DevicePairs", lambda *arguments: given.extend(arguments))
+    monkeypatch.setattr(latent, "DevicePairs", lambda *arguments: given.extend(arguments))
     c = sparse.csr_array((np.array([2.0, 3.0]), np.array([4, 1]), np.array([0, 2, 2])), (2, 5))
-    bigram_em.OnDevice(c, "cuda:1")
+    latent.DeviceEStep(c, "cuda:1")
     starts, places, values, n, device = given
     assert np.asarray(starts).tolist() == [0, 2, 2]
     assert np.asarray(places).tolist() == [1, 4]
@@ -112,7 +122,7 @@ def test_a_device_that_is_not_there_is_told(counts: NgramCounts) -> None:
 def test_blocks_side_by_side_are_their_mean() -> None:
     rng = np.random.default_rng(2)
     u = np.full(9, 1 / 9)
-    blocks = [random_start(u, m, rng, np.float64) for m in (2, 3)]
+    blocks = [random_states(u, m, rng, np.float64) for m in (2, 3)]
     r, s = latent.join_blocks(blocks)
     np.testing.assert_allclose(r @ s.T, sum(b.r @ b.s.T for b in blocks) / 2, rtol=1e-12)
     np.testing.assert_allclose(r.sum(axis=1), 1)
@@ -209,7 +219,7 @@ def test_models_of_other_words_are_not_mixed(counts: NgramCounts) -> None:
 
 def test_held_out_text_in_other_words_is_refused(counts: NgramCounts) -> None:
     with pytest.raises(SapwoodError, match="other words"):
-        sw.EMBigram(2).fit(counts, count_sentences([["x", "y"]], 2))
+        sw.EMBigram(2).fit(counts, count_sentence_ngrams([["x", "y"]], 2))
 
 
 def test_too_few_pairs_are_refused() -> None:
@@ -220,9 +230,9 @@ def test_too_few_pairs_are_refused() -> None:
 def test_held_of_nothing_known() -> None:
     u = np.full(5, 0.2)
     table = sparse.csr_array(np.eye(5))
-    held = Held.of(table, u)
+    held = HeldPairs.of(table, u)
     assert UNKNOWN not in held.after
-    start = Start(np.ones((5, 1), np.float32), np.full((5, 1), 0.2, np.float32))
+    start = BigramStates(np.ones((5, 1), np.float32), np.full((5, 1), 0.2, np.float32))
     assert held.value(start) == pytest.approx(np.log(0.2), abs=1e-6)
 
 

@@ -13,8 +13,8 @@ from tests.conftest import Run
 
 import sapwood as sw
 from sapwood.core.errors import SapwoodError
-from sapwood.lm.data.ngrams import CountSettings, count_sentences, count_text
-from sapwood.lm.data.plain_text import NOTHING, START, UNKNOWN, Rows
+from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
+from sapwood.lm.data.text import NOTHING, START, UNKNOWN, Rows
 from sapwood.lm.learn.methods import LM_METHODS
 from sapwood.lm.model.ngram_model import arpa_lines, read_arpa
 
@@ -90,7 +90,7 @@ def test_commands_take_orders_that_do_not_occur(cli: Run, tmp_path: Path, method
 @pytest.mark.parametrize("method", ["em", "pivot-em", "kn-latent"])
 def test_held_out_text_of_unknown_words_ends_nothing(method: str) -> None:
     """There is nothing to choose an iteration by, so that the last one is taken."""
-    counts = count_sentences([["a", "b"], ["b", "a"]] * 5, 3)
+    counts = count_sentence_ngrams([["a", "b"], ["b", "a"]] * 5, 3)
     unknown: Rows = np.array([[UNKNOWN, START, NOTHING]], np.uint32)
     held = replace(counts, rows=unknown, counts=np.ones(1, np.int64))
     model = LM_METHODS[method].estimator(2, iterations=3).fit(counts, held).model_

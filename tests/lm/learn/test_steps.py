@@ -12,30 +12,42 @@ from tests.lm.learn.texts import some_text
 import sapwood as sw
 from sapwood.execute import Threads
 from sapwood.linalg.latent_bigrams import maximise_states
-from sapwood.lm.data.ngrams import NgramCounts, count_sentences
-from sapwood.lm.data.plain_text import END, NOTHING, SPECIAL, START, UNKNOWN
-from sapwood.lm.learn import latent, latent_kneser_ney, mixture
-from sapwood.lm.learn.bigram_em import STOP_WEIGHT, BigramEM, Held, OnEngine, Start, cut_pairs
+from sapwood.lm.data.counting import count_sentence_ngrams
+from sapwood.lm.data.ngrams import NgramCounts
+from sapwood.lm.data.text import END, NOTHING, SPECIAL, START, UNKNOWN
+from sapwood.lm.learn import kneser_ney, latent, mixture
 from sapwood.lm.learn.latent import (
-    HELD_SHARE,
+    HELD_FRACTION,
     MOST_HELD,
     N_WEIGHT_BINS,
+    STOP_WEIGHT,
+    BigramEM,
+    BigramStates,
+    EngineEStep,
+    HeldPairs,
+    cut_pairs,
     draw_held,
     hold_out,
-    pair_follow_counts,
-    pivot_states,
-    random_start,
+    random_states,
     smoothing_weights,
     word_distribution,
 )
-from sapwood.lm.learn.mixture import mix, mixture_weights
-from sapwood.lm.model.latent_models import BigramModel, LatentTrigramModel
-from sapwood.lm.model.mixture import N_BINS, N_PAIR_BINS, N_WORD_BINS, ContextBins, MixtureModel
+from sapwood.lm.learn.mixture import mix, mixture_weights, pair_follow_counts
+from sapwood.lm.learn.pivot import pivot_states
+from sapwood.lm.model.latent_models import (
+    N_CONTEXT_BINS,
+    N_PAIR_BINS,
+    N_WORD_BINS,
+    BigramModel,
+    ContextBins,
+    LatentTrigramModel,
+    MixtureModel,
+)
 
 
 @pytest.fixture(scope="module")
 def counts() -> NgramCounts:
-    return count_sentences(some_text(300), 3)
+    return count_sentence_ngrams(some_text(300), 3)
 
 
 # -- what is held out -----------------------------------------------------------------------------
@@ -48,17 +60,17 @@ def test_what_is_held_out_is_not_learnt_from(counts: NgramCounts) -> None:
     expected = dict(zip(map(tuple, counts.rows.tolist()), counts.counts, strict=True))
     assert both == expected
     assert held.counts.min() > 0
-    assert held.counts.sum() == pytest.approx(HELD_SHARE * counts.counts.sum(), rel=0.3)
+    assert held.counts.sum() == pytest.approx(HELD_FRACTION * counts.counts.sum(), rel=0.3)
     assert (hold_out(counts, seed=4)[0].counts != rest.counts).any()
 
 
 def test_pairs_that_are_held_out_are_not_learnt_from(counts: NgramCounts) -> None:
-    learner = sw.EMBigram(2)
-    c, u, stop, held = learner._train_and_held(counts, None)
+    c, u, held = sw.EMBigram(2)._pairs(counts, None)
     whole = latent.follow_counts(counts.rows, counts.counts, len(counts.words))
-    assert held.sum() > 0
-    assert abs(c + held - whole).sum() == 0
-    assert stop.counts.sum() == held.sum() - held[:, [UNKNOWN]].sum()
+    apart = whole - c
+    assert apart.sum() > 0
+    assert held.counts.sum() == apart.sum() - apart[:, [UNKNOWN]].sum()
+    np.testing.assert_array_equal(apart.toarray()[held.before, held.after], held.counts)
     np.testing.assert_allclose(u, word_distribution(whole))  # words count wherever they are
 
 
@@ -68,9 +80,9 @@ def test_kneser_ney_over_states_learns_them_from_the_rest(
 ) -> None:
     seen = []
     learner = sw.LatentKneserNey(2, iterations=1, n_blocks=1)
-    states = latent_kneser_ney.LatentKneserNey._states
+    states = kneser_ney.LatentKneserNey._states
     monkeypatch.setattr(
-        latent_kneser_ney.LatentKneserNey,
+        kneser_ney.LatentKneserNey,
         "_states",
         lambda self, *texts: seen.append(texts) or states(self, *texts),
     )
@@ -108,13 +120,13 @@ def test_a_share_is_held_out_up_to_a_limit() -> None:
 # -- when EM ends ---------------------------------------------------------------------------------
 
 
-class Scripted(Held):
+class Scripted(HeldPairs):
     """Held-out text that is as likely as a list says."""
 
     def __init__(self, values: list[float]) -> None:
         object.__setattr__(self, "left_to_say", iter(values))
 
-    def value(self, start: Start) -> float:
+    def value(self, start: BigramStates) -> float:
         return next(self.left_to_say)  # type: ignore[attr-defined]
 
 
@@ -133,8 +145,8 @@ def test_the_best_iteration_on_held_out_text_is_kept(
 ) -> None:
     rng = np.random.default_rng(0)
     c, u = sparse.csr_array(rng.poisson(1.0, (9, 9)).astype(float)), np.full(9, 1 / 9)
-    start = random_start(u, 3, rng)
-    source = OnEngine(Threads(1), cut_pairs(c))
+    start = random_states(u, 3, rng)
+    source = EngineEStep(Threads(1), cut_pairs(c))
     climbed = BigramEM(5, 0.5, u, Scripted(values)).run(source, start)
     assert len(climbed.values) == n
     assert climbed.scores == values[: n + 1]
@@ -145,22 +157,22 @@ def test_the_best_iteration_on_held_out_text_is_kept(
 
 def test_held_out_text_is_scored_with_a_little_of_single_words() -> None:
     u = np.array([0.0, 0.0, 0.1, 0.2, 0.3, 0.4])
-    r, s = random_start(u, 2, np.random.default_rng(1))
+    r, s = random_states(u, 2, np.random.default_rng(1))
     before, after = np.array([2, 4, 5]), np.array([3, 5, 4])
     n, known, left = np.array([1.0, 2.0, 5.0]), np.array([0.1, 0.0, 0.2]), np.array([0.5, 0.9, 0.3])
     p = (r[before] * s[after]).sum(axis=1)
     mixed = 0.95 * p + 0.05 * u[after]
     assert STOP_WEIGHT == 0.05
-    value = Held(before, after, n, u).value(Start(r, s))
+    value = HeldPairs(before, after, n, u).value(BigramStates(r, s))
     assert value == pytest.approx(n @ np.log(mixed) / 8, rel=1e-6)
-    value = Held(before, after, n, u, known, left).value(Start(r, s))
+    value = HeldPairs(before, after, n, u, known, left).value(BigramStates(r, s))
     assert value == pytest.approx(n @ np.log(known + left * mixed) / 8, rel=1e-6)
 
 
 def test_pairs_before_the_unknown_word_are_not_held_out() -> None:
     table = np.zeros((6, 6))
     table[4, 5], table[5, UNKNOWN], table[UNKNOWN, 4] = 3, 7, 2
-    held = Held.of(sparse.csr_array(table), np.full(6, 1 / 6))
+    held = HeldPairs.of(sparse.csr_array(table), np.full(6, 1 / 6))
     found = sorted(zip(held.before, held.after, held.counts, strict=True))
     assert found == [(UNKNOWN, 4, 2.0), (4, 5, 3.0)]
 
@@ -179,14 +191,14 @@ def test_every_word_that_could_follow_has_a_share() -> None:
 def test_shares_of_single_words_by_how_often_a_word_was_seen(counts: NgramCounts) -> None:
     """In a bin whose pairs the states rule out, single words get all but the word added."""
     n = len(counts.words)
-    u, start = np.full(n, 1 / n), random_start(np.full(n, 1 / n), 2, np.random.default_rng(0))
+    u, start = np.full(n, 1 / n), random_states(np.full(n, 1 / n), 2, np.random.default_rng(0))
     common, rare = 4, n - 1
     seen = counts.word_counts.copy()
     seen[common], seen[rare] = 1000, 2
     counts = counts.__class__(counts.words, seen, counts.rows, counts.counts)
     before, after = np.array([common, rare]), np.array([5, 6])
     start.s[5], start.s[6] = 0.0, 1e6  # after the common word states are no use, after the rare one
-    held = Held(before, after, np.array([30.0, 10.0]), u)
+    held = HeldPairs(before, after, np.array([30.0, 10.0]), u)
     weight = smoothing_weights(start, u, counts, held)
     assert weight[common] == pytest.approx(31 / 32, abs=1e-6)
     assert weight[rare] == pytest.approx(1 / 12, abs=1e-3)
@@ -195,13 +207,15 @@ def test_shares_of_single_words_by_how_often_a_word_was_seen(counts: NgramCounts
     assert np.log2(1 + counts.word_counts[START]) < N_WEIGHT_BINS
     assert weight[START] == 0.5  # a bin of its own, without pairs here
     # what something else leaves counts by how much that is
-    half = Held(before, after, np.array([30.0, 10.0]), u, np.array([1.0, 0.0]), np.full(2, 1e-9))
+    half = HeldPairs(
+        before, after, np.array([30.0, 10.0]), u, np.array([1.0, 0.0]), np.full(2, 1e-9)
+    )
     assert smoothing_weights(start, u, counts, half)[common] == pytest.approx(0.5, abs=0.01)
 
 
 def test_random_starts_are_near_single_words() -> None:
     u = np.array([0.1, 0.2, 0.7])
-    r, s = random_start(u, 400, np.random.default_rng(0), np.float64)
+    r, s = random_states(u, 400, np.random.default_rng(0), np.float64)
     np.testing.assert_allclose(r.sum(axis=1), 1)
     np.testing.assert_allclose(s.sum(axis=0), 1)
     np.testing.assert_allclose(s.mean(axis=1), u, rtol=0.1)
@@ -228,7 +242,7 @@ def pivot_text(n: int = 2000) -> list[list[str]]:
 
 
 def test_pivots_decide_the_states() -> None:
-    counts = count_sentences(pivot_text(), 2)
+    counts = count_sentence_ngrams(pivot_text(), 2)
     learner = sw.PivotBigram(3, iterations=0, min_pivot_count=100).fit(counts)
     model, number = learner.model_, {word: i for i, word in enumerate(counts.words)}
     assert {"now", "then"} <= set(learner.pivots_)
@@ -246,7 +260,7 @@ def test_pivots_decide_the_states() -> None:
 def test_rare_words_are_no_pivots() -> None:
     """A word seen three times, before another such word, lies far out; it may not be a pivot."""
     text = [*pivot_text(500), *[["now", "odd", "end"]] * 3]
-    counts = count_sentences(text, 2)
+    counts = count_sentence_ngrams(text, 2)
     pivots = sw.PivotBigram(4, iterations=0, min_pivot_count=50).fit(counts).pivots_
     assert "odd" not in pivots
     c = latent.follow_counts(counts.rows, counts.counts, len(counts.words))
@@ -255,7 +269,7 @@ def test_rare_words_are_no_pivots() -> None:
 
 
 def test_pivots_give_distributions_of_the_words_after_each_state() -> None:
-    counts = count_sentences(pivot_text(100), 2)
+    counts = count_sentence_ngrams(pivot_text(100), 2)
     c = latent.follow_counts(counts.rows, counts.counts, len(counts.words))
     found, s = pivot_states(c, 3, least=1, ridge=0.0, trusted=5)
     np.testing.assert_allclose(s.sum(axis=0), 1)
@@ -266,8 +280,8 @@ def test_pivots_give_distributions_of_the_words_after_each_state() -> None:
 def test_states_of_rare_words_come_from_em_and_no_others() -> None:
     rng = np.random.default_rng(0)
     u = np.full(8, 1 / 8)
-    start = random_start(u, 2, rng)
-    e_step = OnEngine(Threads(1), cut_pairs(sparse.csr_array(rng.poisson(1.0, (8, 8)) * 1.0)))
+    start = random_states(u, 2, rng)
+    e_step = EngineEStep(Threads(1), cut_pairs(sparse.csr_array(rng.poisson(1.0, (8, 8)) * 1.0)))
     is_rare = np.arange(8) % 2 == 0
     learner = sw.PivotBigram(2, prior=0.7)
     found = learner._rare_states(e_step, start, is_rare, u)
@@ -328,7 +342,7 @@ def latent_trigram() -> LatentTrigramModel:
     words = (*SPECIAL, "a", "b")
     rng = np.random.default_rng(0)
     u = np.array([0, 0, 0.1, 0.2, 0.3, 0.4])
-    start = random_start(u, 2, rng)
+    start = random_states(u, 2, rng)
     bigram = BigramModel(words, start.r, start.s, u, np.linspace(0.1, 0.6, 6))
     return LatentTrigramModel(bigram, np.array([4 * 6 + 5], np.uint64), np.float32([[0.9, 0.1]]))
 
@@ -347,6 +361,13 @@ def test_the_states_of_a_pair_are_looked_up_in_its_order() -> None:
     np.testing.assert_array_equal(model.log_probs(rows[:, :2]), plain)
 
 
+def test_states_of_pairs_come_back_from_a_file_to_a_hundredth() -> None:
+    model = latent_trigram()
+    again = LatentTrigramModel.from_file(model.to_file())
+    np.testing.assert_allclose(again.r2, model.r2, atol=0.01)
+    np.testing.assert_array_equal(again.pairs, model.pairs)
+
+
 def test_a_latent_bigram_model_is_its_formula() -> None:
     model = latent_trigram().bigram
     rows = np.array([[4, 5], [5, START], [4, NOTHING]], np.uint32)
@@ -361,10 +382,10 @@ def test_a_latent_bigram_model_is_its_formula() -> None:
 
 def test_bins_of_contexts_are_looked_up_in_their_order() -> None:
     rows = np.array([[5, 4, 6], [5, 4, NOTHING], [6, 4, 6], [4, 6, 4]], np.uint32)
-    bins = ContextBins.of(rows, np.array([3, 7, 2, 1]), 7)
-    assert bins.words.tolist() == [0, 0, 0, 0, 3, 0, 1]  # log2(1 + 12), log2(1 + 1)
+    bins = ContextBins.of(rows, np.array([4, 8, 2, 2]), 7)
+    assert bins.words.tolist() == [0, 0, 0, 0, 3, 0, 1]  # log2(1 + 14), log2(1 + 2)
     assert bins.pairs.tolist() == [4 * 7 + 6, 6 * 7 + 4]
-    assert bins.pair_bins.tolist() == [1, 2]  # log2(1 + 1), log2(1 + 5)
+    assert bins.pair_bins.tolist() == [1, 2]  # log2(1 + 2), log2(1 + 6)
     asked = np.array([[5, 4, 6], [5, 6, 4], [5, 4, 5], [5, 4, NOTHING], [5, 5, 4]], np.uint32)
     expected = [3 * N_PAIR_BINS + 2, N_PAIR_BINS + 1, 3 * N_PAIR_BINS, 3 * N_PAIR_BINS, 0]
     assert bins.bin(asked).tolist() == expected
@@ -377,7 +398,7 @@ def test_bins_of_contexts_are_looked_up_in_their_order() -> None:
 def test_a_mixture_is_the_weighed_sum_of_its_members(counts: NgramCounts) -> None:
     members = tuple(sw.KneserNey(order).fit(counts).model_ for order in (1, 3))
     bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
-    weights = np.random.default_rng(0).dirichlet(np.ones(2), N_BINS)
+    weights = np.random.default_rng(0).dirichlet(np.ones(2), N_CONTEXT_BINS)
     found = MixtureModel(members, bins, weights).log_probs(counts.rows)
     p = np.exp([member.log_probs(counts.rows) for member in members])
     here = weights[bins.bin(counts.rows)]
@@ -398,7 +419,7 @@ def test_weights_of_a_bin_are_drawn_to_those_of_all() -> None:
         share = n[here, None] * lam[b] * p[here] / (p[here] @ lam[b])[:, None]
         expected = (share.sum(axis=0) + 20 * prior / 4) / (n[here].sum() + 20)
         np.testing.assert_allclose(lam[b], expected, atol=1e-5)
-    assert mixture.STEPS >= 20
+    assert mixture.WEIGHT_ITERATIONS >= 20
     assert np.abs(lam[0] - lam[2]).max() > 1e-3
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.plain_text import UNKNOWN
+from sapwood.lm.data.text import UNKNOWN
+
+TEXT = [["the", "dog", "sees", "the", "cat"], ["a", "dog"], ["the", "dog", "sees"], ["cat"]] * 3
 
 
 def some_text(n: int = 300, seed: int = 0) -> list[list[str]]:
@@ -47,3 +51,9 @@ def log_prob(model: object, text: NgramCounts) -> float:
     rows = text.rows[text.rows[:, 0] != UNKNOWN]
     n = text.counts[text.rows[:, 0] != UNKNOWN]
     return float(n @ model.log_probs(rows) / n.sum())  # type: ignore[attr-defined]
+
+
+def write(folder: Path, sentences: list[list[str]], name: str = "text.txt") -> Path:
+    path = folder / name
+    path.write_text("".join(" ".join(line) + "\n" for line in sentences), "utf-8")
+    return path

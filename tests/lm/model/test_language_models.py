@@ -13,16 +13,24 @@ from tests.lm.learn.texts import some_text
 import sapwood as sw
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.model_files import FileContents
-from sapwood.lm.data.ngrams import CountSettings, count_sentences, count_text
-from sapwood.lm.data.plain_text import END, NOTHING, SPECIAL, START, UNKNOWN
-from sapwood.lm.model.language_model import require_same_words, require_words
-from sapwood.lm.model.latent_models import LatentNgramModel, pair_mix
-from sapwood.lm.model.ngram_model import NgramModel
+from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
+from sapwood.lm.data.text import END, NOTHING, SPECIAL, START, UNKNOWN
+from sapwood.lm.model.language_model import require_words
+from sapwood.lm.model.latent_models import (
+    N_CONTEXT_BINS,
+    N_PAIR_BINS,
+    N_WORD_BINS,
+    ContextBins,
+    LatentNgramModel,
+    MixtureModel,
+    pair_mix,
+)
+from sapwood.lm.model.ngram_model import NgramModel, find_ngrams
 
 
 @pytest.fixture(scope="module")
 def sentences() -> NgramModel:
-    return sw.KneserNey(3).fit(count_sentences(some_text(60), 3)).model_
+    return sw.KneserNey(3).fit(count_sentence_ngrams(some_text(60), 3)).model_
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +104,9 @@ def test_an_ngram_model_backs_off_by_its_weights() -> None:
     assert model.rows(3).tolist() == [[2, 3, 1]]
     assert model.rows(2).tolist() == [[2, 3], [3, 1]]
     assert model.order == 3
+    nobody = np.array([[NOTHING, 2, 3], [2, NOTHING, 1], [2, 3, 2]], np.uint32)
+    found = find_ngrams(model.keys, 4, nobody)
+    assert [places.tolist() for places in found] == [[-1, 2, 2], [-1, -1, 0], [-1, -1, -1]]
 
 
 def test_states_inside_kneser_ney_are_backed_off_to(stream: NgramModel) -> None:
@@ -118,10 +129,12 @@ def test_states_inside_kneser_ney_are_backed_off_to(stream: NgramModel) -> None:
 
 def test_text_in_sentences_and_streams_are_not_mixed(sentences: NgramModel) -> None:
     other = replace(sentences, is_stream=True)
-    require_same_words([sentences, sentences])
+    bins = ContextBins.of(np.zeros((1, 2), np.uint32), np.ones(1, np.int64), len(sentences.words))
+    weights = np.full((N_CONTEXT_BINS, 2), 0.5)
+    MixtureModel((sentences, sentences), bins, weights)
     for wrong in (other, replace(sentences, words=sentences.words[::-1])):
         with pytest.raises(SapwoodError, match="same words"):
-            require_same_words([sentences, wrong])
+            MixtureModel((sentences, wrong), bins, weights)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +182,8 @@ def test_ngrams_of_damaged_files_are_refused(
     ("name", "change"),
     [
         ("weights", lambda x: x[:-1]),
-        ("word_bins", lambda x: x + np.uint8(16)),
-        ("pair_bins", lambda x: x + np.uint8(8)),
+        ("word_bins", lambda x: np.full_like(x, N_WORD_BINS)),
+        ("pair_bins", lambda x: np.full_like(x, N_PAIR_BINS)),
         ("pairs", lambda x: x[:-1]),
         ("word_bins", lambda x: x.astype(np.int64)),
     ],

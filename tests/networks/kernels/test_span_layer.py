@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from tests.reference.networks import hidden_of_span
 
 from sapwood.networks.kernels.span_layer import (
-    hidden_layer,
-    label_scores,
-    largest_of_rows,
-    send_back,
+    row_maxima,
+    span_label_scores,
+    span_layer,
+    span_layer_backward,
 )
 
 WIDTH, N_LABELS = 3, 2
@@ -53,7 +53,7 @@ class Spans:
     def hidden(self):
         n, dtype = self.spans.shape[1], self.layer[0].dtype
         z, c, hidden = np.empty((n, WIDTH), dtype), np.empty(n, dtype), np.empty((n, WIDTH), dtype)
-        hidden_layer(*self.layer, *self.spans, z, c, hidden)
+        span_layer(*self.layer, *self.spans, z, c, hidden)
         return z, c, hidden
 
 
@@ -72,23 +72,23 @@ def test_scores_are_products_with_the_hidden_layer():
         u = rng.normal(size=N_LABELS).astype(np.float32)
         expected = spans.expected() @ weights + u
         scores = np.empty(expected.shape, np.float32)
-        label_scores(*spans.layer, *spans.spans, weights, u, scores)
+        span_label_scores(*spans.layer, *spans.spans, weights, u, scores)
         np.testing.assert_allclose(scores, expected, atol=ATOL)
 
 
 @given(st.lists(st.integers(2, 4), min_size=1, max_size=3), st.integers(0, 10**6))
-def test_slopes_go_back_to_both_ends(sizes, seed):
+def test_gradients_go_back_to_both_ends(sizes, seed):
     spans = Spans(sizes, seed, np.float64)
     (z, c, hidden), gain = spans.hidden(), spans.layer[2]
     d = np.random.default_rng(seed).normal(size=hidden.shape)
     found, expected = ([np.zeros_like(part) for part in spans.layer] for _ in range(2))
-    send_back(d.copy(), hidden, z, c, gain, *spans.spans, *found)
-    for place, (i, j, s) in enumerate(spans.spans.T):
-        slope = d[place] * (hidden[place] > 0)
-        expected[2][s] += slope * z[place]
+    span_layer_backward(d.copy(), hidden, z, c, gain, *spans.spans, *found)
+    for k, (i, j, s) in enumerate(spans.spans.T):
+        slope = d[k] * (hidden[k] > 0)
+        expected[2][s] += slope * z[k]
         expected[3][s] += slope
         slope = slope * gain[s]
-        slope = c[place] * (slope - z[place] * (slope @ z[place]) / WIDTH)
+        slope = c[k] * (slope - z[k] * (slope @ z[k]) / WIDTH)
         expected[0][i] -= slope
         expected[0][j] += slope
         expected[1] += slope
@@ -99,4 +99,4 @@ def test_slopes_go_back_to_both_ends(sizes, seed):
 @given(st.integers(1, 4), st.integers(1, 40), st.integers(0, 10**6))
 def test_the_largest_of_each_row(n, width, seed):
     rows = np.random.default_rng(seed).normal(size=(n, width)).astype(np.float32)
-    np.testing.assert_array_equal(largest_of_rows(rows), rows.max(axis=1))
+    np.testing.assert_array_equal(row_maxima(rows), rows.max(axis=1))

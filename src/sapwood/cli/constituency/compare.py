@@ -10,17 +10,16 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
-from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import Reading, claim_stdin
-from sapwood.cli.methods import MAX_STATES, METHODS, SEED, known_method, option
-from sapwood.cli.plots import check_plot, plot_f1
-from sapwood.cli.tables import show, table_lines
+from sapwood.cli.inputs import TreeReading, check_files, input_files
+from sapwood.cli.reports import check_plot, plot_f1, show, table_lines
+from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import count
+from sapwood.core.learner import MAX_STATES
 from sapwood.report import comparison_row
 
-N_WARM = 20  # trees that are learnt and parsed before the clock starts
+WARM_TREES = 20  # trees that are learnt and parsed before the clock starts
 
-EPILOG = """\b
+COMPARE_EPILOG = """\b
 Examples:
   sapwood compare train.mrg dev.mrg
   sapwood compare train.mrg dev.mrg --methods spectral --states 4,8,16,32 --plot f1.png
@@ -28,7 +27,7 @@ Examples:
 """
 
 
-def compare(  # noqa: PLR0913 - every option of the command is an argument
+def compare_methods(  # noqa: PLR0913 - every option of the command is an argument
     train: str = typer.Argument(
         ...,
         metavar="TRAIN",
@@ -59,10 +58,10 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     skip_bad: opt.SkipBad = False,
     plot: opt.Plot = None,
     force: opt.Force = False,
-    seed: int = option(0, SEED, metavar="N"),
+    seed: opt.Seed = 0,
     jobs: opt.Jobs = 0,
-    engine: EngineOption = None,
-    scheduler: SchedulerOption = None,
+    engine: opt.EngineOption = None,
+    scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Train every method with every number of states, and print a row for each.
@@ -72,24 +71,24 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
     without choosing, once for each method, how trees are made binary; memory is the peak of the
     process during the row. Ctrl-C keeps the rows that are done.
     """
-    from sapwood.constituency.data.overlap import doubt_dev_trees
-    from sapwood.constituency.learn.choice import Choice, choose_settings
+    from sapwood.constituency.data.split import doubt_dev_trees
     from sapwood.constituency.learn.pcfg import PCFG
+    from sapwood.constituency.learn.settings_search import ChosenSettings, choose_settings
 
     runs = _runs(methods, states)
-    claim_stdin(train, dev)
+    check_files(train, dev)
     if plot:
-        check_plot(plot, [train, dev], force=force)
+        check_plot(plot, input_files(train, dev), force=force)
     phases = Phases(len(runs) + 2)
-    reading = Reading(format, encoding, keep_functions, skip_bad)
+    reading = TreeReading(format, encoding, keep_functions, skip_bad)
     rows: list[dict[str, Any]] = []
     try:
-        with open_engine(engine, scheduler, jobs) as where:
+        with opt.open_engine(engine, scheduler, jobs) as where:
             with phases.phase("reading") as notes:
                 gold = reading.clean_trees(dev)[:limit]
                 bank = reading.bank([train])
                 notes += [count(bank.n_trees, "tree"), count(len(gold), "dev sentence")]
-            reading.tell()
+            reading.echo_skipped()
             warn(doubt_dev_trees(bank, [train], gold, dev))
             data = PCFG().prepare(bank, where)
             for method, m in runs:  # none is trained for long before another is refused
@@ -98,8 +97,8 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
             row = partial(comparison_row, seed=seed, jobs=where)
             with phases.phase("warming up"):  # compiles or loads the kernels: no row pays for it
                 for method in dict.fromkeys(method for method, _ in runs):
-                    row(method, bank[:N_WARM], gold[:N_WARM], states=2)
-            choices: dict[str, Choice] = {}
+                    row(method, bank[:WARM_TREES], gold[:WARM_TREES], states=2)
+            choices: dict[str, ChosenSettings] = {}
             for method, m in runs:
                 title = f"{method}  {count(m, 'state')}" if METHODS[method].has_states else method
                 with phases.phase(title) as notes:
@@ -116,7 +115,7 @@ def compare(  # noqa: PLR0913 - every option of the command is an argument
 
 def _runs(methods: str, states: str) -> list[tuple[str, int]]:
     """All rows, in the order asked for; a method without states once."""
-    names = [known_method(name) for name in _parts("--methods", methods)]
+    names = [opt.known_method(name) for name in _parts("--methods", methods)]
     numbers = _parts("--states", states)
     for text in numbers:
         if not text.isdecimal() or not 1 <= int(text) <= MAX_STATES:
@@ -129,8 +128,7 @@ def _runs(methods: str, states: str) -> list[tuple[str, int]]:
 def _parts(option: str, text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
-        msg = f"{option} is empty; expected words with commas between them"
-        raise typer.BadParameter(msg)
+        raise typer.BadParameter(f"{option} is empty; expected words with commas between them")
     return parts
 
 

@@ -12,27 +12,32 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo, is_colourful
-from sapwood.cli.tables import table_lines
+from sapwood.cli.reports import table_lines
 from sapwood.constituency.report.training import Meter
 from sapwood.core.errors import count
 from sapwood.report import to_json
 
 if TYPE_CHECKING:
-    from sapwood.constituency.evaluate.scores import BracketingReport
+    from sapwood.constituency.evaluate.bracketing import BracketingReport
     from sapwood.corpora.tree import Tree
 
-N_STATES = 8
-FIGURES = {"F1": "f1", "complete match": "complete_match", "tagging accuracy": "tagging_accuracy"}
-WIDTH = 100  # columns; wider drawings wrap in most terminals
 
-EPILOG = """\b
+DEMO_STATES = 8
+DEMO_FIGURES = {
+    "F1": "f1",
+    "complete match": "complete_match",
+    "tagging accuracy": "tagging_accuracy",
+}
+DRAWING_WIDTH = 100  # columns; wider drawings wrap in most terminals
+
+DEMO_EPILOG = """\b
 Examples:
   sapwood demo
   sapwood demo --seed 3
 """
 
 
-def demo(
+def show_demo(
     as_json: opt.Json = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Another number shows another sentence."),
 ) -> None:
@@ -99,8 +104,8 @@ def _run(phases: Phases) -> tuple[list[Tree], dict[str, _Contestant]]:
         plain = PCFG().fit(bank).model_
         notes += [count(plain.n_symbols, "symbol"), count(len(plain.rules), "rule")]
     with phases.phase("training a spectral grammar") as notes:
-        spectral = SpectralLPCFG(N_STATES, n_jobs=0).fit(bank).model_
-        notes.append(f"{N_STATES} states")
+        spectral = SpectralLPCFG(DEMO_STATES, n_jobs=0).fit(bank).model_
+        notes.append(f"{DEMO_STATES} states")
     grammars = {}
     for name, title, model in (
         ("pcfg", "plain PCFG", plain),
@@ -127,7 +132,7 @@ def _choose_example(gold: list[Tree], grammars: dict[str, _Contestant], seed: in
         is_telling = true.trees[i] == tree and not plain.report.sentences[i].is_complete
         is_learnt = spectral.trees[i] == tree
         width = max(map(len, tree.draw(width=None).splitlines()))
-        return not is_telling, not is_learnt, width > WIDTH, abs(len(tree.words()) - 9)
+        return not is_telling, not is_learnt, width > DRAWING_WIDTH, abs(len(tree.words()) - 9)
 
     # Among the telling ones any of a readable length will do: the seed decides.
     for i in order:
@@ -143,7 +148,7 @@ def _scores_text(grammars: dict[str, _Contestant]) -> Iterator[str]:
     rows: list[tuple[object, ...]] = [
         ("states a symbol", str(plain.states), f"up to {spectral.states}", f"up to {true.states}")
     ]
-    for title, name in FIGURES.items():
+    for title, name in DEMO_FIGURES.items():
         rows.append((title, *(getattr(one.report.all, name) for one in grammars.values())))
     yield from table_lines(columns, rows)
     yield ""

@@ -12,9 +12,8 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, warn
-from sapwood.cli.inputs import Reading, claim_stdin
-from sapwood.cli.plots import check_plot, plot_reliability
-from sapwood.cli.tables import more_line, table_lines
+from sapwood.cli.inputs import TreeReading, check_files, input_files
+from sapwood.cli.reports import check_plot, more_line, plot_reliability, table_lines
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.progress import step
 from sapwood.report import Evaluation, evaluate_trees, to_json
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     from sapwood.constituency.evaluate.reliability import Bin, Reliability
     from sapwood.corpora.tree import Tree
 
-N_EXAMPLES = 2
 
-EPILOG = """\b
+EXAMPLES_SHOWN = 2
+
+EVALUATE_EPILOG = """\b
 Where PREDICTED has one tree a line but fewer trees than GOLD, its empty lines
 are missing trees: error sentences for EVALB, all wrong for the strict total.
 A PREDICTED that starts with { is taken for what `sapwood parse --json` writes.
@@ -42,7 +42,7 @@ Examples:
 """
 
 
-def evaluate(  # noqa: PLR0913 - every option of the command is an argument
+def evaluate_predicted(  # noqa: PLR0913 - every option of the command is an argument
     gold: str = typer.Argument(..., metavar="GOLD", help="The right trees; - for stdin."),
     predicted: str = typer.Argument(
         ...,
@@ -70,7 +70,7 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         min=0,
         metavar="N",
         help="Show N errors of each common kind. Not without --errors.",
-        show_default=str(N_EXAMPLES),
+        show_default=str(EXAMPLES_SHOWN),
     ),
     reliability: bool = typer.Option(
         False,
@@ -98,21 +98,19 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
     without function tags. --format, --encoding, --keep-functions and --skip-bad are about GOLD.
     """
     if examples is not None and not errors:
-        msg = "goes with --errors"
-        raise typer.BadParameter(msg, param_hint="--examples")
+        raise typer.BadParameter("goes with --errors", param_hint="--examples")
     if plot is not None and not reliability:
-        msg = "goes with --reliability"
-        raise typer.BadParameter(msg, param_hint="--plot")
-    claim_stdin(gold, predicted)
+        raise typer.BadParameter("goes with --reliability", param_hint="--plot")
+    check_files(gold, predicted)
     if plot is not None:
-        check_plot(plot, [gold, predicted], force=force)
-    from sapwood.constituency.data.overlap import doubt_comparison
+        check_plot(plot, input_files(gold, predicted), force=force)
+    from sapwood.constituency.data.split import doubt_comparison
     from sapwood.constituency.evaluate.reliability import read_predicted
 
-    reading = Reading(format, encoding, keep_functions, skip_bad)
+    reading = TreeReading(format, encoding, keep_functions, skip_bad)
     with step("reading the right trees"):
         gold_trees = reading.trees(gold)
-    reading.tell()
+    reading.echo_skipped()
     with step("reading the predicted trees"):
         items = read_predicted(predicted, len(gold_trees), has_phrases=reliability)
     if len(items) != len(gold_trees):
@@ -120,11 +118,11 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         raise SapwoodError(msg, hint="there must be one tree, or an empty line, a gold tree")
     found = evaluate_trees(gold_trees, items, raw=raw, errors=errors, reliability=reliability)
     warn(doubt_comparison(gold, predicted))
-    _tell(found, gold_trees, [item.tree for item in items])
+    _echo_dropped(found, gold_trees, [item.tree for item in items])
     if reliability and found.reliability is None:
         msg = "no phrase with a probability in the sentences of the gold trees"
         raise CorpusError(msg, file=predicted, hint="are both files of the same sentences?")
-    examples = N_EXAMPLES if examples is None else examples
+    examples = EXAMPLES_SHOWN if examples is None else examples
     if as_json:
         print(to_json(found.as_dict(per_sentence=per_sentence, examples=examples), indent=2))
     else:
@@ -139,8 +137,8 @@ def evaluate(  # noqa: PLR0913 - every option of the command is an argument
         plot_reliability(plot, found.reliability.as_dict())
 
 
-def _tell(found: Evaluation, gold: list[Tree], predicted: list[Tree | None]) -> None:
-    """Say what was left out."""
+def _echo_dropped(found: Evaluation, gold: list[Tree], predicted: list[Tree | None]) -> None:
+    """Write how many sentences and phrases were left out."""
     dropped = [row for row in found.brackets.sentences if row.status]
     if dropped:
         first = dropped[0]
@@ -174,10 +172,10 @@ def _tagged_apart(gold: Tree, predicted: Tree | None) -> str:
     return ""
 
 
-WIDTH = 96
-N_LABELS = 20  # rows of the table by label
-N_PAIRS = 10  # confused labels and tags
-N_KINDS = 6  # kinds that are shown with examples
+EXAMPLE_WIDTH = 96
+LABELS_SHOWN = 20  # rows of the table by label
+PAIRS_SHOWN = 10  # confused labels and tags
+KINDS_SHOWN = 6  # kinds that are shown with examples
 
 
 def errors_text(report: ErrorReport, examples: int) -> Iterator[str]:
@@ -195,7 +193,7 @@ def errors_text(report: ErrorReport, examples: int) -> Iterator[str]:
         tags = _pairs("wrong tags: gold -> predicted", report.tags)
         for left, right in zip_longest(labels, tags, fillvalue=""):
             yield f"{left:<42}{right}".rstrip()
-    for row in report.kinds[:N_KINDS] if examples else ():
+    for row in report.kinds[:KINDS_SHOWN] if examples else ():
         yield ""
         yield f"Examples: {row.kind}"
         for error in report.examples(row.kind, examples):
@@ -211,10 +209,10 @@ def _label_table(report: ErrorReport) -> Iterator[str]:
         # Without a gold (a predicted) bracket there is no recall (precision) to speak of.
         (x.label, x.gold, x.recall if x.gold else "-", x.precision if x.predicted else "-", x.f1,
          x.missing, x.extra)
-        for x in report.labels[:N_LABELS]
+        for x in report.labels[:LABELS_SHOWN]
     )  # fmt: skip
     yield from table_lines(columns, rows)
-    yield from more_line(len(report.labels), N_LABELS, "rarer label", see="--json")
+    yield from more_line(len(report.labels), LABELS_SHOWN, "rarer label", see="--json")
 
 
 def _kind_table(report: ErrorReport) -> Iterator[str]:
@@ -231,10 +229,10 @@ def _kind_table(report: ErrorReport) -> Iterator[str]:
 
 def _pairs(title: str, pairs: Counter[tuple[str, str]]) -> Iterator[str]:
     yield title
-    for (gold, predicted), n in pairs.most_common(N_PAIRS):
+    for (gold, predicted), n in pairs.most_common(PAIRS_SHOWN):
         yield f"  {gold + ' -> ' + predicted:<24}{n:>6,}"
-    if len(pairs) > N_PAIRS:
-        rest = pairs.total() - sum(n for _, n in pairs.most_common(N_PAIRS))
+    if len(pairs) > PAIRS_SHOWN:
+        rest = pairs.total() - sum(n for _, n in pairs.most_common(PAIRS_SHOWN))
         yield f"  {'others':<24}{rest:>6,}"
 
 
@@ -242,11 +240,11 @@ def _example(report: ErrorReport, error: BracketError) -> Iterator[str]:
     """The phrase, and what each tree makes of it."""
 
     def words(bracket: Bracket, room: int) -> str:
-        return _shortened(report.phrase_words(error.sentence, bracket), room)
+        return shorten_text(report.phrase_words(error.sentence, bracket), room)
 
     moved = error.phrase not in (error.missing, error.extra)
     name = f"{error.phrase[0]}: " if moved else ""
-    yield f"{error.sentence:>6}  {name}{words(error.phrase, WIDTH - 8 - len(name))}"
+    yield f"{error.sentence:>6}  {name}{words(error.phrase, EXAMPLE_WIDTH - 8 - len(name))}"
     for side, bracket, parent in (
         ("gold", error.missing, error.gold_parent),
         ("predicted", error.extra, error.predicted_parent),
@@ -258,17 +256,17 @@ def _example(report: ErrorReport, error: BracketError) -> Iterator[str]:
         elif bracket[1:] == error.phrase[1:]:
             what = f"{bracket[0]} "
         else:
-            what = f'{bracket[0]} "{words(bracket, WIDTH // 2)}" '
+            what = f'{bracket[0]} "{words(bracket, EXAMPLE_WIDTH // 2)}" '
         start = f"        {side:<9}  {what}in {parent[0]}: "
-        yield start + words(parent, max(WIDTH - len(start), 20))
+        yield start + words(parent, max(EXAMPLE_WIDTH - len(start), 20))
 
 
-def _shortened(text: str, room: int) -> str:
-    """A text with its middle left out where it is too long.
+def shorten_text(text: str, room: int) -> str:
+    """The text, with an ellipsis in its middle where it is too long.
 
     Examples
     --------
-    >>> _shortened("one two three four five six", 18)
+    >>> shorten_text("one two three four five six", 18)
     'one two … five six'
     """
     words = text.split(" ")

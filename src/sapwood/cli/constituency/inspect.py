@@ -10,14 +10,20 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.constituency.card import card_text
-from sapwood.cli.hankel.models import inspect_strings
-from sapwood.cli.inputs import BUNDLED, as_grammar, load_any
-from sapwood.cli.plots import check_plot, plot_spectrum
-from sapwood.cli.tables import fact_lines, more_line, number_text, show, table_lines
+from sapwood.cli.hankel import inspect_strings
+from sapwood.cli.inputs import BUNDLED, as_grammar, input_files, load_any
+from sapwood.cli.reports import (
+    check_plot,
+    fact_lines,
+    more_line,
+    number_text,
+    plot_spectrum,
+    show,
+    table_lines,
+)
 from sapwood.core.errors import count
 
-EPILOG = """\b
+INSPECT_EPILOG = """\b
 Examples:
   sapwood inspect model.sapwood
   sapwood inspect bundled --label NP --top 5
@@ -29,7 +35,7 @@ Examples:
 """
 
 
-def inspect(  # noqa: PLR0913 - every option of the command is an argument
+def inspect_file(  # noqa: PLR0913 - every option of the command is an argument
     model: opt.Model,
     *,
     label: str | None = typer.Option(
@@ -75,8 +81,7 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
     that tells most unless told otherwise.
     """
     if plot and not spectrum:
-        msg = "--plot draws singular values: it needs --spectrum"
-        raise typer.BadParameter(msg)
+        raise typer.BadParameter("--plot draws singular values: it needs --spectrum")
     if card:
         if label is not None or word or spectrum or member is not None:
             msg = "--card tells of the whole model: leave --label, --word, --spectrum, --member out"
@@ -86,7 +91,7 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
         show(model_card(load_any(model), model), card_text, as_json=as_json)
         return
     if plot:
-        check_plot(plot, [] if model == BUNDLED else [model], force=force)
+        check_plot(plot, [] if model == BUNDLED else input_files(model), force=force)
     from sapwood.cli.identify.unmix import inspect_unmixed
     from sapwood.cli.lm.embed import show_model
     from sapwood.corpora.eigenwords import Eigenwords
@@ -123,7 +128,7 @@ def inspect(  # noqa: PLR0913 - every option of the command is an argument
 
 
 def _choose_member(model: Any, *, spectrum: bool) -> int | None:
-    """The member of an ensemble that tells most, and a line that says so."""
+    """The number of the most informative member of an ensemble, which is announced on stderr."""
     from sapwood.report import telling_member
 
     best = telling_member(model, spectrum=spectrum)
@@ -253,7 +258,7 @@ def _pivots_text(
 
 
 def _pivot_note(symbols: Iterable[Mapping[str, Any]], record: Mapping[str, Any]) -> Iterator[str]:
-    """What the pivots of some symbols are, and whether EM has changed the states since."""
+    """Lines that explain pivots, and say whether EM has changed the states since."""
     yield "pivot: the feature that a state was made from, taken to occur in no other state"
     if any(pivot["template"] == "word" for row in symbols for pivot in row["pivots"]):
         yield "a word seen only once stands for its class of unknown words"
@@ -344,3 +349,39 @@ def _bars(values: list[float], states: int) -> str:
     blocks = "".join(BLOCKS[round(height)] for height in heights)
     text = f"{blocks[:states]}|{blocks[states:]}"
     return text if len(text) <= MAX_BARS else f"{text[:MAX_BARS]}…"
+
+
+def card_text(report: dict[str, Any]) -> Iterator[str]:
+    """A model card as Markdown."""
+    yield f"# {report['model']}"
+    yield ""
+    yield f"{report['what'][0].upper()}{report['what'][1:]} (`{report['kind']}`). Use it with"
+    yield ""
+    yield f"    {report['command']}"
+    for title, facts in (
+        ("Training", report["training"]), ("Scores", report["scores"]), ("Size", report["sizes"]),
+    ):  # fmt: skip
+        yield f"\n## {title}\n"
+        yield from (f"- {name}: {_fact(value)}" for name, value in facts.items())
+        if not facts:
+            yield "Nothing is in the file."
+    if report["members"]:
+        yield "\n## Members\n"
+        yield "| member | kind | method | weight | dev F1 |"
+        yield "|---|---|---|---:|---:|"
+        for number, row in enumerate(report["members"], 1):
+            f1 = "" if row["dev_f1"] is None else f"{row['dev_f1']:.2f}"
+            cells = (number, row["kind"], row["method"] or "unknown", f"{row['weight']:.3f}", f1)
+            yield "| " + " | ".join(map(str, cells)) + " |"
+    yield "\n## Limits\n"
+    yield from (f"- {line}" for line in report["limits"])
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_fact, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"`{value}`" if isinstance(value, str) else number_text(value)

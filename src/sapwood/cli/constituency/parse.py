@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial as partial_function
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,8 +17,16 @@ from sapwood import __version__
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.display import data_on_stdout
-from sapwood.cli.engines import SchedulerOption, StreamEngineOption, open_engine
-from sapwood.cli.inputs import BUNDLED, STDIN, Text, count_lines, input_files, load_model
+from sapwood.cli.inputs import (
+    BUNDLED,
+    STDIN,
+    Text,
+    as_grammar,
+    count_lines,
+    input_files,
+    load_any,
+    stream_lines,
+)
 from sapwood.constituency.report.training import Meter
 from sapwood.constituency.report.trees import constituents
 from sapwood.core.errors import count
@@ -27,20 +36,26 @@ from sapwood.progress import step
 from sapwood.report import parse_report, to_json
 
 if TYPE_CHECKING:
+    from sapwood.constituency.grammar.constraints import KnownLabels, PartialSentence
     from sapwood.constituency.parse.parser import Parse, Parser, ParserStats
     from sapwood.execute import Engine
 
+    Sentence = list[str] | PartialSentence
+
+
 Decoder = Literal["f1", "goodman", "max-rule", "viterbi"]
 
-EPILOG = """\b
+PARSE_EPILOG = """\b
 Layouts (TAB between columns):
   (default)     TREE
   --scores      TREE  LOGPROB  SENTENCE_LOGPROB  CONSTITUENTS
+                and with --tagged or --partial CONSTRAINT_LOGPROB
   --k-best K    RANK  SCORE  LOGPROB  TREE
                 best first, and a blank line after each sentence
   --json        one object a line: tree, log_prob, sign, sentence_log_prob,
                 fallback, kind (parsed, joined or flat), constituents with
-                their posterior probability, and k_best where asked for
+                their posterior probability, k_best where asked for, and
+                constraint_log_prob with --tagged or --partial
 
 \b
 CONSTITUENTS are the phrases of the tree, LABEL:START:END:PROBABILITY with
@@ -48,6 +63,24 @@ blanks between them. START and END count words from 0, END is behind the
 last; a label may hold colons, the three fields behind it never do.
 PROBABILITY is the posterior of the phrase, from 0 to 1: - (null in JSON)
 in a joined or flat tree, and where pruning dropped the phrase.
+
+\b
+Given tags and brackets: every tree has them, and all probabilities are those
+given them. CONSTRAINT_LOGPROB is the log-probability that the tree of the
+sentence has them: 0 where nothing is asked, -inf (null in JSON) where no tree
+of the model has them; the tree is then made of what was asked, kind joined.
+
+\b
+--tagged takes word/TAG; the last slash separates, and word/ is free:
+  the/DT dog/NN runs/ ./.
+--partial takes brackets, of which any may be missing:
+  ( (NP the girl) saw (a dog) )   an NP, and some phrase; saw is free
+  the (NN dog) (VP runs)          a tag, and a phrase over one word
+A token glued to its bracket is a label if the model knows it. One in
+capitals that the model does not know is refused, any other is a word;
+( a dog) with a blank is always a phrase without label. Brackets over the
+same words are labels, outermost first. A bracket around everything without
+label, or TOP or ROOT, says nothing. Function tags of labels are cut.
 
 \b
 Logarithms are natural. SENTENCE_LOGPROB sums over the trees that survive
@@ -64,10 +97,13 @@ Examples:
   sapwood parse model.sapwood gold.mrg --trees > predicted.mrg
   sapwood parse model.sapwood sentences.txt --k-best 5 -o five-best.tsv
   sapwood parse model.sapwood corpus.txt -o corpus.mrg --resume
+  echo 'the/DT dog/ sleeps/VBZ ./.' | sapwood parse bundled --tagged
+  sapwood parse model.sapwood gold.mrg --trees --tagged > predicted.mrg
+  echo '(NP the dog) sleeps .' | sapwood parse bundled --partial --scores
 """
 
 
-def parse(  # noqa: PLR0913 - every option of the command is an argument
+def parse_sentences(  # noqa: PLR0913 - every option of the command is an argument
     model: opt.Model,
     file: str = typer.Argument(
         STDIN, metavar="FILE", help="Sentences; - for stdin.", show_default="stdin"
@@ -97,6 +133,18 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     ),
     raw: opt.Raw = False,
     tokenizer: opt.Tokenizer = None,
+    tagged: bool = typer.Option(
+        False,
+        "--tagged",
+        help="Tokens are word/TAG, and the trees get these tags; word/ leaves a word free. With "
+        "--trees, the trees' own tags. Not with --raw.",
+    ),
+    partial: bool = typer.Option(
+        False,
+        "--partial",
+        help="Lines are partial bracketings, such as ( (NP the girl) saw (a dog) ), and the trees "
+        "have all of their phrases and tags. Not with --raw or --trees.",
+    ),
     k_best: int | None = typer.Option(
         None, min=1, metavar="K", help="The K best trees of each sentence, with scores."
     ),
@@ -128,8 +176,8 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         show_default="0.001; 0.003 with --fast",
     ),
     jobs: opt.Jobs = 0,
-    engine: StreamEngineOption = None,
-    scheduler: SchedulerOption = None,
+    engine: opt.StreamEngineOption = None,
+    scheduler: opt.SchedulerOption = None,
     memory_limit: float = typer.Option(
         2000.0,
         min=0.0,
@@ -145,7 +193,9 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     unless --raw or --trees say otherwise. Sentences are not looked for: one line is one.
     """
     text = Text(trees, raw, tokenizer)
-    layout = _Layout(k_best, scores, as_json)
+    given = _Given(tagged, partial)
+    given.check(text)
+    layout = _Layout(k_best, scores, as_json, tagged or partial)
     settings = _Settings(decoder, fast, threshold, memory_limit)
     if out is not None and is_stdout(out):
         out = None
@@ -168,15 +218,15 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             "model": BUNDLED if model == BUNDLED else sha256(Path(model).expanduser()),
             "input": sha256(Path(file)),
         }
-        origin |= asdict(layout) | asdict(settings) | asdict(text)
+        origin |= asdict(layout) | asdict(settings) | asdict(text) | asdict(given)
     n_lines = 0
     with (
         data_on_stdout(out, file),
-        open_engine(engine or ("dask" if scheduler else "processes"), scheduler, jobs) as where,
+        opt.open_engine(engine or ("dask" if scheduler else "processes"), scheduler, jobs) as where,
         _open(out, origin, layout, force) as (write, n_done),
     ):
         meter = Meter()
-        sentences = skip_done(text.sentences(file, parser.model), n_done)
+        sentences = skip_done(given.sentences(text, file, parser), n_done)
         total = None if text.trees else count_lines(file)
         with (
             closing(_answers(parser, layout, sentences, where)) as answers,
@@ -185,7 +235,7 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             for n_lines, answer in enumerate(answers, 1):
                 write(answer)
                 advance(n_done + n_lines)
-    for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds):
+    for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds, given.joined):
         echo(line)
     if not (layout.is_bare or parser.model.can.probabilities):
         echo(
@@ -193,9 +243,82 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         )
 
 
+@dataclass(frozen=True)
+class _Given:
+    """What lines say of the trees beside their words: tags, or partial bracketings."""
+
+    tagged: bool
+    partial: bool
+
+    def check(self, text: Text) -> None:
+        """Refuse options that contradict each other."""
+        option = "--tagged" if self.tagged else "--partial"
+        message = None
+        if self.tagged and self.partial:
+            message = "not with --partial, whose brackets give tags too: (NN dog)"
+        elif (self.tagged or self.partial) and (text.raw or text.tokenizer):
+            message = "the words are tokenised already; leave --raw and --tokenizer out"
+        elif self.partial and text.trees:
+            message = "reads the brackets itself, one sentence a line; leave --trees out"
+        if message:
+            raise typer.BadParameter(message, param_hint=option)
+
+    @property
+    def joined(self) -> str:
+        """Why a tree was joined from pieces."""
+        if self.tagged or self.partial:
+            return "no tree of the model has what was asked; it is joined with the best pieces"
+        return "the grammar has no parse for the sentence; its best pieces, side by side"
+
+    def sentences(self, text: Text, file: str, parser: Parser) -> Iterator[Sentence]:
+        """The sentences of a file, with what it says of their trees."""
+        from sapwood.constituency.grammar.partial_text import read_bracketing, read_tagged
+
+        if not (self.tagged or self.partial):
+            yield from text.sentences(file, parser.model)
+            return
+        known = parser.known_labels
+        if self.tagged and text.trees:
+            yield from _tree_tags(file, known)
+            return
+        read = read_tagged if self.tagged else read_bracketing
+        is_any = self.partial or text.trees is False
+        yield from _given_lines(file, partial_function(read, known=known), is_any=is_any)
+
+
+def _tree_tags(file: str, known: KnownLabels) -> Iterator[PartialSentence]:
+    """The words of trees with the trees' own tags."""
+    from sapwood.constituency.grammar.constraints import PartialSentence
+    from sapwood.constituency.grammar.partial_text import tags_of_tree
+    from sapwood.corpora.files import source_name
+    from sapwood.corpora.formats import read_trees
+    from sapwood.corpora.tree import clean
+
+    for number, tree in enumerate(read_trees(file), 1):
+        kept = clean(tree)
+        empty = PartialSentence([])
+        yield empty if kept is None else tags_of_tree(kept, known, source_name(file), number)
+
+
+def _given_lines(
+    file: str, read: Callable[..., PartialSentence], *, is_any: bool
+) -> Iterator[PartialSentence]:
+    """Read the lines of a file; where not any may come, trees and other kinds are refused."""
+    from sapwood.constituency.grammar.partial_text import LinePlace
+    from sapwood.corpora.files import source_name
+    from sapwood.corpora.sentences import refuse_other_kinds
+
+    name = source_name(file)
+    with closing(stream_lines(file)) as lines:  # at once, also where a line is refused
+        hints = {"trees": "--trees takes the words of the trees and their tags"}
+        some = lines if is_any else refuse_other_kinds(lines, file, name, hints)
+        for number, line in enumerate(some, 1):
+            yield read(line, place=LinePlace(name, number))
+
+
 @contextmanager
-def unswept() -> Iterator[None]:
-    """No search for garbage while modules and models are loaded, nor ever among them: all stays."""
+def without_garbage_collection() -> Iterator[None]:
+    """Switch garbage collection off, and exempt what was loaded meanwhile: all of it stays."""
     gc.disable()
     try:
         yield
@@ -206,7 +329,7 @@ def unswept() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Settings:
-    """How to parse."""
+    """The settings of the parser."""
 
     decoder: str
     fast: bool
@@ -214,12 +337,12 @@ class _Settings:
     memory_limit: float
 
     def parser(self, model: str) -> Parser:
-        with unswept():
+        with without_garbage_collection():
             from sapwood.constituency.parse.parser import Parser
 
             make = Parser.fast if self.fast else Parser
             given = {} if self.threshold is None else {"threshold": self.threshold}
-            loaded = load_model(model)
+            loaded = as_grammar(load_any(model), model)
             return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
 
 
@@ -244,11 +367,12 @@ def _open(
 
 @dataclass(frozen=True)
 class _Layout:
-    """How one parsed sentence is written."""
+    """The layout in which a parsed sentence is written."""
 
     k_best: int | None
     scores: bool
     as_json: bool
+    has_constraints: bool  # whether the probability of the constraints is printed
 
     @property
     def is_block(self) -> bool:
@@ -261,9 +385,12 @@ class _Layout:
         return not (self.k_best or self.scores or self.as_json)
 
     def text(self, parse: Parse | None) -> str:
-        """What is written for a sentence; None for an empty line."""
+        """The text to write for a parse; None stands for an empty line."""
         if self.as_json:
-            return to_json(parse_report(parse, self.k_best)) + "\n"
+            report = parse_report(parse, self.k_best)
+            if self.has_constraints:
+                report["constraint_log_prob"] = parse.constraint_log_prob if parse else None
+            return to_json(report) + "\n"
         if parse is None:
             return "\n"
         if self.k_best:
@@ -274,7 +401,8 @@ class _Layout:
             return "".join(rows) + "\n"
         if self.scores:
             logs = f"{parse.log_prob:.6f}\t{parse.sentence_log_prob:.6f}"
-            return f"{parse.tree}\t{logs}\t{_phrases(parse)}\n"
+            more = f"\t{parse.constraint_log_prob:.6f}" if self.has_constraints else ""
+            return f"{parse.tree}\t{logs}\t{_phrases(parse)}{more}\n"
         return f"{parse.tree}\n"
 
 
@@ -289,22 +417,64 @@ def _phrases(parse: Parse) -> str:
 
 
 def _answers(
-    parser: Parser, layout: _Layout, sentences: Iterator[list[str]], engine: Engine
+    parser: Parser,
+    layout: _Layout,
+    sentences: Iterator[Sentence],
+    engine: Engine,
 ) -> Generator[str, None, None]:
-    """What is written for each sentence, parsed wherever the engine runs."""
+    """The text to write for each sentence, parsed by the engine."""
+    from sapwood.execute import Windows
+
     parser.parse_many(())  # arranges the rules once, before threads start
-    for text, stats in engine.stream(_answer, sentences, parser, layout):
-        parser.stats.merge(stats)
-        yield text
+    if not parser.reads_together:
+        for text, stats in engine.stream(_answer, sentences, parser, layout):
+            parser.stats.merge(stats)
+            yield text
+        return
+    with closing(Windows(sentences)) as some:
+        for texts, stats, failure in engine.stream(_answer_window, some, parser, layout, ahead=2):
+            parser.stats.merge(stats)
+            yield from texts
+            if failure is not None:
+                raise failure
 
 
-def _answer(words: list[str], parser: Parser, layout: _Layout) -> tuple[str, ParserStats]:
+def _answer(sentence: Sentence, parser: Parser, layout: _Layout) -> tuple[str, ParserStats]:
     # Written out here, in the worker: k-best lists and posteriors cost as much as the parse.
     alone = parser.recount()
-    return layout.text(alone.parse(words) if words else None), alone.stats
+    if isinstance(sentence, list):
+        return layout.text(alone.parse(sentence) if sentence else None), alone.stats
+    words, tags, spans, forbidden = sentence
+    parse = alone.parse(words, tags=tags, spans=spans, forbidden=forbidden) if words else None
+    return layout.text(parse), alone.stats
 
 
-def _summary(stats: ParserStats, n_lines: int, limit: float, seconds: float) -> Iterator[str]:
+def _words(sentence: Sentence) -> Sequence[str]:
+    return sentence if isinstance(sentence, list) else sentence.words
+
+
+def _answer_window(
+    window: list[Sentence], parser: Parser, layout: _Layout
+) -> tuple[list[str], ParserStats, Exception | None]:
+    """The texts of sentences that are there together, up to the first that fails, and its error."""
+    alone = parser.recount()
+    texts: list[str] = []
+    if len(window) == 1:  # a person may wait for it: `Parser.parse` may interpret it
+        text, stats = _answer(window[0], parser, layout)
+        return [text], stats, None
+    parses = alone.parse_together([sentence for sentence in window if _words(sentence)])
+    try:
+        for sentence in window:
+            parse = next(parses) if _words(sentence) else None
+            texts.append(layout.text(parse))
+    except Exception as error:  # raised again after the texts before it
+        return texts, alone.stats, error
+    return texts, alone.stats, None
+
+
+def _summary(
+    stats: ParserStats, n_lines: int, limit: float, seconds: float, joined: str
+) -> Iterator[str]:
     n_empty = n_lines - stats.sentences
     n_long = min(stats.too_long, stats.fallbacks)  # a single word needs no chart
     rate = stats.sentences / seconds if seconds else 0.0
@@ -314,8 +484,7 @@ def _summary(stats: ParserStats, n_lines: int, limit: float, seconds: float) -> 
     parts += [f"{seconds:.1f} s", f"{rate:,.1f} sentences/s"]
     yield "  ".join(parts)
     if stats.joined:
-        joined = count(stats.joined, "joined tree")
-        yield f"{joined}: the grammar has no parse for the sentence; its best pieces, side by side"
+        yield f"{count(stats.joined, 'joined tree')}: {joined}"
     if n_long:
         yield (
             f"{count(n_long, 'flat tree')}: the chart would need more than "

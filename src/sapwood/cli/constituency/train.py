@@ -12,49 +12,32 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import Phases, echo, warn
-from sapwood.cli.engines import (
-    EngineOption,
-    OnDiskOption,
-    SchedulerOption,
-    open_engine,
-    open_folder,
-)
-from sapwood.cli.inputs import Reading, claim_stdin, input_files
-from sapwood.cli.methods import (
-    METHODS,
-    OPTIONS,
-    SEED,
-    Settings,
-    describe_methods,
-    known_method,
-    option,
-    refuse_what_does_not_apply,
-)
-from sapwood.cli.tables import fact_lines
-from sapwood.constituency.learn.treebank_learner import WithEM
-from sapwood.constituency.report.training import Meter, sign, train_method, warn_few
+from sapwood.cli.console import Phases, echo, echo_seconds, warn
+from sapwood.cli.inputs import TreeReading, check_files
+from sapwood.cli.reports import fact_lines, show
+from sapwood.constituency.learn.registry import METHODS, EMParameters, Settings
+from sapwood.constituency.report.training import Meter, train_method, warn_few, with_provenance
 from sapwood.core.errors import count
-from sapwood.core.learner import WithStates
-from sapwood.core.outputs import check_output, hold_output
-from sapwood.report import budget_report, score_on, to_json
+from sapwood.core.learner import StateParameters
+from sapwood.core.outputs import hold_output
+from sapwood.report import budget_report, score_on
 
 if TYPE_CHECKING:
-    from sapwood.constituency.data.stored import StoredTreebank
     from sapwood.constituency.data.transform import Transform
-    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.constituency.learn.choice import Choice
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG, Trial
+    from sapwood.constituency.learn.settings_search import ChosenSettings
     from sapwood.corpora.tree import Tree
 
-_OF_STATES, _OF_EM = WithStates.parameters(), WithEM.parameters()
+
+_OF_STATES, _OF_EM = StateParameters.parameters(), EMParameters.parameters()
 Binarise = Literal["head", "right", "left"]
 Heads = Literal["auto", "penn", "generic"]
 Signatures = Literal["auto", "english", "generic"]
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-EPILOG = """\b
+TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+TRAIN_EPILOG = """\b
 Examples:
   sapwood train train.mrg -o model.sapwood --dev dev.mrg
   sapwood train train.mrg -o model.sapwood --method spectral --states 16
@@ -64,25 +47,25 @@ Examples:
 
 
 def check_time(text: str | None) -> str | None:
-    """A time as it was given; a usage error when it is none."""
+    """The text of a duration, or a usage error where it is none."""
     if text is not None:
-        seconds_of(text)
+        parse_duration(text)
     return text
 
 
-def seconds_of(text: str) -> float | None:
-    """Seconds of a time such as `90s`, `5m` or `1.5h`; None for `none`.
+def parse_duration(text: str) -> float | None:
+    """The seconds of a duration such as `90s`, `5m` or `1.5h`; None for `none`.
 
     Examples
     --------
-    >>> seconds_of("90s"), seconds_of("5m"), seconds_of("none")
+    >>> parse_duration("90s"), parse_duration("5m"), parse_duration("none")
     (90.0, 300.0, None)
     """
     if text == "none":
         return None
-    number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "s")
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in TIME_UNITS else (text, "s")
     try:
-        seconds = float(number) * UNITS[unit]
+        seconds = float(number) * TIME_UNITS[unit]
     except ValueError:
         seconds = 0.0
     if not 0.0 < seconds < inf:
@@ -91,18 +74,12 @@ def seconds_of(text: str) -> float | None:
     return seconds
 
 
-def train(  # noqa: PLR0913 - every option of the command is an argument
+def train_on_trees(  # noqa: PLR0913 - every option of the command is an argument
     treebanks: opt.Treebanks,
     *,
     out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     force: opt.Force = False,
-    method: str = typer.Option(
-        "best",
-        "--method",
-        callback=known_method,
-        metavar="METHOD",
-        help=f"{describe_methods(METHODS)}.",
-    ),
+    method: str = opt.method_option("best", METHODS),
     budget: str | None = typer.Option(
         None,
         callback=check_time,
@@ -111,7 +88,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         "than a few thousand trees: little more than one grammar is trained then.",
         show_default="grows with the treebank: 6m for 3,400 trees, 1h at most",
     ),
-    states: int | None = option(
+    states: int | None = opt.parameter_option(
         None,
         _OF_STATES["n_states"],
         "For best, the most of any member. More than 32 only for tens of thousands of trees. "
@@ -172,7 +149,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     encoding: opt.Encoding = "utf-8",
     keep_functions: opt.KeepFunctions = False,
     skip_bad: opt.SkipBad = False,
-    iterations: int | None = option(
+    iterations: int | None = opt.parameter_option(
         None,
         _OF_EM["iterations"],
         "For em, those at each level: not below 10, levels need time. For crf and encoder, passes "
@@ -180,21 +157,21 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         metavar="N",
         show_default="the method's own",
     ),
-    patience: int | None = option(
+    patience: int | None = opt.parameter_option(
         None,
         _OF_EM["patience"],
         "The dev scores then flatter: report others.",
         metavar="N",
         show_default="off",
     ),
-    checkpoint: Path | None = option(
+    checkpoint: Path | None = opt.parameter_option(
         None, _OF_EM["checkpoint"], "Delete it to start again.", metavar="FILE"
     ),
-    seed: int = option(0, SEED, metavar="N"),
+    seed: opt.Seed = 0,
     jobs: opt.Jobs = 0,
-    engine: EngineOption = None,
-    scheduler: SchedulerOption = None,
-    on_disk: OnDiskOption = None,
+    engine: opt.EngineOption = None,
+    scheduler: opt.SchedulerOption = None,
+    on_disk: opt.OnDiskOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn a grammar from a treebank and write it to a model file.
@@ -208,38 +185,36 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         "--states": states, "--budget": budget, "--iterations": iterations,
         "--patience": patience, "--checkpoint": checkpoint,
     }  # fmt: skip
-    refuse_what_does_not_apply(METHODS, OPTIONS, method, given)
+    opt.refuse_what_does_not_apply(METHODS, opt.TREE_OPTIONS, method, given)
     if on_disk is not None and not METHODS[method].is_additive:
         users = ", ".join(name for name, known in METHODS.items() if known.is_additive)
         msg = f"it does not apply to --method {method}; it applies to {users}"
         raise typer.BadParameter(msg, param_hint="--on-disk")
-    sources = [*treebanks, *([dev] if dev else [])]
-    claim_stdin(*sources)
     others = [checkpoint] if checkpoint else []
     for file, rest in ((out, others), *((other, [out]) for other in others)):
-        check_output(file, inputs=input_files(*sources), others=rest, force=force, is_model=True)
+        check_files(*treebanks, dev, out=file, others=rest, force=force, is_model=True)
     if patience and not dev:
         msg = "it needs trees to grade on"
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
     from sapwood.constituency.data.transform import Transform
 
     asked = {"binarise": binarise, "horizontal": horizontal, "vertical": vertical}
-    ways: dict[str, Any] = {name: way for name, way in asked.items() if way is not None}
+    fixed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     with (
         hold_output(checkpoint) if checkpoint else nullcontext(),
-        open_folder(on_disk) as folder,
-        open_engine(engine, scheduler, jobs, spill=folder) as where,
+        opt.open_folder(on_disk) as folder,
+        opt.open_engine(engine, scheduler, jobs, spill=folder) as where,
     ):
-        run = Run(
+        report = TreebankTraining(
             treebanks=treebanks,
             out=out,
             force=force,
             folder=folder,
             dev=dev,
             method=method,
-            transform=replace(Transform(tag_parents=tag_parents, heads=heads), **ways),
+            transform=replace(Transform(tag_parents=tag_parents, heads=heads), **fixed),
             settings=Settings(
-                open=[name for name in Settings.open if name not in ways],
+                open=[name for name in Settings.open if name not in fixed],
                 rare_count=rare_count,
                 signatures=signatures,
                 seed=seed,
@@ -249,20 +224,18 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
                 iterations=iterations,
                 patience=patience,
                 checkpoint=checkpoint,
-                budget=Settings.budget if budget is None else seconds_of(budget),
+                budget=Settings.budget if budget is None else parse_duration(budget),
                 on_trial=show_trial,
             ),
-            reading=Reading(format, encoding, keep_functions, skip_bad),
-        )
-        report = run.report()
-    if as_json:
-        print(to_json(report, indent=2))
-    elif "dev" in report:
-        print("\n".join(_dev_text(report["dev"])))
+            reading=TreeReading(format, encoding, keep_functions, skip_bad),
+        ).report()
+    if as_json or "dev" in report:
+        show(report, _dev_lines, as_json=as_json)
 
 
-def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
+def _dev_lines(report: dict[str, Any]) -> Iterator[str]:
     """Scores on dev trees, one a line."""
+    dev = report["dev"]
     rows = {
         "F1 (EVALB)": f"{dev['f1']:.2f}",
         "F1 (strict)": f"{dev['strict_f1']:.2f}",
@@ -275,7 +248,7 @@ def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
 
 
 def show_trial(trial: Trial) -> None:
-    """Tell what became of a candidate of `best`."""
+    """Write the time, the scores and the verdict of a candidate of `best`."""
     figures = [f"{trial.seconds:.1f} s"] if trial.seconds else []
     # not called F1: the one F1 of a mix is that of its parser, at the end
     figures += [f"alone {trial.f1:.2f}"] if trial.f1 is not None else []
@@ -286,7 +259,7 @@ def show_trial(trial: Trial) -> None:
 
 
 @dataclass(frozen=True)
-class Run:
+class TreebankTraining:
     """One training run: read, train, write, and score where there are dev trees."""
 
     treebanks: list[str]
@@ -295,12 +268,12 @@ class Run:
     method: str
     transform: Transform
     settings: Settings
-    reading: Reading
+    reading: TreeReading
     force: bool = False
     folder: Path | None = None  # for trees that are not kept in memory
 
     def report(self) -> dict[str, Any]:
-        """Do it all; what `--json` prints."""
+        """Run all phases, and return the report that `--json` prints."""
         meter = Meter()
         method, settings = METHODS[self.method], self.settings
         # what has a budget grades itself within it
@@ -310,24 +283,23 @@ class Run:
             dev = gold if settings.patience or method.has_candidates else None
             settings = replace(settings, spent=meter.cpu_seconds)
             learner, found = train_method(self.method, settings, bank, dev, _show_choice)
-            model = self._sign(learner.model_)
+            model: Model = with_provenance(
+                learner.model_, treebanks=self.treebanks, seed=settings.seed,
+                rare_count=settings.rare_count, keep_functions=self.reading.keep_functions,
+            )  # fmt: skip
             sizes = ("member",) if found["members"] > 1 else ("symbol", "rule")
             notes += [self.method, *(count(found[f"{size}s"], size) for size in sizes)]
         if method.has_candidates:
             trials = cast("EnsembleLPCFG", learner).info_.trials
             names = [trial.name for trial in trials if trial.verdict == "member"]
             echo(f"    {count(len(names), 'member')}: {', '.join(names)}")
-        if found["phases"]:
-            steps = (f"{name} {seconds:.1f} s" for name, seconds in found["phases"].items())
-            echo("    " + "  ".join(steps))
-        with phases.phase("writing") as notes:
-            model.save(self.out, force=self.force)
-            notes.append(str(self.out))
+        echo_seconds(found["phases"])
+        phases.save(model, self.out, force=self.force)
         warn_few(model, bank.n_trees, "tree")
         report = meter.as_dict() | found
         if method.has_candidates:
             report |= budget_report(cast("EnsembleLPCFG", learner), meter.cpu_seconds)
-            _tell_budget(report, len(gold))
+            _echo_budget(report, len(gold))
         elif gold:
             with phases.phase("parsing dev") as notes:
                 report["dev"] = score_on(model, gold, settings.engine or settings.jobs)
@@ -335,7 +307,7 @@ class Run:
         return report
 
     def _read(self, phases: Phases) -> tuple[Treebank | StoredTreebank, list[Tree]]:
-        from sapwood.constituency.data.overlap import doubt_dev_trees, doubt_training_trees
+        from sapwood.constituency.data.split import doubt_dev_trees, doubt_training_trees
 
         with phases.phase("reading") as notes:
             # Dev first: a mistake in its name should show before the long part.
@@ -346,32 +318,21 @@ class Run:
                 else self.reading.stored_bank(self.treebanks, self.folder, self.transform)
             )
             notes += [count(bank.n_trees, "tree"), count(bank.n_tokens, "word")]
-        self.reading.tell()
+        self.reading.echo_skipped()
         warn(doubt_training_trees(bank, self.treebanks))
         if self.dev:
             warn(doubt_dev_trees(bank, self.treebanks, gold, self.dev))
         return bank, gold
 
-    def _sign(self, model: Model) -> Model:
-        """Add a record of where the model comes from."""
-        found: Model = sign(
-            model,
-            treebanks=self.treebanks,
-            seed=self.settings.seed,
-            rare_count=self.settings.rare_count,
-            keep_functions=self.reading.keep_functions,
-        )
-        return found
 
-
-def _show_choice(choice: Choice) -> None:
-    """Say how trees are made binary, where the treebank has decided it."""
+def _show_choice(choice: ChosenSettings) -> None:
+    """Write the binarisation that was chosen on held-out trees, if any was."""
     if choice.grades:
         echo(f"    {choice}  {choice.seconds:.1f} s")
 
 
-def _tell_budget(report: dict[str, Any], n_dev: int) -> None:
-    """Say how the budget was kept, what it left out, and how many dev trees it left time for."""
+def _echo_budget(report: dict[str, Any], n_dev: int) -> None:
+    """Write how much of the budget was used, and the candidates and dev trees left out."""
     if report["budget"] is not None:
         loading = report["phases"].get("warming up", 0.0)
         kernels = f", and {loading:.1f} s for loading kernels" if loading else ""

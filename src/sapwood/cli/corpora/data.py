@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import Reading, claim_stdin, input_files
-from sapwood.cli.tables import show, table_lines
-from sapwood.core.errors import count
-from sapwood.core.outputs import check_output, open_output
+from sapwood.cli.inputs import TreeReading, check_files, stream_lines
+from sapwood.cli.reports import show, table_lines
+from sapwood.core.errors import CorpusError, count
+from sapwood.core.outputs import open_output
 from sapwood.report import to_json
 
 LIST_EPILOG = """\b
@@ -113,24 +114,21 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
     from sapwood.corpora.tree import clean_all
 
     if files[0] == RNA and len(files) > 1:
-        from sapwood.cli.hankel.rna import convert_rna
+        from sapwood.cli.corpora.data import convert_rna
 
         convert_rna(files[1:], out, force=force)
         return
-    claim_stdin(*files)
-    if out is not None:
-        check_output(out, inputs=input_files(*files), force=force, may_stream=True)
-    elif as_json:
-        msg = "needs --out, because stdout takes the trees"
-        raise typer.BadParameter(msg, param_hint="--json")
-    reading = Reading(format, encoding, keep_functions, skip_bad)
+    check_files(*files, out=out, force=force, may_stream=True)
+    if as_json and out is None:
+        raise typer.BadParameter("needs --out, because stdout takes the trees", param_hint="--json")
+    reading = TreeReading(format, encoding, keep_functions, skip_bad)
     trees = read_trees(files, **reading.options())
     with open_output(out, force=force) as file:
         n_trees = write_trees(
             clean_all(trees, keep_functions=keep_functions) if clean else trees, file
         )
         reading.check(n_trees, ", ".join(files))
-    reading.tell()
+    reading.echo_skipped()
     echo(f"{count(n_trees, 'tree')}: {out}" if out else count(n_trees, "tree"))
     if as_json:
         skipped = [str(error) for error in reading.skipped]
@@ -139,7 +137,7 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
 
 
 def list_text(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """A table of corpora, one a line."""
+    """The table of corpora, one corpus a line."""
     rows = [
         (x["name"], x["kind"], size_text(x["bytes"]), "/".join(x["splits"]), x["licence"])
         for x in entries
@@ -161,7 +159,7 @@ def run_fetch(
     base_url: str | None = None,
     force: bool = False,
 ) -> dict[str, Path]:
-    """Fetch one corpus, say how far it is by lines for `echo`, and return the files by split."""
+    """Fetch a corpus, report progress by `echo`, and return its files by split."""
     from sapwood.corpora.fetch import fetch, find_corpus
 
     entry = find_corpus(name)
@@ -194,3 +192,52 @@ def size_text(n_bytes: int) -> str:
     ('457 kB', '3.3 MB')
     """
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1_000_000 else f"{n_bytes / 1e3:.0f} kB"
+
+
+NAME_COMMENT = "# name = "  # starts the comment before a tree that keeps the name of its structure
+
+
+def convert_rna(files: list[str], out: Path | None, *, force: bool) -> None:
+    """Write RNA structures as trees, one a line, or trees as records of dot-brackets."""
+    from sapwood.corpora.files import peek_line
+    from sapwood.corpora.formats import read_trees
+    from sapwood.hankel.data import read_structures, structure_tree, tree_structure
+
+    check_files(*files, out=out, force=force, may_stream=True)
+    n = 0
+    with open_output(out, force=force) as target:
+        for file in files:
+            first, lines = peek_line(stream_lines(file))
+            if not first.lstrip().startswith(("(", "#")):  # as trees do; a record starts with >
+                for found in read_structures(lines, file):
+                    # a comment, which readers of trees pass over
+                    target.write(f"{NAME_COMMENT}{found.name}\n" if found.name else "")
+                    target.write(f"{structure_tree(found.bases, found.pairs)}\n")
+                    n += 1
+                continue
+            whole = list(lines)
+            names, n_before = _structure_names(whole), n
+            text = StringIO("".join(whole))
+            text.name = file  # for messages
+            for n, tree in enumerate(read_trees(text), n + 1):  # noqa: B020
+                try:
+                    bases, pairs = tree_structure(tree)
+                except CorpusError as error:
+                    msg = f"tree {n}: {error.message}"
+                    raise CorpusError(msg, file=file, hint=error.hint) from error
+                target.write(f">{names.get(n - n_before) or n}\n{bases}\n{pairs}\n")
+        if not n:
+            msg = f"{', '.join(files)}: no structure found, and no tree"
+            raise CorpusError(msg, hint="is the file empty?")
+    echo(f"{count(n, 'structure')}: {out}" if out else count(n, "structure"))
+
+
+def _structure_names(lines: list[str]) -> dict[int, str]:
+    """The names in comments of trees that start a line, by the number of the tree, from 1."""
+    names: dict[int, str] = {}
+    n = 0
+    for line in lines:
+        if line.startswith(NAME_COMMENT):
+            names[n + 1] = line.removeprefix(NAME_COMMENT).strip()
+        n += line.startswith("(")
+    return names

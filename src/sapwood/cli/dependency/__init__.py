@@ -1,1 +1,31 @@
-"""The commands of dependency."""
+"""`sapwood depend`: puts the commands about dependency trees together."""
+
+from __future__ import annotations
+
+import typer
+
+from sapwood.cli.dependency import parse, train, trees
+
+app = typer.Typer(
+    help="Dependency trees: learn parsers, parse, convert, draw and score.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+# name, function, examples, the line that --help shows for it
+for _name, _run, _epilog, _summary in (
+    ("train", train.train_on_arcs, train.TRAIN_ARCS_EPILOG,
+     "Learn a parser from dependency trees."),
+    ("parse", parse.parse_arcs, parse.PARSE_ARCS_EPILOG,
+     "Parse sentences: words or CoNLL-U in, CoNLL-U out."),
+    ("evaluate", trees.evaluate_arcs, trees.EVALUATE_ARCS_EPILOG,
+     "Score predicted arcs: UAS, LAS, complete trees, tags."),
+    ("rerank", parse.rerank_lists, parse.RERANK_EPILOG,
+     "Choose among the best trees of a parser."),
+    ("score", parse.score_arcs, parse.SCORE_ARCS_EPILOG,
+     "Print log-probabilities of trees under a latent model."),
+    ("convert", trees.convert_to_arcs, trees.CONVERT_ARCS_EPILOG,
+     "Make arcs of phrase-structure trees; lift or lower arcs."),
+    ("draw", trees.draw_arc_trees, trees.DRAW_EPILOG, "Draw sentences as text, SVG or LaTeX."),
+):  # fmt: skip
+    app.command(_name, epilog=_epilog, short_help=_summary)(_run)

@@ -1,4 +1,4 @@
-"""`sapwood depend parse`: sentences in, dependency trees out."""
+"""`sapwood depend parse`, `rerank` and `score`: what models of dependency trees are used for."""
 
 from __future__ import annotations
 
@@ -13,23 +13,40 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.dependency.reading import ArcReading, Encoding, Out, SkipBad
 from sapwood.cli.display import data_on_stdout
-from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import as_kind, count_lines, input_files, load_any, read_lines
+from sapwood.cli.inputs import (
+    as_kind,
+    check_files,
+    count_lines,
+    load_any,
+    stream_lines,
+)
 from sapwood.constituency.report.training import Meter
-from sapwood.core.errors import count
-from sapwood.core.outputs import check_output, is_stdout, open_output
+from sapwood.core.errors import SapwoodError, count
+from sapwood.core.outputs import is_stdout, open_output
 from sapwood.progress import step
+from sapwood.report import to_json
 
 if TYPE_CHECKING:
     from sapwood.dependency.data.bank import Arcs
+    from sapwood.dependency.model.dependency import DependencyModel
+    from sapwood.dependency.parse.constraints import PartialArcs
     from sapwood.dependency.parse.parser import ArcParse, ArcParser
     from sapwood.dependency.parse.reranking import RerankedParse, RerankingParser
 
-EPILOG = """\b
+
+PARSE_ARCS_EPILOG = """\b
 Examples:
   sapwood depend parse parser.sapwood test.conllu -o parsed.conllu
   echo 'dogs bark' | sapwood depend parse parser.sapwood --text
   sapwood depend parse parser.sapwood test.conllu --n-best 50 > lists.conllu
+  sapwood depend parse parser.sapwood begun.conllu --keep-tags --partial
+  sapwood depend parse parser.sapwood begun.conllu --partial --json
+
+\b
+--json writes one object a line: words, upos, xpos, heads (0 is the root),
+relations, posteriors (of each word's head), constraint_log_prob (natural
+logarithm of the probability of the heads and relations that were kept, given
+the sentence; 0 without --partial), and k_best where --n-best asks for it.
 """
 
 
@@ -39,7 +56,7 @@ _HINTS = {
 }
 
 
-def parse(  # noqa: PLR0913 - every option of the command is an argument
+def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     model: str = typer.Argument(
         ..., metavar="MODEL", help="A file written by `sapwood depend train`."
     ),
@@ -61,6 +78,20 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
         help="Take the tags of FILE instead of predicting them. Not to compare parsers on new "
         "text, which has none.",
     ),
+    keep_tags: bool = typer.Option(
+        False,
+        "--keep-tags",
+        help="Keep the tags that are filled in (UPOS, XPOS), for every member of the parser, and "
+        "predict the others (_). Tags that the model has never seen are refused. Not to compare "
+        "parsers on new text, which has none.",
+    ),
+    partial: bool = typer.Option(
+        False,
+        "--partial",
+        help="Keep the heads and relations that are filled in, and parse what is left (_). Heads "
+        "that no projective tree with one root has are refused, with the two that clash. Not for "
+        "gold trees: all of their heads would be kept.",
+    ),
     n_best: int | None = typer.Option(
         None,
         "--n-best",
@@ -75,30 +106,41 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
     encoding: Encoding = "utf-8",
     skip_bad: SkipBad = False,
     jobs: opt.Jobs = 0,
-    engine: EngineOption = None,
-    scheduler: SchedulerOption = None,
+    engine: opt.EngineOption = None,
+    scheduler: opt.SchedulerOption = None,
+    as_json: opt.Json = False,
 ) -> None:
-    """Parse sentences: CoNLL-U in and out; only the forms are read.
+    """Parse sentences: CoNLL-U in and out; only the forms are read, if nothing is to be kept.
 
     Comments, multiword tokens, empty nodes and the columns that a parser does not fill stay as they
     are. Every sentence gets a tree with one root.
     """
-    if text and gold_tags:
-        msg = "lines of words have no tags"
-        raise typer.BadParameter(msg, param_hint="--gold-tags")
+    for name, is_asked in (("--gold-tags", gold_tags), ("--keep-tags", keep_tags),
+                           ("--partial", partial)):  # fmt: skip
+        if text and is_asked:
+            lacking = "heads" if name == "--partial" else "tags"
+            raise typer.BadParameter(f"lines of words have no {lacking}", param_hint=name)
+    if gold_tags and keep_tags:
+        msg = "--gold-tags takes all tags as they are, also those that the model has never seen"
+        raise typer.BadParameter(msg, param_hint="--keep-tags")
+    if scores and as_json:
+        raise typer.BadParameter("--json has the posteriors already", param_hint="--scores")
     if out is not None and is_stdout(out):
         out = None
-    if out is not None:
-        check_output(out, inputs=list(input_files(file, model)), force=force, may_stream=True)
+    check_files(file, model, out=out, force=force, may_stream=True)
     parser = _parser(model, gold_tags=gold_tags)
-    layout = _Layout(n_best, scores)
+    layout = _Layout(n_best, scores, as_json)
     meter, n_done = Meter(), 0
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     with (
         data_on_stdout(out, file),
-        open_engine(engine, scheduler, jobs) as where,
+        opt.open_engine(engine, scheduler, jobs) as where,
         open_output(out, force=force) as target,
-        closing(_sentences(file, reading, text=text)) as sentences,
+        closing(
+            reading.partial(file, parser.constrain, tags=keep_tags, tree=partial)
+            if keep_tags or partial
+            else _sentences(file, reading, text=text)
+        ) as sentences,
         step("parsing", total=count_lines(file, blank=not text), unit="sentence") as advance,
     ):
         numbered = enumerate(sentences, 1)
@@ -107,14 +149,13 @@ def parse(  # noqa: PLR0913 - every option of the command is an argument
             if out is None:
                 target.flush()  # whoever reads a pipe may be waiting for this very sentence
             advance(n_done)
-    reading.tell()
+    reading.echo_skipped()
     rate = n_done / meter.seconds if meter.seconds else 0.0
     echo(f"{count(n_done, 'sentence')}  {meter.seconds:.1f} s  {rate:,.1f} sentences/s")
 
 
 def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
-    from sapwood.dependency.model.arc_model import ArcModel
-    from sapwood.dependency.model.reranker import ArcRerankModel
+    from sapwood.dependency.model.arc_model import ArcModel, ArcRerankModel
     from sapwood.dependency.parse.reranking import arc_parser
 
     found = as_kind(
@@ -132,7 +173,7 @@ def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs,
     if not text:
         yield from reading.stream(file)
         return
-    with closing(read_lines(file, reading.encoding)) as lines:
+    with closing(stream_lines(file, reading.encoding)) as lines:
         for line in refuse_other_kinds(lines, file, source_name(file), _HINTS):
             if words := tuple(line.split()):
                 yield Arcs(words, (UNPARSED,) * len(words))
@@ -140,12 +181,17 @@ def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs,
 
 @dataclass(frozen=True)
 class _Layout:
-    """How one parsed sentence is written."""
+    """The layout in which a parsed sentence is written."""
 
     n_best: int | None
     scores: bool
+    as_json: bool
 
     def text(self, number: int, parse: ArcParse | RerankedParse) -> str:
+        if self.as_json:
+            from sapwood.dependency.report import parse_record
+
+            return f"{to_json(parse_record(parse, self.n_best or 0))}\n"
         if self.n_best:
             return "".join(self._ranked(number, parse, self.n_best))
         arcs = parse.arcs
@@ -163,19 +209,139 @@ class _Layout:
 
 def _with_posteriors(arcs: Arcs, posteriors: Iterable[float]) -> Arcs:
     """The posterior of each word's arc in the last column, behind what is there."""
-    from sapwood.dependency.data.bank import ID, MISC, NOTHING
+    from sapwood.dependency.data.bank import EMPTY, ID, MISC
 
     rows, left = arcs.all_rows(), iter(posteriors)
     for row in rows:
         if row[ID].isdecimal():
             told = f"Posterior={next(left):.4f}"
-            row[MISC] = told if row[MISC] == NOTHING else f"{row[MISC]}|{told}"
+            row[MISC] = told if row[MISC] == EMPTY else f"{row[MISC]}|{told}"
     return replace(arcs, rows=tuple(map(tuple, rows)))
 
 
 def _answer(
-    numbered: tuple[int, Arcs], parser: ArcParser | RerankingParser, layout: _Layout
+    numbered: tuple[int, Arcs | PartialArcs], parser: ArcParser | RerankingParser, layout: _Layout
 ) -> str:
     # Written out here, in the worker: lists of trees cost more than the parse.
     number, arcs = numbered
     return layout.text(number, parser.parse(arcs))
+
+
+RERANK_EPILOG = """\b
+Examples:
+  sapwood depend train train.conllu -o reranker.sapwood --method rerank
+  sapwood depend parse reranker.sapwood dev.conllu > reranked.conllu
+  sapwood depend parse parser.sapwood dev.conllu --n-best 50 > lists.conllu
+  sapwood depend rerank reranker.sapwood lists.conllu > reranked.conllu
+"""
+
+
+def rerank_lists(
+    model: str = typer.Argument(
+        ..., metavar="MODEL", help="A file written by `sapwood depend train --method rerank`."
+    ),
+    file: str = typer.Argument(
+        "-", metavar="[LISTS]", help="CoNLL-U with several trees a sentence; - for stdin."
+    ),
+    *,
+    out: Out = None,
+    encoding: Encoding = "utf-8",
+    skip_bad: SkipBad = False,
+    force: opt.Force = False,
+) -> None:
+    """Choose one tree of each list: CoNLL-U in and out.
+
+    The trees of a sentence stand one after the other, each with the comments `# sentence = N`, the
+    same for all of them, and `# score = X`, as `sapwood depend parse --n-best` writes them. Scores
+    should be log-probabilities, on which the reranker has learnt.
+    """
+    from sapwood.dependency.data.reader import without_list_comments, write_arcs
+    from sapwood.dependency.model.arc_model import ArcRerankModel
+    from sapwood.dependency.parse.reranking import choose_trees
+
+    check_files(file, model, out=out, force=force, may_stream=True)
+    hint = "name a file of `sapwood depend train --method rerank`"
+    found: ArcRerankModel = as_kind(
+        load_any(model), ArcRerankModel, model, "a reranker", hint, "dependency"
+    )
+    reading = ArcReading(None, encoding, skip_bad=skip_bad)
+    lists = reading.lists([file])
+    chosen = choose_trees(found, lists)
+    with open_output(out, force=force) as target:
+        write_arcs((without_list_comments(lists.bank[tree]) for tree in chosen.tolist()), target)
+    reading.echo_skipped()
+    n_other = int((chosen != lists.best(lists.score)).sum())
+    echo(f"{count(len(lists), 'sentence')}  {n_other:,} with another tree than the parser's best")
+
+
+SCORE_ARCS_EPILOG = """\b
+Examples:
+  sapwood depend train train.conllu -o latent.sapwood --method spectral
+  sapwood depend score latent.sapwood dev.conllu > log-probs.txt
+  sapwood depend score latent.sapwood dev.conllu --json
+"""
+
+
+def score_arcs(
+    model: str = typer.Argument(
+        ...,
+        metavar="MODEL",
+        help="A file written by `sapwood depend train --method spectral`, em or latent.",
+    ),
+    file: str = typer.Argument("-", metavar="[FILE]", help="CoNLL-U; - for stdin."),
+    *,
+    encoding: Encoding = "utf-8",
+    skip_bad: SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Print the natural logarithm of the probability of what each tree shows, given its arcs.
+
+    One a line. A spectral model has weights instead of probabilities, and some are negative: each
+    line is then the logarithm of the absolute weight, TAB, and its sign (+, - or 0). Tags that the
+    model has never seen have the probability of half a training word.
+    """
+    from sapwood.dependency.report import tree_scores
+
+    found = _load_latent(model)
+    reading = ArcReading(None, encoding, skip_bad=skip_bad)
+    with step("reading"):
+        bank = reading.arcs([file])
+    with step("scoring"):
+        report = tree_scores(found, bank)
+    if as_json:
+        print(to_json(report, indent=2))
+    else:
+        marks = {1: "\t+", -1: "\t-", 0: "\t0"}
+        for log, sign in zip(report["log_probs"], report["signs"], strict=True):
+            print(f"{log:.6f}{'' if found.is_probabilistic else marks[sign]}")
+    reading.echo_skipped()
+    name = "log-probability" if found.is_probabilistic else "log-weight of the positive trees"
+    parts = [count(len(bank), "tree"), count(bank.n_tokens, "word")]
+    echo("  ".join([*parts, f"{name} {report['log_prob']:,.2f}"]))
+    if report["unknown_tags"]:
+        echo(f"{count(report['unknown_tags'], 'word')} with a tag that the model has never seen")
+    if not found.is_probabilistic:
+        echo(f"this model holds weights, not probabilities: {report['negative']:,} are negative")
+
+
+def _load_latent(name: str) -> DependencyModel:
+    """The latent model of a file, or the one inside a parser."""
+    from sapwood.dependency.model.arc_model import ArcModel
+    from sapwood.dependency.model.dependency import DependencyModel
+
+    hint = "train one: `sapwood depend train --method spectral`, em or latent; "
+    hint += "parsers score their trees by `depend parse --n-best`"
+    found: DependencyModel | ArcModel = as_kind(
+        load_any(name),
+        DependencyModel | ArcModel,
+        name,
+        "a latent model of arcs",
+        hint,
+        "dependency",
+    )
+    if isinstance(found, DependencyModel):
+        return found
+    if found.latent is None:
+        msg = f"{name}: this parser has no hidden states, expected a latent model of arcs"
+        raise SapwoodError(msg, hint=hint)
+    return found.latent.model

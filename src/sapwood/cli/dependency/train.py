@@ -4,39 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import Phases, echo
-from sapwood.cli.constituency.train import check_time, seconds_of
+from sapwood.cli.console import Phases, echo_seconds
+from sapwood.cli.constituency.train import check_time, parse_duration
 from sapwood.cli.dependency.reading import ArcReading, Encoding, Files, SkipBad
-from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import as_kind, claim_stdin, input_files, load_any
-from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
-from sapwood.cli.tables import fact_lines
-from sapwood.constituency.report.training import Meter, sign, warn_few
+from sapwood.cli.inputs import as_kind, check_files, load_any
+from sapwood.cli.reports import fact_lines, show
+from sapwood.constituency.report.training import Meter, warn_few, with_provenance
 from sapwood.core.errors import count
-from sapwood.core.outputs import check_output
-from sapwood.dependency.learn.methods import ARC_METHODS as METHODS
+from sapwood.dependency.learn import ARC_METHODS as METHODS
 from sapwood.progress import counted
-from sapwood.report import to_json
 
 if TYPE_CHECKING:
     from sapwood.corpora.eigenwords import Eigenwords
     from sapwood.dependency.data.bank import ArcBank
-    from sapwood.dependency.model.arc_model import ArcModel
-    from sapwood.dependency.model.reranker import ArcRerankModel
+    from sapwood.dependency.model.arc_model import ArcModel, ArcRerankModel
     from sapwood.execute import Engine
 
-OPTIONS = {
+
+ARC_OPTIONS = {
     "--budget": ("budget",), "--passes": ("passes",), "--states": ("n_states",),
     "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
     "--iterations": ("iterations",), "--embed": ("embeddings",),
 }  # fmt: skip
-BUDGET = "20m"
-EPILOG = """\b
+BUDGET = "40m"
+TRAIN_ARCS_EPILOG = """\b
 Examples:
   sapwood depend train train.conllu -o parser.sapwood --dev dev.conllu
   sapwood depend train train.conllu -o parser.sapwood --method second
@@ -46,24 +42,19 @@ Examples:
 """
 
 
-def train(  # noqa: PLR0913 - every option of the command is an argument
+def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     files: Files,
     *,
     out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     force: opt.Force = False,
-    method: str = typer.Option(
-        "best",
-        "--method",
-        callback=known_method_of(METHODS),
-        metavar="METHOD",
-        help=f"{describe_methods(METHODS)}.",
-    ),
+    method: str = opt.method_option("best", METHODS),
     budget: str | None = typer.Option(
         None,
         callback=check_time,
         metavar="TIME",
-        help="How long best may take in all, as 90s, 5m, 1h, or none. Where it is too short, the "
-        "network makes fewer passes or is left out: ten thousand sentences want 10m of two cores.",
+        help="CPU time that best may take in all, all threads together, as 90s, 5m, 1h, or none. "
+        "Where it is too short, the network makes fewer passes or is left out: ten thousand "
+        "sentences want 20m.",
         show_default=BUDGET,
     ),
     passes: int | None = typer.Option(
@@ -123,8 +114,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     skip_bad: SkipBad = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Of the order of sentences."),
     jobs: opt.Jobs = 0,
-    engine: EngineOption = None,
-    scheduler: SchedulerOption = None,
+    engine: opt.EngineOption = None,
+    scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn a dependency parser, with its tagger, and write it to a model file.
@@ -142,65 +133,58 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         "--tags": tags, "--children": children or None, "--iterations": iterations,
         "--embed": embed,
     }  # fmt: skip
-    refuse_what_does_not_apply(METHODS, OPTIONS, method, given)
-    sources = [*files, *([dev] if dev else [])]
-    claim_stdin(*sources)
-    check_output(
-        out, inputs=input_files(*sources, *([embed] if embed else [])), force=force, is_model=True
-    )
+    opt.refuse_what_does_not_apply(METHODS, ARC_OPTIONS, method, given)
+    check_files(*files, dev, embed, out=out, force=force, is_model=True)
     meter = Meter()
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     phases = Phases(4 if dev else 3)
     values: dict[str, Any] = {"seed": seed}
     values |= {
-        OPTIONS[name][0]: value
+        ARC_OPTIONS[name][0]: value
         for name, value in given.items()
         if value is not None and name not in {"--budget", "--embed"}
     }
     if embed is not None:
         values["embeddings"] = _load_eigenwords(embed)
-    with open_engine(engine, scheduler, jobs) as where:
+    with opt.open_engine(engine, scheduler, jobs) as where:
         with phases.phase("reading") as notes:
             gold = reading.arcs([dev]) if dev else None  # first: a mistake shows before long work
             bank = reading.arcs(files)
             notes += [count(len(bank), "sentence"), count(bank.n_tokens, "word")]
-        reading.tell()
-        values |= {"engine": where, "spent": meter.seconds, "budget": seconds_of(budget or BUDGET)}
+        reading.echo_skipped()
+        values |= {
+            "engine": where,
+            "spent": meter.cpu_seconds,
+            "budget": parse_duration(budget or BUDGET),
+        }
         with phases.phase("training") as notes:
             learner = chosen.make(**chosen.pick(values)).fit(bank)
             notes += [method, _size(learner.model_)]
-        steps = {} if is_latent(learner.model_) else learner.info_.seconds
-        if steps:
-            echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
-        model = sign(learner.model_, treebanks=files, seed=seed)
-        with phases.phase("writing") as notes:
-            model.save(out, force=force)
-            notes.append(str(out))
+        steps = {} if is_latent_arcs(learner.model_) else learner.info_.seconds
+        echo_seconds(steps)
+        model = with_provenance(learner.model_, treebanks=files, seed=seed)
+        phases.save(model, out, force=force)
         warn_few(model, len(bank), "sentence")
         report = meter.as_dict() | _report(learner.model_, bank, method, seed)
         report["phases"] = dict(steps)
         if gold is not None:
-            name = "scoring dev" if is_latent(model) else "parsing dev"
+            name = "scoring dev" if is_latent_arcs(model) else "parsing dev"
             with phases.phase(name) as notes:
                 report["dev"] = _scores(model, gold, where)
                 notes.append(count(len(gold), "sentence"))
-    if as_json:
-        print(to_json(report, indent=2))
-    elif "dev" in report:
-        print("\n".join(_dev_text(report["dev"])))
+    if as_json or "dev" in report:
+        show(report, _dev_lines, as_json=as_json)
 
 
 def _load_eigenwords(name: str) -> Eigenwords:
     from sapwood.corpora.eigenwords import Eigenwords
 
     hint = "`sapwood embed TEXT -o U` makes such a file"
-    model: Eigenwords = as_kind(
-        load_any(name), Eigenwords, name, "vectors of words", hint, "dependency"
-    )
-    return model
+    found = as_kind(load_any(name), Eigenwords, name, "vectors of words", hint, "dependency")
+    return cast("Eigenwords", found)
 
 
-def is_latent(model: Any) -> bool:
+def is_latent_arcs(model: Any) -> bool:
     """Whether a model has hidden states and nothing else: it scores trees and parses nothing."""
     from sapwood.dependency.model.dependency import DependencyModel
 
@@ -208,14 +192,14 @@ def is_latent(model: Any) -> bool:
 
 
 def _size(model: Any) -> str:
-    if is_latent(model):
+    if is_latent_arcs(model):
         return count(model.arcs.n_states, "state")
     return count(_parser_in(model).n_members, "member")
 
 
 def _report(model: Any, bank: ArcBank, method: str, seed: int) -> dict[str, Any]:
     shared = {"method": method, "sentences": len(bank), "tokens": bank.n_tokens, "seed": seed}
-    if is_latent(model):
+    if is_latent_arcs(model):
         return shared | {
             "states": model.arcs.n_states,
             "symbols": len(model.arcs.symbols),
@@ -237,7 +221,7 @@ def _parser_in(model: ArcModel | ArcRerankModel) -> Any:
 
 def _scores(model: Any, gold: ArcBank, engine: Engine) -> dict[str, Any]:
     """Scores of parses of gold sentences, and the speed; of a latent model, log-probabilities."""
-    if is_latent(model):
+    if is_latent_arcs(model):
         from sapwood.dependency.report import tree_scores
 
         scores = tree_scores(model, gold)
@@ -260,18 +244,18 @@ def _scores(model: Any, gold: ArcBank, engine: Engine) -> dict[str, Any]:
     }
 
 
-def _dev_text(dev: dict[str, Any]) -> Iterator[str]:
+def _dev_lines(report: dict[str, Any]) -> Iterator[str]:
     """Scores on dev sentences, one a line."""
+    dev = report["dev"]
     if "log_prob_per_word" in dev:
         rows = {"Log-probability a word": f"{dev['log_prob_per_word']:.4f}"}
-        rows |= {"Trees": f"{dev['trees']:,}", "Weight not positive": f"{_lost(dev):,}"}
+        rows |= {
+            "Trees": f"{dev['trees']:,}",
+            "Weight not positive": f"{dev['negative'] + dev['impossible']:,}",
+        }
         return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 23)
     names = {"UAS": "uas", "LAS": "las", "Complete trees": "complete", "Universal tags": "upos"}
     rows = {title: f"{dev[name]:.2f}" for title, name in names.items()}
     rows |= {"Sentences": f"{dev['sentences']:,}"}
     rows |= {"Sentences/CPU s": f"{dev['sentences_per_cpu_second'] or 0:,}"}
     return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 18)
-
-
-def _lost(dev: dict[str, Any]) -> int:
-    return int(dev["negative"] + dev["impossible"])

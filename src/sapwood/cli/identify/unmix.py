@@ -1,4 +1,4 @@
-"""`sapwood unmix`: a model with hidden trees from plain sentences, in closed form."""
+"""`sapwood unmix`: a model with hidden trees from plain sentences, in closed form; its uses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import STDIN, input_files, read_lines
-from sapwood.cli.tables import more_line, show
-from sapwood.constituency.report.training import Meter, sign
+from sapwood.cli.inputs import STDIN, check_files, stream_lines
+from sapwood.cli.reports import more_line, show
+from sapwood.constituency.report.training import Meter, with_provenance
 from sapwood.core.errors import NotIdentifiableError, SapwoodError, count
 from sapwood.core.learner import REFINEMENTS
-from sapwood.core.outputs import check_output
 from sapwood.progress import step
 from sapwood.report import ScoreReport, to_json
 
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE
     from sapwood.identify.model.uniform_trees import UniformTreeModel
 
-EPILOG = """\b
+
+UNMIX_EPILOG = """\b
 Families: pcfg-ie (hidden states), dep-ies (words only). `sapwood identify` says what can be learnt
 about these and others.
 
@@ -38,7 +38,7 @@ Examples:
 """
 
 
-def unmix(  # noqa: PLR0913 - every option of the command is an argument
+def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argument
     family: str = typer.Argument(..., metavar="FAMILY", help="pcfg-ie or dep-ies."),
     file: str = typer.Argument(
         STDIN,
@@ -82,19 +82,18 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
     come from eigenvectors of counts of short sentences, without iterations and without local
     optima. Warnings say where the counts are too few for that.
     """
-    from sapwood.corpora.file_memory import FEWER_SENTENCES, WORDS, require_reading_memory
+    from sapwood.corpora.files import FEWER_SENTENCES, WORD_BYTES, require_reading_memory
     from sapwood.corpora.sentences import split_words
 
     meter = Meter()
-    if out is not None:
-        check_output(out, inputs=input_files(file), force=force, is_model=True)
+    check_files(file, out=out, force=force, is_model=True)
     family = family.lower()  # papers write them in capitals
     try:
         estimator = _estimator(family, states, refine, max_length, seed)
-        require_reading_memory([file], WORDS, FEWER_SENTENCES, "text")
+        require_reading_memory([file], WORD_BYTES, FEWER_SENTENCES, "text")
         with step("reading"):
             # Equal words are one object, so that memory holds each of them once.
-            lines = (list(map(intern, split_words(line))) for line in read_lines(file))
+            lines = (list(map(intern, split_words(line))) for line in stream_lines(file))
             sentences = [words for words in lines if words]
         if not sentences:
             msg = f"{'stdin' if file == STDIN else file}: no sentences"
@@ -106,11 +105,11 @@ def unmix(  # noqa: PLR0913 - every option of the command is an argument
             echo(line)
         raise
     if out is not None:
-        sign(estimator.model_, texts=[file]).save(out, force=force)
+        with_provenance(estimator.model_, texts=[file]).save(out, force=force)
     from sapwood.report import unmix_report
 
     report = unmix_report(estimator) | meter.as_dict()
-    show(report, partial(_text, top=top), as_json=as_json)
+    show(report, partial(_unmixed_lines, top=top), as_json=as_json)
     if not as_json:
         echo(f"{report['seconds']:.1f} s")
 
@@ -140,7 +139,7 @@ def score_unmixed(model: UniformTreeModel, file: str, *, as_json: bool) -> None:
     from sapwood.corpora.sentences import refuse_other_kinds, split_words
 
     report = ScoreReport("sentences", is_probabilistic=True)
-    for line in refuse_other_kinds(read_lines(file), file, source_name(file)):
+    for line in refuse_other_kinds(stream_lines(file), file, source_name(file)):
         words = split_words(line)
         log = float(model.log_probs([words])[0]) if words else 0.0
         report.add(SignedLog(log, int(log > -inf)), len(words))
@@ -156,7 +155,7 @@ def score_unmixed(model: UniformTreeModel, file: str, *, as_json: bool) -> None:
 
 def inspect_unmixed(model: UniformTreeModel, name: str, top: int, *, as_json: bool) -> None:
     """Print the tables of a model of hidden trees."""
-    from sapwood.identify.summaries import describe_unmixed
+    from sapwood.identify.report import describe_unmixed
 
     show(
         describe_unmixed(model) | {"model": name, "record": dict(model.record)},
@@ -165,7 +164,7 @@ def inspect_unmixed(model: UniformTreeModel, name: str, top: int, *, as_json: bo
     )
 
 
-def _text(report: dict[str, Any], top: int) -> Iterator[str]:
+def _unmixed_lines(report: dict[str, Any], top: int) -> Iterator[str]:
     yield from _tables(report, top)
     yield ""
     yield (

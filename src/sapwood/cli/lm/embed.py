@@ -11,18 +11,16 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import claim_stdin
-from sapwood.cli.lm.options import text_files
-from sapwood.cli.tables import show
-from sapwood.constituency.report.training import Meter, sign
+from sapwood.cli.inputs import check_files
+from sapwood.cli.lm.options import find_text
+from sapwood.cli.reports import show
+from sapwood.constituency.report.training import Meter, with_provenance
 from sapwood.core.errors import count
 from sapwood.core.model_card import PURPOSES
-from sapwood.core.outputs import check_output
 from sapwood.progress import step
 
-ITERATIONS = 5
-EPILOG = """\b
+EMBED_ITERATIONS = 5
+EMBED_EPILOG = """\b
 Examples:
   sapwood embed news.txt.xz -o words.sapwood
   sapwood embed 'text/*.txt' -o words.sapwood --dimension 100 --method two-step
@@ -30,7 +28,7 @@ Examples:
 """
 
 
-def embed(  # noqa: PLR0913 - every option of the command is an argument
+def embed_words(  # noqa: PLR0913 - every option of the command is an argument
     texts: list[str] = typer.Argument(
         ...,
         metavar="TEXT",
@@ -62,7 +60,7 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
         max=100,
         metavar="N",
         help="Passes of lr-mvl over the text.",
-        show_default=str(ITERATIONS),
+        show_default=str(EMBED_ITERATIONS),
     ),
     min_count: int = typer.Option(
         5,
@@ -73,8 +71,8 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     ),
     seed: int = typer.Option(0, min=0, metavar="N", help="Of random projections."),
     jobs: opt.Jobs = 0,
-    engine: EngineOption = None,
-    scheduler: SchedulerOption = None,
+    engine: opt.EngineOption = None,
+    scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn vectors of words from plain text: words in the same places get the same ones.
@@ -86,18 +84,17 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     if iterations is not None and method != "lr-mvl":
         msg = f"it does not apply to --method {method}; it applies to lr-mvl"
         raise typer.BadParameter(msg, param_hint="--iterations")
-    claim_stdin(*texts)
-    check_output(out, inputs=text_files(*texts), force=force, is_model=True)
+    check_files(*texts, out=out, find=find_text, force=force, is_model=True)
     from sapwood.lm.learn.eigenwords import WordEmbedding
 
     meter = Meter()
-    with open_engine(engine, scheduler, jobs) as where, step("learning vectors"):
+    with opt.open_engine(engine, scheduler, jobs) as where, step("learning vectors"):
         learner = WordEmbedding(
             dimension, method=method, window=window, min_count=min_count, seed=seed, engine=where,
-            iterations=iterations or ITERATIONS,
+            iterations=iterations or EMBED_ITERATIONS,
         ).fit(texts)  # fmt: skip
     with step(f"writing {out}"):
-        model = sign(learner.model_, texts=texts)
+        model = with_provenance(learner.model_, texts=texts)
         model.save(out, force=force)
     report: dict[str, Any] = {
         "model": str(out), "method": method, "dimension": model.dimension,
@@ -108,11 +105,11 @@ def embed(  # noqa: PLR0913 - every option of the command is an argument
     if as_json:
         show(report, list, as_json=True)
     else:
-        for line in _lines(report):
+        for line in _embed_lines(report):
             echo(line)
 
 
-def _lines(report: dict[str, Any]) -> Iterator[str]:
+def _embed_lines(report: dict[str, Any]) -> Iterator[str]:
     yield (
         f"{count(report['words'], 'word')}, {report['classes']:,} classes of others, "
         f"dimension {report['dimension']}, from {count(report['tokens'], 'token')}"
@@ -121,10 +118,10 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
 
 
 def show_model(model: Any, name: str, words: list[str], top: int, *, as_json: bool) -> None:
-    """What `sapwood inspect` says of vectors of words, and of latent trees and chains."""
+    """Print what `sapwood inspect` shows of word vectors, latent trees and latent chains."""
     from sapwood.corpora.eigenwords import Eigenwords
     from sapwood.dependency.report import inspect_latent
-    from sapwood.lm.report_words import inspect_words
+    from sapwood.lm.report import inspect_words
 
     if isinstance(model, Eigenwords):
         show(inspect_words(model, name, words, top=top), _words_text, as_json=as_json)

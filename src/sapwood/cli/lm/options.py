@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sapwood.cli.inputs import as_kind, input_files, load_any
-from sapwood.core.outputs import Input
+from sapwood.cli.inputs import as_kind, load_any
 
 if TYPE_CHECKING:
+    from sapwood.corpora.files import Source
     from sapwood.lm.model.language_model import LanguageModel
 
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 24
 
 Model = Annotated[
@@ -42,20 +42,20 @@ Stream = Annotated[
 def check_size(text: str | None) -> str | None:
     """A number of bytes, or a usage error."""
     if text is not None:
-        bytes_of(text)
+        parse_size(text)
     return text
 
 
-def bytes_of(text: str) -> int:
-    """Bytes of a text such as 512M.
+def parse_size(text: str) -> int:
+    """The number of bytes that a text such as 512M stands for.
 
     Examples
     --------
-    >>> bytes_of("2G"), bytes_of("512MB")
+    >>> parse_size("2G"), parse_size("512MB")
     (2147483648, 536870912)
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
-    size = int(float(found[1]) * UNITS[found[2].upper()]) if found else 0
+    size = int(float(found[1]) * SIZE_UNITS[found[2].upper()]) if found else 0
     if size < LEAST_MEMORY:
         msg = f"{text!r} is no size of at least 16M: give a number with M or G, such as 2G"
         raise typer.BadParameter(msg)
@@ -78,15 +78,13 @@ def load_language_model(name: str) -> LanguageModel:
     from sapwood.lm.model.language_model import LanguageModel
 
     hint = "name a file of `sapwood lm train`"
-    model: LanguageModel = as_kind(
-        load_any(name), LanguageModel, name, "a language model", hint, "lm"
-    )
-    return model
+    found = as_kind(load_any(name), LanguageModel, name, "a language model", hint, "lm")
+    return cast("LanguageModel", found)
 
 
-def text_files(*sources: str) -> Iterator[Input]:
-    """The files that arguments stand for, as `input_files`, for plain text."""
+def find_text(source: str) -> Iterable[Source]:
+    """The files of plain text that an argument stands for."""
     from sapwood.corpora.files import expand
-    from sapwood.lm.data.plain_text import TEXT_SUFFIXES
+    from sapwood.lm.data.text import TEXT_SUFFIXES
 
-    return input_files(*sources, find=lambda source: expand(source, TEXT_SUFFIXES))
+    return expand(source, TEXT_SUFFIXES)

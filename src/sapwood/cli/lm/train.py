@@ -1,8 +1,9 @@
-"""`sapwood lm train`: a language model from counts or text."""
+"""`sapwood lm count` and `lm train`: language models from text of any size."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,12 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
-from sapwood.cli.engines import EngineOption, SchedulerOption, open_engine
-from sapwood.cli.inputs import claim_stdin
+from sapwood.cli.inputs import check_files
 from sapwood.cli.lm import options as lm_opt
-from sapwood.cli.methods import describe_methods, known_method_of, refuse_what_does_not_apply
-from sapwood.constituency.report.training import Meter, sign
-from sapwood.core.errors import SapwoodError, count
+from sapwood.constituency.report.training import Meter, with_provenance
+from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.model_card import describe_model
-from sapwood.core.outputs import check_output
+from sapwood.core.outputs import hold_output
 from sapwood.lm.learn.methods import LM_METHODS
 from sapwood.report import to_json
 
@@ -25,19 +24,79 @@ if TYPE_CHECKING:
     from sapwood.execute import Engine
     from sapwood.lm.data.ngrams import NgramCounts
 
-EPILOG = """\b
+
+COUNT_EPILOG = """\b
+Examples:
+  sapwood lm count news.txt.xz -o news.parquet
+  sapwood lm count 'part-*.txt' -o all.parquet --order 5 --memory 8G
+  duckdb -c "select * from 'news.parquet' order by count desc limit 10"
+"""
+
+
+def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
+    texts: lm_opt.Texts,
+    *,
+    out: Path = typer.Option(
+        ..., "--out", "-o", metavar="COUNTS", help="The file of counts, in Parquet."
+    ),
+    force: opt.Force = False,
+    order: int = typer.Option(3, min=1, max=5, metavar="N", help="Words of an n-gram."),
+    stream: lm_opt.Stream = False,
+    memory: lm_opt.Memory = "2G",
+    jobs: opt.Jobs = 0,
+    engine: opt.EngineOption = None,
+    scheduler: opt.SchedulerOption = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Count the n-grams of a text, in bounded memory.
+
+    What is counted so far is kept in COUNTS.part while the command runs. If it is stopped, the same
+    command goes on from there. Counts are the same for any number of jobs, machines and any memory.
+    """
+    meter = Meter()
+    check_files(*texts, out=out, find=lm_opt.find_text, force=force)
+    from sapwood.lm.data.counting import CountSettings, count_runs
+    from sapwood.lm.data.ngrams import save_counts
+
+    settings = CountSettings(order, stream, lm_opt.parse_size(memory))
+    folder = out.with_name(f"{out.name}.part")
+    phases = Phases(2)
+    with hold_output(out), opt.open_engine(engine, scheduler, jobs) as where:
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            msg = f"cannot make the folder {folder}: {error.strerror}"
+            hint = "remove what is there, or choose another output"
+            raise SapwoodError(msg, hint=hint) from error
+        with phases.phase("counting") as notes:
+            try:
+                runs = count_runs(list(texts), folder, settings, where)
+            except CorpusError:  # there is nothing to go on with
+                rmtree(folder, ignore_errors=True)
+                raise
+            notes.append(f"{len(runs.words) - 4:,} words")
+        with phases.phase("merging") as notes:
+            n_rows = save_counts(runs, out)
+            notes.append(f"{n_rows:,} {order}-grams")
+        rmtree(folder, ignore_errors=True)
+    if as_json:
+        report = {"order": order, "ngrams": n_rows, "words": len(runs.words) - 4, "stream": stream}
+        print(to_json(report | meter.as_dict(), indent=2))
+
+
+TRAIN_LM_EPILOG = """\b
 Examples:
   sapwood lm train train.txt -o mix.lm --held-out dev.txt
   sapwood lm train news.parquet -o kn.lm --method kn-mod --order 3
   sapwood lm train train.txt -o em.lm --method em --states 256 --held-out dev.txt
 """
-OPTIONS = {
+LM_OPTIONS = {
     "--order": ("order",), "--states": ("n_states",), "--blocks": ("n_blocks",),
     "--device": ("device",),
 }  # fmt: skip
 
 
-def train(  # noqa: PLR0913 - every option of the command is an argument
+def train_language_model(  # noqa: PLR0913 - every option of the command is an argument
     source: list[str] = typer.Argument(
         ...,
         metavar="COUNTS|TEXT...",
@@ -47,13 +106,7 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
     *,
     out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     force: opt.Force = False,
-    method: str = typer.Option(
-        "mix",
-        "--method",
-        callback=known_method_of(LM_METHODS),
-        metavar="METHOD",
-        help=f"{describe_methods(LM_METHODS)}.",
-    ),
+    method: str = opt.method_option("mix", LM_METHODS),
     order: int | None = typer.Option(
         None,
         min=1,
@@ -98,25 +151,23 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
         show_default="cpu",
     ),
     jobs: opt.Jobs = 0,
-    engine: EngineOption = None,
-    scheduler: SchedulerOption = None,
+    engine: opt.EngineOption = None,
+    scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn a language model and write it to a file."""
     given = {"--order": order, "--states": states, "--blocks": blocks, "--device": device}
-    refuse_what_does_not_apply(LM_METHODS, OPTIONS, method, given)
+    opt.refuse_what_does_not_apply(LM_METHODS, LM_OPTIONS, method, given)
     if device not in {None, "cpu"}:
         from sapwood.linalg.latent_bigrams import import_torch
 
         import_torch(device)  # what is missing is told before anything is counted
     meter = Meter()
-    sources = [*source, *([held_out] if held_out else [])]
-    claim_stdin(*sources)
-    check_output(out, inputs=lm_opt.text_files(*sources), force=force, is_model=True)
+    check_files(*source, held_out, out=out, find=lm_opt.find_text, force=force, is_model=True)
     phases = Phases(3)
-    wanted = {OPTIONS[name][0]: value for name, value in given.items() if value is not None}
+    wanted = {LM_OPTIONS[name][0]: value for name, value in given.items() if value is not None}
     chosen = LM_METHODS[method]
-    with open_engine(engine, scheduler, jobs) as where:
+    with opt.open_engine(engine, scheduler, jobs) as where:
         with phases.phase("counting") as notes:
             learner = chosen.make(**wanted, **chosen.pick({"seed": seed, "engine": where}))
             n = max(getattr(learner, "order", 2), 3 if method == "mix" else 2)
@@ -127,11 +178,11 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
             )
         with phases.phase("training") as notes:
             learner.fit(counts, held if chosen.uses_held else None)
-            model = sign(learner.model_, texts=source, held_out=held_out, min_count=min_count)
+            model = with_provenance(
+                learner.model_, texts=source, held_out=held_out, min_count=min_count
+            )
             notes.append(describe_model(model))
-        with phases.phase("writing") as notes:
-            model.save(out, force=force)
-            notes.append(str(out))
+        phases.save(model, out, force=force)
     if as_json:
         told = {
             "method": method, "tokens": counts.n_tokens, "words": len(counts.words) - 4,
@@ -144,8 +195,8 @@ def train(  # noqa: PLR0913 - every option of the command is an argument
 
 def _counts(source: list[str], order: int, stream: bool, engine: Engine) -> NgramCounts:
     """Counts from a file of them, or of text."""
-    from sapwood.lm.data.ngram_files import is_parquet, load_counts
-    from sapwood.lm.data.ngrams import CountSettings, count_runs
+    from sapwood.lm.data.counting import CountSettings, count_runs
+    from sapwood.lm.data.ngrams import is_parquet, load_counts
 
     if len(source) == 1 and is_parquet(source[0]):
         counts = load_counts(Path(source[0]))
@@ -158,8 +209,9 @@ def _counts(source: list[str], order: int, stream: bool, engine: Engine) -> Ngra
 
 
 def _held_out(name: str, counts: NgramCounts, engine: Engine) -> NgramCounts:
-    """Held-out text in the words of the training text, warned of when it is part of that."""
-    from sapwood.lm.data.ngrams import CountSettings, count_text, share_seen
+    """Counts of held-out text over the training vocabulary; a warning where it was trained on."""
+    from sapwood.lm.data.counting import CountSettings, count_text
+    from sapwood.lm.data.ngrams import share_seen
 
     settings = CountSettings(counts.order, counts.is_stream)
     held = count_text(name, settings, words=counts.words, engine=engine)

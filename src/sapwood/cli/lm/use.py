@@ -1,19 +1,82 @@
-"""`sapwood lm score`, `next`, `sample` and `classes`: what a language model is good for."""
+"""`sapwood lm evaluate`, `score`, `next`, `sample`, `classes` and `convert`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.inputs import STDIN, read_lines
+from sapwood.cli.console import echo
+from sapwood.cli.inputs import STDIN, check_files, stream_lines
 from sapwood.cli.lm import options as lm_opt
-from sapwood.cli.tables import show
+from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.core.outputs import open_output
+from sapwood.progress import step
 
-SCORE_EPILOG = """\b
+EVALUATE_LM_EPILOG = """\b
+Examples:
+  sapwood lm evaluate model.lm test.txt
+  sapwood lm evaluate model.lm - --json < test.txt
+"""
+
+
+def evaluate_text(
+    model: lm_opt.Model,
+    texts: lm_opt.Texts,
+    *,
+    stream: lm_opt.Stream = False,
+    unknown: Literal["skip", "count"] = typer.Option(
+        "skip",
+        help="What to do with words that the model does not know: leave them out of the "
+        "perplexity, or predict them as the unknown word.",
+    ),
+    as_json: opt.Json = False,
+) -> None:
+    """Print the perplexity of a text, word by word, and with ends of sentences.
+
+    The unknown word stands in contexts in any case. Of models of a stream, the text is read as one.
+    """
+    check_files(*texts)
+    loaded = lm_opt.load_language_model(model)
+    if stream and not loaded.is_stream:
+        msg = f"{model}: learnt from sentences with ends, not from a stream"
+        raise SapwoodError(msg, hint="leave --stream out, or train with --stream")
+    from sapwood.lm.data.counting import CountSettings, count_text
+    from sapwood.lm.evaluate import perplexity
+
+    with step("reading"):
+        settings = CountSettings(loaded.order, loaded.is_stream)
+        found = count_text(list(texts), settings, words=loaded.words)
+    with step("scoring"):
+        scored = perplexity(loaded, found.rows, found.counts, count_unknown=unknown == "count")
+    report = {
+        "perplexity": scored.perplexity, "tokens": scored.tokens, "unknown": scored.unknown,
+        "log2_prob": scored.log2_prob, "sentences": scored.ends,
+        "perplexity_with_ends": scored.perplexity_with_ends,
+    }  # fmt: skip
+    show(report, _perplexity_lines, as_json=as_json)
+
+
+def _perplexity_lines(report: dict[str, Any]) -> Iterator[str]:
+    rows = {
+        "Perplexity": f"{report['perplexity']:.2f}",
+        "Tokens": f"{report['tokens']:,}",
+        "Unknown words": f"{report['unknown']:,}",
+        "Log2-probability": f"{report['log2_prob']:,.1f}",
+    }
+    if report["sentences"]:
+        rows |= {
+            "Sentences": f"{report['sentences']:,}",
+            "With their ends": f"{report['perplexity_with_ends']:.2f}",
+        }
+    return fact_lines({title: f"{value:>12}" for title, value in rows.items()}, 18)
+
+
+SCORE_LM_EPILOG = """\b
 Examples:
   sapwood lm score model.lm sentences.txt
   echo "the dog barks" | sapwood lm score model.lm --by-word
@@ -23,7 +86,7 @@ NEXT_EPILOG = """\b
 Example:
   sapwood lm next model.lm "the president of the"
 """
-SAMPLE_EPILOG = """\b
+SAMPLE_LM_EPILOG = """\b
 Example:
   sapwood lm sample model.lm -n 5 --seed 7
 """
@@ -34,7 +97,7 @@ Examples:
 """
 
 
-def score(
+def score_text(
     model: lm_opt.Model,
     file: str = typer.Argument(
         STDIN,
@@ -61,14 +124,13 @@ def score(
 
     from sapwood.corpora.files import source_name
     from sapwood.corpora.sentences import refuse_other_kinds, split_words
-    from sapwood.lm.data.plain_text import END
+    from sapwood.lm.data.text import END
 
     if by_word and best:
-        msg = "not together with --by-word"
-        raise typer.BadParameter(msg, param_hint="--best")
+        raise typer.BadParameter("not together with --by-word", param_hint="--best")
     loaded = lm_opt.load_language_model(model)
     rival: tuple[float, str] | None = None
-    lines = refuse_other_kinds(read_lines(file), file, source_name(file))
+    lines = refuse_other_kinds(stream_lines(file), file, source_name(file))
     for number, line in enumerate(lines, 1):
         words = split_words(line)
         if not words:
@@ -112,7 +174,7 @@ def next_words(
     show(report, lambda rows: (f"{x['p']:.4f}  {x['word']}" for x in rows), as_json=as_json)
 
 
-def sample(
+def sample_text(
     model: lm_opt.Model,
     n: int = typer.Option(10, "--n", "-n", min=0, metavar="N", help="How many sentences."),
     seed: int = typer.Option(0, min=0, metavar="N", help="Another number draws others."),
@@ -128,7 +190,7 @@ def sample(
         print(" ".join(words), flush=True)
 
 
-def classes(
+def show_classes(
     model: lm_opt.Model,
     *,
     top: int = typer.Option(8, min=1, metavar="N", help="Words shown for each state."),
@@ -155,3 +217,63 @@ def _class_lines(states: list[dict[str, Any]]) -> Iterator[str]:
         yield f"state {state['state']}  {state['share']:.1%}"
         yield f"    after  {'  '.join(state['after'])}"
         yield f"    then   {'  '.join(state['then'])}"
+
+
+CONVERT_LM_EPILOG = """\b
+Examples:
+  sapwood lm convert kn.lm -o kn.arpa
+  sapwood lm convert lm.arpa.gz -o lm.lm
+"""
+_START = 1 << 12
+
+
+def convert_arpa(
+    source: str = typer.Argument(
+        ...,
+        metavar="MODEL|ARPA",
+        help="A Kneser-Ney model of Sapwood, or an ARPA file (also compressed).",
+    ),
+    *,
+    out: Path = typer.Option(
+        ...,
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="An ARPA file (- for stdout) for a model, a model for an ARPA file.",
+    ),
+    force: opt.Force = False,
+) -> None:
+    """Write a Kneser-Ney model as an ARPA file, or an ARPA file as a model.
+
+    KenLM and most other tools read ARPA files. Models with hidden states have no such form.
+    """
+    from sapwood.core.model_card import PURPOSES, describe_model
+    from sapwood.corpora.files import open_text, source_name
+    from sapwood.lm.model.ngram_model import NgramModel, arpa_lines, read_arpa
+
+    if _is_arpa(source):
+        check_files(source, out=out, find=lm_opt.find_text, force=force, is_model=True)
+        with open_text(source) as file:
+            model = read_arpa(file, source_name(source))
+        model.save(out, force=force)
+        echo(f"{out}: {describe_model(model)}")
+        return
+    check_files(source, out=out, find=lm_opt.find_text, force=force, may_stream=True)
+    loaded = lm_opt.load_language_model(source)
+    if not isinstance(loaded, NgramModel):
+        what = PURPOSES[type(loaded).__name__].what
+        msg = f"{source}: {what}, which is more than n-grams"
+        raise SapwoodError(msg, hint="ARPA files are for --method kn and kn-mod")
+    with open_output(out, force=force) as target:
+        for line in arpa_lines(loaded):
+            print(line, file=target)
+
+
+def _is_arpa(source: str) -> bool:
+    """Whether a file is text, rather than a model."""
+    path = Path(source)
+    if source == "-" or path.suffix.lower() in {".gz", ".xz", ".bz2"} or not path.is_file():
+        return source == "-" or path.is_file()
+    with path.open("rb") as file:
+        start = file.read(_START)
+    return b"\0" not in start

@@ -1,7 +1,7 @@
 """Counts over a treebank, as plain dictionaries: what `sapwood stats` prints.
 
-Words, labels and rules are those of the cleaned trees (`sapwood.corpora.tree`), which are what is
-learnt; empty elements are counted as they are written.
+Words, labels and rules are those of the cleaned trees (`sapwood.corpora.tree`), which models are
+learnt from; empty elements are counted as they are written.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ _INDEX = re.compile(r"-\d+$")
 
 @dataclass
 class TreeCounts:
-    """What was counted over some trees."""
+    """Counts of words, labels, rules and unary chains over trees."""
 
-    # words of each tree, and nodes on its longest path from root to word
-    lengths: list[int] = field(default_factory=list)
-    depths: list[int] = field(default_factory=list)
-    n_empty_trees: int = 0  # trees of which cleaning leaves nothing
+    lengths: list[int] = field(default_factory=list)  # words of each tree
+    depths: list[int] = field(default_factory=list)  # nodes on its longest path from root to word
+    n_empty_trees: int = 0  # trees without a word after cleaning
     # for each word, how often it has each tag
     tags_of: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    # how often each occurs; a rule is a label with those of its children, a chain the labels of
-    # nodes with only one child
+    # a rule is a label with those of its children, a chain the labels of nodes with one child
     tags: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     rules: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -41,14 +39,14 @@ class TreeCounts:
 
     @classmethod
     def of(cls, trees: Iterable[Tree]) -> TreeCounts:
-        """Count over trees as they are written."""
+        """Counts over trees as they are written."""
         counts = cls()
         for tree in trees:
             counts.add(tree)
         return counts
 
     def add(self, tree: Tree) -> None:
-        """Count one tree."""
+        """Add one tree to the counts."""
         for node in tree.nodes():
             if node.is_preterminal and is_empty(node.label, node.word):
                 self.empties[_INDEX.sub("", node.word)] += 1
@@ -81,13 +79,13 @@ class TreeCounts:
         self.depths.append(depth)
 
 
-def describe(counts: TreeCounts) -> dict[str, Any]:
+def describe_treebank(counts: TreeCounts) -> dict[str, Any]:
     """One flat dictionary of numbers and tables; tables list the most frequent first.
 
     Examples
     --------
     >>> tree = Tree.parse("(S (NP (DT the) (NN dog)) (VP (VB saw) (NP (-NONE- *T*-1))) (. .))")
-    >>> report = describe(TreeCounts.of([tree]))
+    >>> report = describe_treebank(TreeCounts.of([tree]))
     >>> report["trees"], report["words"], report["tags"]["DT"], report["empty_elements"]
     (1, 4, 1, {'*T*': 1})
     >>> report["unary_chains"]
@@ -136,7 +134,7 @@ def _spread(name: str, values: list[int]) -> dict[str, float]:
 
 
 def _histogram(lengths: list[int]) -> dict[str, int]:
-    """Sentences by length; every bucket is there, also an empty one."""
+    """Number of sentences by length; empty buckets are listed too."""
     out, first = {}, 1
     for last in BUCKETS:
         out[f"{first}-{last}"] = sum(first <= n <= last for n in lengths)
@@ -158,7 +156,7 @@ def _branching(rules: Mapping[tuple[str, ...], int]) -> dict[str, Any]:
 
 
 def _table(counts: Counter[str]) -> dict[str, int]:
-    """The most frequent first, equals by name: the order of the trees does not matter."""
+    """Counts in falling order, ties by name: the order of the trees does not matter."""
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
@@ -167,7 +165,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def coverage(counts: TreeCounts, known: TreeCounts) -> dict[str, Any]:
-    """What of some trees was seen in others, which a model was or will be trained on.
+    """Words, labels, rules and trees that do not occur, or occur again, in training trees.
 
     Examples
     --------

@@ -24,15 +24,14 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from sapwood.core.arrays import Int32Array
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.corpora.heads import head_rule, uses_penn_tags
 from sapwood.corpora.tree import ROOT, Tree, unary_chain
 
-IntArray = npt.NDArray[np.int32]
 COLUMNS = ("label", "rule", "left", "right", "parent", "word", "start", "end")  # of rows
-N_PEEKED = 1000  # trees that are looked at to recognise the label set
+_N_SAMPLED = 1000  # trees by which the label set is recognised
 BINARISATIONS = ("head", "right", "left")
 HEADS = ("auto", "penn", "generic")
 
@@ -89,8 +88,7 @@ class Transform:
         for name, least in (("horizontal", 0), ("vertical", 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
-                msg = f"{name} must be a whole number from {least} up, not {value!r}"
-                raise SapwoodError(msg)
+                raise SapwoodError(f"{name} must be a whole number from {least} up, not {value!r}")
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain data, for model files."""
@@ -99,8 +97,7 @@ class Transform:
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        msg = f"{name} must be one of {', '.join(choices)}, not {value!r}"
-        raise SapwoodError(msg)
+        raise SapwoodError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 class Step(NamedTuple):
@@ -150,23 +147,15 @@ def binarise(
 def child_ancestors(
     transform: Transform, chain: tuple[str, ...], ancestors: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """What the children of a node remember of what is above them."""
+    """Ancestors that the children of a node remember."""
     return (chain[::-1] + ancestors)[: transform.vertical - 1]
 
 
 def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str | None]]) -> Tree:
-    """Rebuild the cleaned tree from the nodes of a binary one, children before parents.
+    """Rebuild the cleaned tree, with `TOP` on top, from binary nodes, children before parents.
 
-    Parameters
-    ----------
-    nodes
-        `(symbol, left, right, word)`; left and right are places in this sequence, the word is None
-        for an in-terminal.
-
-    Returns
-    -------
-    Tree
-        With `TOP` on top, as `clean` leaves it.
+    Nodes are `(symbol, left, right, word)`; left and right are indices of nodes, the word is None
+    for an in-terminal.
     """
     done: list[Tree | tuple[int, int]] = []  # half-built phrases are pairs, put together once
     for number, left, right, word in nodes:
@@ -217,16 +206,16 @@ def _expand(chain: tuple[str, ...], kids: tuple[Any, ...]) -> Tree:
 
 @dataclass(frozen=True)
 class Inventory:
-    """What the numbers in a treebank stand for; shared by all its shards."""
+    """Symbols, words and rules behind the numbers of a treebank; shared by all its shards."""
 
     # the symbols of in-terminals and of pre-terminals; a tag's number follows the last phrase's
     phrases: tuple[Symbol, ...]
     tags: tuple[Symbol, ...]
     words: tuple[str, ...]
-    rules: IntArray  # `(a, b, c)` behind each rule number, shape [n_rules, 3]
+    rules: Int32Array  # `(a, b, c)` behind each rule number, shape [n_rules, 3]
     transform: Transform
     # on which side the head of each rule lies, 0 left or 1 right, shape [n_rules]
-    rule_heads: IntArray
+    rule_heads: Int32Array
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -253,9 +242,9 @@ class _Open(NamedTuple):
 
 
 class Packer:
-    """Collects the rows of a stream of cleaned trees; most productions were met before.
+    """Collects the rows of a stream of cleaned trees; binarised productions are cached.
 
-    Rows that were collected may be taken away before the end, see `StoredTreebank`.
+    Collected rows may be taken away before the end, see `StoredTreebank`.
     """
 
     def __init__(self, trees: Iterable[Tree], transform: Transform | None = None) -> None:
@@ -271,27 +260,28 @@ class Packer:
         self.offsets = array("q", [0])
 
     def fill(self, n_rows: float = inf) -> bool:
-        """Append the rows of trees until there are so many; whether there may be more trees.
+        """Append the rows of trees up to a number of rows; whether there may be more trees.
 
-        The first trees decide whose heads are looked for.
+        The first trees decide between the rules for heads.
         """
         if len(self.offsets) == 1:
-            peeked = list(islice(self.trees, N_PEEKED))
-            if not peeked:
-                msg = "no tree found"
-                raise CorpusError(msg, hint="is the file empty, or are all its trees empty?")
+            sampled = list(islice(self.trees, _N_SAMPLED))
+            if not sampled:
+                raise CorpusError(
+                    "no tree found", hint="is the file empty, or are all its trees empty?"
+                )
             if self.transform.heads == "auto":
-                tags = {tag for tree in peeked for tag in tree.tags()}
+                tags = {tag for tree in sampled for tag in tree.tags()}
                 heads = "penn" if uses_penn_tags(tags) else "generic"
                 self.transform = replace(self.transform, heads=heads)
-            self.trees = concatenate(peeked, self.trees)
+            self.trees = concatenate(sampled, self.trees)
         for tree in self.trees:
             self._add(tree)
             if len(self.columns["label"]) >= n_rows:
                 return True
         return False
 
-    def take_rows(self) -> dict[str, IntArray]:
+    def take_rows(self) -> dict[str, Int32Array]:
         """The rows collected since they were last taken; tags are numbered -1, -2, ..."""
         taken = {name: np.array(column, dtype=np.int32) for name, column in self.columns.items()}
         self.columns = {name: array("i") for name in COLUMNS}
@@ -391,7 +381,7 @@ class Packer:
         )
 
     def inventory(self) -> Inventory:
-        """What the numbers stand for."""
+        """The symbols, words and rules that were numbered."""
         rules = np.array(list(self.rules), dtype=np.int32).reshape(-1, 3)
         return Inventory(
             phrases=tuple(self.phrases),
@@ -403,12 +393,12 @@ class Packer:
         )
 
 
-def number_tags(labels: IntArray, n_phrases: int) -> IntArray:
+def number_tags(labels: Int32Array, n_phrases: int) -> Int32Array:
     """Give tags, numbered -1, -2, ... while reading, the numbers after the last phrase."""
     return np.where(labels < 0, n_phrases - 1 - labels, labels).astype(np.int32)
 
 
-def pack(trees: Iterable[Tree], transform: Transform | None = None) -> tuple[Any, ...]:
+def pack_binary_trees(trees: Iterable[Tree], transform: Transform | None = None) -> tuple[Any, ...]:
     """Cleaned trees as rows in memory: the arguments of `Treebank`."""
     packer = Packer(trees, transform)
     packer.fill()

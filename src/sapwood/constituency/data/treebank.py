@@ -1,4 +1,4 @@
-"""`Treebank`: all trees as packed arrays; `sapwood.constituency.data.stored` has the same in files.
+"""`Treebank`: all trees as packed arrays; `StoredTreebank`: the same in files, beyond memory.
 
 Notation
 --------
@@ -31,23 +31,29 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.data.transform import COLUMNS, Inventory, Transform, pack, restore
-from sapwood.core.arguments import describe
-from sapwood.core.arrays import ranges, starts_of
-from sapwood.core.errors import CorpusError, count
-from sapwood.corpora.file_memory import FEWER_TREES, PACKED_TREES, require_reading_memory
-from sapwood.corpora.files import Source
+from sapwood.constituency.data.transform import (
+    COLUMNS,
+    Inventory,
+    Packer,
+    Transform,
+    number_tags,
+    pack_binary_trees,
+    restore,
+)
+from sapwood.core.arrays import Int32Array, ranges, starts_of
+from sapwood.core.errors import CorpusError, count, describe
+from sapwood.core.outputs import append_bytes, working_folder
+from sapwood.corpora.files import FEWER_TREES, PACKED_TREE_BYTES, Source, require_reading_memory
 from sapwood.corpora.formats import read_trees, treebank_files
 from sapwood.corpora.tree import ROOT, Tree, as_tree, clean_all
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-IntArray = npt.NDArray[np.int32]
-# what `as_treebank` takes: trees, files of them by name, or one file's or folder's name
+# trees, paths of files, or the path of one file or folder
 TreebankLike = Iterable[Any] | str | Path
-# Shards depend on the data alone, so that no sum over them depends on who takes it. Each has counts
-# of all rules, so that smaller ones cost more time than more threads win.
+# Shards depend on the data alone, so that no sum over them depends on the engine. Each counts
+# all rules, so that smaller shards cost more time than more threads gain.
 SHARD_NODES = 100_000
 ON_DISK = "`sapwood train --on-disk FOLDER` keeps trees on disk, StoredTreebank.read in Python"
 SPLITS = ("train", "dev", "test")  # of the bundled treebank
@@ -74,19 +80,19 @@ class Treebank:
 
     inventory: Inventory
     offsets: npt.NDArray[np.int64]
-    label: IntArray
-    rule: IntArray
-    left: IntArray
-    right: IntArray
-    parent: IntArray
-    word: IntArray
-    start: IntArray
-    end: IntArray
+    label: Int32Array
+    rule: Int32Array
+    left: Int32Array
+    right: Int32Array
+    parent: Int32Array
+    word: Int32Array
+    start: Int32Array
+    end: Int32Array
 
     COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
 
     def digest(self) -> str:
-        """A fingerprint of trees and numbering: the same trees, in the same order, or another one.
+        """A hash of the trees, their order, and the numbering of symbols and words.
 
         Cost: a few hundred MB of columns a second.
         """
@@ -111,18 +117,20 @@ class Treebank:
             How to make them binary; the default grows phrases outward from their heads.
         """
         if isinstance(trees, (str, bytes, PathLike, Tree)) or not isinstance(trees, Iterable):
-            msg = f"from_trees needs several trees, not {describe(trees)}"
-            raise CorpusError(msg, hint="give a list of trees; files are read by read_treebank")
-        return cls(*pack(map(as_tree, trees), transform))
+            raise CorpusError(
+                f"from_trees needs several trees, not {describe(trees)}",
+                hint="give a list of trees; files are read by read_treebank",
+            )
+        return cls(*pack_binary_trees(map(as_tree, trees), transform))
 
     @property
     def n_trees(self) -> int:
-        """How many trees."""
+        """Number of trees in the treebank."""
         return len(self.offsets) - 1
 
     @property
     def n_tokens(self) -> int:
-        """How many words, counted with repetition."""
+        """Number of words, counted with repetition."""
         return (len(self.label) + self.n_trees) // 2  # a binary tree over n words has 2n - 1 nodes
 
     def __len__(self) -> int:
@@ -161,8 +169,9 @@ class Treebank:
             return self._take(np.arange(first, last, step))
         if isinstance(place, (int, np.integer)) and not isinstance(place, bool):
             if not -self.n_trees <= place < self.n_trees:
-                msg = f"the treebank has {count(self.n_trees, 'tree')}, so there is no tree {place}"
-                raise IndexError(msg)
+                raise IndexError(
+                    f"the treebank has {count(self.n_trees, 'tree')}, so there is no tree {place}"
+                )
             return self.tree(int(place) % self.n_trees)
         return self._take(_tree_numbers(place, self.n_trees))
 
@@ -180,12 +189,9 @@ class Treebank:
         return replace(self, offsets=self.offsets[first : last + 1] - self.offsets[first], **cut)
 
     def shards(self, n: int | None = None) -> list[Treebank]:
-        """Cut into runs of trees with about equally many nodes.
+        """Cut into at most n runs of trees with about equally many nodes.
 
-        Parameters
-        ----------
-        n
-            How many at most; None for as many as the number of nodes asks for.
+        The default n depends on the number of nodes.
         """
         return [self._run(first, last) for first, last in shard_cuts(self.offsets, n)]
 
@@ -205,11 +211,11 @@ class Treebank:
         return restore(self.inventory.symbols, nodes)
 
     def trees(self) -> Iterator[Tree]:
-        """All trees, restored."""
+        """All trees, as `clean` left them."""
         return (self.tree(index) for index in range(self.n_trees))
 
     def retransform(self, transform: Transform) -> Treebank:
-        """The same trees made binary in another way."""
+        """The trees under another transform."""
         if is_same(self.inventory.transform, transform):
             return self
         return Treebank.from_trees(self.trees(), transform)
@@ -242,17 +248,17 @@ def read_treebank(
         As `read_trees` takes them.
     """
     files = treebank_files(sources, encoding, left_out)
-    require_reading_memory(files, PACKED_TREES, f"{FEWER_TREES}; {ON_DISK}")
+    require_reading_memory(files, PACKED_TREE_BYTES, f"{FEWER_TREES}; {ON_DISK}")
     trees = read_trees(
         files, format=format, encoding=encoding, keep_functions=keep_functions, skipped=skipped
     )
-    return Treebank(*pack(clean_all(trees, keep_functions=keep_functions), transform))
+    return Treebank(*pack_binary_trees(clean_all(trees, keep_functions=keep_functions), transform))
 
 
 def as_treebank(source: TreebankLike) -> Treebank:
-    """What `fit` and others take for a treebank: one, trees (ours or NLTK's), or where they lie.
+    """A treebank from a treebank, trees (ours or NLTK's), or the path of a file or folder.
 
-    Trees that come as objects are cleaned (`sapwood.corpora.tree`) as read ones are.
+    Trees that come as objects are cleaned (`sapwood.corpora.tree`) as those of files are.
 
     Examples
     --------
@@ -268,8 +274,10 @@ def as_treebank(source: TreebankLike) -> Treebank:
         if items and all(isinstance(item, (str, Path)) for item in items):
             return read_treebank(items)
         return Treebank.from_trees(clean_all(map(as_tree, items)))
-    msg = f"expected a treebank, not {describe(source)}"
-    raise CorpusError(msg, hint="give a Treebank, a list of trees, or the path of a file or folder")
+    raise CorpusError(
+        f"expected a treebank, not {describe(source)}",
+        hint="give a Treebank, a list of trees, or the path of a file or folder",
+    )
 
 
 def bundled_treebank(split: str = "train", transform: Transform | None = None) -> Treebank:
@@ -284,8 +292,9 @@ def sample_path(split: str) -> Traversable:
     It is a `pathlib.Path` whenever Sapwood is installed as plain files.
     """
     if split not in SPLITS:
-        msg = f"there is no bundled split {split!r}"
-        raise CorpusError(msg, hint=f"choose one of {', '.join(SPLITS)}")
+        raise CorpusError(
+            f"there is no bundled split {split!r}", hint=f"choose one of {', '.join(SPLITS)}"
+        )
     return resources.files("sapwood.constituency.data.bundled").joinpath(f"{split}.mrg.gz")
 
 
@@ -297,17 +306,19 @@ def _tree_numbers(places: object, n_trees: int) -> npt.NDArray[np.int64]:
     if numbers.ndim == 1 and not len(numbers):
         return np.empty(0, np.int64)
     if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-        msg = f"a treebank is indexed by numbers, a slice, or a list of numbers, not {places!r:.80}"
-        raise TypeError(msg)
+        raise TypeError(
+            f"a treebank is indexed by numbers, a slice, or a list of numbers, not {places!r:.80}"
+        )
     wrong = numbers[(numbers < -n_trees) | (numbers >= n_trees)]
     if len(wrong):
-        msg = f"the treebank has {count(n_trees, 'tree')}, so there is no tree {wrong[0]}"
-        raise IndexError(msg)
+        raise IndexError(
+            f"the treebank has {count(n_trees, 'tree')}, so there is no tree {wrong[0]}"
+        )
     return numbers.astype(np.int64) % n_trees
 
 
 def is_same(done: Transform, wanted: Transform) -> bool:
-    """Whether trees made binary in one way need not be made so again for another."""
+    """Whether trees of one transform are also those of another."""
     return wanted in (done, replace(done, heads="auto"))
 
 
@@ -316,3 +327,132 @@ def shard_cuts(offsets: npt.NDArray[np.int64], n: int | None = None) -> list[tup
     n = -(-int(offsets[-1]) // SHARD_NODES) if n is None else n
     targets = np.linspace(0, offsets[-1], max(1, n) + 1)
     return list(pairwise(np.unique(np.searchsorted(offsets, targets)).tolist()))
+
+
+ROWS_AT_A_TIME = 100_000  # that are packed in memory before they are written to files
+
+
+@dataclass(frozen=True, eq=False)
+class StoredShard:
+    """A run of trees in the files of a treebank."""
+
+    folder: Path
+    inventory: Inventory
+    first: int  # its first row
+    last: int  # one past its last row
+    offsets: npt.NDArray[np.int64]  # where each of its trees starts, counted from its first row
+
+    def load(self) -> Treebank:
+        """Read the shard from its files."""
+        columns: dict[str, Any] = {
+            name: np.fromfile(
+                self.folder / name, np.int32, self.last - self.first, offset=4 * self.first
+            )
+            for name in Treebank.COLUMNS
+        }
+        columns["label"] = number_tags(columns["label"], len(self.inventory.phrases))
+        return Treebank(self.inventory, self.offsets, **columns)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTreebank:
+    """A treebank of which no more than one shard a thread is in memory at a time.
+
+    A folder holds a file for each column of `Treebank`, rows of all trees one after the other.
+    Shards are cut as those in memory, so that models learnt from them are bitwise the same.
+    Estimators accept it in place of a `Treebank`. The caller removes the folder.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     bank = StoredTreebank.write(sw.bundled_treebank("dev").trees(), folder)
+    ...     model = sw.PCFG().fit(bank).model_
+    >>> bank.n_trees, model.is_plain
+    (300, True)
+    """
+
+    folder: Path
+    inventory: Inventory
+    offsets: npt.NDArray[np.int64]
+
+    @classmethod
+    def read(
+        cls,
+        sources: Source | Iterable[Source],
+        folder: str | Path,
+        transform: Transform | None = None,
+        *,
+        keep_functions: bool = False,
+        **options: Any,
+    ) -> StoredTreebank:
+        """Read, clean, make binary and pack a treebank into files.
+
+        Parameters
+        ----------
+        folder
+            Where the files go, in a folder of their own.
+        sources, transform, keep_functions, options
+            As for `read_treebank`.
+        """
+        trees = read_trees(sources, keep_functions=keep_functions, **options)
+        return cls.write(clean_all(trees, keep_functions=keep_functions), folder, transform)
+
+    @classmethod
+    def write(
+        cls, trees: Iterable[Tree], folder: str | Path, transform: Transform | None = None
+    ) -> StoredTreebank:
+        """Pack cleaned trees, as `Treebank.from_trees` does, into files."""
+        packer = Packer(map(as_tree, trees), transform)
+        is_more = packer.fill(ROWS_AT_A_TIME)
+        own = working_folder(Path(folder), "treebank-")
+        _append(packer, own)
+        while is_more:
+            is_more = packer.fill(ROWS_AT_A_TIME)
+            _append(packer, own)
+        return cls(own, packer.inventory(), np.array(packer.offsets, dtype=np.int64))
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees in the treebank."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of words, counted with repetition."""
+        return (int(self.offsets[-1]) + self.n_trees) // 2
+
+    def __len__(self) -> int:
+        return self.n_trees
+
+    def __iter__(self) -> Iterator[Tree]:
+        return self.trees()
+
+    def __repr__(self) -> str:
+        return f"<StoredTreebank: {self.n_trees:,} trees, {self.n_tokens:,} words in {self.folder}>"
+
+    def shards(self) -> list[StoredShard]:
+        """Runs of trees, cut by their size alone."""
+        return [
+            StoredShard(
+                self.folder, self.inventory, int(self.offsets[first]), int(self.offsets[last]),
+                self.offsets[first : last + 1] - self.offsets[first],
+            )
+            for first, last in shard_cuts(self.offsets)
+        ]  # fmt: skip
+
+    def trees(self) -> Iterator[Tree]:
+        """All trees, as `clean` left them."""
+        return (tree for shard in self.shards() for tree in shard.load().trees())
+
+    def retransform(self, transform: Transform) -> StoredTreebank:
+        """The trees under another transform, in files beside these."""
+        if is_same(self.inventory.transform, transform):
+            return self
+        return StoredTreebank.write(self.trees(), self.folder.parent, transform)
+
+
+def _append(packer: Packer, folder: Path) -> None:
+    for name, rows in packer.take_rows().items():
+        append_bytes(folder / name, rows.tobytes())

@@ -37,8 +37,12 @@ from functools import cached_property
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from sapwood.constituency.evaluate.bracketing import Bracket, ScoredBrackets, scored_brackets
-from sapwood.constituency.evaluate.scores import percent
+from sapwood.constituency.evaluate.bracketing import (
+    Bracket,
+    ScoredBrackets,
+    percent,
+    scored_brackets,
+)
 from sapwood.corpora.tree import ROOT, Tree
 
 WRONG_LABEL: Final = "wrong label"
@@ -75,7 +79,7 @@ class BracketError:
     missing, extra
         The brackets; at least one is there. Positions count the scored words.
     phrase
-        What the error is about: the phrase that moved, else the wrong bracket itself.
+        The phrase that moved, else the wrong bracket itself.
     gold_parent, predicted_parent
         The bracket above the phrase in each tree, or above each tree's own wrong bracket where two
         are paired; `TOP` for the whole sentence.
@@ -170,7 +174,7 @@ class _Constituent(NamedTuple):
 
 
 class _Blame(NamedTuple):
-    """A kind with the phrase that names it; None when it is the bracket itself."""
+    """A kind of error with the phrase that moved; None when it is the bracket itself."""
 
     kind: str
     moved: _Constituent | None = None
@@ -185,7 +189,7 @@ class _Sentence:
     def __init__(self, number: int, pair: ScoredBrackets) -> None:
         self.number = number
         self.gold = _Side(pair.gold, pair.gold_tags)
-        self.predicted = _Side(pair.predicted, pair.gold_tags)  # what is a conjunction, gold knows
+        self.predicted = _Side(pair.predicted, pair.gold_tags)  # conjunctions are those of gold
         # Equal brackets are paired, outermost first: as many as the multiset intersection has.
         waiting: defaultdict[Bracket, list[int]] = defaultdict(list)
         for node in reversed(range(len(pair.predicted))):
@@ -209,7 +213,7 @@ class _Sentence:
                 yield self._single(node, side, other, self._misplacement(node, side, other))
 
     def _sides(self) -> Iterator[tuple[list[int], _Side, _Side]]:
-        """What is wrong in each tree, that tree, and the other one."""
+        """The wrong brackets of each tree, that tree, and the other tree."""
         yield self.missing, self.gold, self.predicted
         yield self.extra, self.predicted, self.gold
 
@@ -242,7 +246,7 @@ class _Sentence:
                 yield self._pair(node, other, self._shift(node, other))
 
     def _shift(self, node: int, other: int) -> _Blame:
-        """What the words between the two edges are."""
+        """The kind of a shifted edge, by the words between the two edges."""
         (_, i, j), (_, k, l_) = self.gold.brackets[node], self.predicted.brackets[other]
         start, end = (min(j, l_), max(j, l_)) if i == k else (min(i, k), max(i, k))
         units = list(self._right_units(start, end))
@@ -401,7 +405,7 @@ class KindCount(NamedTuple):
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """What `diagnose` found.
+    """Errors of predicted trees by kind, as `diagnose` explains them.
 
     Attributes
     ----------
@@ -463,8 +467,8 @@ class ErrorReport:
         return list(found.values())[:n]
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from sapwood.corpora.markup import table_html
+        """The table that a notebook shows."""
+        from sapwood.corpora.draw import table_html
 
         rows = {row.kind: f"{row.missing} missing, {row.extra} extra" for row in self.kinds}
         return table_html(f"Errors in {self.sentences:,} sentences", rows)
@@ -474,7 +478,7 @@ class ErrorReport:
         return " ".join(self.words[sentence][bracket[1] : bracket[2]])
 
     def as_dict(self, examples: int = 2) -> dict[str, Any]:
-        """Plain counts and lists, with so many examples of each kind."""
+        """Counts and lists as plain data, with a number of examples of each kind."""
         figures = ("gold", "predicted", "matched", "missing", "extra", "recall", "precision", "f1")
         return {
             "sentences": self.sentences,

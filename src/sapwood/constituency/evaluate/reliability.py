@@ -9,9 +9,9 @@ Notation
     ece        sum over k of  n[k] / N * | mean p - mean y |      (means over bin k)
     brier      mean of (p - y)^2
 
-A parser is calibrated when, of the phrases that it gives probability p, a share p is right. Even
-then `ece` is above 0, as shares of finitely many phrases vary; `chance` is what a calibrated parser
-would get on the average, were its phrases independent:
+A parser is calibrated when, of the phrases that it gives probability p, a fraction p is right. Even
+then `ece` is above 0, as fractions of finitely many phrases vary; `chance` is the mean `ece` of a
+calibrated parser whose phrases are independent:
 
     chance     sum over k of  n[k] / N * sqrt(2 / pi) * sd[k],   sd[k]^2 = sum p (1 - p) / n[k]^2
 """
@@ -27,8 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.corpora.file_memory import TREES, require_reading_memory
-from sapwood.corpora.files import Source, open_lines, peek_line
+from sapwood.corpora.files import TREE_BYTES, Source, open_lines, peek_line, require_reading_memory
 from sapwood.corpora.formats import read_lines, treebank_files
 from sapwood.corpora.formats.brackets import is_comment
 from sapwood.corpora.tree import ROOT_LABELS, Tree, clean
@@ -37,7 +36,7 @@ WITH_JSON = "write it with: sapwood parse MODEL FILE --json"
 
 
 class Predicted(NamedTuple):
-    """One predicted sentence."""
+    """A predicted tree with the probabilities of its phrases."""
 
     tree: Tree | None  # None where it is missing
     # label, start, end and probability of the phrases below the root, tags apart; None for a file
@@ -59,7 +58,7 @@ def read_predicted(source: str, n_gold: int, *, has_phrases: bool = False) -> li
         Whether every sentence must say how probable its phrases are.
     """
     files = treebank_files(source)
-    require_reading_memory(files, TREES)
+    require_reading_memory(files, TREE_BYTES)
     items = [item for file in files for item in _read_file(file, has_phrases)]
     trees = [item for item in items if item.tree is not None]
     return trees if len(trees) == n_gold else items
@@ -74,8 +73,11 @@ def _read_file(source: Source, has_phrases: bool) -> Iterator[Predicted]:
                     yield _JsonLine(name, number, has_phrases).read(line)
             return
         if has_phrases and first:
-            msg = "trees without the probabilities that --reliability is about"
-            raise CorpusError(msg, file=name, hint=WITH_JSON)
+            raise CorpusError(
+                "trees without the probabilities that --reliability is about",
+                file=name,
+                hint=WITH_JSON,
+            )
         yield from map(Predicted, _read_trees(lines, name))
 
 
@@ -164,14 +166,11 @@ class _JsonLine(NamedTuple):
         raise CorpusError(message, file=self.file, line=self.number, hint=WITH_JSON)
 
 
-N_BINS = 10
-
-
 @dataclass(frozen=True, slots=True)
 class Bin:
     """Phrases whose probability lies in `[low, high)`; the last bin contains 1.
 
-    `probability` and `correct` are the mean probability and the share that is right; None where
+    `probability` and `correct` are the mean probability and the fraction that is right; None where
     `count` is 0.
     """
 
@@ -184,14 +183,14 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """What `calibration` found; the symbols are those of the module.
+    """Calibration of probabilities; the symbols are those of the module.
 
     Attributes
     ----------
     bins
         From 0 to 1, of equal width.
     count, probability, correct
-        Number of phrases, their mean probability, and the share that is right.
+        Number of phrases, their mean probability, and the fraction that is right.
     ece, chance, brier
         Expected calibration error, what a calibrated parser would get by chance, Brier score.
     """
@@ -205,14 +204,14 @@ class Reliability:
     brier: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """The figures as plain numbers."""
         return asdict(self)
 
 
 def calibration(
-    probability: npt.ArrayLike, is_correct: npt.ArrayLike, *, n_bins: int = N_BINS
+    probability: npt.ArrayLike, is_correct: npt.ArrayLike, *, n_bins: int = 10
 ) -> Reliability:
-    """Compare probabilities with what turned out to be right.
+    """Compare probabilities with the fraction of phrases that are right.
 
     Notes
     -----
@@ -288,13 +287,16 @@ def _check_pairs(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     p, y = np.asarray(probability, np.float64), np.asarray(is_correct, np.float64)
     if n_bins < 1:
-        msg = f"expected at least one bin, found {n_bins}"
-        raise SapwoodError(msg, hint="10 is customary")
+        raise SapwoodError(f"expected at least one bin, found {n_bins}", hint="10 is customary")
     if p.ndim != 1 or p.shape != y.shape or not p.size:
-        msg = f"expected as many answers as probabilities, found {y.size:,} for {p.size:,}"
-        raise SapwoodError(msg, hint="give one or more probabilities, each with its answer")
+        raise SapwoodError(
+            f"expected as many answers as probabilities, found {y.size:,} for {p.size:,}",
+            hint="give one or more probabilities, each with its answer",
+        )
     wrong = ~((p >= 0) & (p <= 1))  # NaN is wrong too
     if wrong.any():
-        msg = f"expected probabilities from 0 to 1, found {p[wrong][0]:g}"
-        raise SapwoodError(msg, hint="log-probabilities must be exponentiated first")
+        raise SapwoodError(
+            f"expected probabilities from 0 to 1, found {p[wrong][0]:g}",
+            hint="log-probabilities must be exponentiated first",
+        )
     return p, y

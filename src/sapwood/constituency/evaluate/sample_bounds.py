@@ -29,8 +29,8 @@ from math import inf, log
 
 import numpy as np
 
-from sapwood.constituency.grammar.coarse import state_visits
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.grammar.random_trees import state_visits
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 
@@ -61,14 +61,14 @@ class BoundInputs:
         for part in fields(self):
             value = getattr(self, part.name)
             if not value >= _LEAST.get(part.name, 0.0):
-                msg = f"{part.name} must be {_LEAST.get(part.name, 0.0):g} or more, not {value!r}"
-                raise SapwoodError(msg)
+                raise SapwoodError(
+                    f"{part.name} must be {_LEAST.get(part.name, 0.0):g} or more, not {value!r}"
+                )
         if not 0 < self.delta < 1 or not self.epsilon > 0:
-            msg = (
+            raise SapwoodError(
                 "delta must be between 0 and 1 and epsilon positive, "
                 f"not {self.delta!r} and {self.epsilon!r}"
             )
-            raise SapwoodError(msg)
 
 
 _LEAST = {"n_states": 1, "n_phrases": 1, "n_tags": 1, "n_words": 1, "n_binary": 1}
@@ -152,7 +152,7 @@ def hidden_constants(truth: LatentGrammar, *, depth: int = 1) -> HiddenConstants
     truth
         A grammar of probabilities.
     depth
-        phi tells the inside tree of a node down to so many rules: 1 is the rule or word at the
+        phi encodes the inside tree of a node down to this depth: 1 is the rule or word at the
         node, 2 adds those of its children, and so on. psi tells the rule above and the side.
 
     Singular values come from Gram matrices, which need no list of features. With P(psi | a, h) in
@@ -164,8 +164,10 @@ def hidden_constants(truth: LatentGrammar, *, depth: int = 1) -> HiddenConstants
     Cost: depth times rules times m^4.
     """
     if not truth.is_probabilistic:
-        msg = "xi and gamma belong to probabilities; this model holds weights in an unknown basis"
-        raise SapwoodError(msg, hint="give the grammar that made the data")
+        raise SapwoodError(
+            "xi and gamma belong to probabilities; this model holds weights in an unknown basis",
+            hint="give the grammar that made the data",
+        )
     gram = [np.ones((m, m)) for m in truth.n_states.tolist()]  # depth 0: only the label is known
     for _ in range(depth):
         gram = _deeper(truth, gram)

@@ -19,12 +19,17 @@ import numpy.typing as npt
 
 from sapwood.constituency.data.transform import Symbol, Transform
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.grammar.member import Can, Member
+from sapwood.constituency.grammar.member import Can, Member, TreeModel
 from sapwood.constituency.grammar.packing import unpack_weights
-from sapwood.constituency.grammar.tree_model import TreeModel
-from sapwood.core.arguments import as_count, describe
 from sapwood.core.arrays import FloatArray
-from sapwood.core.errors import SapwoodError, SapwoodTypeError, SapwoodWarning, join_words
+from sapwood.core.errors import (
+    SapwoodError,
+    SapwoodTypeError,
+    SapwoodWarning,
+    as_count,
+    describe,
+    join_words,
+)
 from sapwood.core.model_files import FileContents, SavedModel, read_flag, read_model
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
 
 
 COMBINATIONS = ("mean", "product")
-# what members that share a chart have in common, in files
+# arrays that members with a common chart share in files
 _SHARED = {
     "rules", "lexicon_row_start", "lexicon_entry_tag", "coarse_root", "coarse_rules",
     "coarse_lexical",
@@ -86,8 +91,9 @@ class Ensemble(TreeModel, SavedModel):
         """
         given = np.ones(len(members)) if weights is None else np.asarray(weights)
         if not np.issubdtype(given.dtype, np.number):
-            msg = f"the weights of an ensemble are numbers, not {describe(weights)}"
-            raise SapwoodTypeError(msg)
+            raise SapwoodTypeError(
+                f"the weights of an ensemble are numbers, not {describe(weights)}"
+            )
         total = given.sum()
         return cls(tuple(members), given / total if total > 0 else given)
 
@@ -99,8 +105,8 @@ class Ensemble(TreeModel, SavedModel):
         return f"<Ensemble of {len(self.members)}: {members}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from sapwood.corpora.markup import table_html
+        """The table that a notebook shows."""
+        from sapwood.corpora.draw import table_html
 
         rows = {
             f"{place} {member.record.get('method', 'unnamed')}": f"{weight:.0%}"
@@ -155,7 +161,7 @@ class Ensemble(TreeModel, SavedModel):
         return tuple(owners)
 
     def as_ensemble(self) -> Ensemble:
-        """The ensemble itself."""
+        """The ensemble itself, as for a single member."""
         return self
 
     def heaviest_groups(self) -> Ensemble:
@@ -193,24 +199,23 @@ class Ensemble(TreeModel, SavedModel):
         return [next(drawn[k]) for k in picked]
 
     def to_file(self) -> FileContents:
-        """The members one after the other; what some of them have in common comes once.
+        """File contents: the members one after the other, with shared arrays stored once.
 
         Weights of members with hidden states and of features take 16 bits a number, see
-        `sapwood.constituency.grammar.packing`: their rounding is far below what members disagree
-        about.
+        `sapwood.constituency.grammar.packing`: members disagree about far more than the rounding.
         """
         contents = [member.to_file() for member in self.members]
         arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
         members = []
         for place, member in enumerate(self.members):
-            (own, said), owner = contents[place], self.chart_owners[place]
+            (own, description), owner = contents[place], self.chart_owners[place]
             own = member.pack(own)
             if owner != place:
                 shared = _SHARED & contents[owner].arrays.keys()
                 own = {k: v for k, v in own.items() if k not in shared}
-                said = {k: v for k, v in said.items() if k not in _SHARED_WORDS}
+                description = {k: v for k, v in description.items() if k not in _SHARED_WORDS}
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
-            members.append({"kind": type(member).__name__, "like": owner} | said)
+            members.append({"kind": type(member).__name__, "like": owner} | description)
         header = {
             "members": members, "combine": self.combine, "sharpness": self.sharpness,
             "record": dict(self.record),
@@ -219,30 +224,33 @@ class Ensemble(TreeModel, SavedModel):
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
-        """The ensemble of a file."""
+        """Make an ensemble from the contents of a file."""
         arrays, header = contents
         members = []
-        for place, description in enumerate(header["members"]):
-            own, said, owner = _arrays_of(arrays, place), description, description["like"]
+        for place, stored in enumerate(header["members"]):
+            own, owner, description = _arrays_of(arrays, place), stored["like"], stored
             if owner != place:
                 shared, words = _arrays_of(arrays, owner), header["members"][owner]
                 own = {k: v for k, v in shared.items() if k in _SHARED} | own
-                said = {k: words[k] for k in _SHARED_WORDS} | said
-            kind = said.get("kind", "LatentGrammar")  # version 0.1 does not say
-            members.append(read_model(kind, FileContents(_unpacked(own, said), said)))
+                description = {k: words[k] for k in _SHARED_WORDS} | description
+            kind = description.get("kind", "LatentGrammar")  # files of version 0.1 have no kind
+            own = _unpacked(own, description)
+            members.append(read_model(kind, FileContents(own, description)))
         return cls(
             tuple(members), arrays["weights"], header["combine"], header.get("sharpness", 1.0),
             header["record"],
         )  # fmt: skip
 
 
-def _unpacked(own: dict[str, npt.NDArray[Any]], said: dict[str, Any]) -> dict[str, Any]:
-    """The same as models have them; files of version 0.1 have single precision."""
+def _unpacked(own: dict[str, npt.NDArray[Any]], description: dict[str, Any]) -> dict[str, Any]:
+    """The arrays of a member as models have them; files of version 0.1 have single precision."""
     if "feature_weights" in own:
         own = own | {"feature_weights": own["feature_weights"].astype(np.float32, copy=False)}
     if "rule_codes" in own:
-        is_probabilistic = read_flag(said["is_probabilistic"], "is_probabilistic")
-        weights = unpack_weights(own, len(said["phrases"]), is_probabilistic=is_probabilistic)
+        is_probabilistic = read_flag(description["is_probabilistic"], "is_probabilistic")
+        weights = unpack_weights(
+            own, len(description["phrases"]), is_probabilistic=is_probabilistic
+        )
         return own | weights
     return own | {"rule_weights": own["rule_weights"].astype(np.float64, copy=False)}
 
@@ -266,8 +274,10 @@ def generative_part(model: Model) -> Model:
     if not any(usable):
         names = dict.fromkeys(member.method for member in model.members)
         have = "has" if len(names) == 1 else "have"
-        msg = f"trees are drawn by their probabilities, and {join_words(names)} {have} none"
-        raise SapwoodError(msg, hint="use a model of --method pcfg, em, pivot or cluster")
+        raise SapwoodError(
+            f"trees are drawn by their probabilities, and {join_words(names)} {have} none",
+            hint="use a model of --method pcfg, em, pivot or cluster",
+        )
     if all(usable):
         return model
     kept = [index for index, is_usable in enumerate(usable) if is_usable]
@@ -276,7 +286,7 @@ def generative_part(model: Model) -> Model:
 
 
 def describe_draw(model: Model, part: Model) -> str:
-    """Which members trees are drawn from, and which cannot give any, for messages."""
+    """A message: the members that trees are drawn from, and the members that are left out."""
     weighted = zip(part.members, part.weights.tolist(), strict=True)
     drawn = (f"{member.method} ({weight:.0%})" for member, weight in weighted)
     without = [one for one in model.members if all(one is not other for other in part.members)]
@@ -310,32 +320,34 @@ def shares_chart(one: LatentGrammar, other: LatentGrammar) -> bool:
     )
 
 
-MOST_SHARPNESS = 100.0  # a power of posteriors that still leaves numbers
-
-
-def _check_member(member: object) -> None:
-    if not isinstance(member, Member):
-        msg = f"members of an ensemble are grammars, not {describe(member)}"
-        raise SapwoodTypeError(msg, hint="give what estimators hold as model_")
+MOST_SHARPNESS = 100.0  # larger powers of posteriors underflow
 
 
 def _check(ensemble: Ensemble) -> None:
-    n = len(ensemble.members)
-    for member in ensemble.members:
-        _check_member(member)
-    if n == 0:
-        msg = "an ensemble needs at least one grammar"
-        raise SapwoodError(msg)
-    weights = ensemble.weights
+    members: tuple[object, ...] = ensemble.members
+    if not members:
+        raise SapwoodError("an ensemble needs at least one grammar")
+    strange = [describe(member) for member in members if not isinstance(member, Member)]
+    if strange:
+        raise SapwoodTypeError(
+            f"members of an ensemble are grammars, not {strange[0]}",
+            hint="give what estimators hold as model_",
+        )
+    n, weights = len(members), ensemble.weights
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
-        msg = f"an ensemble of {n} grammars needs {n} weights of 0 or more, not {weights.tolist()}"
-        raise SapwoodError(msg)
+        raise SapwoodError(
+            f"an ensemble of {n} grammars needs {n} weights of 0 or more, not {weights.tolist()}"
+        )
     if abs(weights.sum() - 1.0) > 1e-6:
-        msg = f"the weights of an ensemble sum to 1, not to {weights.sum():g}"
-        raise SapwoodError(msg, hint="Ensemble.of(members, weights) divides them by their sum")
+        raise SapwoodError(
+            f"the weights of an ensemble sum to 1, not to {weights.sum():g}",
+            hint="Ensemble.of(members, weights) divides them by their sum",
+        )
     if not 0.0 < ensemble.sharpness <= MOST_SHARPNESS:
-        msg = f"sharpness must be above 0 and at most {MOST_SHARPNESS:g}, not {ensemble.sharpness}"
-        raise SapwoodError(msg)
+        raise SapwoodError(
+            f"sharpness must be above 0 and at most {MOST_SHARPNESS:g}, not {ensemble.sharpness}"
+        )
     if ensemble.combine not in COMBINATIONS:
-        msg = f"combine must be one of {', '.join(COMBINATIONS)}, not {ensemble.combine!r}"
-        raise SapwoodError(msg)
+        raise SapwoodError(
+            f"combine must be one of {', '.join(COMBINATIONS)}, not {ensemble.combine!r}"
+        )

@@ -6,12 +6,12 @@ import numpy as np
 
 from sapwood.constituency.data.bundled import GrammarText, grammar_text, parse_grammar
 from sapwood.constituency.data.transform import Symbol, Transform
-from sapwood.constituency.grammar.coarse import project
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, Lexicon
+from sapwood.constituency.grammar.random_trees import project_to_plain
 from sapwood.core.arrays import starts_of
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary
 
-UNKNOWN_SHARE = 1e-4  # of each tag and state: a hand-written grammar must read any word
+UNKNOWN_PROBABILITY = 1e-4  # for each tag and state: the grammar must read any word
 
 
 def bundled_grammar() -> LatentGrammar:
@@ -22,13 +22,13 @@ def bundled_grammar() -> LatentGrammar:
 def grammar_from_text(text: str) -> LatentGrammar:
     """Read a hand-written latent grammar.
 
-    Every tag and state gives a share of 0.0001 to words that the grammar does not list.
+    Every tag and state gives words that the grammar does not list a probability of 0.0001.
     """
     return _Builder(parse_grammar(text)).grammar()
 
 
 class _Builder:
-    """Numbers for names; then arrays."""
+    """Numbers the names of a grammar, then makes its arrays."""
 
     def __init__(self, text: GrammarText) -> None:
         self.text = text
@@ -55,7 +55,7 @@ class _Builder:
             for x in self.names
         )
         phrases, tags = symbols[: self.n_phrases], symbols[self.n_phrases :]
-        coarse = project(phrases, n_states, root, rules, weights, lexicon)
+        coarse = project_to_plain(phrases, n_states, root, rules, weights, lexicon)
         return LatentGrammar(
             phrases, tags, n_states, root, rules, weights, lexicon, coarse,
             transform=Transform(binarise="right", horizontal=0, heads="penn"),
@@ -76,10 +76,10 @@ class _Builder:
         for (a, h), word, probability in self.text.lexical:
             tag = self.number[a]
             vector = vectors.setdefault((word, tag), np.zeros(n_states[tag]))
-            vector[self.states[a][h]] += probability * (1 - UNKNOWN_SHARE)
+            vector[self.states[a][h]] += probability * (1 - UNKNOWN_PROBABILITY)
         words = tuple(dict.fromkeys(word for word, _ in vectors))
         for tag in range(self.n_phrases, len(self.names)):
-            vectors[UNKNOWN, tag] = np.full(n_states[tag], UNKNOWN_SHARE)
+            vectors[UNKNOWN, tag] = np.full(n_states[tag], UNKNOWN_PROBABILITY)
         rows = {name: [] for name in (*words, UNKNOWN)}  # type: dict[str, list[int]]
         for word, tag in vectors:
             rows[word].append(tag)

@@ -24,10 +24,9 @@ import numpy.typing as npt
 
 from sapwood.constituency.data.transform import Symbol, Transform
 from sapwood.constituency.grammar.member import Arrays, Can, Member
-from sapwood.core.arguments import describe
 from sapwood.core.arrays import FloatArray, IntArray, pieces, ranges, starts_of
-from sapwood.core.errors import ModelFormatError
-from sapwood.core.model_files import FileContents, _a_list, read_flag, read_labels, read_names
+from sapwood.core.errors import ModelFormatError, describe
+from sapwood.core.model_files import FileContents, read_flag, read_labels, read_list, read_names
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, read_style
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Lexicon:
 
     @property
     def n_rows(self) -> int:
-        """Words and classes together."""
+        """Number of words and classes of unknown words."""
         return len(self.row_start) - 1
 
     @cached_property
@@ -87,7 +86,7 @@ class Lexicon:
         return slice(int(self.row_start[row]), int(self.row_start[row + 1]))
 
 
-SUM_TOLERANCE = 1e-6  # probabilities are estimated from counts: a larger gap is a broken model
+_SUM_TOLERANCE = 1e-6  # probabilities are estimated from counts: a larger gap is a broken model
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,14 +159,24 @@ class LatentGrammar(Member):
     def __post_init__(self) -> None:
         symbols, own = self.phrases + self.tags, vars(self)
         own.update(symbols=symbols, n_phrases=len(self.phrases), n_symbols=len(symbols))
-        if not self.rule_rank.any():  # nothing factored, and perhaps nothing said
+        if not self.rule_rank.any():  # nothing factored, or not given
             own["rule_rank"] = np.zeros(len(self.rules), np.int64)
-        check_places(self)
+        _check_types(self)
+        _check_symbols(self)
+        _check_rules(self)
         m, k = self.n_states[self.rules], self.rule_rank
         sizes = np.where(k == 0, m.prod(axis=1), k * m.sum(axis=1))
         own.update(state_start=starts_of(self.n_states), tensor_start=starts_of(sizes))
         own["is_plain"] = bool((self.n_states == 1).all())
-        check_weights(self)
+        fits = self.root.shape == (self.state_start[-1],)
+        _require(fits, "the root vectors do not fit the states")
+        expected, found = int(self.tensor_start[-1]), self.rule_weights
+        message = f"expected {expected} rule weights, found {found.size}"
+        _require(found.shape == (expected,), message)
+        _check_lexicon(self)
+        _check_numbers(self)
+        if self.is_probabilistic:
+            _check_probabilities(self)
 
     def __repr__(self) -> str:
         method = self.record.get("method", "of unknown origin")
@@ -178,8 +187,8 @@ class LatentGrammar(Member):
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from sapwood.corpora.markup import table_html
+        """The table that a notebook shows."""
+        from sapwood.corpora.draw import table_html
 
         order = np.argsort(-self.n_states, kind="stable")[:12].tolist()
         states = ", ".join(f"{self.symbols[a]} {self.n_states[a]}" for a in order)
@@ -192,6 +201,14 @@ class LatentGrammar(Member):
             "hidden states": states + (", ..." if self.n_symbols > len(order) else ""),
         }
         return table_html(type(self).__name__, facts)
+
+    @cached_property
+    def likeliest_entries(self) -> IntArray:
+        """The entry of the lexicon in which each tag has the highest coarse weight; -1 for none."""
+        best = np.full(len(self.tags), -1, np.int64)
+        order = np.argsort(self.coarse.lexical, kind="stable")
+        best[self.lexicon.entry_tag[order]] = order  # of several entries the last one stays
+        return best
 
     def tensor(self, rule: int) -> FloatArray:
         """C[a -> b c] of one rule, shape [m(a), m(b), m(c)]."""
@@ -219,16 +236,16 @@ class LatentGrammar(Member):
 
     @property
     def chart_grammar(self) -> LatentGrammar:
-        """The grammar itself."""
+        """The grammar itself, which fills its own charts."""
         return self
 
     @property
     def n_weights(self) -> int:
-        """How many weights its rules have."""
+        """Number of weights of its rules."""
         return len(self.rule_weights)
 
     def pack(self, arrays: Arrays) -> Arrays:
-        """Weights of rules and words take 16 bits a number where there are hidden states."""
+        """Arrays for a file of an ensemble: weights of hidden states take 16 bits a number."""
         from sapwood.constituency.grammar.packing import pack_weights
 
         if self.is_plain:
@@ -249,12 +266,12 @@ class LatentGrammar(Member):
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
         """Draw trees from a probabilistic grammar."""
-        from sapwood.constituency.grammar.sampling import sample_trees
+        from sapwood.constituency.grammar.random_trees import sample_trees
 
         return sample_trees(self, n, np.random.default_rng(seed))
 
     def to_file(self) -> FileContents:
-        """Arrays, and what is said of them."""
+        """Contents of a file: arrays and header."""
         lexicon, coarse = self.lexicon, self.coarse
         arrays: dict[str, npt.NDArray[Any]] = {
             "n_states": self.n_states, "root": self.root, "rules": self.rules,
@@ -284,17 +301,13 @@ class LatentGrammar(Member):
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
-        """The grammar of a file."""
-        arrays, said = contents
-        phrases, tags = (read_symbols(said[kind], kind) for kind in ("phrases", "tags"))
+        """Make a grammar from the contents of a file."""
+        arrays, header = contents
+        phrases, tags = (_read_symbols(header[kind], kind) for kind in ("phrases", "tags"))
         n_states, entry_tag = arrays["n_states"], arrays["lexicon_entry_tag"]
-        vocabulary = Vocabulary(
-            read_names(said["words"], "words"),
-            read_names(said["classes"], "classes"),
-            read_style(said["style"]),
-        )
+        words, classes = (read_names(header[kind], kind) for kind in ("words", "classes"))
         lexicon = Lexicon(
-            vocabulary,
+            Vocabulary(words, classes, read_style(header["style"])),
             arrays["lexicon_row_start"],
             entry_tag,
             arrays["lexicon_weights"],
@@ -307,64 +320,39 @@ class LatentGrammar(Member):
         )
         grammar = cls(
             phrases, tags, n_states, arrays["root"], arrays["rules"], arrays["rule_weights"],
-            lexicon, coarse, read_transform(said["transform"]),
-            read_flag(said["is_probabilistic"], "is_probabilistic"),
-            said["record"], arrays.get("rule_rank", np.empty(0, np.int64)),
+            lexicon, coarse, _read_transform(header["transform"]),
+            read_flag(header["is_probabilistic"], "is_probabilistic"),
+            header["record"], arrays.get("rule_rank", np.empty(0, np.int64)),
         )  # fmt: skip
         _check_magnitudes(grammar)
         return grammar
 
 
-def read_symbols(value: Any, kind: str) -> tuple[Symbol, ...]:
+def _read_symbols(value: Any, kind: str) -> tuple[Symbol, ...]:
     """The symbols of a header: rows of chain, ancestors and context."""
     symbols = []
-    for row in _a_list(value, kind):
+    for row in read_list(value, kind):
         if not isinstance(row, list) or len(row) != 3 or not row[0]:
-            msg = f"one of the {kind} is {describe(row)}, expected labels, ancestors and context"
-            raise ModelFormatError(msg)
+            raise ModelFormatError(
+                f"one of the {kind} is {describe(row)}, expected labels, ancestors and context"
+            )
         chain, ancestors = (read_labels(part, kind) for part in row[:2])
         context = None if row[2] is None else read_labels(row[2], kind)
         symbols.append(Symbol(chain, ancestors, context))
     return tuple(symbols)
 
 
-def read_transform(value: Any) -> Transform:
-    """How trees are made binary."""
+def _read_transform(value: Any) -> Transform:
+    """The transform of a header."""
     if not isinstance(value, dict) or not value.keys() <= Transform.__dataclass_fields__.keys():
-        msg = f"the transform is {describe(value)}, expected settings"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"the transform is {describe(value)}, expected settings")
     read_flag(value.get("tag_parents", False), "tag_parents")
     return Transform(**value)
 
 
-Array = npt.NDArray[Any]
-LARGEST = 1e30  # a weight whose products over a sentence are still numbers
-MAX_STATES = 4096  # of a symbol; sizes of tensors then stay far below what 64 bits can count
-
-
-def check_places(grammar: LatentGrammar) -> None:
-    """Raise ModelFormatError with the first thing that is wrong about symbols and rules.
-
-    Kernels trust what passes here: they read wherever the numbers of a grammar send them.
-    """
-    _check_types(grammar)
-    _check_symbols(grammar)
-    _check_rules(grammar)
-
-
-def check_weights(grammar: LatentGrammar) -> None:
-    """The same of the lexicon and all weights."""
-    fits = grammar.root.shape == (grammar.state_start[-1],)
-    _require(fits, "the root vectors do not fit the states")
-    expected = int(grammar.tensor_start[-1])
-    _require(
-        grammar.rule_weights.shape == (expected,),
-        f"expected {expected} rule weights, found {grammar.rule_weights.size}",
-    )
-    _check_lexicon(grammar)
-    _check_numbers(grammar)
-    if grammar.is_probabilistic:
-        _check_probabilities(grammar)
+# Kernels trust a grammar that passes these checks: they index arrays by the grammar's numbers.
+_MOST_WEIGHT = 1e30  # products of such weights over a sentence are still finite
+MAX_STATES = 4096  # of a symbol; sizes of tensors then stay far below 2^63
 
 
 def _require(condition: bool | np.bool_, message: str) -> None:
@@ -402,23 +390,18 @@ def _check_symbols(g: LatentGrammar) -> None:
         _require(len(set(symbols)) == len(symbols), f"a {kind} symbol is listed twice")
     is_tag = all(symbol.context is None for symbol in g.tags)
     _require(is_tag, "an intermediate symbol stands among the tags")
-    _require(
-        g.n_states.shape == (g.n_symbols,),
-        f"n_states has {len(g.n_states)} entries for {g.n_symbols} symbols",
-    )
+    fits = g.n_states.shape == (g.n_symbols,)
+    _require(fits, f"n_states has {len(g.n_states)} entries for {g.n_symbols} symbols")
     _require((g.n_states >= 1).all(), "a symbol has no state")
-    _require(
-        (g.n_states <= MAX_STATES).all(),
-        f"a symbol has {g.n_states.max():,} states, more than {MAX_STATES:,}",
-    )
+    most = g.n_states.max()
+    _require(most <= MAX_STATES, f"a symbol has {most:,} states, more than {MAX_STATES:,}")
 
 
 def _check_rules(g: LatentGrammar) -> None:
     _require(g.rules.ndim == 2 and g.rules.shape[1:] == (3,), "rules must be rows of three symbols")
     if len(g.rules):
-        _require(
-            g.rules.min() >= 0 and g.rules.max() < g.n_symbols, "a rule names an unknown symbol"
-        )
+        fits = g.rules.min() >= 0 and g.rules.max() < g.n_symbols
+        _require(fits, "a rule names an unknown symbol")
         _require(g.rules[:, 0].max() < g.n_phrases, "a tag has a binary rule")
         n_distinct = len(np.unique(g.rules, axis=0))
         _require(n_distinct == len(g.rules), f"{len(g.rules) - n_distinct} rules are listed twice")
@@ -436,26 +419,23 @@ def _check_lexicon(g: LatentGrammar) -> None:
     fits = lexicon.row_start.shape == (n_rows + 1,)
     _require(fits, "the lexicon's rows do not fit its words")
     _require(_rises(lexicon.row_start, len(lexicon.entry_tag)), "the lexicon's rows overlap")
-    if len(lexicon.entry_tag):
-        _require(lexicon.entry_tag.max() < len(g.tags), "the lexicon names an unknown tag")
-    sizes = g.n_states[g.n_phrases + lexicon.entry_tag.astype(np.int64)]
-    fits = (
-        lexicon.weight_start.shape == (len(sizes) + 1,)
-        and (np.diff(lexicon.weight_start) == sizes).all()
+    is_known = lexicon.entry_tag.max(initial=0) < len(g.tags)
+    _require(is_known, "the lexicon names an unknown tag")
+    sizes, starts = (
+        g.n_states[g.n_phrases + lexicon.entry_tag.astype(np.int64)],
+        lexicon.weight_start,
     )
+    fits = starts.shape == (len(sizes) + 1,) and (np.diff(starts) == sizes).all()
     _require(fits, "the lexicon's vectors do not fit the states of their tags")
-    _require(_rises(lexicon.weight_start, len(lexicon.weights)), "the lexicon's vectors overlap")
-    row_sizes: Array = np.diff(lexicon.row_start.astype(np.int64))
-    rows = np.repeat(np.arange(n_rows), row_sizes)
-    keys = rows * len(g.tags) + lexicon.entry_tag
+    _require(_rises(starts, len(lexicon.weights)), "the lexicon's vectors overlap")
+    keys = lexicon.entry_row * len(g.tags) + lexicon.entry_tag
     _require((np.diff(keys) > 0).all(), "the tags of a word are not in rising order")
     _require(UNKNOWN in lexicon.vocabulary.classes, f"the lexicon has no class {UNKNOWN}")
 
 
-def _rises(starts: Array, end: int) -> bool:
-    return bool(
-        starts[0] == 0 and starts[-1] == end and (np.diff(starts.astype(np.int64)) >= 0).all()
-    )
+def _rises(starts: npt.NDArray[Any], end: int) -> bool:
+    is_rising = (np.diff(starts.astype(np.int64)) >= 0).all()
+    return bool(starts[0] == 0 and starts[-1] == end and is_rising)
 
 
 def _check_numbers(g: LatentGrammar) -> None:
@@ -465,9 +445,8 @@ def _check_numbers(g: LatentGrammar) -> None:
         ("rules", coarse.rules, len(g.rules)),
         ("lexical", coarse.lexical, len(g.lexicon.entry_tag)),
     ):
-        _require(
-            array.shape == (size,), f"expected {size} coarse {name} weights, found {array.size}"
-        )
+        fits = array.shape == (size,)
+        _require(fits, f"expected {size} coarse {name} weights, found {array.size}")
         _require((array >= 0).all(), f"a coarse {name} weight is negative")
         _require(array.max(initial=0.0) < np.inf, f"a coarse {name} weight is not finite")
     for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
@@ -476,40 +455,29 @@ def _check_numbers(g: LatentGrammar) -> None:
 
 
 def _check_magnitudes(g: LatentGrammar) -> None:
-    """Refuse weights of a file that no learner makes and whose products are no numbers."""
-    coarse = g.coarse
-    for array in (
-        coarse.root, coarse.rules, coarse.lexical, g.root, g.rule_weights, g.lexicon.weights,
-    ):  # fmt: skip
+    """Refuse weights of a file that no learner makes and whose products are not finite."""
+    plain = (g.coarse.root, g.coarse.rules, g.coarse.lexical)
+    for array in (*plain, g.root, g.rule_weights, g.lexicon.weights):
         largest = max(-array.min(initial=0.0), array.max(initial=0.0))
-        _require(largest <= LARGEST, f"a weight of {largest:g} is beyond {LARGEST:g}")
+        _require(largest <= _MOST_WEIGHT, f"a weight of {largest:g} is beyond {_MOST_WEIGHT:g}")
 
 
 def _check_probabilities(g: LatentGrammar) -> None:
     """Root, rules and emissions must sum to 1 per symbol and state; an unused state to 0."""
     for name, array in (("root", g.root), ("rule", g.rule_weights), ("lexical", g.lexicon.weights)):
-        _require(
-            (array >= 0).all(),
-            f"a {name} probability is negative: {array.min() if array.size else 0:.3g}",
-        )
-    _require(
-        abs(g.root.sum() - 1) < SUM_TOLERANCE,
-        f"root probabilities sum to {g.root.sum():.6g}, not 1",
-    )
+        least = array.min(initial=0.0)
+        _require(least >= 0, f"a {name} probability is negative: {least:.3g}")
+    total = g.root.sum()
+    _require(abs(total - 1) < _SUM_TOLERANCE, f"root probabilities sum to {total:.6g}, not 1")
     sums = state_sums(g)
-    off = np.flatnonzero((np.abs(sums - 1) > SUM_TOLERANCE) & (sums != 0))
-    if len(off):
-        symbol = int(np.searchsorted(g.state_start, off[0], side="right") - 1)
-        state = off[0] - g.state_start[symbol]
-        _require(
-            False,
-            f"probabilities of {g.symbols[symbol]} in state {state} sum to "
-            f"{sums[off[0]]:.6g}, not 1",
-        )
+    for off in np.flatnonzero((np.abs(sums - 1) > _SUM_TOLERANCE) & (sums != 0))[:1]:
+        a = int(np.searchsorted(g.state_start, off, side="right") - 1)
+        name = f"{g.symbols[a]} in state {off - g.state_start[a]}"
+        _require(False, f"probabilities of {name} sum to {sums[off]:.6g}, not 1")
 
 
 def state_sums(g: LatentGrammar) -> npt.NDArray[np.float64]:
-    """Total weight of everything that each symbol and state can become, shape [sum of n_states]."""
+    """Total weight of the rules and words of each symbol and state, shape [sum of n_states]."""
     sums = np.zeros(int(g.state_start[-1]))
     if len(g.rules):
         m = g.n_states[g.rules]

@@ -1,20 +1,19 @@
 """Weights of latent grammars in 16 bits a number, for files of ensembles.
 
-Members disagree about far more than the third digit of a weight, so files round them: a number is
-kept as its sign and the logarithm of its share in the largest number of its block,
+Members disagree about far more than the third digit of a weight, so files round weights: a number
+is kept as its sign and the logarithm of its ratio to the largest number of its block,
 
-    w = sign * scale[block] * 2^(-code / STEPS),
+    w = sign * scale[block] * 2^(-code / CODES_PER_HALVING),
 
-which is right to 1 part in 3,000 down to a share of 2^-32; what is smaller is 0.
+which is right to 1 part in 3,000 down to a ratio of 2^-32; smaller numbers become 0.
 
-- **Probabilities**: a block is all that a symbol in a state can become, rules and words, and its
-  scale is whatever makes them sum to 1. It is not stored.
+- **Probabilities**: a block is all rules and words of a symbol in a state, and its scale is not
+  stored: it makes them sum to 1.
 - **Weights of any sign**: a block is the tensor of a rule, or the vector of a word with a tag. Its
   scale is its largest number, in single precision.
 
-EM leaves few rules of a state above 0: where there are many zeros, a bit a number says which are,
-and only the others have codes. Numbers that were packed once come back the same when they are
-packed again.
+EM leaves few rules of a state above 0: where there are many zeros, a bit a number marks them, and
+only the others have codes. To pack unpacked numbers again changes nothing.
 """
 
 from __future__ import annotations
@@ -22,27 +21,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.constituency.grammar.latent_grammar import MAX_STATES, LatentGrammar
 from sapwood.core.arrays import PIECE, FloatArray, IntArray, pieces, ranges, starts_of
 from sapwood.core.errors import ModelFormatError
 
-if TYPE_CHECKING:
-    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-
-STEPS = 1024  # of a halving
-MAX_STATES = 4096  # of a symbol, as in `latent_grammar`
-ZERO = 2**15 - 1  # the code of 0
-MANY_ZEROS = 1 / 16  # the share from which on a bit a number is less than the codes of zeros
+CODES_PER_HALVING = 1024
+ZERO_CODE = 2**15 - 1  # the code of 0
+MANY_ZEROS = 1 / 16  # the fraction of zeros from which on a bit a number takes less than codes
 Codes = npt.NDArray[np.uint16]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 class _Layout(NamedTuple):
-    """Where the numbers of a grammar belong."""
+    """Sizes of the blocks of a grammar's weights, and the states that they belong to."""
 
     # sizes of tensors, of their rows (one for each state of the parent), and of words' vectors
     tensor: IntArray
@@ -94,7 +90,7 @@ def pack_weights(grammar: LatentGrammar) -> Arrays:
 def unpack_weights(
     arrays: Mapping[str, npt.NDArray[Any]], n_phrases: int, *, is_probabilistic: bool
 ) -> Arrays:
-    """What `pack_weights` has packed: rule weights and lexicon weights.
+    """Unpack the arrays of `pack_weights`: rule weights and lexicon weights.
 
     Raises
     ------
@@ -107,16 +103,16 @@ def unpack_weights(
     try:
         layout = _Layout.of(arrays["n_states"], rules_of, arrays.get("rule_rank"), tags)
     except (IndexError, ValueError) as error:
-        msg = f"packed weights cannot be placed: {error}"
-        raise ModelFormatError(msg) from error
+        raise ModelFormatError(f"packed weights cannot be placed: {error}") from error
     sizes = {"rule": layout.tensor, "lexicon": layout.vector}
     rules, words = (_Kept.of(arrays, name, int(sizes[name].sum())) for name in sizes)
     if not is_probabilistic:
         for name, part in (("rule", rules), ("lexicon", words)):
             scale = arrays[f"{name}_scale"]
             if scale.dtype != np.float32 or scale.shape != sizes[name].shape:
-                msg = f"{scale.size} scales of type {scale.dtype}, expected {len(sizes[name])}"
-                raise ModelFormatError(msg)
+                raise ModelFormatError(
+                    f"{scale.size} scales of type {scale.dtype}, expected {len(sizes[name])}"
+                )
             counts = part.counts(sizes[name])
             for blocks, at in pieces(starts_of(counts)):
                 part.numbers[at] *= np.repeat(scale[blocks].astype(np.float64), counts[blocks])
@@ -124,14 +120,14 @@ def unpack_weights(
         total = np.zeros(layout.n_states)
         for part, at, states in _by_state(layout, rules, words):
             total += np.bincount(states, part.numbers[at], len(total))
-        share = 1.0 / np.where(total > 0, total, 1.0)
+        scale = 1.0 / np.where(total > 0, total, 1.0)
         for part, at, states in _by_state(layout, rules, words):
-            part.numbers[at] *= share[states]
+            part.numbers[at] *= scale[states]
     return {"rule_weights": rules.whole(), "lexicon_weights": words.whole()}
 
 
 def _check_states(n_states: IntArray, rules: IntArray, rank: IntArray | None) -> None:
-    """Refuse numbers of states before anything of such sizes is made."""
+    """Refuse wrong numbers of states before arrays of such sizes are made."""
     states_fit = n_states.dtype == np.int64 and n_states.ndim == 1
     states_fit = states_fit and bool(((n_states >= 1) & (n_states <= MAX_STATES)).all())
     rules_fit = rules.ndim == 2 and rules.shape[1] == 3
@@ -140,14 +136,15 @@ def _check_states(n_states: IntArray, rules: IntArray, rank: IntArray | None) ->
     if rank is not None and ranks_fit and rank.size:
         ranks_fit = 0 <= rank.min() <= rank.max() <= MAX_STATES
     if not (states_fit and rules_fit and ranks_fit):
-        msg = "packed weights have numbers of states, rules or ranks that no grammar has"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(
+            "packed weights have numbers of states, rules or ranks that no grammar has"
+        )
 
 
 def _by_state(
     layout: _Layout, rules: _Kept, words: _Kept
 ) -> Iterator[tuple[_Kept, slice, IntArray]]:
-    """Symbols and states of all numbers that have codes, some after the others."""
+    """States of all numbers that have codes, piece by piece: part, slice of it, states."""
     counts = rules.counts(layout.row)
     for rows, at in pieces(starts_of(counts)):
         yield rules, at, np.repeat(layout.state_of_row[rows], counts[rows])
@@ -169,11 +166,11 @@ def _largest(numbers: FloatArray, sizes: IntArray) -> FloatArray:
 
 
 def _codes(name: str, numbers: FloatArray, largest: FloatArray) -> Arrays:
-    """Codes of numbers, and where there are many zeros which are none."""
+    """Codes of numbers, and, where there are many zeros, the bits that mark the other numbers."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # zeros, and next to them
-        steps = np.rint(STEPS * np.log2(largest / np.abs(numbers)))
-    kept = (numbers != 0.0) & (largest > 0.0) & (steps < ZERO)
-    code = np.where(kept, np.maximum(steps, 0.0) + (numbers < 0) * (ZERO + 1.0), ZERO)
+        steps = np.rint(CODES_PER_HALVING * np.log2(largest / np.abs(numbers)))
+    kept = (numbers != 0.0) & (largest > 0.0) & (steps < ZERO_CODE)
+    code = np.where(kept, np.maximum(steps, 0.0) + (numbers < 0) * (ZERO_CODE + 1.0), ZERO_CODE)
     if kept.size - kept.sum() <= MANY_ZEROS * kept.size:
         return {f"{name}_codes": code.astype(np.uint16)}
     return {f"{name}_codes": code[kept].astype(np.uint16), f"{name}_kept": np.packbits(kept)}
@@ -181,7 +178,7 @@ def _codes(name: str, numbers: FloatArray, largest: FloatArray) -> Arrays:
 
 @dataclass
 class _Kept:
-    """Numbers that have codes, in units of their blocks' scales, and where they are among all."""
+    """Numbers that have codes, divided by their blocks' scales, and their indices among all."""
 
     numbers: FloatArray
     places: IntArray | None  # None where all have codes
@@ -189,30 +186,32 @@ class _Kept:
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]], name: str, size: int) -> _Kept:
-        """What `_codes` has made of so many numbers."""
+        """Decode the arrays of `_codes` for a known number of weights."""
         codes, bits, places = arrays[f"{name}_codes"], arrays.get(f"{name}_kept"), None
         if bits is not None:
             if bits.dtype != np.uint8 or bits.shape != (-(-size // 8),):
-                msg = f"{bits.size} marks of packed weights of type {bits.dtype}, expected {size}"
-                raise ModelFormatError(msg)
+                raise ModelFormatError(
+                    f"{bits.size} marks of packed weights of type {bits.dtype}, expected {size}"
+                )
             places = np.flatnonzero(np.unpackbits(bits, count=size))
         expected = size if places is None else len(places)
         if codes.dtype != np.uint16 or codes.shape != (expected,):
-            msg = f"{codes.size} packed weights of type {codes.dtype}, expected {expected}"
-            raise ModelFormatError(msg)
+            raise ModelFormatError(
+                f"{codes.size} packed weights of type {codes.dtype}, expected {expected}"
+            )
         numbers, table = np.empty(expected), _numbers()
         for at in range(0, expected, PIECE):  # every code is a place in the table
             np.take(table, codes[at : at + PIECE], out=numbers[at : at + PIECE], mode="clip")
         return cls(numbers, places, size)
 
     def counts(self, sizes: IntArray) -> IntArray:
-        """How many of the numbers are in each block."""
+        """Number of codes in each block."""
         if self.places is None:
             return sizes
         return np.diff(np.searchsorted(self.places, starts_of(sizes)))
 
     def whole(self) -> FloatArray:
-        """All numbers, zeros too."""
+        """All numbers, zeros included."""
         if self.places is None:
             return self.numbers
         numbers = np.zeros(self.size)
@@ -222,7 +221,7 @@ class _Kept:
 
 @cache
 def _numbers() -> FloatArray:
-    """The numbers of all codes, [2^16], in units of the block's scale."""
-    shares = np.exp2(-np.arange(ZERO + 1.0) / STEPS)
-    shares[ZERO] = 0.0
-    return np.concatenate([shares, -shares])
+    """The numbers of all codes, [2^16], divided by the block's scale."""
+    ratios = np.exp2(-np.arange(ZERO_CODE + 1.0) / CODES_PER_HALVING)
+    ratios[ZERO_CODE] = 0.0
+    return np.concatenate([ratios, -ratios])

@@ -9,31 +9,44 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from sapwood.constituency.data.treebank import TreebankLike
-from sapwood.constituency.learn.cluster_moments import NodeSample, cluster_counts
-from sapwood.constituency.learn.em_steps import Stage, TrainingTrees, run_treebank_em
-from sapwood.constituency.learn.expected_counts import ExpectedCounts
-from sapwood.constituency.learn.latent_parameters import LatentParameters, maximise, smooth
-from sapwood.constituency.learn.pcfg import Trainable, TrainingData
-from sapwood.constituency.learn.spectral import Projection, project
-from sapwood.constituency.learn.treebank_learner import (
+from sapwood.constituency.learn.em import Stage, em_bytes, em_settings, run_treebank_em
+from sapwood.constituency.learn.em_steps import (
+    ExpectedCounts,
+    LatentParameters,
+    TrainingTrees,
+    maximise_tree_counts,
+    smooth_states,
+)
+from sapwood.constituency.learn.features import FeatureRows
+from sapwood.constituency.learn.pcfg import (
+    KERNEL_BYTES,
     OnPlainGrammar,
-    TreebankEstimator,
-    WithEM,
+    Trainable,
+    TrainingData,
     dev_trees,
 )
+from sapwood.constituency.learn.registry import EMParameters
+from sapwood.constituency.learn.spectral import (
+    NodeProjection,
+    SingularVectors,
+    project_nodes,
+    projection_bytes,
+)
 from sapwood.core.arrays import FloatArray, IntArray, group_rows
-from sapwood.core.learner import WithStates
+from sapwood.core.learner import StateParameters
 
-N_ROUNDS = 20  # of k-means: states change little behind that
-SAMPLE = 20_000  # nodes of a label, about, that place its centres; all nodes are then assigned
+K_MEANS_ROUNDS = 20  # rounds of k-means; states change little after that
+SAMPLE = 20_000  # nodes of a label, about, that k-means sees; all nodes are then assigned
 
 
-class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
+class ClusterLPCFG(StateParameters, EMParameters, OnPlainGrammar):
     """Latent-variable PCFG whose states are clusters of tree nodes.
 
     A label with n nodes gets at most n / 20 states.
@@ -46,10 +59,9 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     """
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Bytes that learning takes at most, about, besides the packed trees."""
-        from sapwood.constituency.learn import memory as tree_memory
-
-        return tree_memory.projected_em_bytes(data, self.n_states)
+        """Estimate the bytes of the projection of all nodes and of EM."""
+        projection, em = projection_bytes(data, self.n_states), em_bytes(data, self.n_states)
+        return projection + em - KERNEL_BYTES
 
     def fit(self, bank: Trainable, held: TreebankLike | None = None) -> Self:
         """Learn the grammar of a treebank.
@@ -60,29 +72,61 @@ class ClusterLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             Trees apart from the treebank; the EM iteration that parses them best is kept.
         """
         data = self._prepare(bank)
-        projection = project(data, self.n_states, seed=self.seed)  # step 1
+        projection = project_nodes(data, self.n_states, seed=self.seed)  # step 1
         trees = TrainingTrees(data)
         layout = layout_of(trees, np.minimum(trees.limit, self.n_states))
         centres = find_centres(data, projection, layout.n_states, self.seed)  # step 2
         counts = count_states(data, projection, layout, centres)  # step 3
-        start = smooth(maximise(layout, counts), self.rule_smoothing, self.word_smoothing)
-        settings = self.em_settings(self.seed)
+        start = smooth_states(
+            maximise_tree_counts(layout, counts), self.rule_smoothing, self.word_smoothing
+        )
         stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
         record = {"method": "cluster", "n_states": self.n_states, "seed": self.seed, **data.sizes}
         self.model_, self.info_ = run_treebank_em(  # step 4
-            data, start, stages, settings, dev_trees(held), record
+            data, start, stages, em_settings(self, self.seed), dev_trees(held), record
         )
         return self
 
 
 def layout_of(trees: TrainingTrees, m: IntArray) -> LatentParameters:
-    """Where counts of so many states of each symbol have their places; without numbers."""
+    """Return the layout of counts for given numbers of states, without any counts."""
     none, rules = np.empty(0), trees.inventory.rules.astype(np.int64)
     return LatentParameters(m, rules, trees.symbol_of_pair, none, none, none)
 
 
+def points(rows: FeatureRows, vectors: SingularVectors) -> FloatArray:
+    """The directions of both vectors of every node, side by side: [n_nodes, 2 m]."""
+    whole = vectors._replace(m=np.full_like(vectors.m, vectors.U.shape[1]))
+    sides = []
+    for side in whole.vectors(rows):
+        length = np.linalg.norm(side, axis=1, keepdims=True)
+        sides.append(side / np.where(length > 0, length, 1.0))
+    return np.hstack(sides)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeSample:
+    """Points of some nodes; `+` appends those of the next shard."""
+
+    label: IntArray  # [n]
+    rows: FloatArray  # [n, 2 m]
+
+    def __add__(self, other: NodeSample) -> NodeSample:
+        return NodeSample(
+            np.concatenate([self.label, other.label]), np.concatenate([self.rows, other.rows])
+        )
+
+    @classmethod
+    def of(cls, rows: FeatureRows, vectors: SingularVectors, stride: IntArray) -> NodeSample:
+        """Sample the nodes of each label, every stride-th; none where the stride is 0."""
+        groups = group_rows(rows.label, len(stride))
+        some = [at[::n] for at, n in zip(groups, stride.tolist(), strict=True) if n]
+        at = np.sort(np.concatenate([np.empty(0, np.int64), *some]))
+        return cls(rows.label[at], points(rows, vectors)[at])
+
+
 def find_centres(
-    data: TrainingData, projection: Projection, m: IntArray, seed: int
+    data: TrainingData, projection: NodeProjection, m: IntArray, seed: int
 ) -> list[FloatArray]:
     """The centres of each label's clusters: k-means on a sample of its nodes.
 
@@ -106,11 +150,14 @@ def _k_means(task: tuple[int, int, FloatArray], seed: int) -> FloatArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty cluster is a state less, nothing worse
         rng = np.random.default_rng([seed, label])
-        return np.asarray(kmeans2(rows, k, iter=N_ROUNDS, minit="++", seed=rng)[0])
+        return np.asarray(kmeans2(rows, k, iter=K_MEANS_ROUNDS, minit="++", seed=rng)[0])
 
 
 def count_states(
-    data: TrainingData, projection: Projection, layout: LatentParameters, centres: list[FloatArray]
+    data: TrainingData,
+    projection: NodeProjection,
+    layout: LatentParameters,
+    centres: list[FloatArray],
 ) -> ExpectedCounts:
     """Counts of trees whose nodes have the state of the nearest centre."""
     sizes = len(data.inventory.phrases), len(data.inventory.words)
@@ -118,3 +165,40 @@ def count_states(
         cluster_counts, projection.features.rows, projection.vectors, centres, layout,
         data.counts.pairs, *sizes,
     )  # fmt: skip
+
+
+def cluster_counts(
+    rows: FeatureRows,
+    vectors: SingularVectors,
+    centres: Sequence[FloatArray],
+    layout: LatentParameters,
+    pairs: IntArray,
+    n_phrases: int,
+    n_words: int,
+) -> ExpectedCounts:
+    """Counts of one shard, each node in the state of the nearest centre of its label."""
+    from scipy.cluster.vq import vq
+
+    point, states = points(rows, vectors), np.zeros(len(rows.label), np.int64)
+    for at, centre in zip(group_rows(rows.label, len(centres)), centres, strict=True):
+        if len(centre) and len(at):
+            states[at] = vq(point[at], centre)[0]
+    return hard_counts(rows, states, layout, rows.pairs(pairs, n_phrases, n_words))
+
+
+def hard_counts(
+    rows: FeatureRows, states: IntArray, layout: LatentParameters, pair: IntArray
+) -> ExpectedCounts:
+    """Counts of one shard whose nodes have known states."""
+    m = layout.n_states
+    _, b, c = layout.symbols_of[rows.rule].T
+    inner = (states[rows.parent] * m[b] + states[rows.left]) * m[c] + states[rows.right]
+    places = (
+        (layout.rule_start, layout.rule_start[rows.rule] + inner),
+        (layout.word_start, layout.word_start[pair] + states[rows.leaf]),
+        (layout.state_start, layout.state_start[rows.label[rows.roots]] + states[rows.roots]),
+    )
+    rules, words, root = (
+        np.bincount(at, minlength=int(start[-1])).astype(float) for start, at in places
+    )
+    return ExpectedCounts(rules, words, root, log_likelihood=0.0)

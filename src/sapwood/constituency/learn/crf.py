@@ -19,29 +19,28 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.feature_grammar import FeatureGrammar
-from sapwood.constituency.learn.pcfg import Trainable, TrainingData
-from sapwood.constituency.learn.treebank_learner import OnPlainGrammar, TreebankEstimator
-from sapwood.constituency.parse.charts import right_forest
+from sapwood.constituency.grammar.discriminative import FeatureGrammar
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, TrainingData
+from sapwood.constituency.parse.charts import gold_forest
 from sapwood.constituency.parse.prepared import PreparedGrammar, prepare
 from sapwood.core.arrays import FloatArray
-from sapwood.core.info import Info, PhaseClock
-from sapwood.core.learner import ANYTHING, between, parameter, whole
-from sapwood.core.log_linear import Table, learn
-from sapwood.core.signals import undisturbed
+from sapwood.core.compiling import defer_signals
+from sapwood.core.learner import ANYTHING, Info, PhaseClock, between, parameter, whole
+from sapwood.core.training_loops import WeightTable, run_adagrad
 from sapwood.progress import counted, step
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.kernels.forest import Forest
 
 TABLE_BITS = 22  # four million weights: at 2^20 collisions already cost accuracy
-FAMILIAR = 2  # words seen so often are features themselves
-PRUNING = 1e-3
+FAMILIAR_WORD = 2  # words seen at least this often are features themselves
+PRUNING = 1e-3  # posterior under the plain grammar below which the charts are pruned
+CHART_RULE_BYTES = 3.2  # bytes for each token and rule, for the estimate of memory
 FEW_TREES = 50  # whose charts are made in one go
 CHARTS_COST = 2  # passes that take about as long as making the charts
 
 
-class SpanCRF(OnPlainGrammar, TreebankEstimator):
+class SpanCRF(OnPlainGrammar):
     """A conditional model: features of spans in the plain grammar's pruned charts.
 
     Threads prune the charts; learning itself runs on one.
@@ -62,10 +61,9 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
     )
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Bytes that learning takes at most, about, besides the packed trees."""
-        from sapwood.constituency.learn import memory as tree_memory
-
-        return tree_memory.charts_bytes(data, 1 << TABLE_BITS)
+        """Estimate the bytes of the pruned charts of all sentences, and of the weights."""
+        charts = CHART_RULE_BYTES * data.sizes["tokens"] * len(data.inventory.rules)
+        return KERNEL_BYTES + charts + 28 * (1 << TABLE_BITS)
 
     def fit(self, bank: Trainable) -> Self:
         """Learn the weights from a treebank."""
@@ -93,8 +91,8 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
         return self
 
     def _learnt(self, examples: list[_Example], size: int) -> FloatArray:
-        """Averaged weights."""
-        table = Table.of_size(size, name="features of spans", dtype=np.float64)
+        """Learn the weights, averaged over the last half of the passes."""
+        table = WeightTable.of_size(size, name="features of spans", dtype=np.float64)
         table.parts = 1
 
         def note(done: int, likelihood: float) -> None:
@@ -102,7 +100,7 @@ class SpanCRF(OnPlainGrammar, TreebankEstimator):
             if self.on_iteration:
                 self.on_iteration(done, 1, likelihood)
 
-        return learn(
+        return run_adagrad(
             table, len(examples), lambda k, rate: _step(examples[k], table, rate), self.passes,
             self.rate, np.random.default_rng(self.seed), note,
         )  # fmt: skip
@@ -121,7 +119,7 @@ class _Example(NamedTuple):
 
 def _examples_of(bank: Treebank, model: FeatureGrammar) -> list[_Example]:
     prepared = prepare(model)
-    made = (undisturbed(_example, prepared, bank, tree) for tree in range(bank.n_trees))
+    made = (defer_signals(_example, prepared, bank, tree) for tree in range(bank.n_trees))
     return [example for example in made if example is not None]
 
 
@@ -131,7 +129,7 @@ def _example(prepared: PreparedGrammar, bank: Treebank, tree: int) -> _Example |
     if len(words) == 1:
         return None
     nodes = slice(int(bank.offsets[tree]), int(bank.offsets[tree + 1]))
-    pruned, items, edges = right_forest(prepared, words, bank, nodes, PRUNING)
+    pruned, items, edges = gold_forest(prepared, words, bank, nodes, PRUNING)
     if items.sum() != nodes.stop - nodes.start:
         return None
     assert prepared.features is not None
@@ -139,7 +137,7 @@ def _example(prepared: PreparedGrammar, bank: Treebank, tree: int) -> _Example |
     return _Example(pruned.forest, pruned.roots, *features, items, edges)
 
 
-def _step(example: _Example, table: Table, rate: float) -> float:
+def _step(example: _Example, table: WeightTable, rate: float) -> float:
     """One gradient step; the log-likelihood of the right tree before it."""
     from sapwood.constituency.parse.kernels import span_features as kernel
     from sapwood.core.kernels.adagrad import adagrad_rows
@@ -158,6 +156,6 @@ def _step(example: _Example, table: Table, rate: float) -> float:
 
 def _untrained(data: TrainingData) -> FeatureGrammar:
     plain, count = data.grammar, data.classes.seen
-    seen = {data.inventory.words[x] for x in np.flatnonzero(count >= FAMILIAR).tolist()}
+    seen = {data.inventory.words[x] for x in np.flatnonzero(count >= FAMILIAR_WORD).tolist()}
     familiar = np.array([word in seen for word in plain.lexicon.words], np.bool_)
     return FeatureGrammar(plain, np.zeros(1 << TABLE_BITS, np.float32), familiar)

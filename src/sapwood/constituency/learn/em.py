@@ -7,27 +7,96 @@ Two starts:
   mean after every step. If wanted, the splits that gained least are undone after each round.
 - **matsuzaki** (Matsuzaki et al. 2005): all states at once, treebank frequencies times exp(u) with
   u uniform between -ln 3 and ln 3.
+
+`run_treebank_em` also runs the last EM iterations of other learners, from a start that they give.
 """
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from sapwood.constituency.data.treebank import TreebankLike
-from sapwood.constituency.learn.em_steps import Stage, TrainingTrees, run_treebank_em
-from sapwood.constituency.learn.pcfg import Trainable, TrainingData
-from sapwood.constituency.learn.treebank_learner import (
+from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+from sapwood.constituency.learn.dev_scores import DevSet
+from sapwood.constituency.learn.em_checkpoint import Progress, load_checkpoint, save_checkpoint
+from sapwood.constituency.learn.em_states import (
+    matsuzaki_start,
+    merge_siblings,
+    merge_twins,
+    split_states,
+)
+from sapwood.constituency.learn.em_steps import (
+    NODES_PER_STATE,
+    ExpectedCounts,
+    LatentParameters,
+    TrainingTrees,
+    latent_grammar,
+    maximise_tree_counts,
+)
+from sapwood.constituency.learn.pcfg import (
+    KERNEL_BYTES,
     OnPlainGrammar,
-    TreebankEstimator,
-    WithEM,
+    Trainable,
+    TrainingData,
     dev_trees,
 )
-from sapwood.core.learner import WithStates, between, one_of, parameter, whole
+from sapwood.constituency.learn.registry import EMParameters
+from sapwood.core.arrays import starts_of
+from sapwood.core.learner import Info, StateParameters, between, one_of, parameter, whole
+from sapwood.core.training_loops import EMResult, EMSteps, EMStop, run_em
+from sapwood.corpora.tree import Tree
+from sapwood.progress import step
 
 STARTS = ("split", "matsuzaki")
+NOT_SPLIT = np.empty(0, np.int64)
+# For the estimate of memory: bytes of a sorted node, and copies of all probabilities that EM holds
+# at once, besides one for each thread.
+SORTED_NODE_BYTES, PARAMETER_COPIES = 200, 8
 
 
-class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
+class Stage(NamedTuple):
+    """A change of the states, and the EM iterations that follow it."""
+
+    change: str  # `split`, `merge`, `matsuzaki` or `none`
+    states: int
+    iterations: int
+
+
+class EMSettings(NamedTuple):
+    """Settings of the EM iterations; see the parameters of `EMLPCFG`."""
+
+    learner: dict[str, Any]  # parameters of the learner; a checkpoint is only good for the same
+    rule_smoothing: float
+    word_smoothing: float
+    merge: float = 0.0
+    tolerance: float = 0.0
+    patience: int | None = None
+    seed: int = 0
+    checkpoint: str | Path | None = None
+    on_iteration: Callable[[int, int, float], None] | None = None
+    on_grade: Callable[[int, float], None] | None = None
+
+
+def em_settings(
+    learner: EMParameters, seed: int, *, merge: float = 0.0, tolerance: float = 0.0
+) -> EMSettings:
+    """Return the settings of the EM iterations of a learner."""
+    return EMSettings(
+        learner.decisions(), learner.rule_smoothing, learner.word_smoothing, merge, tolerance,
+        learner.patience, seed, learner.checkpoint, learner.on_iteration, learner.on_grade,
+    )  # fmt: skip
+
+
+class EMLPCFG(StateParameters, EMParameters, OnPlainGrammar):
     """Latent-variable PCFG by EM, with true probabilities.
 
     A label with n nodes gets at most n / 20 states.
@@ -50,14 +119,14 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
     merge: float = parameter(
         0.0,
         between(0, 1, "[)"),
-        "Share of the splits of each level that are undone, those that gained least, before half "
-        "as many iterations more; 0 keeps all.",
+        "Fraction of the splits of each level that are undone, those that gained least, before "
+        "half as many iterations more; 0 keeps all.",
     )
     tolerance: float = parameter(
         0.0,
         between(0, 1, "[)"),
-        "A level ends early when an iteration raises the log-likelihood by less than this share of "
-        "what the level has raised it so far; 0 for never.",
+        "A level ends early when an iteration raises the log-likelihood by less than this fraction "
+        "of the level's rise so far; 0 for never.",
     )
 
     def fit(self, bank: Trainable, held: TreebankLike | None = None) -> Self:
@@ -71,7 +140,7 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         """
         data = self._prepare(bank)
         start = TrainingTrees(data).plain_parameters()
-        settings = self.em_settings(self.seed, merge=self.merge, tolerance=self.tolerance)
+        settings = em_settings(self, self.seed, merge=self.merge, tolerance=self.tolerance)
         record = {
             "method": "em", "n_states": self.n_states, "start": self.start, "seed": self.seed,
             **data.sizes,
@@ -82,10 +151,8 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
         return self
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Bytes that learning takes at most, about, besides the packed trees."""
-        from sapwood.constituency.learn import memory as tree_memory
-
-        return tree_memory.em_bytes(data, self.n_states)
+        """Estimate the bytes that EM takes, besides the packed trees."""
+        return em_bytes(data, self.n_states)
 
     def schedule(self) -> list[Stage]:
         """The stages of a training: doubled states level by level, or all at once."""
@@ -98,3 +165,219 @@ class EMLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
             if self.merge > 0.0:
                 stages.append(Stage("merge", m, (self.iterations + 1) // 2))
         return stages
+
+
+def em_bytes(data: TrainingData, n_states: int) -> float:
+    """Estimate the bytes that EM needs, given the largest number of states of a label."""
+    m = np.minimum(n_states, np.maximum(1, data.counts.symbols // NODES_PER_STATE))
+    pair_tag = len(data.inventory.phrases) + data.counts.pairs // len(data.inventory.words)
+    numbers = float(m[data.inventory.rules.astype(np.int64)].prod(axis=1).sum())
+    numbers += float(m[pair_tag].sum())
+    copies = PARAMETER_COPIES + data.engine.jobs_here
+    return KERNEL_BYTES + SORTED_NODE_BYTES * data.n_nodes_here + 8 * copies * numbers
+
+
+def run_treebank_em(
+    data: TrainingData,
+    start: LatentParameters,
+    schedule: Sequence[Stage],
+    settings: EMSettings,
+    dev: Sequence[Tree] | None = None,
+    record: Mapping[str, Any] | None = None,
+) -> tuple[LatentGrammar, Info]:
+    """Run EM over all stages, going on from a checkpoint where there is one.
+
+    Parameters
+    ----------
+    schedule
+        Without any stage, the grammar is that of the start.
+    dev
+        Trees apart from the treebank; the iteration of the last stage that parses them best is
+        kept.
+
+    Returns
+    -------
+    tuple
+        The grammar, whose record has the iterations behind the given record; and an `Info`: its
+        history has log-likelihoods before every M-step and the most states of a symbol (`states`);
+        `dev_f1` are pairs of the number of iterations done and the F1 then, and
+        `grading_cpu_seconds` the processor seconds, over all threads, that finding them took.
+    """
+    em = _TreebankEM(data, schedule, settings, dev if schedule else None)
+    now = em.run(start)
+    parameters, counts, info = now.parameters, em.trees.expect(now.parameters), now.info
+    if em.dev is not None:
+        f1 = em.grade(info, parameters, counts)
+        if now.best is not None and f1 <= max(seen for _, seen in info.dev_f1[:-1]):
+            parameters = now.best
+            counts = em.trees.expect(parameters)
+    em.note_time(info)
+    header: dict[str, Any] = {**(record or {}), "iterations": info.iterations}
+    header |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
+    # parameters that dev trees chose are kept as they are: to merge them would change their F1
+    if info.dev_f1:
+        header["best_iteration"] = info.best_iteration
+    elif any(stage.change == "split" for stage in schedule):
+        n_states = parameters.n_states.sum()
+        parameters, counts = merge_twins(data, em.trees.pairs, parameters, counts)
+        header["merged_twins"] = int(n_states - parameters.n_states.sum())
+    return latent_grammar(data, em.trees.pairs, parameters, counts, header), info
+
+
+def _has_settled(tolerance: float) -> Callable[[Sequence[float]], bool] | None:
+    """Return a test whether the likelihood hardly rises any more; None for no test.
+
+    Compared with the level's own rise: after a split it is slow at first, since copies differ by
+    their noise only.
+    """
+    if tolerance == 0.0:
+        return None
+    return lambda level: (
+        len(level) > 1 and level[-1] - level[-2] < tolerance * (level[-1] - level[0])
+    )
+
+
+class _TreebankEM:
+    """One training: its trees, its dev trees where there are any, and its checkpoint."""
+
+    def __init__(
+        self,
+        data: TrainingData,
+        schedule: Sequence[Stage],
+        settings: EMSettings,
+        dev: Sequence[Tree] | None,
+    ) -> None:
+        self.data, self.trees = data, TrainingTrees(data)
+        self.schedule, self.settings = schedule, settings
+        self.began = perf_counter()
+        self.grading_seconds = self.grading_cpu_seconds = 0.0  # charts included
+        with self._grading():
+            self.dev = None if dev is None else DevSet(dev, data.grammar, data.engine.jobs_here)
+        self.path = Path(settings.checkpoint) if settings.checkpoint and schedule else None
+
+    def run(self, start: LatentParameters) -> Progress:
+        """EM through all stages, from a start or from where a checkpoint stopped."""
+        now = self._resume()
+        if now is None:
+            rng = np.random.default_rng(self.settings.seed)
+            now = Progress(start, 0, 0, NOT_SPLIT, rng, Info(extra={"dev_f1": []}))
+            now = self._change_states(now) if self.schedule else now
+        # iterations before each stage
+        ends = starts_of([stage.iterations for stage in self.schedule]).tolist()
+        with step("EM", total=ends[-1], unit="iteration") as advance:
+            while now.stage < len(self.schedule):
+                if now.iteration < self.schedule[now.stage].iterations:
+                    done = ends[now.stage]
+                    now = self._run_stage(now, lambda n, done=done: advance(done + n))  # type: ignore[misc]
+                if now.stage + 1 == len(self.schedule):
+                    break
+                now = self._change_states(replace(now, stage=now.stage + 1, iteration=0))
+                self._save(now)
+        return now
+
+    def _run_stage(self, now: Progress, advance: Callable[[int], None]) -> Progress:
+        """All iterations of a stage, each an E-step and an M-step."""
+        stage, settings, info = self.schedule[now.stage], self.settings, now.info
+        smoothing = settings.rule_smoothing, settings.word_smoothing
+        is_graded = self.dev is not None and now.stage + 1 == len(self.schedule)
+        steps = EMSteps[LatentParameters, ExpectedCounts](
+            self.trees.expect,
+            lambda parameters, counts: maximise_tree_counts(parameters, counts, *smoothing),
+            score=(lambda run: self.grade(info, run.parameters, run.counts)) if is_graded else None,
+        )
+        stop = EMStop(
+            stage.iterations - 1,
+            _has_settled(settings.tolerance),
+            settings.patience,
+            is_monotone=not any(smoothing),
+        )
+
+        def listen(run: EMResult[LatentParameters, ExpectedCounts]) -> None:
+            advance(len(run.values))
+            states, value = int(run.parameters.n_states.max()), run.values[-1]
+            info.history.append({"states": states, "log_likelihood": value})
+            if settings.on_iteration:
+                settings.on_iteration(info.iterations, states, value)
+
+        def standing(
+            parameters: LatentParameters, run: EMResult[LatentParameters, ExpectedCounts], n: int
+        ) -> Progress:
+            best = run.best if is_graded else None
+            return replace(now, parameters=parameters, iteration=n, best=best)
+
+        began = EMResult[LatentParameters, ExpectedCounts](
+            now.parameters,
+            info.log_likelihoods[len(info.history) - now.iteration :],
+            [f1 for _, f1 in info.dev_f1],
+            now.best,
+            now.iteration,
+        )
+
+        def save(run: EMResult[LatentParameters, ExpectedCounts]) -> None:
+            self._save(standing(run.parameters, run, len(run.values)))
+
+        run = run_em(steps, began, stop, listen=listen, save=save if self.path else None)
+        # the last M-step of a stage follows its last E-step
+        parameters = steps.maximise(run.parameters, run.counts)
+        over = standing(parameters, run, stage.iterations)
+        if now.stage + 1 == len(self.schedule):
+            self._save(over)
+        return over
+
+    def _change_states(self, now: Progress) -> Progress:
+        stage = self.schedule[now.stage]
+        target = np.minimum(self.trees.limit, stage.states)
+        if stage.change == "split":
+            parameters, origin = split_states(now.parameters, target, now.rng)
+            return replace(now, parameters=parameters, origin=origin)
+        if stage.change == "merge":
+            merged = merge_siblings(self.trees, now.parameters, now.origin, self.settings.merge)
+            return replace(now, parameters=merged, origin=NOT_SPLIT)
+        if stage.change == "matsuzaki":
+            return replace(now, parameters=matsuzaki_start(now.parameters, target, now.rng))
+        return now
+
+    def grade(self, info: Info, parameters: LatentParameters, counts: ExpectedCounts) -> float:
+        """The F1 of some parameters on dev trees."""
+        assert self.dev is not None
+        with self._grading():
+            model = latent_grammar(self.data, self.trees.pairs, parameters, counts, {})
+            f1 = self.dev.f1(model)
+        if self.settings.on_grade:
+            self.settings.on_grade(info.iterations, f1)
+        info.extra["dev_f1"].append((info.iterations, f1))
+        return f1
+
+    @contextmanager
+    def _grading(self) -> Iterator[None]:
+        wall, cpu = perf_counter(), process_time()
+        yield
+        self.grading_seconds += perf_counter() - wall
+        self.grading_cpu_seconds += process_time() - cpu
+
+    def note_time(self, info: Info) -> None:
+        """Note the time of a training, and how much of it was grading."""
+        info.seconds["em"] = round(perf_counter() - self.began - self.grading_seconds, 3)
+        info.extra["grading_cpu_seconds"] = self.grading_cpu_seconds
+        if self.dev is not None:
+            info.seconds["dev"] = round(self.grading_seconds, 3)
+
+    @cached_property
+    def _fingerprint(self) -> dict[str, Any]:
+        """Return what two trainings must have in common to share a checkpoint."""
+        gold = "" if self.dev is None else "\n".join(map(str, self.dev.gold))
+        return {
+            "learner": self.settings.learner, "schedule": [list(stage) for stage in self.schedule],
+            "trees": self.data.digest(), "dev": sha256(gold.encode()).hexdigest(),
+        }  # fmt: skip
+
+    def _resume(self) -> Progress | None:
+        """Read the checkpoint of an earlier run of this training, where there is one."""
+        if self.path is None:
+            return None
+        plain = self.trees.plain_parameters()
+        return load_checkpoint(self.path, plain, self.schedule, self._fingerprint)
+
+    def _save(self, now: Progress) -> None:
+        if self.path is not None:
+            save_checkpoint(self.path, now, self._fingerprint)

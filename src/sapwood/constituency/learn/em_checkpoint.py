@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sapwood.constituency.learn.em_steps import Progress
-from sapwood.constituency.learn.latent_parameters import LatentParameters
+from sapwood.constituency.learn.em_steps import LatentParameters
+from sapwood.core.arrays import IntArray
 from sapwood.core.errors import SapwoodError
-from sapwood.core.info import Info
-from sapwood.core.learner import MAX_STATES
+from sapwood.core.learner import MAX_STATES, Info
 
 CHECKPOINT = "EM checkpoint"  # the kind of file, as its header says
 _ARRAYS = ("n_states", "root", "rules", "words")
 
 
-def save(path: Path, progress: Progress, settings: dict[str, Any]) -> None:
-    """Write a checkpoint, whole or not at all."""
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """The state of a training by EM between two iterations."""
+
+    parameters: LatentParameters
+    # which stage of the schedule, and how many of its iterations are done
+    stage: int
+    iteration: int
+    # the state before the last split that each state comes from; empty when nothing was split
+    origin: IntArray
+    rng: np.random.Generator
+    info: Info
+    best: LatentParameters | None = None  # the parameters with the highest dev F1 so far
+
+
+def save_checkpoint(path: Path, progress: Progress, settings: dict[str, Any]) -> None:
+    """Write a checkpoint atomically: the whole file, or none."""
     from sapwood.core.model_files import digest_of, write_atomically
 
     tensors = {name: getattr(progress.parameters, name) for name in _ARRAYS}
@@ -40,13 +54,13 @@ def save(path: Path, progress: Progress, settings: dict[str, Any]) -> None:
     write_atomically(path, tensors, header)
 
 
-def resume(
+def load_checkpoint(
     path: Path,
     plain: LatentParameters,
     schedule: Sequence[tuple[str, int, int]],
     settings: dict[str, Any],
 ) -> Progress | None:
-    """What a checkpoint holds; None when there is no such file.
+    """Read the state of a training from a checkpoint; None when there is no such file.
 
     Parameters
     ----------
@@ -60,16 +74,22 @@ def resume(
     tensors, state = _read(path)
     if state.get("settings") != settings:
         msg = f"{path}: belongs to a training with other settings or other trees"
-        raise SapwoodError(msg, hint="remove the file, or use the settings it was made with")
+        raise SapwoodError(
+            msg,
+            hint="remove the file, or use the settings it was made with",
+        )
     try:
         return _progress(tensors, state, plain, schedule)
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         msg = f"{path}: not an EM checkpoint that can be used ({error})"
-        raise SapwoodError(msg, hint="remove the file to start again") from error
+        raise SapwoodError(
+            msg,
+            hint="remove the file to start again",
+        ) from error
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrays and the rest, as they were written."""
+    """Read the arrays and the state of a checkpoint, and check the checksum."""
     from sapwood.core.model_files import digest_of, read_tensors
 
     try:
@@ -95,7 +115,7 @@ def _progress(
     plain: LatentParameters,
     schedule: Sequence[tuple[str, int, int]],
 ) -> Progress:
-    """Where the training stands, with all sizes and numbers checked."""
+    """Build the state of a training, with all sizes and numbers checked."""
     stage, iteration = state["stage"], state["iteration"]
     whole = isinstance(stage, int) and isinstance(iteration, int)
     _require(whole and stage in range(len(schedule)), f"there is no stage {stage}")

@@ -1,66 +1,319 @@
-"""Expectation maximisation from given probabilities, for every learner that ends with it.
+"""The E-step and the M-step of EM on treebank trees, and the grammar of estimated probabilities.
 
 Notation
 --------
+    rules   t(a -> b c, p, q | a, h), tensors [m(a), m(b), m(c)] one after the other
+    words   q(x | a, h) for the pairs (a, x) of tag and word of the training trees, [m(a)] each
+    root    pi(a, h), [m(a)] each
+
     e(a, x, h)    expected count of tag a in state h with word x        q(x | a)   plain lexicon
     P(h | a, x) = (e(a, x, h) + u P(h | a, class of x)) / (n(a, x) + u)
     q(x | a, h) = q(x | a) P(h | a, x) / P(h | a)
 
-The plain lexicon says how probable a word is with a tag, known or not; the states only share it.
+EM knows only the pairs of tag and word that were seen. The grammar that is made of its parameters
+reads any word: the plain lexicon says how probable a word is with a tag, and P(h | a, x) divides
+that probability among the states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import sha256
-from pathlib import Path
-from time import perf_counter, process_time
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, Lexicon
-from sapwood.constituency.learn.expected_counts import ExpectedCounts, TreeShard, merge_losses
-from sapwood.constituency.learn.latent_parameters import (
-    LatentParameters,
-    join_states,
-    matsuzaki,
-    maximise,
-    normalise,
-    sibling_pairs,
-    split,
-)
-from sapwood.constituency.learn.panel import DevSet
+from sapwood.constituency.learn.features import NodeTable
 from sapwood.constituency.learn.pcfg import TrainingData
-from sapwood.constituency.learn.twin_states import twin_states
-from sapwood.core.arrays import FloatArray, IntArray, starts_of, sum_rows
-from sapwood.core.em_loop import EMResult, EMSteps, EMStop, run_em
-from sapwood.core.info import Info
-from sapwood.corpora.tree import Tree
+from sapwood.core.arrays import FloatArray, IntArray, ranges, starts_of, sum_rows
+from sapwood.core.errors import SapwoodError
 from sapwood.execute import Placed
-from sapwood.progress import step
 
 NODES_PER_STATE = 20  # a label gets no more states than its count divided by this
-CLASS_STRENGTH = 5.0  # u above: pseudo-tokens of the class behind the states of each word
-# Total variation up to which states are merged after training; benchmarks/twin_states.py: dev F1
-# stays the same, and the log-probability of a dev tree changes by less than 1 in 10,000.
-TWINS = 0.03
-NOT_SPLIT = np.empty(0, np.int64)
+CLASS_STRENGTH = 5.0  # u above: pseudo-tokens that a word's class adds to its states
+
+
+@dataclass(frozen=True, eq=False)
+class LatentParameters:
+    """Probabilities, or expected counts, per symbol and state; see the notation of this module."""
+
+    n_states: IntArray  # [n_symbols]
+    symbols_of: IntArray  # [n_rules, 3]: symbols a, b, c of each rule
+    symbol_of_pair: IntArray  # [n_pairs]: the tag symbol of each pair of tag and word
+    # probabilities, flat
+    root: FloatArray
+    rules: FloatArray
+    words: FloatArray
+    # where the states of each symbol, the tensor of each rule and the vector of each pair start
+    state_start: IntArray = field(init=False, repr=False)
+    rule_start: IntArray = field(init=False, repr=False)
+    word_start: IntArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        m = self.n_states
+        sizes = {
+            "state_start": m, "rule_start": m[self.symbols_of].prod(axis=1),
+            "word_start": m[self.symbol_of_pair],
+        }  # fmt: skip
+        for name, each in sizes.items():
+            object.__setattr__(self, name, starts_of(each))
+
+    @cached_property
+    def totals(self) -> tuple[FloatArray, FloatArray]:
+        """Sum of all rules, and of all words, of each state."""
+        m, n = self.n_states[self.symbols_of], int(self.state_start[-1])
+        first = self.state_start[self.symbols_of[:, 0]]
+        length = np.repeat(m[:, 1] * m[:, 2], m[:, 0])  # of each row [h] of each tensor
+        starts = starts_of(length)[:-1]
+        rows = np.add.reduceat(self.rules, starts) if len(starts) else np.empty(0)
+        by_rules = np.bincount(ranges(first, first + m[:, 0]), rows, n)
+        first = self.state_start[self.symbol_of_pair]
+        of_word = ranges(first, first + self.n_states[self.symbol_of_pair])
+        return np.asarray(by_rules), np.asarray(np.bincount(of_word, self.words, n))
+
+    def state_totals(self) -> FloatArray:
+        """Sum of all rules and words of each state: its expected count, where these are counts."""
+        by_rules, by_words = self.totals
+        return np.asarray(by_rules + by_words)
+
+    def tensors(self) -> Iterator[tuple[list[int], FloatArray]]:
+        """The symbols and the tensor of every rule."""
+        for symbols, (first, last) in zip(
+            self.symbols_of.tolist(), pairwise(self.rule_start.tolist()), strict=True
+        ):
+            yield symbols, self.rules[first:last].reshape(self.n_states[symbols])
+
+    def emissions(self) -> Iterator[tuple[int, FloatArray]]:
+        """The tag symbol and the vector of every pair of tag and word."""
+        for symbol, (first, last) in zip(
+            self.symbol_of_pair.tolist(), pairwise(self.word_start.tolist()), strict=True
+        ):
+            yield symbol, self.words[first:last]
+
+    def roots(self) -> Iterator[tuple[int, FloatArray]]:
+        """Every symbol and its vector of roots."""
+        for symbol, (first, last) in enumerate(pairwise(self.state_start.tolist())):
+            yield symbol, self.root[first:last]
+
+
+def maximise_tree_counts(
+    layout: LatentParameters,
+    counts: Any,
+    rules: float = 0.0,
+    words: float = 0.0,
+) -> LatentParameters:
+    """The M-step: divide counts by the total of their state, then smooth, in one pass.
+
+    Parameters
+    ----------
+    layout
+        Parameters with the same symbols and states.
+    counts
+        With `root`, `rules` and `words`, numbers in that layout.
+    rules, words
+        How far states are pulled towards their mean, see `smooth_states`.
+    """
+    counted = replace(layout, root=counts.root, rules=counts.rules, words=counts.words)
+    return _mix(counted, rules, words, _divisors(counted.state_totals()))
+
+
+def normalise(parameters: LatentParameters) -> LatentParameters:
+    """Return the probabilities that the given numbers are proportional to."""
+    return maximise_tree_counts(parameters, parameters)
+
+
+def smooth_states(parameters: LatentParameters, rules: float, words: float) -> LatentParameters:
+    """Pull the states of each symbol towards their mean (Petrov et al. 2006)."""
+    return _mix(parameters, rules, words, np.ones(int(parameters.state_start[-1])))
+
+
+def _mix(
+    given: LatentParameters, rules: float, words: float, before: FloatArray
+) -> LatentParameters:
+    """Divide each state by `before`, pull states to their mean, and normalise."""
+    from sapwood.constituency.learn.kernels.treebank_em import mix_states
+
+    m, m_tag = given.n_states[given.symbols_of], given.n_states[given.symbol_of_pair]
+    parents = np.ascontiguousarray(m[:, 0])  # one type of array: the kernel compiles once
+    by_rules, by_words = given.totals
+    # the totals of mixed numbers are the mixed totals
+    after = _pull_to_mean(given, by_rules / before, rules) + _pull_to_mean(
+        given, by_words / before, words
+    )
+    new_rules, new_words = np.empty_like(given.rules), np.empty_like(given.words)
+    mix_states(
+        given.rule_start[:-1], given.state_start[given.symbols_of[:, 0]], parents,
+        m[:, 1] * m[:, 2], before, rules, _divisors(after), given.rules, new_rules,
+    )  # fmt: skip
+    mix_states(
+        given.word_start[:-1], given.state_start[given.symbol_of_pair], m_tag,
+        np.ones_like(m_tag), before, words, _divisors(after), given.words, new_words,
+    )  # fmt: skip
+    return replace(given, root=given.root / given.root.sum(), rules=new_rules, words=new_words)
+
+
+def _pull_to_mean(given: LatentParameters, total: FloatArray, amount: float) -> FloatArray:
+    """Pull the totals of all states towards the mean over the states of their symbol."""
+    mean = np.add.reduceat(total, given.state_start[:-1]) / given.n_states
+    return np.asarray((1.0 - amount) * total + amount * np.repeat(mean, given.n_states))
+
+
+def _divisors(total: FloatArray) -> FloatArray:
+    """Replace the totals of unused states by 1, so that they can be divided by."""
+    return np.where(total >= np.finfo(float).tiny, total, 1.0)
+
+
+class Groups(NamedTuple):
+    """Nodes of phrases grouped by rule, with the start of each group and the end of the last.
+
+    No node of a group lies below another, unless the groups are whole rules.
+    """
+
+    nodes: IntArray
+    starts: IntArray
+
+
+class SortedTrees:
+    """Trees with their nodes sorted for the kernels; made once, used in every iteration."""
+
+    def __init__(self, bank: Treebank, pairs: IntArray) -> None:
+        """Index the trees of a shard."""
+        from sapwood.constituency.learn.kernels.treebank_em import heights_and_depths
+
+        table = NodeTable(bank)
+        self.label, self.rule = table.label, table.rule
+        self.left, self.right = table.left, table.right
+        self.roots = bank.offsets[1:] - 1
+        is_leaf = table.word >= 0
+        self.leaves = np.flatnonzero(is_leaf)
+        height, depth = heights_and_depths(bank.offsets, table.left, table.right, table.parent)
+        phrases = np.flatnonzero(~is_leaf)
+        self.up = _grouped(phrases, self.rule[phrases], height[phrases])
+        self.down = _grouped(phrases, self.rule[phrases], depth[phrases])
+        self.by_rule = Groups(
+            phrases[np.argsort(self.rule[phrases], kind="stable")],
+            starts_of(np.bincount(self.rule[phrases], minlength=len(bank.inventory.rules))),
+        )
+        n_words, n_phrases = len(bank.inventory.words), len(bank.inventory.phrases)
+        codes = (self.label[self.leaves] - n_phrases) * n_words + table.word[self.leaves]
+        self.pair = np.full(len(self.label), -1)
+        self.pair[self.leaves] = np.searchsorted(pairs, codes)
+
+
+def _grouped(nodes: IntArray, rule: IntArray, level: IntArray) -> Groups:
+    """Group nodes by level and rule."""
+    order = np.lexsort((rule, level))
+    rule, level = rule[order], level[order]
+    is_first = np.ones(len(nodes), bool)
+    is_first[1:] = (rule[1:] != rule[:-1]) | (level[1:] != level[:-1])
+    return Groups(nodes[order], np.append(np.flatnonzero(is_first), len(nodes)))
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedCounts:
+    """Expected counts in the layout of the parameters; `+` joins shards."""
+
+    # expected counts of `LatentParameters.rules`, `.words` and `.root`
+    rules: FloatArray
+    words: FloatArray
+    root: FloatArray
+    log_likelihood: float  # of the trees, under the parameters that the counts were taken with
+
+    def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
+        return ExpectedCounts(
+            self.rules + other.rules,
+            self.words + other.words,
+            self.root + other.root,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+    @classmethod
+    def of(cls, shard: SortedTrees, parameters: LatentParameters) -> ExpectedCounts:
+        """The E-step on one shard."""
+        from sapwood.constituency.learn.kernels import treebank_em as kernel
+
+        g, t = parameters, shard
+        beta, alpha, down, log_likelihood, root = inside_outside_vectors(shard, parameters)
+        rules = np.empty_like(g.rules)
+        kernel.rule_counts(
+            *t.by_rule, t.label, t.left, t.right, g.n_states, g.rule_start, g.rules,
+            beta, down, alpha, rules,
+        )  # fmt: skip
+        words = np.zeros_like(g.words)
+        leaf = _leaf_starts(shard, parameters)
+        kernel.leaf_sums(t.leaves, t.label, g.n_states, leaf, beta, alpha, words)
+        return cls(rules, words, root, log_likelihood)
+
+
+def _leaf_starts(shard: SortedTrees, parameters: LatentParameters) -> IntArray:
+    return np.where(shard.pair >= 0, parameters.word_start[shard.pair], -1)
+
+
+def inside_outside_vectors(
+    shard: SortedTrees, parameters: LatentParameters
+) -> tuple[FloatArray, FloatArray, FloatArray, float, FloatArray]:
+    """Inside and outside vectors of all nodes, with scales, log-likelihood and root counts."""
+    from sapwood.constituency.learn.kernels import treebank_em as kernel
+
+    g, t = parameters, shard
+    m = int(g.n_states.max())
+    if m > kernel.MAX_STATES:
+        msg = f"a symbol has {m} states, and EM takes at most {kernel.MAX_STATES}"
+        raise SapwoodError(msg, hint="train with fewer states")
+    beta, alpha = np.empty((len(t.label), m)), np.empty((len(t.label), m))
+    down = np.empty(len(t.label))
+    leaf = _leaf_starts(shard, parameters)
+    kernel.inside_leaves(t.leaves, t.label, g.n_states, leaf, g.words, beta, down)
+    kernel.inside(
+        *t.up, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start, g.rules, beta, down
+    )
+    root = np.zeros_like(g.root)
+    log_likelihood = float(np.log(down).sum()) + kernel.outside_roots(
+        t.roots, t.label, g.n_states, g.state_start, g.root, beta, alpha, root
+    )
+    kernel.outside(
+        *t.down, t.label, t.rule, t.left, t.right, g.n_states, g.rule_start, g.rules,
+        beta, down, alpha,
+    )  # fmt: skip
+    return beta, alpha, down, log_likelihood, root
+
+
+def state_merge_losses(
+    shard: SortedTrees, parameters: LatentParameters, pairs: IntArray, fraction: FloatArray
+) -> FloatArray:
+    """Estimate the log-likelihood that one shard loses if each pair of states alone is joined.
+
+    Parameters
+    ----------
+    pairs : [n_pairs, 3]
+        Symbol and two of its states, in the order of the symbols.
+    fraction : [n_pairs]
+        Relative frequency of the first state among the two.
+    """
+    from sapwood.constituency.learn.kernels import treebank_em as kernel
+
+    beta, alpha, *_ = inside_outside_vectors(shard, parameters)
+    symbol, first, second = np.ascontiguousarray(pairs.T)
+    start = np.searchsorted(symbol, np.arange(len(parameters.n_states) + 1))
+    loss = np.zeros(len(pairs))
+    kernel.merge_losses(shard.label, start, first, second, fraction, alpha, beta, loss)
+    return loss
 
 
 class TrainingTrees:
-    """Trees as EM takes them: sorted for its kernels, with pairs of tag and word numbered.
+    """Training trees sorted for the kernels of EM, with numbered pairs of tag and word.
 
     Attributes
     ----------
     pairs : [n_pairs]
-        Rising codes `tag * n_words + word` of the pairs of tag and word.
+        Sorted codes `tag * n_words + word` of the pairs of tag and word.
     symbol_of_pair : [n_pairs]
     limit : [n_symbols]
-        The most states of a label: no more than its nodes can tell apart.
+        Largest number of states of each label, given how many nodes it has.
     """
 
     def __init__(self, data: TrainingData) -> None:
@@ -69,12 +322,12 @@ class TrainingTrees:
         n_words, n_phrases = len(data.inventory.words), len(data.inventory.phrases)
         self.symbol_of_pair = n_phrases + self.pairs // n_words
         self.limit = np.maximum(1, data.counts.symbols // NODES_PER_STATE).astype(np.int64)
-        if "sorted trees" not in data.kept:
-            data.kept["sorted trees"] = self.engine.map(TreeShard, data.shards, self.pairs)
-        self.shards: Placed = data.kept["sorted trees"]
+        if data.sorted_trees is None:
+            data.sorted_trees = self.engine.map(SortedTrees, data.shards, self.pairs)
+        self.shards: Placed = data.sorted_trees
 
     def plain_parameters(self) -> LatentParameters:
-        """Relative frequencies, one state a symbol."""
+        """Return relative frequencies, with one state for each symbol."""
         counts, pair = self.counts, np.searchsorted(self.pairs, self.counts.lexical // 2)
         return normalise(
             LatentParameters(
@@ -89,29 +342,10 @@ class TrainingTrees:
         return self.engine.total(ExpectedCounts.of, self.shards, parameters)
 
     def merge_losses(
-        self, parameters: LatentParameters, pairs: IntArray, share: FloatArray
+        self, parameters: LatentParameters, pairs: IntArray, fraction: FloatArray
     ) -> FloatArray:
-        """Log-likelihood that all shards would lose, see `moments.expected_counts`."""
-        return self.engine.total(merge_losses, self.shards, parameters, pairs, share)
-
-
-def merge_siblings(
-    trees: TrainingTrees, parameters: LatentParameters, origin: IntArray, fraction: float
-) -> LatentParameters:
-    """Undo a fraction of the splits, those that gained least (Petrov et al. 2006)."""
-    counts = trees.expect(parameters)
-    weight = replace(parameters, rules=counts.rules, words=counts.words).state_totals()
-    pairs = sibling_pairs(parameters, origin)
-    start = parameters.state_start[pairs[:, 0]]
-    one, two = weight[start + pairs[:, 1]], weight[start + pairs[:, 2]]
-    share = one / np.maximum(one + two, 1e-300)
-    losses = trees.merge_losses(parameters, pairs, share)
-    chosen = pairs[np.argsort(losses, kind="stable")[: int(fraction * len(pairs))]]
-    # siblings stand side by side, so a state's new number is how many states before it stay
-    stays = np.ones(int(parameters.state_start[-1]), np.int64)
-    stays[parameters.state_start[chosen[:, 0]] + chosen[:, 2]] = 0
-    joined = [np.cumsum(part) - 1 for part in np.split(stays, parameters.state_start[1:-1])]
-    return join_states(parameters, joined, weight)
+        """Estimate the log-likelihood lost over all shards, see `state_merge_losses`."""
+        return self.engine.total(state_merge_losses, self.shards, parameters, pairs, fraction)
 
 
 def latent_grammar(
@@ -121,7 +355,7 @@ def latent_grammar(
     counts: ExpectedCounts,
     record: dict[str, Any],
 ) -> LatentGrammar:
-    """Make a grammar of estimated probabilities, with the lexicon of the plain grammar behind it.
+    """Make a grammar of estimated probabilities, with a lexicon that reads any word.
 
     `pairs` are codes `tag * n_words + word` of the pairs in `parameters.words`.
     """
@@ -142,7 +376,7 @@ def _lexicon(
     tag, word = np.divmod(pairs, len(data.inventory.words))
     expected = np.zeros((len(pairs), m))  # zeros behind the states of each tag
     expected[np.arange(m) < parameters.n_states[n_phrases + tag][:, None]] = counts.words
-    states = _state_shares(data, expected, tag, word)
+    states = _state_posteriors(data, expected, tag, word)
     entry_tag = lexicon.entry_tag.astype(np.int64)
     joint = states * lexicon.weights[:, None]
     per_tag = sum_rows(joint, entry_tag, len(data.grammar.tags))
@@ -152,291 +386,30 @@ def _lexicon(
     return replace(lexicon, weights=joint[kept], weight_start=starts_of(sizes))
 
 
-def _state_shares(
+def _state_posteriors(
     data: TrainingData, expected: FloatArray, tag: IntArray, word: IntArray
 ) -> FloatArray:
     """P(h | a, x) for every entry of the lexicon, shape [n_entries, m]."""
     classes, lexicon = data.classes, data.grammar.lexicon
 
     by_tag = sum_rows(expected, tag, len(data.grammar.tags))
-    prior = by_tag / np.maximum(by_tag.sum(axis=1, keepdims=True), 1e-300)
+    tag_prior = by_tag / np.maximum(by_tag.sum(axis=1, keepdims=True), 1e-300)
     entry_tag = lexicon.entry_tag.astype(np.int64)
 
-    def shares(rows: IntArray, behind: FloatArray) -> FloatArray:
-        """Expected states of the pairs that fall into each entry, over a prior."""
+    def posteriors(rows: IntArray, prior: FloatArray) -> FloatArray:
+        """Smooth the expected states of the pairs that fall into each entry towards a prior."""
         entry = lexicon.find_entries(rows, tag)
         total = sum_rows(expected[entry >= 0], entry[entry >= 0], len(lexicon.entry_tag))
         n = total.sum(axis=1, keepdims=True)
-        return np.asarray((total + CLASS_STRENGTH * behind) / (n + CLASS_STRENGTH))
+        return np.asarray((total + CLASS_STRENGTH * prior) / (n + CLASS_STRENGTH))
 
     class_row = classes.class_of_word[0]
-    of_class = shares(class_row[word], prior[entry_tag])
+    of_class = posteriors(class_row[word], tag_prior[entry_tag])
     entry_row = lexicon.entry_row
-    own_class = np.full(lexicon.n_rows, -1)  # the class behind each rare word's row
+    own_class = np.full(lexicon.n_rows, -1)  # the class of each rare word's row
     rare = (classes.own_row >= 0) & (class_row >= 0)
     own_class[classes.own_row[rare]] = class_row[rare]
-    behind_entry = lexicon.find_entries(own_class[entry_row], entry_tag)
-    behind = np.where((behind_entry >= 0)[:, None], of_class[behind_entry], prior[entry_tag])
+    class_entry = lexicon.find_entries(own_class[entry_row], entry_tag)
+    prior = np.where((class_entry >= 0)[:, None], of_class[class_entry], tag_prior[entry_tag])
     is_class = (entry_row >= len(lexicon.words))[:, None]
-    return np.where(is_class, of_class, shares(classes.own_row[word], behind))
-
-
-@dataclass(frozen=True, eq=False)
-class Progress:
-    """Where a training stands."""
-
-    parameters: LatentParameters
-    # which stage of the schedule, and how many of its iterations are done
-    stage: int
-    iteration: int
-    # the state before the last split that each state comes from; empty when nothing was split
-    origin: IntArray
-    rng: np.random.Generator
-    info: Info
-    best: LatentParameters | None = None  # the parameters with the highest dev F1 so far
-
-
-class Stage(NamedTuple):
-    """A change of the states, then EM."""
-
-    change: str  # `split`, `merge`, `matsuzaki` or `none`
-    states: int
-    iterations: int
-
-
-class EMSettings(NamedTuple):
-    """How EM goes on; see the parameters of `EMLPCFG`."""
-
-    learner: dict[str, Any]  # what decided the start; a checkpoint is only good for the same
-    rule_smoothing: float
-    word_smoothing: float
-    merge: float = 0.0
-    tolerance: float = 0.0
-    patience: int | None = None
-    seed: int = 0
-    checkpoint: str | Path | None = None
-    on_iteration: Callable[[int, int, float], None] | None = None
-    on_grade: Callable[[int, float], None] | None = None
-
-
-def run_treebank_em(
-    data: TrainingData,
-    start: LatentParameters,
-    schedule: Sequence[Stage],
-    settings: EMSettings,
-    dev: Sequence[Tree] | None = None,
-    record: Mapping[str, Any] | None = None,
-) -> tuple[LatentGrammar, Info]:
-    """Run EM over all stages, going on from a checkpoint where there is one.
-
-    Parameters
-    ----------
-    schedule
-        Without any stage, the grammar is that of the start.
-    dev
-        Trees apart from the treebank; the iteration of the last stage that parses them best is
-        kept.
-
-    Returns
-    -------
-    tuple
-        The grammar, whose record has the iterations behind the given record; and an `Info`: its
-        history has log-likelihoods before every M-step and the most states of a symbol (`states`);
-        `dev_f1` are pairs of the number of iterations done and the F1 then, and
-        `grading_cpu_seconds` the processor seconds, over all threads, that finding them took.
-    """
-    em = _TreebankEM(data, schedule, settings, dev if schedule else None)
-    now = em.run(start)
-    parameters, counts, info = now.parameters, em.trees.expect(now.parameters), now.info
-    if em.dev is not None:
-        f1 = em.grade(info, parameters, counts)
-        if now.best is not None and f1 <= max(seen for _, seen in info.dev_f1[:-1]):
-            parameters = now.best
-            counts = em.trees.expect(parameters)
-    em.note_time(info)
-    header: dict[str, Any] = {**(record or {}), "iterations": info.iterations}
-    header |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
-    # parameters that dev trees chose are kept as they are: to merge them would change their F1
-    if info.dev_f1:
-        header["best_iteration"] = info.best_iteration
-    elif any(stage.change == "split" for stage in schedule):
-        n_states = parameters.n_states.sum()
-        parameters, counts = _merge_twins(data, em.trees.pairs, parameters, counts)
-        header["merged_twins"] = int(n_states - parameters.n_states.sum())
-    return latent_grammar(data, em.trees.pairs, parameters, counts, header), info
-
-
-def _merge_twins(
-    data: TrainingData, pairs: IntArray, parameters: LatentParameters, counts: ExpectedCounts
-) -> tuple[LatentParameters, ExpectedCounts]:
-    """Parameters and counts without the splits that found nothing: states that are almost equal."""
-    blocks = twin_states(latent_grammar(data, pairs, parameters, counts, {}), TWINS)
-    counted = replace(parameters, rules=counts.rules, words=counts.words)
-    member = [np.eye(int(block.max()) + 1)[block] for block in blocks]
-    words = np.concatenate([vector @ member[a] for a, vector in counted.emissions()])
-    joined = join_states(parameters, blocks, counted.state_totals())
-    return joined, replace(counts, words=words)
-
-
-def _has_settled(tolerance: float) -> Callable[[Sequence[float]], bool]:
-    """A test whether the likelihood hardly rises any more.
-
-    Compared with the level's own rise: after a split it is slow at first, since copies differ by
-    their noise only.
-    """
-
-    def has_settled(level: Sequence[float]) -> bool:
-        if tolerance == 0.0 or len(level) < 2:
-            return False
-        return level[-1] - level[-2] < tolerance * (level[-1] - level[0])
-
-    return has_settled
-
-
-class _TreebankEM:
-    """One training: its trees, its dev trees where there are any, and its checkpoint."""
-
-    def __init__(
-        self,
-        data: TrainingData,
-        schedule: Sequence[Stage],
-        settings: EMSettings,
-        dev: Sequence[Tree] | None,
-    ) -> None:
-        self.data, self.trees = data, TrainingTrees(data)
-        self.schedule, self.settings = schedule, settings
-        self.began = perf_counter()
-        self.grading_seconds = self.grading_cpu_seconds = 0.0  # charts included
-        with self._grading():
-            self.dev = None if dev is None else DevSet(dev, data.grammar, data.engine.jobs_here)
-        self.path = Path(settings.checkpoint) if settings.checkpoint and schedule else None
-
-    def run(self, start: LatentParameters) -> Progress:
-        """EM through all stages, from a start or from where a checkpoint stopped."""
-        now = self._resume()
-        if now is None:
-            rng = np.random.default_rng(self.settings.seed)
-            now = Progress(start, 0, 0, NOT_SPLIT, rng, Info(extra={"dev_f1": []}))
-            now = self._change_states(now) if self.schedule else now
-        # iterations before each stage
-        ends = starts_of([stage.iterations for stage in self.schedule]).tolist()
-        with step("EM", total=ends[-1], unit="iteration") as advance:
-            while now.stage < len(self.schedule):
-                if now.iteration < self.schedule[now.stage].iterations:
-                    done = ends[now.stage]
-                    now = self._run_stage(now, lambda n, done=done: advance(done + n))  # type: ignore[misc]
-                if now.stage + 1 == len(self.schedule):
-                    break
-                now = self._change_states(replace(now, stage=now.stage + 1, iteration=0))
-                self._save(now)
-        return now
-
-    def _run_stage(self, now: Progress, advance: Callable[[int], None]) -> Progress:
-        """All iterations of a stage, each an E-step and an M-step."""
-        stage, settings, info = self.schedule[now.stage], self.settings, now.info
-        smoothing = settings.rule_smoothing, settings.word_smoothing
-        is_graded = self.dev is not None and now.stage + 1 == len(self.schedule)
-        steps = EMSteps[LatentParameters, ExpectedCounts](
-            self.trees.expect,
-            lambda parameters, counts: maximise(parameters, counts, *smoothing),
-            score=(lambda run: self.grade(info, run.parameters, run.counts)) if is_graded else None,
-        )
-        stop = EMStop(
-            stage.iterations - 1,
-            _has_settled(settings.tolerance),
-            settings.patience,
-            is_monotone=not any(smoothing),
-        )
-
-        def listen(run: EMResult[LatentParameters, ExpectedCounts]) -> None:
-            advance(len(run.values))
-            states, value = int(run.parameters.n_states.max()), run.values[-1]
-            info.history.append({"states": states, "log_likelihood": value})
-            if settings.on_iteration:
-                settings.on_iteration(info.iterations, states, value)
-
-        def standing(
-            parameters: LatentParameters, run: EMResult[LatentParameters, ExpectedCounts], n: int
-        ) -> Progress:
-            best = run.best if is_graded else None
-            return replace(now, parameters=parameters, iteration=n, best=best)
-
-        began = EMResult[LatentParameters, ExpectedCounts](
-            now.parameters,
-            info.log_likelihoods[len(info.history) - now.iteration :],
-            [f1 for _, f1 in info.dev_f1],
-            now.best,
-            now.iteration,
-        )
-        run = run_em(
-            steps, began, stop, listen=listen,
-            save=lambda run: self._save(standing(run.parameters, run, len(run.values))),
-        )  # fmt: skip
-        # the last M-step of a stage follows its last E-step
-        parameters = steps.maximise(run.parameters, run.counts)
-        over = standing(parameters, run, stage.iterations)
-        if now.stage + 1 == len(self.schedule):
-            self._save(over)
-        return over
-
-    def _change_states(self, now: Progress) -> Progress:
-        stage = self.schedule[now.stage]
-        target = np.minimum(self.trees.limit, stage.states)
-        if stage.change == "split":
-            parameters, origin = split(now.parameters, target, now.rng)
-            return replace(now, parameters=parameters, origin=origin)
-        if stage.change == "merge":
-            merged = merge_siblings(self.trees, now.parameters, now.origin, self.settings.merge)
-            return replace(now, parameters=merged, origin=NOT_SPLIT)
-        if stage.change == "matsuzaki":
-            return replace(now, parameters=matsuzaki(now.parameters, target, now.rng))
-        return now
-
-    def grade(self, info: Info, parameters: LatentParameters, counts: ExpectedCounts) -> float:
-        """The F1 of some parameters on dev trees."""
-        assert self.dev is not None
-        with self._grading():
-            model = latent_grammar(self.data, self.trees.pairs, parameters, counts, {})
-            f1 = self.dev.f1(model)
-        if self.settings.on_grade:
-            self.settings.on_grade(info.iterations, f1)
-        info.extra["dev_f1"].append((info.iterations, f1))
-        return f1
-
-    @contextmanager
-    def _grading(self) -> Iterator[None]:
-        wall, cpu = perf_counter(), process_time()
-        yield
-        self.grading_seconds += perf_counter() - wall
-        self.grading_cpu_seconds += process_time() - cpu
-
-    def note_time(self, info: Info) -> None:
-        """Note the time of a training, and how much of it was grading."""
-        info.seconds["em"] = round(perf_counter() - self.began - self.grading_seconds, 3)
-        info.extra["grading_cpu_seconds"] = self.grading_cpu_seconds
-        if self.dev is not None:
-            info.seconds["dev"] = round(self.grading_seconds, 3)
-
-    @cached_property
-    def _fingerprint(self) -> dict[str, Any]:
-        """What two trainings must have in common to share a checkpoint."""
-        gold = "" if self.dev is None else "\n".join(map(str, self.dev.gold))
-        return {
-            "learner": self.settings.learner, "schedule": [list(stage) for stage in self.schedule],
-            "trees": self.data.digest(), "dev": sha256(gold.encode()).hexdigest(),
-        }  # fmt: skip
-
-    def _resume(self) -> Progress | None:
-        """Where a training stopped that had all in common with this one."""
-        from sapwood.constituency.learn import em_checkpoint
-
-        if self.path is None:
-            return None
-        plain = self.trees.plain_parameters()
-        return em_checkpoint.resume(self.path, plain, self.schedule, self._fingerprint)
-
-    def _save(self, now: Progress) -> None:
-        from sapwood.constituency.learn import em_checkpoint
-
-        if self.path is not None:
-            em_checkpoint.save(self.path, now, self._fingerprint)
+    return np.where(is_class, of_class, posteriors(classes.own_row[word], prior))

@@ -21,35 +21,29 @@ import numpy as np
 
 from sapwood.constituency.data.transform import Symbol
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.span_network import SpanNetwork
-from sapwood.constituency.learn.pcfg import Trainable, TrainingData
-from sapwood.constituency.learn.treebank_learner import OnPlainGrammar, TreebankEstimator
-from sapwood.constituency.parse.spans import label_shares
+from sapwood.constituency.grammar.discriminative import SpanNetwork
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, TrainingData
+from sapwood.constituency.parse.spans import span_posteriors
 from sapwood.core.arrays import IntArray, cell, ranges, starts_of
-from sapwood.core.info import Info, PhaseClock
-from sapwood.core.learner import ANYTHING, between, maybe, parameter, whole
+from sapwood.core.learner import ANYTHING, Info, PhaseClock, between, maybe, parameter, whole
 from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.parameters import Real
-from sapwood.networks.spans import (
-    SpanSizes,
-    fenceposts,
-    span_gradient,
-    span_scores,
-    start_spans,
-)
-from sapwood.networks.training import NetworkLesson, NetworkPlan, ShareGradient
+from sapwood.networks.layers import Real
+from sapwood.networks.spans import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
+from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
 
-FAMILIAR = 2  # chains of labels seen so often are told apart
+FAMILIAR_CHAIN = 2  # unary chains seen at least this often are labels of their own
 WORD_DROPOUT, UNKNOWN = 0.2, 1.0  # of words; more than arcs take: measured on held trees
 SECONDS_A_WORD, SECONDS_A_STEP = 1.75e-4, 0.005  # of one core: a word read, all weights changed
 
+NETWORK_BYTES, TOKEN_BYTES = 200e6, 1_000  # a network with its batches, and a token that it reads
+
 
 def seconds_a_pass(n_words: int) -> float:
-    """CPU seconds of a pass over so many words, roughly."""
+    """Estimate the CPU seconds of a pass over a number of words."""
     return SECONDS_A_WORD * n_words + SECONDS_A_STEP * n_words / NetworkPlan.usual(n_words).words
 
 
-class SpanEncoder(OnPlainGrammar, TreebankEstimator):
+class SpanEncoder(OnPlainGrammar):
     """A small network beside the plain grammar: two layers of LSTMs, and scores of labelled spans.
 
     Attributes
@@ -76,10 +70,8 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
     )
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Bytes that learning takes at most, about, besides the packed trees."""
-        from sapwood.constituency.learn import memory as tree_memory
-
-        return tree_memory.network_bytes(data)
+        """Estimate the bytes of the sentences, and of the network with its activations."""
+        return KERNEL_BYTES + NETWORK_BYTES + TOKEN_BYTES * data.sizes["tokens"]
 
     def fit(self, bank: Trainable) -> Self:
         """Learn the weights from a treebank."""
@@ -91,7 +83,7 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
         )
         trees = RightTrees.of(data.engine.gather(data.shards))
         sizes = EncoderSizes(state=self.width), SpanSizes(self.hidden)
-        lesson = SpanLesson(trees, plan, sizes)
+        trainer = SpanTrainer(trees, plan, sizes)
         clock.tick("trees")
         self.info_ = Info()
 
@@ -99,7 +91,7 @@ class SpanEncoder(OnPlainGrammar, TreebankEstimator):
             self.info_.history.append({"log_likelihood": log_likelihood})
             return self.on_iteration(done, 1, log_likelihood) if self.on_iteration else None
 
-        network = lesson.learn(lesson.gradient, data.engine.jobs_here, note)
+        network = trainer.train(trainer.gradient, data.engine.jobs_here, note)
         clock.tick("passes")
         self.info_.seconds = clock.seconds
         record = {
@@ -140,11 +132,11 @@ class RightTrees(NamedTuple):
 
     @classmethod
     def of(cls, shards: Iterable[Treebank]) -> RightTrees:
-        """Of the trees of a treebank; rare chains lose their inner labels until they are known."""
+        """Read the trees of a treebank; rare chains lose inner labels until they are known."""
         parts = [_spans_of(shard) for shard in shards]
         chains = [chain for part in parts for chain in part.chains]
         counts = Counter(chain for chain in chains if chain)
-        known = {chain for chain, n in counts.items() if n >= FAMILIAR}
+        known = {chain for chain, n in counts.items() if n >= FAMILIAR_CHAIN}
         known |= {chain[:1] for chain in counts}
         labels = tuple(sorted(known))
         number = {chain: place for place, chain in enumerate(labels)}
@@ -167,7 +159,7 @@ def _shorten(chain: tuple[str, ...], known: dict[tuple[str, ...], int]) -> tuple
 
 
 class _Spans(NamedTuple):
-    """Of the trees of a shard.
+    """Sentences, tags and labelled spans of a shard.
 
     Attributes
     ----------
@@ -206,7 +198,7 @@ def _chain_above(symbol: Symbol, is_tag: bool) -> tuple[str, ...]:
     return symbol.chain[:-1] if is_tag else symbol.chain
 
 
-class SpanLesson(NetworkLesson):
+class SpanTrainer(NetworkTrainer):
     """Sentences with the labels of their spans and the tags of their words."""
 
     def __init__(
@@ -216,22 +208,20 @@ class SpanLesson(NetworkLesson):
         encoder, spans = sizes
         shapes = encoder.shapes(len(trees.tags))
         shapes |= spans.shapes(2 * encoder.state, len(trees.labels))
-        super().__init__(trees.sentences, encoder, shapes, start_spans, plan, has_end=True)
+        super().__init__(trees.sentences, encoder, shapes, init_spans, plan, has_end=True)
 
-    def gradient(
-        self, sentences: IntArray, rng: np.random.Generator, n_words: int
-    ) -> ShareGradient:
+    def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
         """Loss and gradient of some sentences, longest first."""
-        batch = self.read(sentences, rng)
+        batch = self.encode(sentences, rng)
         packing, states = batch.packing, batch.encoding.states
         posts = fenceposts(self.P, states, packing, batch.starts, batch.dropout)
         loss, d_scores = self._tree_loss(sentences, span_scores(self.P, posts))
         d_scores *= 1 / n_words
-        d_states = span_gradient(self.P, batch.G, posts, packing, d_scores)
+        d_states = spans_backward(self.P, batch.G, posts, packing, d_scores)
         # two marks a sentence are no words
         first, end = (self.words.starts[sentences + k] - 2 * (sentences + k) for k in (0, 1))
         right = self.trees.tag[ranges(first, end)]
-        return self.finish(batch, loss, d_states, right, n_words)
+        return self.encode_backward(batch, loss, d_states, right, n_words)
 
     def _tree_loss(self, sentences: IntArray, scores: Real) -> tuple[float, Real]:
         """Negative log of the shares of the right trees, and its gradient by the scores."""
@@ -242,7 +232,7 @@ class SpanLesson(NetworkLesson):
         those, place = ranges(first, end), np.repeat(np.arange(len(n)), end - first)
         spans = before[place] + cell(trees.start[those], trees.end[those], n[place])
         right = spans, trees.label[those]
-        log_total, shares = label_shares(scores, n.tolist())
+        log_total, shares = span_posteriors(scores, n.tolist())
         loss = log_total - float(scores[right].sum(dtype=np.float64))
         shares[right] -= 1  # no span is there twice
         return loss, shares

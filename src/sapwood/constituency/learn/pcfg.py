@@ -1,269 +1,134 @@
-"""`PCFG`: relative frequencies, the plain grammar of a treebank, and a lexicon for any word.
+"""`PCFG`: relative frequencies, the plain grammar of a treebank; and what learners of trees share.
 
-`TrainingData` is a treebank prepared once for everybody who learns from it.
-
-Notation of the lexicon
------------------------
-    a      a tag symbol of the model (`NN`, `NP|NN`)   B(a)   its base, the treebank's tag (`NN`)
-    x      a word                                      s      a class of unknown words
-    n(x)   count of a word     T(a)   number of distinct words seen with a
-
-Joint and annotated tags are sparse, so words are shared through the base tag (Witten-Bell):
-
-    q(x | a) = (n(a, x) + k T(a) q(x | B)) / (n(a) + k T(a))
-
-The base distribution q(x | B) comes from soft counts n(x) P(B | x), where the tags of a word seen
-n(x) times are mixed with those of its class:
-
-    P(B | x) = (n(B, x) + u P(B | s(x))) / (n(x) + u)
-
-Classes are learnt from rare words, each class smoothed towards the next plainer one. As in Good and
-Turing's estimate, unknown words are expected as often as words seen once.
+`TrainingData` is a treebank counted once for all learners; `OnPlainGrammar` is their base.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence, Sized
+from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
 
-from sapwood.constituency.data.stored import StoredTreebank
 from sapwood.constituency.data.transform import BINARISATIONS, Inventory
-from sapwood.constituency.data.treebank import SHARD_NODES, Treebank, TreebankLike, as_treebank
-from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
-from sapwood.constituency.learn.projected import WordClasses
-from sapwood.constituency.learn.tree_counts import TreeCounts
-from sapwood.constituency.learn.treebank_learner import TreebankEstimator
-from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import count
-from sapwood.core.learner import FLAG, Domain, maybe, one_of, parameter, whole
-from sapwood.core.memory import require_memory
-from sapwood.corpora.heads import uses_penn_tags
-from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, signatures
+from sapwood.constituency.data.treebank import (
+    SHARD_NODES,
+    StoredTreebank,
+    Treebank,
+    TreebankLike,
+    as_treebank,
+)
+from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar
+from sapwood.constituency.learn.lexicon import (
+    LexiconSettings,
+    TreebankCounts,
+    WordClasses,
+    estimate_lexicon,
+)
+from sapwood.core.errors import count, require_memory
+from sapwood.core.learner import FLAG, Domain, Estimator, maybe, one_of, parameter, whole
 from sapwood.execute import Engine
+from sapwood.progress import counted
 
-FREQUENT = 100  # words seen more often show only the tags they were seen with
-NEGLIGIBLE = 1e-3  # share of a tag in a class below which it is not offered
-CUT = 1e-4  # entries this much rarer than the word's commonest tag only slow the chart down
-# Bytes of SciPy, and a node of the trees in memory: `benchmarks/memory_estimates.py` measures them.
-LIBRARIES, NODE_BYTES = 30e6, 350
-CLASS_SMOOTHING = 3.0  # pseudo-tokens with which a plainer class backs a more telling one
+if TYPE_CHECKING:
+    from sapwood.constituency.learn.features import Features, FeatureSettings
+    from sapwood.constituency.learn.spectral import NodeProjection
+    from sapwood.corpora.tree import Tree
+    from sapwood.execute import Placed
+
+# Estimates of memory are sums over the large arrays. Their constants, here and in the other
+# learners, are measured: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
+COUNTING_BYTES, COUNTING_NODE_BYTES = 30e6, 350  # SciPy, and a node of the trees in memory
+KERNEL_BYTES = 150e6  # Numba, SciPy and compiled kernels
 
 
-@dataclass(frozen=True)
-class LexiconSettings:
-    """How words are generalised.
+def dev_trees(source: TreebankLike | None) -> list[Tree] | None:
+    """Read held-out trees from any form in which they may be given; None stays None."""
+    from sapwood.corpora.formats import as_trees
+    from sapwood.corpora.tree import as_tree
 
-    Parameters
-    ----------
-    rare_count
-        Words seen at most this often teach the classes of unknown words.
-    class_count
-        A class needs this many rare tokens to be used.
-    sharing
-        k above: how strongly joint tags share words through their base tag.
-    class_weight
-        u above: pseudo-tokens of a word's class added to its own counts.
-    style
-        `english`, `generic`, or `auto` to decide by the tags.
+    return None if source is None else [as_tree(tree) for tree in as_trees(source)]
+
+
+class TreebankEstimator(Estimator):
+    """An estimator of grammars: learns from trees, and parses with what it has learnt.
+
+    `predict` and `score` make scikit-learn's model selection work: a treebank is `X`, there is no
+    `y`, and `GridSearchCV(SpectralLPCFG(), {"n_states": [4, 8, 16]}).fit(bank)` cuts the folds.
     """
 
-    rare_count: int = 5
-    class_count: int = 5
-    sharing: float = 4.0
-    class_weight: float = 1.0
-    style: str = "auto"
+    def predict(self, sentences: Iterable[Sequence[str] | Tree]) -> list[Tree]:
+        """Parse sentences: lists of words, or trees whose words are parsed."""
+        from sapwood.constituency.parse.parser import Parser
+        from sapwood.corpora.tree import Tree
+
+        words = (item.words() if isinstance(item, Tree) else item for item in sentences)
+        found = Parser(self.model_).parse_many(words, jobs=self._engine())
+        total = len(sentences) if isinstance(sentences, Sized) else None
+        return [parse.tree for parse in counted(found, "parsing", total=total, unit="sentence")]
+
+    def score(self, trees: TreebankLike, y: None = None) -> float:
+        """Labelled F1 in percent of the parses of these trees' sentences against the trees.
+
+        Parameters
+        ----------
+        y
+            There for scikit-learn; trees are their own answers.
+        """
+        from sapwood.constituency.evaluate.bracketing import bracketing
+
+        gold = list(as_treebank(trees))
+        return bracketing(gold, self.predict(gold)).f1
+
+    def memory_needed(self, data: TrainingData) -> float:
+        """Estimate the bytes that learning takes at most, besides the packed trees."""
+        return 0.0
+
+    def require_memory(self, data: TrainingData) -> None:
+        """Refuse to learn from a treebank where the estimated memory is not free."""
+        work, hint = "training on", "give fewer trees, or use one thread (--jobs 1)"
+        states = getattr(self, "n_states", None)
+        _require_memory(self.memory_needed(data), work, hint, data.n_trees, states)
+
+    def __sklearn_tags__(self) -> Any:
+        """Answer what scikit-learn asks every estimator before it searches parameters."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags()
+        )
 
 
-def estimate_lexicon(
-    counts: TreeCounts, inventory: Inventory, settings: LexiconSettings
-) -> Lexicon:
-    """Build the lexicon of a plain grammar from lexical counts.
-
-    Returns
-    -------
-    Lexicon
-        With one weight per entry; the weights of each tag sum to 1 over words and classes.
-    """
-    table = _LexicalTable(counts, inventory, settings)
-    classes = _Classes(table)
-    soft = _soft_base_counts(table, classes)
-    weights = _share(table, soft)
-    return _pack(table, classes, weights)
-
-
-class _LexicalTable:
-    """Lexical counts as sparse matrices: words x tags and words x base tags."""
-
-    def __init__(self, counts: TreeCounts, inventory: Inventory, settings: LexiconSettings) -> None:
-        self.settings = settings
-        self.words = inventory.words
-        n_words, n_tags = len(inventory.words), len(inventory.tags)
-        bases = [symbol.chain[-1] for symbol in inventory.tags]
-        number = {name: place for place, name in enumerate(dict.fromkeys(bases))}
-        self.n_bases = len(number)
-        self.base_of = np.array([number[name] for name in bases])
-        style = settings.style
-        self.style = style if style != "auto" else "english" if uses_penn_tags(bases) else "generic"
-        pair, self.is_first = np.divmod(counts.lexical, 2)
-        self.tag, self.word = np.divmod(pair, n_words)
-        self.count = counts.lexical_count
-        self.by_tag = _sparse(self.count, self.word, self.tag, (n_words, n_tags))
-        base = self.base_of[self.tag]
-        self.by_base = _sparse(self.count, self.word, base, (n_words, self.n_bases))
-        self.word_count = np.asarray(self.by_tag.sum(axis=1)).ravel()
-
-
-def _sparse(
-    values: FloatArray, rows: IntArray, columns: IntArray, shape: tuple[int, int]
-) -> csr_array:
-    matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
-    matrix.sum_duplicates()
-    return matrix
-
-
-class _Classes:
-    """P(B | class) for every class of unknown words, and how many of them to expect."""
-
-    def __init__(self, table: _LexicalTable) -> None:
-        rare = np.flatnonzero(table.word_count[table.word] <= table.settings.rare_count)
-        tags_of: dict[str, FloatArray] = {UNKNOWN: np.zeros(table.n_bases)}
-        chains = []
-        for token in rare:
-            word, is_first = table.words[table.word[token]], bool(table.is_first[token])
-            chains.append(signatures(word, is_first=is_first, style=table.style))
-            base, count = table.base_of[table.tag[token]], table.count[token]
-            for name in chains[-1]:
-                tags_of.setdefault(name, np.zeros(table.n_bases))[base] += count
-        least = table.settings.class_count
-        self.tags_of = {x: n for x, n in tags_of.items() if x == UNKNOWN or n.sum() >= least}
-        # how many distinct words a tag has says how open it is to new ones
-        openness = np.asarray((table.by_base > 0).sum(axis=0), dtype=float).ravel()
-        self.prior = openness / openness.sum()
-        self.names = sorted(self.tags_of)
-        self.share: dict[tuple[str, ...], FloatArray] = {}
-        number = {name: place for place, name in enumerate(self.names)}
-        # a class may be needed though no word seen once has it
-        self.expected = np.full(len(self.names), 0.1)
-        for token, chain in zip(rare, chains, strict=True):
-            if table.word_count[table.word[token]] == 1:
-                self.expected[number[self.known(chain)[0]]] += 1.0
-
-    def known(self, chain: Iterable[str]) -> tuple[str, ...]:
-        """The classes of a chain that exist, most telling first."""
-        return tuple(name for name in chain if name in self.tags_of)
-
-    def tag_share(self, chain: tuple[str, ...]) -> FloatArray:
-        """P(B | class): each class smoothed towards the next plainer one, small shares dropped."""
-        if chain not in self.share:
-            p = self.prior
-            for name in reversed(chain):
-                seen = self.tags_of[name]
-                p = (seen + CLASS_SMOOTHING * p) / (seen.sum() + CLASS_SMOOTHING)
-            p = np.where(p >= NEGLIGIBLE * p.max(), p, 0.0)
-            self.share[chain] = p / p.sum()
-        return self.share[chain]
-
-
-def _soft_base_counts(table: _LexicalTable, classes: _Classes) -> csr_array:
-    """n(x) P(B | x) for words, then for classes; shape [n_words + n_classes, n_bases]."""
-    u = table.settings.class_weight
-    mixed = np.flatnonzero((table.word_count <= FREQUENT) & (table.word_count > 0))
-    chains = [signatures(table.words[x], is_first=False, style=table.style) for x in mixed]
-    chains += [_plainer(name) for name in classes.names]
-    n_words = len(table.words)
-    places = [*mixed.tolist(), *range(n_words, n_words + len(classes.names))]
-    factors = [*[u] * len(mixed), *classes.expected]
-    rows, columns, values = [], [], []
-    for place, chain, factor in zip(places, chains, factors, strict=True):
-        share = classes.tag_share(classes.known(chain))
-        base = np.flatnonzero(share)
-        rows.append(np.full(len(base), place))
-        columns.append(base)
-        values.append(factor * share[base])
-    shape = (n_words + len(classes.names), table.n_bases)
-    added = _sparse(np.concatenate(values), np.concatenate(rows), np.concatenate(columns), shape)
-    seen = table.by_base.copy()
-    seen.resize(shape)
-    total = seen + added
-    keep = np.ones(shape[0])
-    keep[mixed] = table.word_count[mixed] / (table.word_count[mixed] + u)
-    return total.multiply(keep[:, None]).tocsr()
-
-
-def _plainer(name: str) -> tuple[str, ...]:
-    """A class with the plainer ones behind it: `<unk-a-b>`, `<unk-a>`, `<unk>`."""
-    chain, inner = [name], name[1:-1]
-    while "-" in inner:
-        inner = inner.rsplit("-", 1)[0]
-        chain.append(f"<{inner}>")
-    return tuple(dict.fromkeys(chain))
-
-
-def _share(table: _LexicalTable, soft: csr_array) -> csr_array:
-    """q(x | a) from soft base counts; shape [n_rows, n_tags], columns sum to 1."""
-    n_rows, n_tags = soft.shape[0], len(table.base_of)
-    base_total = np.asarray(soft.sum(axis=0)).ravel()
-    q_base = (soft.multiply(1.0 / np.maximum(base_total, 1e-300)[None, :])).tocsr()
-    spread = csr_array(
-        (np.ones(n_tags), (table.base_of, np.arange(n_tags))), shape=(table.n_bases, n_tags)
-    )
-    own = table.by_tag.copy()
-    own.resize((n_rows, n_tags))
-    total = np.asarray(own.sum(axis=0)).ravel()
-    types = np.asarray((own > 0).sum(axis=0), dtype=float).ravel()
-    k = table.settings.sharing * types
-    q = (own + (q_base @ spread).multiply(k[None, :])).multiply(
-        1.0 / np.maximum(total + k, 1e-300)[None, :]
-    )
-    return _without_negligible(q.tocsr(), total)
-
-
-def _without_negligible(q: csr_array, tag_count: FloatArray) -> csr_array:
-    """Drop entries far below their word's commonest tag, then let each tag sum to 1 again."""
-    joint = q.multiply(tag_count[None, :]).tocsr()
-    largest = joint.max(axis=1).toarray().ravel()
-    row = np.repeat(np.arange(q.shape[0]), np.diff(joint.indptr))
-    kept = joint.data >= CUT * largest[row]
-    q = _sparse(q.data[kept], row[kept], q.indices[kept], q.shape)
-    sums = np.asarray(q.sum(axis=0)).ravel()
-    return q.multiply(1.0 / np.where(sums > 0, sums, 1.0)[None, :]).tocsr()
-
-
-def _pack(table: _LexicalTable, classes: _Classes, weights: csr_array) -> Lexicon:
-    seen = np.flatnonzero(table.word_count)  # not all words, in a part: others are unknown
-    weights = weights[np.concatenate([seen, np.arange(len(table.words), weights.shape[0])])]
-    weights.sort_indices()
-    return Lexicon(
-        Vocabulary(tuple(table.words[x] for x in seen.tolist()), tuple(classes.names), table.style),
-        row_start=weights.indptr.astype(np.uint32),
-        entry_tag=weights.indices.astype(np.uint32),
-        weights=weights.data.astype(np.float64),
-        weight_start=np.arange(len(weights.data) + 1, dtype=np.int64),
-    )
+def _require_memory(
+    n_bytes: float, work: str, hint: str, n_trees: int, n_states: int | None = None
+) -> None:
+    """Refuse work on some trees, with some states, whose memory is not free."""
+    work = f"{work} {count(n_trees, 'tree')}"
+    if n_states is not None:
+        work, hint = f"{work} with {count(n_states, 'state')}", f"use fewer --states, {hint}"
+    require_memory(n_bytes, work, hint)
 
 
 class TrainingData:
-    """Trees where an engine has put them, and the plain grammar that is behind every other.
+    """A treebank counted for all learners: trees in shards, counts, and the plain grammar.
 
     Attributes
     ----------
     shards
-        The trees, placed.
-    counts : TreeCounts
-        Of rules, symbols, roots and words.
+        The trees, where the engine has placed them.
+    counts : TreebankCounts
+        Counts of rules, symbols, roots and words.
     grammar : LatentGrammar
-        Their relative frequencies.
+        The plain grammar of relative frequencies.
     sizes
         Numbers of trees and tokens, for the records of models.
     classes : WordClasses
-        Which rows of its lexicon the words are instances of.
-    kept
-        What was made of the trees and may be wanted again, by all that it depends on.
+        The rows of the lexicon that each word is an instance of.
+    sorted_trees, features, projections
+        Caches, filled by the learners that need them: trees sorted for EM, features of all nodes
+        by their settings, and projections by settings, number of states and seed.
     """
 
     def __init__(
@@ -271,24 +136,33 @@ class TrainingData:
     ) -> None:
         self.inventory, self.engine = bank.inventory, engine
         self.shards = engine.place(bank.shards())
-        self.counts = engine.total(TreeCounts.of, self.shards)
+        self.counts = engine.total(TreebankCounts.of, self.shards)
         self.n_trees = int(self.counts.roots.sum())
         self.sizes = {"trees": self.n_trees, "tokens": int(self.counts.lexical_count.sum())}
         record = {"method": "pcfg", **self.sizes}
-        self.grammar = grammar_of(self.counts, self.inventory, lexicon, record)
+        self.grammar = relative_frequency_grammar(self.counts, self.inventory, lexicon, record)
         self.classes = WordClasses.of(self.counts, self.inventory, self.grammar.lexicon)
-        self.kept: dict[Hashable, Any] = {}
+        self.sorted_trees: Placed | None = None
+        self.features: dict[FeatureSettings, Features] = {}
+        self.projections: dict[tuple[FeatureSettings, int, int], NodeProjection] = {}
+
+    @property
+    def n_nodes_here(self) -> int:
+        """Number of nodes in memory at once; a binary tree over n words has 2n - 1."""
+        nodes = 2 * self.sizes["tokens"] - self.n_trees
+        is_whole = self.engine.has_shards_here
+        return nodes if is_whole else min(nodes, self.engine.jobs_here * SHARD_NODES)
 
     def digest(self) -> str:
-        """A fingerprint of trees and numbering: the same trees, in the same order, or another."""
+        """Return a checksum of the trees, their order and the numbers of their symbols."""
         parts = self.engine.gather(self.engine.map(Treebank.digest, self.shards))
         return sha256("".join(parts).encode()).hexdigest()
 
 
-def grammar_of(
-    counts: TreeCounts, inventory: Inventory, settings: LexiconSettings, record: dict[str, Any]
+def relative_frequency_grammar(
+    counts: TreebankCounts, inventory: Inventory, settings: LexiconSettings, record: dict[str, Any]
 ) -> LatentGrammar:
-    """Relative frequencies.
+    """Return the plain grammar of counts, whose weights are relative frequencies.
 
     w(a -> b c) = n(a -> b c) / n(a),    root(a) = n(root = a) / n(trees)
     """
@@ -356,10 +230,7 @@ class PCFG(TreebankEstimator):
         return self
 
     def prepare(self, bank: Trainable, engine: Engine) -> TrainingData:
-        """A treebank made binary and counted as this estimator says, for any learner.
-
-        Data that were prepared before are given back as they are.
-        """
+        """Binarise and count a treebank for any learner; prepared data are returned as they are."""
         if isinstance(bank, TrainingData):
             return bank
         self._check_parameters()
@@ -372,9 +243,24 @@ class PCFG(TreebankEstimator):
         n_nodes = int(bank.offsets[-1] - bank.offsets[0])
         if isinstance(bank, StoredTreebank):
             n_nodes = min(n_nodes, engine.jobs_here * SHARD_NODES)
-        require_memory(
-            LIBRARIES + NODE_BYTES * n_nodes,
-            f"counting the rules of {count(bank.n_trees, 'tree')}",
-            "give fewer trees",
-        )
+        n_bytes = COUNTING_BYTES + COUNTING_NODE_BYTES * n_nodes
+        _require_memory(n_bytes, "counting the rules of", "give fewer trees", bank.n_trees)
         return TrainingData(bank, self.lexicon or LexiconSettings(), engine)
+
+
+class OnPlainGrammar(TreebankEstimator):
+    """Base of learners that start from the plain grammar of a treebank."""
+
+    plain: PCFG | None = parameter(
+        None,
+        maybe(Domain("a PCFG estimator", lambda value: isinstance(value, PCFG))),
+        "The estimator of the plain grammar and lexicon behind it.",
+    )
+    seed: int = parameter(0, maybe(whole(0)), "Seed of the random numbers, where any are drawn.")
+
+    def _prepare(self, bank: Trainable) -> TrainingData:
+        """Check the parameters and the memory, and count the treebank unless that was done."""
+        self._check_parameters()
+        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        self.require_memory(data)
+        return data

@@ -4,63 +4,508 @@ Notation
 --------
     f, g         inside and outside features of a node; several per node, one a template
     r(f | h, a)  p(f | state h of label a)       s(g | h, a)   likewise outside
-    pi(h | a)    share of the states             t(h1, h2, h3 | a -> b c)
+    pi(h | a)    probability of the states       t(h1, h2, h3 | a -> b c)
+    Y, Z         inside and outside vectors of rows
 
 A *pivot* is a feature that occurs in one state only. In a picture in which every outside feature g
 is the point E[inside vector | g], pivots are the corners and every other feature lies between
 them: its weights are p(h | g). The same holds with inside and outside swapped. One side with pivots
 is enough (remark below Theorem 2): the other follows from it by least squares.
+
+All is computed from weighted rows. A treebank has a row of weight 1 for every node. Exact moments
+have a row for every pair of an inside and an outside feature, weighted by its expected count. Rows
+stay in their shards; what leaves them are sums by feature, label, or pair of tag and word, and the
+instances of some rules at a time.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from sapwood.constituency.data.treebank import TreebankLike
-from sapwood.constituency.learn.em_steps import Stage, TrainingTrees, run_treebank_em
-from sapwood.constituency.learn.latent_parameters import LatentParameters, normalise, smooth
-from sapwood.constituency.learn.pcfg import Trainable, TrainingData
-from sapwood.constituency.learn.pivot_nodes import (
-    LikelyStates,
-    PivotRows,
-    RuleInstances,
-    Side,
-    sums_over_features,
+from sapwood.constituency.learn.em import Stage, em_bytes, em_settings, run_treebank_em
+from sapwood.constituency.learn.em_steps import (
+    LatentParameters,
+    TrainingTrees,
+    normalise,
+    smooth_states,
 )
-from sapwood.constituency.learn.projected import FeatureRows
-from sapwood.constituency.learn.spectral import Features, FeatureSettings, Projection, project
-from sapwood.constituency.learn.templates import NodeTable
-from sapwood.constituency.learn.treebank_learner import (
+from sapwood.constituency.learn.features import (
+    FeatureRows,
+    Features,
+    FeatureSettings,
+    Ids,
+    NodeTable,
+)
+from sapwood.constituency.learn.pcfg import (
+    KERNEL_BYTES,
     OnPlainGrammar,
-    TreebankEstimator,
-    WithEM,
+    Trainable,
+    TrainingData,
     dev_trees,
+)
+from sapwood.constituency.learn.registry import EMParameters
+from sapwood.constituency.learn.spectral import (
+    NodeProjection,
+    SingularVectors,
+    project_nodes,
+    projection_bytes,
 )
 from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
 from sapwood.core.errors import SapwoodWarning
-from sapwood.core.learner import WithStates, between, one_of, parameter
+from sapwood.core.learner import StateParameters, between, one_of, parameter
 from sapwood.execute import Engine, Placed
-from sapwood.linalg.convex_em import convex_em
-from sapwood.linalg.pivots import (
-    columns_given_states,
-    frequent,
-    states_from_points,
-)
+from sapwood.linalg.pivots import columns_given_states, frequent, states_from_points
+from sapwood.linalg.simplex import convex_em
 
-# Outside templates that look at more than one rule: so many are shown.
+# number of rules shown in the names of outside templates that look at more than one
 RULES_SHOWN = {"two_rules_above": 2, "three_rules_above": 3, "grandparent": 2}
-Ids = npt.NDArray[np.uint32]
-MOST_INSTANCES = 50_000  # of a rule, about, that its convex EM looks at
-BLOCK_INSTANCES = 200_000  # of all rules that are collected at a time
-SIDES = ("outside", "inside")
-LABELS_NAMED = 5  # of those with too few pivots, in the warning
+MOST_INSTANCES = 50_000  # instances of a rule that its convex EM uses, about
+BLOCK_INSTANCES = 200_000  # instances of rules that are collected at a time
+LABELS_NAMED = 5  # labels with too few pivots that the warning names
+
+
+class PivotLPCFG(StateParameters, EMParameters, OnPlainGrammar):
+    """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
+
+    A label gets no more states than it has pivots, and with n nodes at most n / 20.
+
+    Attributes
+    ----------
+    model_ : LatentGrammar
+    info_ : Info
+        That of the EM iterations, see `run_treebank_em`, and `states`, the pivots found for each
+        label; `pivots`, in words, of each label with more than one state; `missing`, the labels
+        with fewer pivots than states were wanted: how many were found, and wanted.
+    """
+
+    side: str = parameter(
+        "outside",
+        one_of(("outside", "inside")),
+        "Where pivots are looked for: among `outside` or `inside` features. Inside, a tag has only "
+        "its word, and nearly all of its nodes end up in a few states.",
+    )
+    sharpness: float = parameter(
+        0.5,
+        between(0, 1, "(]"),
+        "Exponent of the product of a node's feature probabilities; 1 would treat the templates as "
+        "independent, which they are not.",
+    )
+
+    def memory_needed(self, data: TrainingData) -> float:
+        """Estimate the bytes of the projection of all nodes and of EM."""
+        projection, em = projection_bytes(data, self.n_states), em_bytes(data, self.n_states)
+        return projection + em - KERNEL_BYTES
+
+    def fit(self, bank: Trainable, held: TreebankLike | None = None) -> Self:
+        """Learn the grammar of a treebank: Figure 1, step by step.
+
+        Parameters
+        ----------
+        held
+            Trees apart from the treebank; the EM iteration that parses them best is kept.
+        """
+        data = self._prepare(bank)
+        projection = project_nodes(data, self.n_states, FeatureSettings(), seed=self.seed)  # step 0
+        trees, settings = TrainingTrees(data), PivotSettings(sharpness=self.sharpness)
+        nodes = pivot_nodes(data, projection, trees)
+        wanted = np.minimum(np.minimum(trees.limit, self.n_states), projection.m)
+        views = find_distributions(nodes, wanted, self.side, settings)  # step 1
+        start = estimate_parameters(nodes, views, settings)  # steps 2 and 3, and section 6.1
+        start = smooth_states(start, self.rule_smoothing, self.word_smoothing)
+        stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
+        model, self.info_ = run_treebank_em(
+            data, start, stages, em_settings(self, self.seed), dev_trees(held)
+        )
+        pivots = pivot_names(data, projection.features, views.pivots, self.side)
+        missing = missing_pivots(data, views.m, wanted)
+        record = {
+            "method": "pivot-em" if self.iterations else "pivot", "n_states": self.n_states,
+            "seed": self.seed, "side": self.side, "pivots": pivots, "missing_pivots": missing,
+            **data.sizes,
+        }  # fmt: skip
+        self.model_ = replace(model, record={**record, **model.record})
+        self.info_.extra |= {"states": start.n_states, "pivots": pivots, "missing": missing}
+        _warn_of(missing)
+        return self
+
+
+class PivotSettings(NamedTuple):
+    """Settings that treebanks need; exact moments do without them."""
+
+    # of nodes, and of the label's nodes, that must have a feature for it to be a pivot: rarer
+    # ones are extreme points by chance
+    least_count: float = 20.0
+    least_share: float = 1e-3
+    # exponent of the product of a node's feature probabilities; 1 would treat the templates as
+    # independent, which they are not
+    sharpness: float = 0.5
+    floor: float = 1e-6  # of a state's feature distribution: no feature excludes a state for good
+    # where the convex EM of each rule ends
+    gap: float = 1e-3
+    max_iter: int = 30
+
+
+@dataclass(frozen=True, eq=False)
+class SideFeatures:
+    """The features of one side."""
+
+    start: IntArray  # [n_symbols + 1]: where the block of each label's features starts
+    count: FloatArray  # [n_features]: weight of the rows that have a feature
+    number: tuple[IntArray, ...]  # the features of each template
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """The label of each feature."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+    def block(self, a: int) -> slice:
+        """Rows of a label's features."""
+        return slice(int(self.start[a]), int(self.start[a + 1]))
+
+    def per_template(self, weights: FloatArray, m: IntArray) -> FloatArray:
+        """Probabilities of features given a label's state, for each template on its own.
+
+        A node has one feature of every template (section 6.2). Where a state has no weight for any
+        feature of a template, the template says nothing about it: all are 1. Columns beyond the
+        states m of a label, [n_symbols], are 0.
+        """
+        out, owner = np.zeros_like(weights), self.owner
+        for number in self.number:
+            total = sum_rows(weights[number], owner[number], len(self.start) - 1)
+            same = total[owner[number]]
+            out[number] = np.divide(weights[number], same, out=np.ones_like(same), where=same > 0)
+        return np.where(np.arange(weights.shape[1]) < m[owner][:, None], out, 0.0)
+
+
+def sums_by_feature(ids: Ids, rows: FloatArray, n_features: int) -> FloatArray:
+    """For each feature, the sum of the rows that have it."""
+    from sapwood.constituency.learn.kernels.node_features import scatter
+
+    out = np.zeros((n_features, rows.shape[1]))
+    scatter(ids, np.ones(n_features), np.ascontiguousarray(rows), out)
+    return out
+
+
+def sums_over_features(ids: Ids, table: FloatArray) -> FloatArray:
+    """For each row, the sum over its features of their rows of a table."""
+    from sapwood.constituency.learn.kernels.node_features import gather
+
+    out = np.empty((len(ids), table.shape[1]))
+    gather(ids, np.ones(len(table)), table, out)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class PivotRows:
+    """The rows of one shard."""
+
+    # [n_rows]
+    label: IntArray
+    weight: FloatArray
+    # [n_rows, n_templates]: their features
+    inside: Ids
+    outside: Ids
+    # [n_rows, k]: their vectors
+    Y: FloatArray
+    Z: FloatArray
+    # [n_instances]: instances of rules
+    rule: IntArray
+    instance_weight: FloatArray
+    # [n_instances]: rows with the parent's outside features, and with the children's inside
+    # features
+    parent: IntArray
+    left: IntArray
+    right: IntArray
+    # [n_leaves]: rows of words, and which pair of tag and word each is
+    leaf: IntArray
+    pair: IntArray
+    top: IntArray  # [n_roots]: rows of roots
+
+    @classmethod
+    def of(
+        cls,
+        rows: FeatureRows,
+        vectors: SingularVectors,
+        pairs: IntArray,
+        n_phrases: int,
+        n_words: int,
+    ) -> PivotRows:
+        """The nodes of a shard of trees, each of weight 1."""
+        Y, Z = vectors.vectors(rows)  # noqa: N806
+        return cls(
+            label=rows.label, weight=np.ones(len(rows.label)), inside=rows.inside,
+            outside=rows.outside, Y=Y, Z=Z, rule=rows.rule, instance_weight=np.ones(len(rows.rule)),
+            parent=rows.parent, left=rows.left, right=rows.right, leaf=rows.leaf,
+            pair=rows.pairs(pairs, n_phrases, n_words), top=rows.roots,
+        )  # fmt: skip
+
+    def features(self, side: str) -> Ids:
+        """Features of the rows on one side, `inside` or `outside`."""
+        return self.inside if side == "inside" else self.outside
+
+    def points(self, side: str, n_features: int) -> FloatArray:
+        """For each feature of a side, the weighted sum of the other side's vectors."""
+        vectors = self.Z if side == "inside" else self.Y
+        return sums_by_feature(self.features(side), vectors * self.weight[:, None], n_features)
+
+    def joint(self, side: str, posterior: FloatArray, n_features: int) -> FloatArray:
+        """For each feature of the other side, the states of one side that it occurs with."""
+        other = "outside" if side == "inside" else "inside"
+        states = sums_over_features(self.features(side), posterior) * self.weight[:, None]
+        return sums_by_feature(self.features(other), states, n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class LikelyStates:
+    """Rows of a shard with the likelihoods of their features, given each state."""
+
+    rows: PivotRows
+    # [n_rows, m]: products of r of a row's inside features, and of s of its outside features
+    below: FloatArray
+    above: FloatArray
+
+    def instances(self, rules: slice, stride: IntArray) -> RuleInstances:
+        """Sample instances of some rules, every stride-th of each: z above, y and x below."""
+        rows = self.rows
+        groups = group_rows(rows.rule, len(stride))[rules]
+        some = [at[::n] for at, n in zip(groups, stride[rules].tolist(), strict=True)]
+        at = np.concatenate([np.empty(0, np.int64), *some])
+        return RuleInstances(
+            rows.rule[at], self.above[rows.parent[at]], self.below[rows.left[at]],
+            self.below[rows.right[at]], rows.instance_weight[at],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class RuleInstances:
+    """Instances of some rules; `+` appends those of the next shard.
+
+    Attributes
+    ----------
+    rule, weight : [n]
+    z, y, x : [n, m]
+        Likelihoods of the states of the parent and the children.
+    """
+
+    rule: IntArray
+    z: FloatArray
+    y: FloatArray
+    x: FloatArray
+    weight: FloatArray
+
+    def __add__(self, other: RuleInstances) -> RuleInstances:
+        names = ("rule", "z", "y", "x", "weight")
+        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
+        return RuleInstances(*map(np.concatenate, pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class PivotNodes:
+    """All that Figure 1 asks of the data: rows in their shards, and what they have in common."""
+
+    # the features of either side
+    inside: SideFeatures
+    outside: SideFeatures
+    size: IntArray  # [n_symbols]: how many numbers of a row's vectors count for each label
+    rules: IntArray  # [n_rules, 3]
+    symbol_of_pair: IntArray  # [n_pairs]: tags of the pairs of tag and word
+    # [n_symbols], [n_rules]: weights of the rows of each label and of the instances of each rule
+    count: FloatArray
+    rule_count: FloatArray
+    shards: Placed  # `PivotRows`, placed
+    engine: Engine
+
+
+def pivot_nodes(data: TrainingData, projection: NodeProjection, trees: TrainingTrees) -> PivotNodes:
+    """All nodes of a projected treebank, with their features, each of weight 1."""
+    spaces = (projection.features.inside, projection.features.outside)
+    inside, outside = (SideFeatures(space.start, space.count, space.number) for space in spaces)
+    rows = data.engine.map(
+        PivotRows.of, projection.features.rows, projection.vectors, trees.pairs,
+        len(data.inventory.phrases), len(data.inventory.words),
+    )  # fmt: skip
+    return PivotNodes(
+        inside, outside, projection.m, data.inventory.rules.astype(np.int64), trees.symbol_of_pair,
+        data.counts.symbols, data.counts.rules, rows, data.engine,
+    )  # fmt: skip
+
+
+@dataclass(eq=False)
+class FeatureDistributions:
+    """Step 1: r, s and pi of every label."""
+
+    m: IntArray  # [n_symbols]: states (pivots found) of each label
+    pivots: dict[int, IntArray]  # by label, the features that its states were made from
+    pi: FloatArray
+    # [n_features, n_states]: r(f | h), s(g | h) in the rows of their features; columns beyond a
+    # label's states are zero
+    r: FloatArray
+    s: FloatArray
+
+
+def find_distributions(
+    nodes: PivotNodes, wanted: IntArray, side: str, settings: PivotSettings
+) -> FeatureDistributions:
+    """Pivots on one side, and the distributions of features on both.
+
+    With pivots inside, r(f | h) = p(h | f) p(f) / pi(h), and s solves p(g | f) = sum of p(h | f)
+    s(g | h); pivots outside swap the two.
+
+    Parameters
+    ----------
+    wanted : [n_symbols]
+        States of each label; it gets fewer where fewer pivots are found.
+    side
+        Where pivots are looked for, `inside` or `outside`.
+    """
+    is_inside, total = side == "inside", nodes.engine.total
+    own, other = (nodes.inside, nodes.outside) if is_inside else (nodes.outside, nodes.inside)
+    points = total(PivotRows.points, nodes.shards, side, len(own.count))
+    points /= np.where(own.count > 0, own.count, 1.0)[:, None]
+    n_symbols, n_states = len(wanted), int(wanted.max())
+    m, pivots = np.ones(n_symbols, np.int64), dict[int, IntArray]()
+    posterior = np.zeros((len(own.count), n_states))
+    pi = np.zeros((n_symbols, n_states))
+    for a, block in enumerate(map(own.block, range(n_symbols))):
+        posterior[block, 0] = pi[a, 0] = 1.0
+        count = own.count[block]
+        candidates = frequent(
+            count, nodes.count[a], least=settings.least_count, share=settings.least_share
+        )
+        if wanted[a] > 1 and candidates.sum() > 1:
+            here = points[block, : nodes.size[a]]
+            found = states_from_points(here, count, int(wanted[a]), candidates=candidates)
+            m[a], pivots[a] = len(found.pi), block.start + found.pivots
+            posterior[block, : m[a]], pi[a, : m[a]] = found.posterior, found.pi
+    weighted = posterior * own.count[:, None]
+    joint = total(PivotRows.joint, nodes.shards, side, posterior, len(other.count))
+    solution = np.zeros_like(joint)
+    for a, k in enumerate(m.tolist()):
+        mine, theirs = own.block(a), other.block(a)
+        gram = posterior[mine, :k].T @ weighted[mine, :k]
+        # sampling noise makes some negative
+        solution[theirs, :k] = np.maximum(columns_given_states(gram, joint[theirs, :k]), 0.0)
+    first, second = own.per_template(weighted, m), other.per_template(solution, m)
+    return FeatureDistributions(m, pivots, pi, *((first, second) if is_inside else (second, first)))
+
+
+def estimate_parameters(
+    nodes: PivotNodes, views: FeatureDistributions, settings: PivotSettings
+) -> LatentParameters:
+    """Steps 2 and 3 of Figure 1, and pi and q of section 6.1."""
+    m, pairs, engine = views.m, nodes.symbol_of_pair, nodes.engine
+    likely = engine.map(likely_states, nodes.shards, views, settings)
+    rules = expected_rule_counts(nodes, m, likely, settings)
+    words = engine.total(word_counts, likely, views.pi, len(pairs))
+    root = engine.total(root_counts, likely, views.pi)
+    states = np.arange(views.r.shape[1])
+    return normalise(
+        LatentParameters(
+            m, nodes.rules, pairs, root[states < m[:, None]], rules,
+            words[states < m[pairs][:, None]],
+        )
+    )  # fmt: skip
+
+
+def likely_states(
+    rows: PivotRows, views: FeatureDistributions, settings: PivotSettings
+) -> LikelyStates:
+    """Compute the likelihood of the features below and above each row, given each state."""
+    below = likelihoods(rows, rows.inside, views.r, views.m, settings)
+    return LikelyStates(rows, below, likelihoods(rows, rows.outside, views.s, views.m, settings))
+
+
+def likelihoods(
+    rows: PivotRows, ids: Ids, table: FloatArray, m: IntArray, settings: PivotSettings
+) -> FloatArray:
+    """Product over templates of r or s of each row's features, to a power; largest 1."""
+    with np.errstate(divide="ignore"):  # without a floor, a feature may exclude a state
+        logs = sums_over_features(ids, np.log(table + settings.floor)) * settings.sharpness
+    kept = np.arange(table.shape[1]) < m[rows.label][:, None]
+    logs = np.where(kept, logs, -np.inf)
+    top = logs.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(logs - np.where(np.isfinite(top), top, 0.0)))
+
+
+def expected_rule_counts(
+    nodes: PivotNodes, m: IntArray, likely: Placed, settings: PivotSettings
+) -> FloatArray:
+    """Step 2: expected counts n(rule) t(h1, h2, h3 | rule) of all rules, one after the other.
+
+    The convex EM of a rule needs its instances again and again: those of a block of rules are
+    collected at a time, and of a very frequent rule a part of them.
+    """
+    engine = nodes.engine
+    seen = engine.total(instance_counts, nodes.shards, len(nodes.rules))
+    stride = np.maximum(1, -(-seen // MOST_INSTANCES))
+    parts = [np.empty(0)]
+    for block in _blocks(seen // stride):
+        found = engine.total(LikelyStates.instances, likely, block, stride)
+        groups = group_rows(found.rule, len(nodes.rules))[block]
+        tasks = (
+            _of_rule(found, at, m[nodes.rules[r]], nodes.rule_count[r])
+            for r, at in enumerate(groups, block.start)
+        )
+        parts += [states.ravel() for states in engine.stream(states_of_rule, tasks, settings)]
+    return np.concatenate(parts)
+
+
+def instance_counts(rows: PivotRows, n_rules: int) -> IntArray:
+    """Number of instances of each rule."""
+    return np.bincount(rows.rule, minlength=n_rules)
+
+
+def _blocks(sizes: IntArray) -> list[slice]:
+    """Runs of rules with not many more instances than can be held at a time."""
+    end = np.cumsum(sizes)
+    cuts = np.flatnonzero(np.diff(end // BLOCK_INSTANCES)) + 1
+    return [slice(*pair) for pair in pairwise([0, *cuts.tolist(), len(sizes)])]
+
+
+def _of_rule(found: RuleInstances, at: IntArray, m: IntArray, total: float) -> list[FloatArray]:
+    """Views and weights of one rule's instances, which stand for all of them."""
+    a, b, c = m.tolist()
+    weight = found.weight[at]
+    weight = weight * (total / max(float(weight.sum()), 1e-300))
+    return [found.z[at, :a], found.y[at, :b], found.x[at, :c], weight]
+
+
+def states_of_rule(views: Sequence[FloatArray], settings: PivotSettings) -> FloatArray:
+    """Expected counts of the states of one rule: the convex EM of Eq. 1, given z, y, x, weights."""
+    z, y, x, weight = views
+    total, shape = float(weight.sum()), (z.shape[1], y.shape[1], x.shape[1])
+    if total == 0.0 or max(shape) == 1:
+        return np.full(shape, total)
+    found = convex_em(z, y, x, weights=weight, gap=settings.gap, max_iter=settings.max_iter)
+    return np.asarray(total * found.t)
+
+
+def word_counts(likely: LikelyStates, pi: FloatArray, n_pairs: int) -> FloatArray:
+    """Expected counts of pairs of tag and word by state: q, where the tag's word is a feature."""
+    rows = likely.rows
+    return _total(rows, likely.below * pi[rows.label], rows.leaf, rows.pair, n_pairs)
+
+
+def root_counts(likely: LikelyStates, pi: FloatArray) -> FloatArray:
+    """Expected counts of root labels by state: pi, read off s of nodes with nothing above."""
+    rows = likely.rows
+    return _total(rows, likely.above * pi[rows.label], rows.top, rows.label[rows.top], len(pi))
+
+
+def _total(
+    rows: PivotRows, posterior: FloatArray, at: IntArray, key: IntArray, n_keys: int
+) -> FloatArray:
+    """Sum over rows, by key, of their weights times their distributions of states."""
+    share = posterior[at] / np.maximum(posterior[at].sum(axis=1, keepdims=True), 1e-300)
+    return sum_rows(share * rows.weight[at][:, None], key, n_keys)
 
 
 def pivot_names(
@@ -116,294 +561,6 @@ def _above(table: NodeTable, node: int, n_rules: int) -> str:
         a, b, c = _rule(table, node)
         rules.append(f"{a} -> [{b}] {c}" if is_left else f"{a} -> {b} [{c}]")
     return ", ".join(rules) if len(rules) == n_rules else ", ".join([*rules, "root"])
-
-
-class Recipe(NamedTuple):
-    """What treebanks need and exact moments do not."""
-
-    # of nodes, and of the label's nodes, that must have a feature for it to be a pivot: rarer
-    # ones are extreme points by chance
-    least_count: float = 20.0
-    least_share: float = 1e-3
-    # exponent of the product of a node's feature probabilities; 1 would treat the templates as
-    # independent, which they are not
-    sharpness: float = 0.5
-    floor: float = 1e-6  # of a state's feature distribution: no feature excludes a state for good
-    # where the convex EM of each rule ends
-    gap: float = 1e-3
-    max_iter: int = 30
-
-
-@dataclass(frozen=True, eq=False)
-class PivotNodes:
-    """All that Figure 1 asks of the data: rows in their shards, and what they have in common."""
-
-    # the features of either side
-    inside: Side
-    outside: Side
-    size: IntArray  # [n_symbols]: how many numbers of a row's vectors count for each label
-    rules: IntArray  # [n_rules, 3]
-    symbol_of_pair: IntArray  # [n_pairs]: tags of the pairs of tag and word
-    # [n_symbols], [n_rules]: weights of the rows of each label and of the instances of each rule
-    count: FloatArray
-    rule_count: FloatArray
-    shards: Placed  # `PivotRows`, placed
-    engine: Engine
-
-
-@dataclass(eq=False)
-class Views:
-    """Step 1: r, s and pi of every label."""
-
-    m: IntArray  # [n_symbols]: states (pivots found) of each label
-    pivots: dict[int, IntArray]  # by label, the features that its states were made from
-    pi: FloatArray
-    # [n_features, n_states]: r(f | h), s(g | h) in the rows of their features; columns beyond a
-    # label's states are zero
-    r: FloatArray
-    s: FloatArray
-
-
-def find_views(nodes: PivotNodes, wanted: IntArray, side: str, recipe: Recipe) -> Views:
-    """Pivots on one side, and the distributions of features on both.
-
-    With pivots inside, r(f | h) = p(h | f) p(f) / pi(h), and s solves p(g | f) = sum of p(h | f)
-    s(g | h); pivots outside swap the two.
-
-    Parameters
-    ----------
-    wanted : [n_symbols]
-        States of each label; it gets fewer where fewer pivots are found.
-    side
-        Where pivots are looked for, `inside` or `outside`.
-    """
-    is_inside, total = side == "inside", nodes.engine.total
-    own, other = (nodes.inside, nodes.outside) if is_inside else (nodes.outside, nodes.inside)
-    points = total(PivotRows.points, nodes.shards, side, len(own.count))
-    points /= np.where(own.count > 0, own.count, 1.0)[:, None]
-    n_symbols, n_states = len(wanted), int(wanted.max())
-    m, pivots = np.ones(n_symbols, np.int64), dict[int, IntArray]()
-    posterior = np.zeros((len(own.count), n_states))
-    pi = np.zeros((n_symbols, n_states))
-    for a, block in enumerate(map(own.block, range(n_symbols))):
-        posterior[block, 0] = pi[a, 0] = 1.0
-        count = own.count[block]
-        candidates = frequent(
-            count, nodes.count[a], least=recipe.least_count, share=recipe.least_share
-        )
-        if wanted[a] > 1 and candidates.sum() > 1:
-            here = points[block, : nodes.size[a]]
-            found = states_from_points(here, count, int(wanted[a]), candidates=candidates)
-            m[a], pivots[a] = len(found.pi), block.start + found.pivots
-            posterior[block, : m[a]], pi[a, : m[a]] = found.posterior, found.pi
-    weighted = posterior * own.count[:, None]
-    joint = total(PivotRows.joint, nodes.shards, side, posterior, len(other.count))
-    solution = np.zeros_like(joint)
-    for a, k in enumerate(m.tolist()):
-        mine, theirs = own.block(a), other.block(a)
-        gram = posterior[mine, :k].T @ weighted[mine, :k]
-        # sampling noise makes some negative
-        solution[theirs, :k] = np.maximum(columns_given_states(gram, joint[theirs, :k]), 0.0)
-    first, second = own.per_template(weighted, m), other.per_template(solution, m)
-    return Views(m, pivots, pi, *((first, second) if is_inside else (second, first)))
-
-
-def estimate(nodes: PivotNodes, views: Views, recipe: Recipe) -> LatentParameters:
-    """Steps 2 and 3 of Figure 1, and pi and q of section 6.1."""
-    m, pairs, engine = views.m, nodes.symbol_of_pair, nodes.engine
-    likely = engine.map(likely_states, nodes.shards, views, recipe)
-    rules = rule_counts(nodes, m, likely, recipe)
-    words = engine.total(word_counts, likely, views.pi, len(pairs))
-    root = engine.total(root_counts, likely, views.pi)
-    states = np.arange(views.r.shape[1])
-    return normalise(
-        LatentParameters(
-            m, nodes.rules, pairs, root[states < m[:, None]], rules,
-            words[states < m[pairs][:, None]],
-        )
-    )  # fmt: skip
-
-
-def likely_states(rows: PivotRows, views: Views, recipe: Recipe) -> LikelyStates:
-    """How likely each state makes the features below and above each row."""
-    below = likelihoods(rows, rows.inside, views.r, views.m, recipe)
-    return LikelyStates(rows, below, likelihoods(rows, rows.outside, views.s, views.m, recipe))
-
-
-def likelihoods(
-    rows: PivotRows, ids: Ids, table: FloatArray, m: IntArray, recipe: Recipe
-) -> FloatArray:
-    """Product over templates of r or s of each row's features, to a power; largest 1."""
-    with np.errstate(divide="ignore"):  # without a floor, a feature may exclude a state
-        logs = sums_over_features(ids, np.log(table + recipe.floor)) * recipe.sharpness
-    kept = np.arange(table.shape[1]) < m[rows.label][:, None]
-    logs = np.where(kept, logs, -np.inf)
-    top = logs.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(logs - np.where(np.isfinite(top), top, 0.0)))
-
-
-def rule_counts(nodes: PivotNodes, m: IntArray, likely: Placed, recipe: Recipe) -> FloatArray:
-    """Step 2: expected counts n(rule) t(h1, h2, h3 | rule) of all rules, one after the other.
-
-    The convex EM of a rule needs its instances again and again: those of a block of rules are
-    collected at a time, and of a very frequent rule a part of them.
-    """
-    engine = nodes.engine
-    seen = engine.total(instance_counts, nodes.shards, len(nodes.rules))
-    stride = np.maximum(1, -(-seen // MOST_INSTANCES))
-    parts = [np.empty(0)]
-    for block in _blocks(seen // stride):
-        found = engine.total(LikelyStates.instances, likely, block, stride)
-        groups = group_rows(found.rule, len(nodes.rules))[block]
-        tasks = (
-            _of_rule(found, at, m[nodes.rules[r]], nodes.rule_count[r])
-            for r, at in enumerate(groups, block.start)
-        )
-        parts += [states.ravel() for states in engine.stream(_states_of_rule, tasks, recipe)]
-    return np.concatenate(parts)
-
-
-def instance_counts(rows: PivotRows, n_rules: int) -> IntArray:
-    """How many instances each rule has."""
-    return np.bincount(rows.rule, minlength=n_rules)
-
-
-def _blocks(sizes: IntArray) -> list[slice]:
-    """Runs of rules with not many more instances than can be held at a time."""
-    end = np.cumsum(sizes)
-    cuts = np.flatnonzero(np.diff(end // BLOCK_INSTANCES)) + 1
-    return [slice(*pair) for pair in pairwise([0, *cuts.tolist(), len(sizes)])]
-
-
-def _of_rule(found: RuleInstances, at: IntArray, m: IntArray, total: float) -> list[FloatArray]:
-    """Views and weights of one rule's instances, which stand for all of them."""
-    a, b, c = m.tolist()
-    weight = found.weight[at]
-    weight = weight * (total / max(float(weight.sum()), 1e-300))
-    return [found.z[at, :a], found.y[at, :b], found.x[at, :c], weight]
-
-
-def _states_of_rule(views: list[FloatArray], recipe: Recipe) -> FloatArray:
-    z, y, x, weight = views
-    return states_of_rule(z, y, x, weight, recipe)
-
-
-def states_of_rule(
-    z: FloatArray, y: FloatArray, x: FloatArray, weight: FloatArray, recipe: Recipe
-) -> FloatArray:
-    """Expected counts of the states of one rule: the convex EM of Eq. 1."""
-    total, shape = float(weight.sum()), (z.shape[1], y.shape[1], x.shape[1])
-    if total == 0.0 or max(shape) == 1:
-        return np.full(shape, total)
-    found = convex_em(z, y, x, weights=weight, gap=recipe.gap, max_iter=recipe.max_iter)
-    return np.asarray(total * found.t)
-
-
-def word_counts(likely: LikelyStates, pi: FloatArray, n_pairs: int) -> FloatArray:
-    """Expected counts of pairs of tag and word by state: q, where the tag's word is a feature."""
-    rows = likely.rows
-    return _total(rows, likely.below * pi[rows.label], rows.leaf, rows.pair, n_pairs)
-
-
-def root_counts(likely: LikelyStates, pi: FloatArray) -> FloatArray:
-    """Expected counts of root labels by state: pi, read off s of nodes with nothing above."""
-    rows = likely.rows
-    return _total(rows, likely.above * pi[rows.label], rows.top, rows.label[rows.top], len(pi))
-
-
-def _total(
-    rows: PivotRows, posterior: FloatArray, at: IntArray, key: IntArray, n_keys: int
-) -> FloatArray:
-    """Sum over rows, by key, of their weights times their distributions of states."""
-    share = posterior[at] / np.maximum(posterior[at].sum(axis=1, keepdims=True), 1e-300)
-    return sum_rows(share * rows.weight[at][:, None], key, n_keys)
-
-
-class PivotLPCFG(WithStates, WithEM, OnPlainGrammar, TreebankEstimator):
-    """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
-
-    A label gets no more states than it has pivots, and with n nodes at most n / 20.
-
-    Attributes
-    ----------
-    model_ : LatentGrammar
-    info_ : Info
-        That of the EM iterations, see `run_treebank_em`, and `states`, the pivots found for each
-        label; `pivots`, in words, of each label with more than one state; `missing`, the labels
-        with fewer pivots than states were wanted: how many were found, and wanted.
-    """
-
-    side: str = parameter(
-        "outside",
-        one_of(SIDES),
-        "Where pivots are looked for: among `outside` or `inside` features. Inside, a tag has only "
-        "its word, and nearly all of its nodes end up in a few states.",
-    )
-    sharpness: float = parameter(
-        0.5,
-        between(0, 1, "(]"),
-        "Exponent of the product of a node's feature probabilities; 1 would treat the templates as "
-        "independent, which they are not.",
-    )
-
-    def memory_needed(self, data: TrainingData) -> float:
-        """Bytes that learning takes at most, about, besides the packed trees."""
-        from sapwood.constituency.learn import memory as tree_memory
-
-        return tree_memory.projected_em_bytes(data, self.n_states)
-
-    def fit(self, bank: Trainable, held: TreebankLike | None = None) -> Self:
-        """Learn the grammar of a treebank: Figure 1, step by step.
-
-        Parameters
-        ----------
-        held
-            Trees apart from the treebank; the EM iteration that parses them best is kept.
-        """
-        data = self._prepare(bank)
-        projection = project(data, self.n_states, self.features(), seed=self.seed)  # step 0
-        trees = TrainingTrees(data)
-        nodes, recipe = pivot_nodes(data, projection, trees), self.recipe()
-        wanted = np.minimum(np.minimum(trees.limit, self.n_states), projection.m)
-        views = find_views(nodes, wanted, self.side, recipe)  # step 1
-        start = estimate(nodes, views, recipe)  # steps 2 and 3, and section 6.1
-        start = smooth(start, self.rule_smoothing, self.word_smoothing)
-        settings = self.em_settings(self.seed)
-        stages = [Stage("none", self.n_states, self.iterations)] if self.iterations else []
-        model, self.info_ = run_treebank_em(data, start, stages, settings, dev_trees(held))
-        pivots = pivot_names(data, projection.features, views.pivots, self.side)
-        missing = missing_pivots(data, views.m, wanted)
-        record = {
-            "method": "pivot-em" if self.iterations else "pivot", "n_states": self.n_states,
-            "seed": self.seed, "side": self.side, "pivots": pivots, "missing_pivots": missing,
-            **data.sizes,
-        }  # fmt: skip
-        self.model_ = replace(model, record={**record, **model.record})
-        self.info_.extra |= {"states": start.n_states, "pivots": pivots, "missing": missing}
-        _warn_of(missing)
-        return self
-
-    def features(self) -> FeatureSettings:
-        """Those of spectral learning."""
-        return FeatureSettings()
-
-    def recipe(self) -> Recipe:
-        """What treebanks need and exact moments do not."""
-        return Recipe(sharpness=self.sharpness)
-
-
-def pivot_nodes(data: TrainingData, projection: Projection, trees: TrainingTrees) -> PivotNodes:
-    """All nodes of a projected treebank, with their features, each of weight 1."""
-    spaces = (projection.features.inside, projection.features.outside)
-    inside, outside = (Side(space.start, space.count, space.number) for space in spaces)
-    rows = data.engine.map(
-        PivotRows.of, projection.features.rows, projection.vectors, trees.pairs,
-        len(data.inventory.phrases), len(data.inventory.words),
-    )  # fmt: skip
-    return PivotNodes(
-        inside, outside, projection.m, data.inventory.rules.astype(np.int64), trees.symbol_of_pair,
-        data.counts.symbols, data.counts.rules, rows, data.engine,
-    )  # fmt: skip
 
 
 def missing_pivots(

@@ -10,33 +10,41 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from sapwood.core.learner import WithinBudget, WithStates
+from sapwood.core.learner import (
+    ANYTHING,
+    BudgetParameters,
+    Estimator,
+    StateParameters,
+    between,
+    maybe,
+    parameter,
+    whole,
+)
 from sapwood.core.registry import Method
 
 if TYPE_CHECKING:
-    from sapwood.constituency.data.stored import StoredTreebank
-    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.constituency.learn.choice import Choice
     from sapwood.constituency.learn.ensemble import Trial
-    from sapwood.constituency.learn.pcfg import LexiconSettings
-    from sapwood.core.info import Info
+    from sapwood.constituency.learn.lexicon import LexiconSettings
+    from sapwood.constituency.learn.settings_search import ChosenSettings
+    from sapwood.core.learner import Info
     from sapwood.execute import Engine
 
 
 class Learner(Protocol):
-    """What every estimator offers once it is fitted, and `fit` itself."""
+    """The methods and attributes that every estimator has."""
 
     @property
     def model_(self) -> Model:
-        """What was learnt."""
+        """The model that was learnt."""
         ...
 
     @property
     def info_(self) -> Info:
-        """What happened in the training."""
+        """The history, times and warnings of the training."""
         ...
 
     def fit(self, data: Any, held: Any = None) -> Self:
@@ -44,16 +52,58 @@ class Learner(Protocol):
         ...
 
 
+class EMParameters(Estimator):
+    """Base of learners that run EM iterations."""
+
+    uses_held: ClassVar[bool] = True
+    iterations: int = parameter(
+        0, whole(0), "EM iterations from the start that this learner finds."
+    )
+    rule_smoothing: float = parameter(
+        0.03,
+        between(0, 1, "[)"),
+        "How far the rule weights of a label's states are pulled towards their mean after each "
+        "M-step; 0, for words too, gives plain EM, whose likelihood never falls.",
+    )
+    word_smoothing: float = parameter(
+        0.1, between(0, 1, "[)"), "The same for the probabilities of words."
+    )
+    patience: int | None = parameter(
+        None,
+        maybe(whole(1)),
+        "Early stopping: with dev trees, end when dev F1 has not risen for this many EM iterations "
+        "of the last level; the best iteration is kept.",
+    )
+    checkpoint: str | Path | None = parameter(
+        None,
+        ANYTHING,
+        "A file that is written after every EM iteration and, when it is there, continued from.",
+        changes_model=False,
+    )
+    on_iteration: Callable[[int, int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (iteration, states, log-likelihood) after every E-step.",
+        changes_model=False,
+    )
+    on_grade: Callable[[int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (iteration, dev F1) whenever dev trees were parsed.",
+        changes_model=False,
+    )
+
+
 @dataclass(frozen=True)
 class Settings:
-    """What is asked of a training, whatever the method; each takes what it has parameters for."""
+    """Settings of a training by any method, which takes those that it has parameters for."""
 
     rare_count: int = 5
     signatures: str = "auto"
     seed: int = 0
     jobs: int = 0
     engine: Engine | None = None
-    states: int = WithStates.parameters()["n_states"].default
+    states: int = StateParameters.parameters()["n_states"].default
     # of EM, or passes over the trees; None for the method's own number
     iterations: int | None = None
     patience: int | None = None
@@ -61,29 +111,34 @@ class Settings:
     on_iteration: Callable[[int, int, float], None] | None = None
     on_grade: Callable[[int, float], None] | None = None
     # the most states of a candidate of `best`
-    most_states: int = WithinBudget.parameters()["n_states"].default
+    most_states: int = BudgetParameters.parameters()["n_states"].default
     budget: float | str | None = "auto"
     spent: float = 0.0  # CPU seconds of the budget that are gone when training starts
     on_trial: Callable[[Trial], None] | None = None
     # what the treebank may decide, and what it has decided
     open: Sequence[str] = ("horizontal", "binarise", "vertical")
-    choice: Choice | None = None
+    choice: ChosenSettings | None = None
 
     @property
     def lexicon(self) -> LexiconSettings:
         """How words are generalised."""
-        from sapwood.constituency.learn.pcfg import LexiconSettings
+        from sapwood.constituency.learn.lexicon import LexiconSettings
 
         return LexiconSettings(rare_count=self.rare_count, style=self.signatures)
 
     def choose(self, method: str, bank: Treebank | StoredTreebank) -> Settings:
-        """The same with what is open chosen on the treebank, for a method."""
-        from sapwood.constituency.learn.choice import LEAST_BUDGET, Choice, choose_settings
+        """Return these settings with the open ones chosen on the treebank, for a method."""
+        from sapwood.constituency.learn.settings_search import (
+            LIMITS,
+            ChosenSettings,
+            choose_settings,
+        )
         from sapwood.execute import as_engine
 
-        is_short = isinstance(self.budget, int | float) and self.budget < LEAST_BUDGET
+        least = LIMITS.least_budget
+        is_short = isinstance(self.budget, int | float) and self.budget < least
         if is_short and METHODS[method].has("budget"):
-            return replace(self, choice=Choice(reason=f"the budget is below {LEAST_BUDGET:g} s"))
+            return replace(self, choice=ChosenSettings(reason=f"the budget is below {least:g} s"))
         engine = as_engine(self.jobs if self.engine is None else self.engine)
         choice = choose_settings(
             bank, method, names=self.open, lexicon=self.lexicon, seed=self.seed, engine=engine
@@ -91,14 +146,14 @@ class Settings:
         return replace(self, choice=choice, spent=self.spent + choice.seconds)
 
     def values_for(self, method: Method) -> dict[str, Any]:
-        """Values of those of a method's parameters that are set here."""
+        """Return the values of the method's parameters that are set here."""
         from sapwood.constituency.learn.pcfg import PCFG
 
-        ways = self.choice.settings if self.choice is not None else {}
+        chosen = self.choice.settings if self.choice is not None else {}
         values: dict[str, Any] = {
             "n_states": self.most_states if method.has("budget") else self.states,
-            "lexicon": self.lexicon, **ways,
-            "plain": PCFG(lexicon=self.lexicon, n_jobs=self.jobs, **ways),
+            "lexicon": self.lexicon, **chosen,
+            "plain": PCFG(lexicon=self.lexicon, n_jobs=self.jobs, **chosen),
             "seed": self.seed, "n_jobs": self.jobs, "engine": self.engine,
             "patience": self.patience, "checkpoint": self.checkpoint,
             "on_iteration": self.on_iteration, "on_grade": self.on_grade,

@@ -1,153 +1,158 @@
 """`SpectralLPCFG`: latent-variable PCFGs by singular value decomposition (SPECTRAL, Figure 7).
 
-`project`, its step 0, is also what cluster and pivot learning begin with.
+`project_nodes`, its step 0, is also what cluster and pivot learning begin with.
 
 Notation
 --------
     phi, psi   inside and outside features of a node         M(a)     nodes with label a
     Omega^a    E[phi psi' | a], its SVD U^a Sigma^a V^a'      m(a)     states of a
     y, z       U' phi and V' psi of a node                    z Sigma^-1 is used throughout
+    Y, Z       y and z of the nodes of a shard, one row each
+    a -> b c   a rule; z of the parent, y of the left and w of the right child are its vectors
+
+All nodes of all trees count. (Drawing one node per tree, as the paper does to get independent
+samples, weighs nodes of small trees more than those of large ones; inside and outside are then
+dependent given the hidden state, and the estimate is inconsistent: see docs/concepts/spectral.md.)
+Every statistic is a sum over nodes. Third moments of rules are the large ones; rules that are seen
+so seldom that their instances are smaller keep these instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, Lexicon
-from sapwood.constituency.learn.pcfg import Trainable, TrainingData
-from sapwood.constituency.learn.projected import (
-    CrossCovariance,
-    FeatureCounts,
+from sapwood.constituency.learn.features import (
     FeatureRows,
-    FeatureSpace,
-    NodeKeys,
-    ProjectedSums,
-    SingularVectors,
+    Features,
+    FeatureSettings,
+    Ids,
+    Templates,
+    node_features,
 )
-from sapwood.constituency.learn.templates import INSIDE, OUTSIDE, Template
-from sapwood.constituency.learn.treebank_learner import OnPlainGrammar, TreebankEstimator
-from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import SapwoodError
-from sapwood.core.info import Info, PhaseClock
-from sapwood.core.learner import ANYTHING, FLAG, WithStates, at_least, between, parameter
-from sapwood.execute import Placed
-from sapwood.linalg.observable import (
-    NodeMeans,
-    RuleLayout,
-    rule_tensors,
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, TrainingData
+from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
+from sapwood.core.learner import (
+    ANYTHING,
+    FLAG,
+    Info,
+    PhaseClock,
+    StateParameters,
+    at_least,
+    between,
+    parameter,
 )
+from sapwood.linalg.observable import NodeMeans, RuleLayout, RuleSums, rule_tensors
 from sapwood.linalg.svd import BlockSVD, block_svd
 
-Templates = Sequence[str | Template] | None
+if TYPE_CHECKING:
+    from sapwood.constituency.learn.pcfg import TrainingData
+
+
 FEW, ENOUGH = 10, 100  # nodes of a label: one state up to FEW, all states from ENOUGH on
 LEAST_VALUE = 0.01  # singular values below carry noise
-SPECTRUM_LABELS = 40  # whose singular values are kept with the model
+SPECTRUM_LABELS = 40  # labels whose singular values are kept with the model
+# For the estimate of memory: bytes of a node's features, distinct features for each node, and
+# numbers that a factored tensor has for each instance of its rule and each state.
+FEATURE_NODE_BYTES, FEATURES_PER_NODE, FACTOR_RANK = 900, 1.5, 4
 
 
-class FeatureSettings(NamedTuple):
-    """Which features nodes have, and their scales."""
+def gather_vectors(ids: Ids, weight: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Sum over the features of each node of their rows of a matrix, scaled by their weights."""
+    from sapwood.constituency.learn.kernels.node_features import gather
 
-    inside: tuple[Template, ...] = tuple(INSIDE.values())
-    outside: tuple[Template, ...] = tuple(OUTSIDE.values())
-    scaled: bool = True
-    kappa: float = 5.0
-
-    @classmethod
-    def of(cls, inside: Templates, outside: Templates, scaled: bool, kappa: float) -> Self:
-        """From names of templates, or templates; None takes all."""
-        return cls(_chosen(inside, INSIDE), _chosen(outside, OUTSIDE), scaled, kappa)
+    out = np.empty((len(ids), matrix.shape[1]))
+    gather(ids, weight, matrix, out)
+    return out
 
 
-def _chosen(wanted: Templates, known: dict[str, Template]) -> tuple[Template, ...]:
-    if wanted is None:
-        return tuple(known.values())
-    chosen = [known.get(item) if isinstance(item, str) else item for item in wanted]
-    missing = [item for item, found in zip(wanted, chosen, strict=True) if found is None]
-    if missing or not chosen:
-        msg = f"no feature template {missing[0]!r}" if missing else "no feature template was given"
-        raise SapwoodError(msg, hint=f"templates on this side: {', '.join(known)}")
-    return tuple(template for template in chosen if template is not None)
+class SingularVectors(NamedTuple):
+    """Singular vectors of all labels, which project the features of nodes."""
+
+    # [n_features]: scales of the features of either side
+    inside: FloatArray
+    outside: FloatArray
+    # [n_features, m]
+    U: FloatArray
+    V: FloatArray
+    m: IntArray  # [n_symbols]: dimensions used for each label
+
+    def vectors(self, rows: FeatureRows) -> tuple[FloatArray, FloatArray]:
+        """Step 1 of Figure 7: y and z of all nodes of a shard; zero beyond m of their label."""
+        Y = gather_vectors(rows.inside, self.inside, self.U)  # noqa: N806
+        Z = gather_vectors(rows.outside, self.outside, self.V)  # noqa: N806
+        beyond = np.arange(self.U.shape[1]) >= self.m[rows.label][:, None]
+        Y[beyond] = Z[beyond] = 0.0
+        return Y, Z
+
+
+def covariance_product(
+    rows: FeatureRows,
+    scales: tuple[FloatArray, FloatArray],
+    X: FloatArray,  # noqa: N803
+    side: int,
+) -> FloatArray:
+    """One shard's part of Omega X, [n_inside, k], or for side 1 of Omega' X; parts add up.
+
+    Omega = sum over nodes of phi psi', block-diagonal by label, is not built: it would have an
+    entry for every pair of features that meet at a node.
+
+    Parameters
+    ----------
+    scales
+        Scales of the inside and outside features, [n_features] each.
+    """
+    from sapwood.constituency.learn.kernels.node_features import scatter
+
+    ids = rows.inside, rows.outside
+    mixed = gather_vectors(ids[1 - side], scales[1 - side], X)
+    out = np.zeros((len(scales[side]), X.shape[1]))
+    scatter(ids[side], scales[side], mixed, out)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
-    """The features of all nodes."""
-
-    inside: FeatureSpace
-    outside: FeatureSpace
-    rows: Placed  # `FeatureRows` of every shard, where the shards are
-
-
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """A treebank seen through its singular vectors."""
+class NodeProjection:
+    """The features of all nodes, and the singular vectors that project them."""
 
     features: Features
-    vectors: SingularVectors  # which make y and z of them
+    vectors: SingularVectors
     m: IntArray  # [n_symbols]: states of each label
     singular_values: FloatArray  # [n_symbols, n_states]
 
 
-def project(
-    data: TrainingData,
-    n_states: int,
-    settings: FeatureSettings | None = None,
-    *,
-    seed: int = 0,
-    clock: PhaseClock | None = None,
-) -> Projection:
-    """Step 0 of Figure 7 for all labels at once; shared by all who ask for the same."""
-    settings, clock = settings or FeatureSettings(), clock or PhaseClock()
-    if settings not in data.kept:
-        data.kept[settings] = _features(data, settings)
-    features: Features = data.kept[settings]
-    clock.tick("features")
+def project_nodes(
+    data: TrainingData, n_states: int, settings: FeatureSettings | None = None, *, seed: int = 0
+) -> NodeProjection:
+    """Step 0 of Figure 7 for all labels at once; cached in the training data."""
+    settings = settings or FeatureSettings()
     key = settings, n_states, seed
-    if key not in data.kept:
+    if key not in data.projections:
+        features = node_features(data, settings)
         svd = _decompose(data, features, n_states, seed)
         # over each label's largest where they are unscaled: those have no common unit
         values = svd.s if settings.scaled else svd.s / np.maximum(svd.s[:, :1], 1e-300)
         m = states_by_label(values, data.counts.symbols, n_states)
-        weights = (features.inside.weight, features.outside.weight)
-        vectors = SingularVectors(*weights, svd.U, svd.V, m)
-        data.kept[key] = Projection(features, vectors, m, svd.s)
-    clock.tick("svd")
-    projection: Projection = data.kept[key]
-    return projection
-
-
-def _features(data: TrainingData, settings: FeatureSettings) -> Features:
-    """Count features, number them, and give every node its numbers."""
-    engine, n_inside = data.engine, len(settings.inside)
-    templates = settings.inside + settings.outside
-    nodes = engine.map(NodeKeys.of, data.shards, templates, data.classes.row_of_word)
-    counts: FeatureCounts = engine.total(attrgetter("counts"), nodes)
-    inside, outside = (
-        FeatureSpace.build(
-            templates[side], counts.keys[side], counts.counts[side], data.counts.symbols,
-            settings.kappa, scaled=settings.scaled,
-        )
-        for side in (slice(n_inside), slice(n_inside, None))
-    )  # fmt: skip
-    rows = engine.map(FeatureRows.of, nodes, inside, outside, data.classes, data.grammar.lexicon)
-    return Features(inside, outside, rows)
+        scales = features.inside.weight, features.outside.weight
+        vectors = SingularVectors(*scales, svd.U, svd.V, m)
+        data.projections[key] = NodeProjection(features, vectors, m, svd.s)
+    return data.projections[key]
 
 
 def _decompose(data: TrainingData, features: Features, n_states: int, seed: int) -> BlockSVD:
     """Singular vectors of Omega^a (Figure 8): products are sums over shards."""
     sides = features.inside, features.outside
-    omega = CrossCovariance(*(side.weight for side in sides))
+    scales = sides[0].weight, sides[1].weight
     per_node = 1.0 / np.maximum(data.counts.symbols, 1.0)  # Omega is a mean over M(a) nodes
     shares = [np.repeat(per_node, np.diff(side.start))[:, None] for side in sides]
 
     def times(side: int, X: FloatArray) -> FloatArray:  # noqa: N803
-        return data.engine.total(omega.times, features.rows, X, side) * shares[side]
+        total = data.engine.total(covariance_product, features.rows, scales, X, side)
+        return total * shares[side]
 
     return block_svd(
         partial(times, 0), partial(times, 1), sides[0].start, sides[1].start, n_states,
@@ -156,14 +161,103 @@ def _decompose(data: TrainingData, features: Features, n_states: int, seed: int)
 
 
 def states_by_label(values: FloatArray, count: FloatArray, m: int) -> IntArray:
-    """States per label: 1 up to 10 nodes, m from 100 on, linear between; no tiny singular value."""
+    """Number of states of each label: at most m, fewer for rare labels and tiny singular values.
+
+    A label has 1 state up to 10 nodes and m from 100 on, and a linear number between.
+    """
     share = np.clip((count - FEW) / (ENOUGH - FEW), 0.0, 1.0)
     by_count = 1 + np.floor(share * (m - 1)).astype(np.int64)
     by_value = (values > LEAST_VALUE).sum(axis=1)
     return np.asarray(np.maximum(1, np.minimum(by_count, by_value)))
 
 
-class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
+def projection_bytes(data: TrainingData, n_states: int) -> float:
+    """Estimate the bytes of the features of all nodes and of their singular vectors."""
+    n = data.n_nodes_here
+    return KERNEL_BYTES + FEATURE_NODE_BYTES * n + 8 * 6 * FEATURES_PER_NODE * n * n_states
+
+
+@dataclass(frozen=True, eq=False)
+class Instances:
+    """Instances of rare rules in the order of trees; `+` appends those of the next shard."""
+
+    rule: IntArray  # [n]
+    # [n, m]: outside vector of the parent, inside vectors of the children
+    z: FloatArray
+    y: FloatArray
+    w: FloatArray
+
+    def __add__(self, other: Instances) -> Instances:
+        names = ("rule", "z", "y", "w")
+        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
+        return Instances(*(np.concatenate(pair) for pair in pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedSums:
+    """Sums over the nodes of a shard; `+` joins shards."""
+
+    # [n_symbols, m]: of the vectors of each label, and of their products number by number
+    y: FloatArray
+    z: FloatArray
+    yz: FloatArray
+    root: FloatArray  # [n_symbols, m]: of y of the roots of trees
+    # [n_entries, m], [n_entries]: of z of the leaves of each entry of the lexicon, and their number
+    entry: FloatArray
+    entry_count: FloatArray
+    rules: FloatArray  # `RuleSums` of all rules that do not keep their instances
+    instances: Instances  # of those that do
+
+    def __add__(self, other: ProjectedSums) -> ProjectedSums:
+        names = ("y", "z", "yz", "root", "entry", "entry_count", "rules", "instances")
+        return ProjectedSums(*(getattr(self, name) + getattr(other, name) for name in names))
+
+    @classmethod
+    def of(cls, rows: FeatureRows, vectors: SingularVectors, layout: RuleLayout) -> ProjectedSums:
+        """Steps 1 and 2 of Figure 7 for one shard."""
+        Y, Z = vectors.vectors(rows)  # noqa: N806
+        n_symbols, m = len(vectors.m), Y.shape[1]
+        entry, count = np.zeros((layout.n_entries, m)), np.zeros(layout.n_entries)
+        for found in rows.entry:
+            hit = found >= 0
+            np.add.at(entry, found[hit], Z[rows.leaf[hit]])
+            count += np.bincount(found[hit], minlength=layout.n_entries)
+        seldom = np.flatnonzero(layout.keeps[rows.rule])
+        return cls(
+            sum_rows(Y, rows.label, n_symbols),
+            sum_rows(Z, rows.label, n_symbols),
+            sum_rows(Y * Z, rows.label, n_symbols),
+            sum_rows(Y[rows.roots], rows.label[rows.roots], n_symbols),
+            entry,
+            count,
+            _rule_sums(rows, Y, Z, vectors.m, layout),
+            Instances(
+                rows.rule[seldom], Z[rows.parent[seldom]], Y[rows.left[seldom]],
+                Y[rows.right[seldom]],
+            ),
+        )  # fmt: skip
+
+
+def _rule_sums(
+    rows: FeatureRows,
+    Y: FloatArray,  # noqa: N803
+    Z: FloatArray,  # noqa: N803
+    m: IntArray,
+    layout: RuleLayout,
+) -> FloatArray:
+    """Concatenate the sums of all rules that do not keep their instances."""
+    flat = np.zeros(int(layout.start[-1]))
+    groups = group_rows(np.where(layout.keeps[rows.rule], -1, rows.rule), len(layout.rules))
+    for r, at in enumerate(groups):
+        if len(at):
+            a, b, c = m[layout.rules[r]].tolist()
+            z, y, w = Z[rows.parent[at], :a], Y[rows.left[at], :b], Y[rows.right[at], :c]
+            parts = [part.ravel() for part in RuleSums.of(z, y, w)]
+            flat[layout.start[r] : layout.start[r + 1]] = np.concatenate(parts)
+    return flat
+
+
+class SpectralLPCFG(StateParameters, OnPlainGrammar):
     """Latent-variable PCFG of a treebank, by SVD; no iterations, no local optima.
 
     Attributes
@@ -176,7 +270,7 @@ class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
     inside_features: Templates = parameter(
         None,
         ANYTHING,
-        "Names of templates (see `sapwood.constituency.learn.templates`) or functions of a "
+        "Names of templates (see `sapwood.constituency.learn.features`) or functions of a "
         "`NodeTable`; None takes all.",
     )
     outside_features: Templates = parameter(
@@ -201,10 +295,15 @@ class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
     )
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Bytes that learning takes at most, about, besides the packed trees."""
-        from sapwood.constituency.learn import memory as tree_memory
-
-        return tree_memory.spectral_bytes(data, self.n_states)
+        """Estimate the bytes of the projection and of the tensors of frequent rules."""
+        n_symbols, n = len(data.counts.symbols), data.counts.rules.astype(np.int64)
+        values = np.ones((n_symbols, self.n_states))
+        m = states_by_label(values, data.counts.symbols, self.n_states)
+        sizes = m[data.inventory.rules.astype(np.int64)]
+        factors = FACTOR_RANK * n * sizes.sum(axis=1)  # of a rare rule, in place of a whole tensor
+        tensors = float(np.minimum(factors, sizes.prod(axis=1)).sum())
+        copies = 2 + data.engine.jobs_here
+        return projection_bytes(data, self.n_states) + 8 * copies * tensors
 
     def fit(self, bank: Trainable) -> Self:
         """Learn the grammar of a treebank: Figure 7, step by step."""
@@ -214,7 +313,10 @@ class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
         settings = FeatureSettings.of(
             self.inside_features, self.outside_features, self.scaled, self.kappa
         )
-        projection = project(data, self.n_states, settings, seed=self.seed, clock=clock)  # step 0
+        node_features(data, settings)
+        clock.tick("features")
+        projection = project_nodes(data, self.n_states, settings, seed=self.seed)  # step 0
+        clock.tick("svd")
         layout = rule_layout(data, projection.m, self.shrinkage)
         sums = data.engine.total(  # steps 1 and 2
             ProjectedSums.of, projection.features.rows, projection.vectors, layout
@@ -224,7 +326,7 @@ class SpectralLPCFG(WithStates, OnPlainGrammar, TreebankEstimator):
             "method": "spectral", "n_states": self.n_states, "seed": self.seed, **data.sizes,
             "spectrum": _spectrum(data, projection.singular_values),
         }  # fmt: skip
-        self.model_ = grammar_of(  # step 3
+        self.model_ = spectral_grammar(  # step 3
             data, projection.m, layout, sums, self.shrinkage, self.word_trust, record
         )
         clock.tick("tensors")
@@ -245,12 +347,12 @@ def _spectrum(data: TrainingData, values: FloatArray) -> dict[str, list[float]]:
 
 
 def rule_layout(data: TrainingData, m: IntArray, shrinkage: float) -> RuleLayout:
-    """Which rules keep their instances: those whose tensors will be factors of them."""
+    """Decide which rules keep their instances: those whose tensors will be factored."""
     rules, count = data.inventory.rules.astype(np.int64), data.counts.rules.astype(np.int64)
     return RuleLayout.of(rules, count, m, shrinkage, len(data.grammar.lexicon.entry_tag))
 
 
-def grammar_of(
+def spectral_grammar(
     data: TrainingData,
     m: IntArray,
     layout: RuleLayout,

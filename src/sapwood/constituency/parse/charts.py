@@ -1,8 +1,8 @@
 """From a sentence to its pruned forest, with the posteriors of a member (SPECTRAL, Figure 5).
 
-The plain grammar fills the full chart, inside and outside; labelled spans below a posterior are
-dropped. A latent grammar then runs its vectors over the pruned forest, and a `FeatureGrammar`
-the scores of its features.
+The plain grammar fills the full chart, inside and outside; labelled spans of low posterior are
+pruned. A latent grammar then runs its vectors, and a `FeatureGrammar` the scores of its features,
+over the pruned forest.
 """
 
 from __future__ import annotations
@@ -16,23 +16,31 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.constituency.grammar.constraints import (
+    NO_CLASSES,
+    NO_FACTORS,
+    CellClasses,
+    Constraints,
+    constrained_words,
+    phrase_classes,
+    word_entries,
+)
 from sapwood.core.arrays import FloatArray, IntArray, cell, ranges, starts_of
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import Treebank
-    from sapwood.constituency.grammar.feature_grammar import SpanFeatures
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
     from sapwood.constituency.parse.kernels.coarse import Chart, Tags
     from sapwood.constituency.parse.kernels.forest import Forest
     from sapwood.constituency.parse.prepared import PlainTables, PreparedGrammar
 
-# Numbers of a buffer that a thread keeps: 32 MB, for 90 words with the rules of the Penn sample.
+# Size of a buffer that a thread keeps: 32 MB, for 90 words with the rules of the Penn sample.
 # Longer sentences get memory of their own and give it back, which is 5 % slower at 100 words.
 KEPT_NUMBERS = 4_000_000
 SMALLEST = 5e-324  # the least positive number: keeps every item of positive posterior
 # Tags a thousand times rarer than a word's best one change no dev score and double the time.
-TAG_SHARE = 1e-3
-# Where that finds no parse, everything is tried again with no beam and this threshold.
+TAG_RATIO = 1e-3
+# Without a parse, a sentence is charted again with no beam and this threshold.
 LAST_THRESHOLD = 1e-10
 
 
@@ -46,6 +54,8 @@ class PrunedForest(NamedTuple):
     # [n_cells]: power of two of each span, under which the plain grammar's weights are about 1
     scale: IntArray
     roots: IntArray  # items that may be the root of the sentence
+    factors: FloatArray = NO_FACTORS  # [n_leaves]: factors of the tags' weights; empty for none
+    constraints: Constraints | None = None  # which all trees of the forest satisfy
 
 
 class ForestPosteriors(NamedTuple):
@@ -61,13 +71,13 @@ class ForestPosteriors(NamedTuple):
 
 
 class _Scratch(threading.local):
-    """Memory for charts, kept by each thread: fresh memory costs more than the sums."""
+    """Memory for charts that each thread reuses: fresh memory costs more than the sums."""
 
     def __init__(self) -> None:
         self.kept: dict[str, FloatArray] = {}
 
     def get(self, name: str, size: int) -> FloatArray:
-        """A buffer of at least this many numbers; its contents are whatever was there."""
+        """A buffer of at least this many numbers, not initialised."""
         if size > KEPT_NUMBERS:
             return np.empty(size)
         buffer = self.kept.get(name)
@@ -76,7 +86,7 @@ class _Scratch(threading.local):
         return buffer
 
     def forget(self) -> None:
-        """Start anew in a fork: to copy what is there takes longer than to ask for memory."""
+        """Use fresh memory in a forked process: to copy the old pages takes longer."""
         self.kept = {name: np.empty(len(buffer)) for name, buffer in self.kept.items()}
 
 
@@ -85,22 +95,25 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_scratch.forget)
 
 
-def plain_inside(plain: PlainTables, tags: Tags, beam: float = 0.0) -> Chart:
+def plain_inside(
+    plain: PlainTables, tags: Tags, beam: float = 0.0, classes: CellClasses = NO_CLASSES
+) -> Chart:
     """Inside chart of the plain grammar; valid until this thread charts its next sentence.
 
-    A beam of 0 gives the full chart, see `sapwood.constituency.parse.kernels.coarse.fill`.
+    A beam of 0 gives the full chart, see `sapwood.constituency.parse.kernels.coarse.fill`. Phrases
+    that the classes of spans do not allow are left out.
     """
     from sapwood.constituency.parse.kernels.coarse import Chart, Runs, fill
 
     n, n_phrases = len(tags.scale), len(plain.root)
     room = _scratch.get("inside", chart_room(plain, n))
     active = _scratch.get("active", n * (n + 1) * n_phrases // 4 + 1).view(np.uint32)
-    columns = fill(plain.rules, tags, room, active, plain.visits[:n_phrases], beam)
+    columns = fill(plain.rules, tags, room, active, plain.visits[:n_phrases], beam, *classes)
     return Chart(*columns[:-2], *(Runs(*runs) for runs in columns[-2:]))
 
 
 def chart_room(plain: PlainTables, n: int) -> int:
-    """How many numbers the charts of an n-word sentence need in either direction."""
+    """Number of floats that the charts of an n-word sentence need in either direction."""
     slots = len(plain.rules.left_of) + len(plain.rules.right_of)
     return n * (n + 1) // 2 * len(plain.root) + (n + 1) * (n + 1) * slots
 
@@ -108,17 +121,14 @@ def chart_room(plain: PlainTables, n: int) -> int:
 def tag_weights(
     prepared: PreparedGrammar,
     words: list[str],
-    least_share: float = 0.0,
+    least_ratio: float = 0.0,
     right: IntArray | None = None,
+    constraints: Constraints | None = None,
 ) -> Tags:
-    """Coarse weights of the tags of each word, scaled to at most 1.
+    """Plain weights of the tags of each word, scaled to at most 1.
 
-    Parameters
-    ----------
-    least_share
-        Tags less probable than this, relative to the word's best tag, are left out.
-    right : [n]
-        Tags of the words that are kept however improbable.
+    Tags below a least ratio to the word's best tag are left out, except the right ones, shape [n].
+    Words whose tags or phrases are constrained have only the tags that the constraints allow.
     """
     from sapwood.constituency.parse.kernels.coarse import Tags
 
@@ -127,70 +137,102 @@ def tag_weights(
     first, end = (lexicon.row_start[rows + side].astype(np.int64) for side in (0, 1))
     entry = ranges(first, end)
     position = np.repeat(np.arange(len(words)), end - first)
-    if least_share > 0.0:
-        kept = prepared.plain.entry_share[entry] >= least_share
+    if least_ratio > 0.0:
+        kept = prepared.plain.entry_ratio[entry] >= least_ratio
         if right is not None:
             kept |= lexicon.entry_tag[entry] == right[position]
         entry, position = entry[kept], position[kept]
+    factor = NO_FACTORS
+    if constraints is not None:
+        entry, position, factor = _constrain_entries(
+            prepared.grammar, words, entry, position, constraints
+        )
     weight = prepared.grammar.coarse.lexical[entry]
+    if len(factor):
+        weight = weight * factor
     peak = np.zeros(len(words))
     np.maximum.at(peak, position, weight)
     _, scale = np.frexp(peak)
     scale = scale.astype(np.int64)
     start = np.searchsorted(position, np.arange(len(words) + 1)).astype(np.uint32)
     weight = np.ldexp(weight, -scale[position])
-    return Tags(start, lexicon.entry_tag[entry], weight, scale, entry)
+    return Tags(start, lexicon.entry_tag[entry], weight, scale, entry, factor)
+
+
+def _constrain_entries(
+    grammar: LatentGrammar,
+    words: list[str],
+    entry: IntArray,
+    position: IntArray,
+    constraints: Constraints,
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Entries of the lexicon, their words and factors, where those of some words are replaced."""
+    constrained = constrained_words(constraints)
+    kept = ~np.isin(position, constrained)
+    entries, places, factors = [entry[kept]], [position[kept]], [np.ones(int(kept.sum()))]
+    for place in constrained:
+        found, factor = word_entries(grammar, words[place], place, constraints)
+        order = np.argsort(grammar.lexicon.entry_tag[found], kind="stable")
+        entries.append(found[order])
+        places.append(np.full(len(found), place))
+        factors.append(factor[order])
+    where = np.concatenate(places)
+    order = np.argsort(where, kind="stable")
+    return np.concatenate(entries)[order], where[order], np.concatenate(factors)[order]
 
 
 def sentence_log(scale: IntArray, n: int, total: float) -> float:
-    """Log of the absolute weight of a sentence of n words, its power of two included."""
+    """Log of the absolute weight of an n-word sentence, its power of two included."""
     return log(abs(total)) + int(scale[n - 1]) * log(2.0) if total else -inf
 
 
 def pruned_forests(
-    prepared: PreparedGrammar, words: list[str], threshold: float, beam: float = 0.0
+    prepared: PreparedGrammar,
+    words: list[str],
+    threshold: float,
+    beam: float = 0.0,
+    constraints: Constraints | None = None,
 ) -> Iterator[ForestPosteriors]:
-    """Posteriors of the plain grammar over the chart as pruned, then over one hardly pruned.
+    """Posteriors of the plain grammar over a pruned chart of two or more words.
 
-    The second forest is for members that find no parse in the first.
-
-    Parameters
-    ----------
-    words
-        Two or more.
-    threshold
-        Labelled spans whose posterior under the plain grammar is lower are dropped.
-    beam
-        Phrases much less probable than the best one over their span are dropped while the chart is
-        filled; 0 fills the full chart.
+    A second, hardly pruned forest is for members that find no parse in the first. Threshold and
+    beam are those of `Parser`.
+    Trees that do not satisfy the constraints are left out.
     """
     threshold = max(threshold, SMALLEST)  # an item of posterior 0 can never be part of a tree
-    share = TAG_SHARE if threshold > SMALLEST or beam > 0.0 else 0.0  # no pruning means none at all
-    attempts = ((share, beam, threshold), (0.0, 0.0, min(threshold, LAST_THRESHOLD)))
-    for least_share, width, least_posterior in attempts:
-        tags = tag_weights(prepared, words, least_share)
-        plain = plain_posteriors(prepared, words, tags, least_posterior, width)
+    ratio = TAG_RATIO if threshold > SMALLEST or beam > 0.0 else 0.0  # no pruning means none at all
+    attempts = ((ratio, beam, threshold), (0.0, 0.0, min(threshold, LAST_THRESHOLD)))
+    for least_ratio, width, least_posterior in attempts:
+        tags = tag_weights(prepared, words, least_ratio, constraints=constraints)
+        plain = plain_posteriors(prepared, words, tags, least_posterior, width, constraints)
         if plain is not None:
             yield plain
 
 
 def plain_posteriors(
-    prepared: PreparedGrammar, words: list[str], tags: Tags, threshold: float, beam: float = 0.0
+    prepared: PreparedGrammar,
+    words: list[str],
+    tags: Tags,
+    threshold: float,
+    beam: float = 0.0,
+    constraints: Constraints | None = None,
 ) -> ForestPosteriors | None:
     """Prune the plain grammar's chart by its own posteriors; None when it finds no parse."""
     from sapwood.constituency.parse.kernels import forest as kernel
-    from sapwood.constituency.parse.kernels.coarse import outside, partition
+    from sapwood.constituency.parse.kernels.coarse import partition, plain_outside
 
     plain, n = prepared.plain, len(words)
-    chart = plain_inside(plain, tags, beam)
+    chart = plain_inside(plain, tags, beam, phrase_classes(prepared.grammar, constraints))
     total = partition(chart, plain.root)
     if not total > 0.0:
         return None
     room = _scratch.get("outside", chart_room(plain, n))
-    alpha, tag_alpha = outside(plain.rules, tags, chart, plain.root, room)
+    alpha, tag_alpha = plain_outside(plain.rules, tags, chart, plain.root, room)
     tag_posterior = tags.weight * tag_alpha
     kept = tag_posterior >= threshold
-    *columns, items = kernel.prune(plain.pairs, tags, chart.beta * alpha, tag_posterior, threshold)
+    phrases = kernel.phrase_posteriors(chart, alpha)
+    n_phrases = prepared.grammar.n_phrases
+    *columns, items = kernel.prune(plain.pairs, n_phrases, tags, phrases, tag_posterior, threshold)
     forest = kernel.Forest(*columns)
     roots = root_items(forest, n)
     roots = roots[prepared.grammar.coarse.root[forest.symbol[roots]] > 0]
@@ -202,7 +244,10 @@ def plain_posteriors(
             forest, chart.beta, chart.scale, alpha, leaf_weight, tags.scale, n,
             prepared.grammar.coarse.rules,
         )  # fmt: skip
-    pruned = PrunedForest(words, forest, tags.entry[kept], chart.scale, roots)
+    factors = tags.factor[kept] if len(tags.factor) else NO_FACTORS
+    pruned = PrunedForest(
+        words, forest, tags.entry[kept], chart.scale, roots, factors, constraints
+    )  # fmt: skip
     return ForestPosteriors(
         prepared=prepared,
         pruned=pruned,
@@ -218,21 +263,15 @@ def root_items(forest: Forest, n: int) -> IntArray:
     return np.arange(first, len(forest.symbol))
 
 
-def right_forest(
+def gold_forest(
     prepared: PreparedGrammar, words: list[str], bank: Treebank, nodes: slice, threshold: float
 ) -> tuple[PrunedForest, FloatArray, FloatArray]:
-    """The forest of a training sentence, with the right tree in it whatever its posterior.
+    """The forest of a training sentence with its gold tree, and 1 or 0 for its items and edges.
 
-    Parameters
-    ----------
-    bank, nodes
-        Where the right tree lies; the treebank numbers symbols as the grammar does.
-
-    Returns
-    -------
-    The forest, and which of its items and of its edges are right: 1 or 0.
+    The gold tree is given by its rows in a treebank that numbers symbols as the grammar does; 1
+    marks the items and edges of the gold tree.
     """
-    from sapwood.constituency.parse.kernels.coarse import outside
+    from sapwood.constituency.parse.kernels.coarse import plain_outside
     from sapwood.constituency.parse.kernels.forest import Forest, prune
 
     n, n_phrases = len(words), prepared.grammar.n_phrases
@@ -240,31 +279,37 @@ def right_forest(
     is_phrase = label < n_phrases
     tag_of = np.empty(n, np.int64)
     tag_of[start[~is_phrase]] = label[~is_phrase] - n_phrases
-    tags = tag_weights(prepared, words, TAG_SHARE, tag_of)
+    tags = tag_weights(prepared, words, TAG_RATIO, tag_of)
     chart = plain_inside(prepared.plain, tags, threshold)
     room = _scratch.get("outside", chart_room(prepared.plain, n))
-    alpha, tag_alpha = outside(prepared.plain.rules, tags, chart, prepared.plain.root, room)
+    alpha, tag_alpha = plain_outside(prepared.plain.rules, tags, chart, prepared.plain.root, room)
     posterior, tag_posterior = chart.beta * alpha, tags.weight * tag_alpha
-    # the right tree is certain
+    # the gold tree is certain
     posterior[cell(start[is_phrase], end[is_phrase], n), label[is_phrase]] = 1.0
     first = tags.start.astype(np.int64)
     position = np.repeat(np.arange(n), first[1:] - first[:-1])
     tag_posterior[tags.tag == tag_of[position]] = 1.0
-    *columns, _ = prune(prepared.plain.pairs, tags, posterior, tag_posterior, threshold)
+    kept = np.flatnonzero(posterior >= threshold)
+    starts = np.searchsorted(kept, np.arange(len(posterior) + 1) * n_phrases).astype(np.uint64)
+    phrases = starts, (kept % n_phrases).astype(np.uint32), posterior.ravel()[kept]
+    *columns, _ = prune(prepared.plain.pairs, n_phrases, tags, phrases, tag_posterior, threshold)
     forest, entries = Forest(*columns), tags.entry[tag_posterior >= threshold]
     pruned = PrunedForest(words, forest, entries, chart.scale, root_items(forest, n))
     code = (forest.symbol.astype(np.int64) * (n + 1) + forest.start) * (n + 1) + forest.end
-    right = np.isin(code, (label * (n + 1) + start) * (n + 1) + end)
-    # spans of a tree that tile another one of it are its children
+    gold = np.sort((label * (n + 1) + start) * (n + 1) + end)  # np.isin takes 30 times as long
+    right = gold[np.minimum(np.searchsorted(gold, code), len(gold) - 1)] == code
+    # spans of a tree that tile another span of the tree are its children
     edges = right[forest.head] & right[forest.left] & right[forest.right]
     return pruned, right.astype(float), edges.astype(float)
 
 
-def one_word_posteriors(prepared: PreparedGrammar, word: str) -> ForestPosteriors | None:
+def one_word_posteriors(
+    prepared: PreparedGrammar, word: str, constraints: Constraints | None = None
+) -> ForestPosteriors | None:
     """Posteriors of the tags that can be a whole sentence; None when the word has none."""
     from sapwood.constituency.parse.kernels.forest import Forest
 
-    symbols, weights, entries = one_word_weights(prepared.grammar, word)
+    symbols, weights, entries, factors = one_word_weights(prepared.grammar, word, constraints)
     total = float(weights.sum())
     kept = weights != 0
     if total == 0.0:
@@ -274,17 +319,23 @@ def one_word_posteriors(prepared: PreparedGrammar, word: str) -> ForestPosterior
     forest = Forest(symbols[kept].astype(np.uint32), zeros, zeros + 1, none, none, none, none)
     items = weights[kept] / total
     pruned = PrunedForest(
-        [word], forest, entries[kept], np.zeros(1, np.int64), np.arange(n_items)
+        [word], forest, entries[kept], np.zeros(1, np.int64), np.arange(n_items),
+        factors[kept] if len(factors) else factors, constraints,
     )  # fmt: skip
     log_prob, n_negative = float(np.log(abs(total))), int((items < 0).sum())
     return ForestPosteriors(pruned, prepared, items, np.empty(0), log_prob, n_negative)
 
 
-def one_word_weights(grammar: LatentGrammar, word: str) -> tuple[IntArray, FloatArray, IntArray]:
-    """Tags (as symbol numbers) that can be a whole sentence, their weights, and their entries."""
+def one_word_weights(
+    grammar: LatentGrammar, word: str, constraints: Constraints | None = None
+) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
+    """Tags (as symbol numbers) that can be a whole sentence, their weights, entries and factors."""
     lexicon, state_start = grammar.lexicon, grammar.state_start
     row = lexicon.vocabulary.row(word, is_first=True)
     entries = np.arange(lexicon.row_start[row], lexicon.row_start[row + 1], dtype=np.int64)
+    factors = NO_FACTORS
+    if constraints is not None:
+        entries, factors = word_entries(grammar, word, 0, constraints)
     symbols = grammar.n_phrases + lexicon.entry_tag[entries].astype(np.int64)
     weights = np.array(
         [
@@ -293,7 +344,9 @@ def one_word_weights(grammar: LatentGrammar, word: str) -> tuple[IntArray, Float
             for a, e in zip(symbols.tolist(), entries.tolist(), strict=True)
         ]
     )
-    return symbols, weights, entries
+    if len(factors):
+        weights = weights * factors
+    return symbols, weights, entries, factors
 
 
 Starts = npt.NDArray[np.uint64]
@@ -302,63 +355,74 @@ Starts = npt.NDArray[np.uint64]
 def posteriors(prepared: PreparedGrammar, plain: ForestPosteriors) -> ForestPosteriors | None:
     """Posteriors of a member over the forest that its plain grammar has pruned; None for no parse.
 
-    Parameters
-    ----------
-    plain
-        Posteriors of the plain grammar, which are those of a member without hidden states.
+    The posteriors of a member without hidden states and features are those of its plain grammar.
     """
     if prepared.features is not None:
-        return _by_features(prepared, prepared.features, plain)
+        return _by_features(prepared, plain)
     if not prepared.grammar.is_plain:
         return _by_vectors(prepared, plain.pruned)
     return plain if plain.prepared is prepared else plain._replace(prepared=prepared)
 
 
-def _by_features(
-    prepared: PreparedGrammar, features: SpanFeatures, plain: ForestPosteriors
-) -> ForestPosteriors | None:
-    from sapwood.constituency.parse.kernels.span_features import log_linear_posteriors, scores
-
-    pruned = plain.pruned
-    of_items, of_edges = features.of(pruned.forest, pruned.words)
-    total, items, edges = log_linear_posteriors(
-        pruned.forest, pruned.roots, scores(of_items, features.weights),
-        scores(of_edges, features.weights),
-    )  # fmt: skip
+def _by_features(prepared: PreparedGrammar, plain: ForestPosteriors) -> ForestPosteriors | None:
+    total, items, edges = _feature_posteriors(prepared, plain)
     if total == -np.inf:
         return None
-    return ForestPosteriors(pruned, prepared, items, edges, plain.log_prob)
+    return ForestPosteriors(plain.pruned, prepared, items, edges, plain.log_prob)
+
+
+def _feature_posteriors(
+    prepared: PreparedGrammar, plain: ForestPosteriors
+) -> tuple[float, FloatArray, FloatArray]:
+    """Log of the sum over a forest by features, and posteriors of its items and edges."""
+    from sapwood.constituency.parse.kernels.span_features import log_linear_posteriors, scores
+
+    pruned, features = plain.pruned, prepared.features
+    assert features is not None
+    of_items, of_edges = features.of(pruned.forest, pruned.words)
+    item_scores = scores(of_items, features.weights)
+    if len(pruned.factors):
+        item_scores[: len(pruned.factors)] += np.log(pruned.factors)
+    total, items, edges = log_linear_posteriors(
+        pruned.forest, pruned.roots, item_scores, scores(of_edges, features.weights)
+    )
+    return total, items, edges
+
+
+def feature_log_sum(prepared: PreparedGrammar, plain: ForestPosteriors) -> float:
+    """Log of the sum over the trees of a forest, as a member scores them by features."""
+    return _feature_posteriors(prepared, plain)[0]
 
 
 def _by_vectors(prepared: PreparedGrammar, pruned: PrunedForest) -> ForestPosteriors | None:
-    from sapwood.constituency.parse.kernels.latent import outside
+    from sapwood.constituency.parse.kernels.latent import latent_outside
 
     forest, n, grammar = pruned.forest, len(pruned.words), prepared.grammar
-    start, beta, total = inside_vectors(prepared, pruned)
+    start, beta, total = forest_inside(prepared, pruned)
     if total == 0.0 or not np.isfinite(total):
         return None
     alpha = np.zeros_like(beta)
     for vector, states in _root_slices(grammar, forest, start, pruned.roots):
         alpha[vector] = grammar.root[states] / total
     largest = int(grammar.n_states.max())
-    edges = outside(forest, n, pruned.scale, start, *prepared.tensors, beta, alpha, largest)
+    edges = latent_outside(forest, n, pruned.scale, start, prepared.tensors, beta, alpha, largest)
     items = np.add.reduceat(alpha * beta, start[:-1].astype(np.int64))
     if not (np.isfinite(items).all() and np.isfinite(edges).all()):
-        return None  # weights beyond all bounds: nothing can be said about what is in the tree
+        return None  # weights overflow: there are no posteriors
     log_prob, n_negative = sentence_log(pruned.scale, n, total), int((items < 0).sum())
     return ForestPosteriors(pruned, prepared, items, edges, log_prob, n_negative)
 
 
-def inside_vectors(
+def forest_inside(
     prepared: PreparedGrammar, pruned: PrunedForest
 ) -> tuple[Starts, FloatArray, float]:
-    """Inside vectors of a forest: where each item's starts, the vectors, the sentence's weight."""
-    from sapwood.constituency.parse.kernels.latent import inside
+    """Inside vectors of a forest: where each item's vector starts, all vectors, and the total."""
+    from sapwood.constituency.parse.kernels.latent import latent_inside
 
     forest, n, grammar = pruned.forest, len(pruned.words), prepared.grammar
     start, beta = leaf_vectors(grammar, pruned)
     largest = int(grammar.n_states.max())
-    inside(forest, n, pruned.scale, start, *prepared.tensors, beta, largest)
+    latent_inside(forest, n, pruned.scale, start, prepared.tensors, beta, largest)
     total = 0.0
     for vector, states in _root_slices(grammar, forest, start, root_items(forest, n)):
         total += float(grammar.root[states] @ beta[vector])
@@ -368,7 +432,7 @@ def inside_vectors(
 def _root_slices(
     grammar: LatentGrammar, forest: Forest, start: Starts, items: IntArray
 ) -> Iterator[tuple[slice, slice]]:
-    """The slices of some items' vectors among those of all, and of their states in the root."""
+    """For each item, the slice of its vector among all vectors, and of its states in the root."""
     state_start = grammar.state_start
     for item, symbol in zip(items.tolist(), forest.symbol[items].tolist(), strict=True):
         vector = slice(int(start[item]), int(start[item + 1]))
@@ -376,9 +440,9 @@ def _root_slices(
 
 
 def leaf_vectors(grammar: LatentGrammar, pruned: PrunedForest) -> tuple[Starts, FloatArray]:
-    """Vectors of all items of a forest, with only those of the tags filled in.
+    """Vectors of all items of a forest; those of tags are filled in, the others are zero.
 
-    Each is the emission vector of its tag and word, divided by the power of two of its span.
+    The vector of a tag is its emission vector, divided by the power of two of its span.
     """
     forest, n_leaves = pruned.forest, len(pruned.entries)
     sizes = grammar.n_states[forest.symbol]
@@ -388,4 +452,6 @@ def leaf_vectors(grammar: LatentGrammar, pruned: PrunedForest) -> tuple[Starts, 
     place = np.repeat(grammar.lexicon.weight_start[pruned.entries] - start[:n_leaves], m)
     down = np.repeat(-pruned.scale[cell(i, i + 1, len(pruned.words))], m)
     vectors[:stop] = np.ldexp(grammar.lexicon.weights[place + np.arange(stop)], down)
+    if len(pruned.factors):
+        vectors[:stop] *= np.repeat(pruned.factors, m)
     return start.astype(np.uint64), vectors

@@ -6,10 +6,9 @@ The first three score items and edges and share one dynamic program:
     goodman    maximise the sum of constituent posteriors (Goodman 1996)
     max-rule   maximise the product of rule posteriors (Petrov and Klein 2007)
 
-Where a network is heard, f1 looks beyond the forest (`constituency/parse/unconstrained_trees.py`).
-Viterbi maximises
-the probability of one derivation and has charts of its own. A sentence without a parse gets its
-best pieces, side by side.
+With a network among the members, f1 looks beyond the forest (`constituency/parse/spans.py`).
+Viterbi maximises the probability of one derivation and has charts of its own. A sentence without a
+parse gets its best pieces, side by side.
 """
 
 from __future__ import annotations
@@ -29,27 +28,26 @@ from sapwood.constituency.parse.charts import (
     sentence_log,
     tag_weights,
 )
-from sapwood.constituency.parse.k_best import Edges, k_best
 from sapwood.core.arrays import FloatArray, IntArray, cell, group_rows
 from sapwood.core.errors import SapwoodError
+from sapwood.core.k_best import Edges, k_best
 from sapwood.corpora.tree import ROOT, Tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-    from sapwood.constituency.parse.brackets import ItemLabels, LabelledForest
     from sapwood.constituency.parse.charts import ForestPosteriors
     from sapwood.constituency.parse.kernels.coarse import Tags
     from sapwood.constituency.parse.kernels.forest import Forest
+    from sapwood.constituency.parse.posteriors import ItemLabels, LabelledForest
     from sapwood.constituency.parse.prepared import PreparedGrammar
 
 Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, start), children first
-DECODERS = ("f1", "goodman", "max-rule", "viterbi")
-# F1 = 2 correct / (gold + given) is largest for the tree that maximises correct - (F1 / 2) given:
-# half of an F1 of 88 %, and dev F1 is flat from 0.4 to 0.5.
+# F1 = 2 correct / (gold + predicted) is largest for the tree that maximises
+# correct - (F1 / 2) predicted: half of an F1 of 88 %, and dev F1 is flat from 0.4 to 0.5.
 BRACKET_COST = 0.44
 TAG_GAIN = 0.1  # tags are no brackets: they only decide between trees that are equal otherwise
-MAX_DUPLICATES = 1000  # derivations of trees already listed that are looked past
-FLOOR = 1e-12  # below this a posterior of a spectral model is noise
+MAX_DUPLICATES = 1000  # derivations of trees already listed that are skipped
+LEAST_POSTERIOR = 1e-12  # below this a posterior of a spectral model is noise
 
 
 class Gains(NamedTuple):
@@ -61,9 +59,9 @@ class Gains(NamedTuple):
 
 
 def f1_gains(parsed: LabelledForest) -> Gains:
-    """What each item adds to expected F1; edges and roots add nothing."""
-    found = parsed.posteriors
-    items = bracket_gains(parsed.labels, parsed.label_posteriors, len(found.items))
+    """Gains of expected F1; edges and roots add nothing."""
+    found, labels = parsed.posteriors, parsed.labels
+    items = bracket_gains(labels, parsed.brackets.of(labels.code), len(found.items))
     return Gains(items, np.zeros(len(found.edges)), np.zeros(len(found.pruned.roots)))
 
 
@@ -81,9 +79,9 @@ def goodman_gains(found: ForestPosteriors) -> Gains:
 
 def max_rule_gains(found: ForestPosteriors) -> Gains:
     """Sum of log rule posteriors; absolute, with a floor, since spectral ones may be negative."""
-    items = np.log(np.maximum(np.abs(found.items), FLOOR))
+    items = np.log(np.maximum(np.abs(found.items), LEAST_POSTERIOR))
     is_leaf = found.pruned.forest.end - found.pruned.forest.start == 1
-    edges = np.log(np.maximum(np.abs(found.edges), FLOOR))
+    edges = np.log(np.maximum(np.abs(found.edges), LEAST_POSTERIOR))
     return Gains(np.where(is_leaf, items, 0.0), edges, items[found.pruned.roots])
 
 
@@ -101,17 +99,17 @@ def derivation_gains(found: ForestPosteriors) -> Gains:
     return Gains(items, edges, roots)
 
 
-# by decoder; that of viterbi is for plain grammars only
 GAINS: dict[str, Callable[[LabelledForest], Gains]] = {
     "f1": f1_gains,
     "goodman": lambda parsed: goodman_gains(parsed.posteriors),
     "max-rule": lambda parsed: max_rule_gains(parsed.posteriors),
-    "viterbi": lambda parsed: derivation_gains(parsed.posteriors),
+    "viterbi": lambda parsed: derivation_gains(parsed.posteriors),  # for plain grammars only
 }
+DECODERS = tuple(GAINS)
 
 
 class Decoded(NamedTuple):
-    """A tree of a forest as nodes, and the decoder's score of it; no nodes for one of none."""
+    """The decoder's score of a tree, and its nodes; no nodes for a tree of no forest."""
 
     score: float
     nodes: Nodes
@@ -123,7 +121,7 @@ def decode(parsed: LabelledForest, decoder: str) -> tuple[Tree, Decoded] | None:
     if decoder == "viterbi":
         best = viterbi_tree(found)
     else:
-        best = best_tree(found.pruned, GAINS[decoder](parsed))
+        best = forest_tree(found.pruned, GAINS[decoder](parsed))
     if best is None:
         return None
     return restore_words(found.prepared.grammar, found.pruned.words, best.nodes), best
@@ -131,8 +129,8 @@ def decode(parsed: LabelledForest, decoder: str) -> tuple[Tree, Decoded] | None:
 
 def best_trees(
     parsed: LabelledForest, decoder: str, tree: Tree, best: Decoded, k: int
-) -> dict[Tree, Decoded]:
-    """The k best different trees of a forest, from the best down, which is given."""
+) -> tuple[list[Tree], list[Decoded]]:
+    """The k best different trees of a forest, in falling order; the best one is given."""
     out, lowest, duplicates = {tree: best}, best.score, 0
     pruned, grammar = parsed.posteriors.pruned, parsed.posteriors.prepared.grammar
     if decoder == "viterbi" and not grammar.is_plain:
@@ -149,7 +147,7 @@ def best_trees(
                 duplicates += 1
             if len(out) >= k or duplicates > MAX_DUPLICATES:
                 break
-    return out
+    return list(out), list(out.values())
 
 
 def restore_words(grammar: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:
@@ -158,18 +156,20 @@ def restore_words(grammar: LatentGrammar, words: list[str], nodes: Nodes) -> Tre
     return restore(grammar.symbols, spelled)
 
 
-def best_tree(pruned: PrunedForest, gains: Gains) -> Decoded | None:
+def forest_tree(pruned: PrunedForest, gains: Gains) -> Decoded | None:
     """The tree of highest total gain; None when pruning left no whole tree."""
-    from sapwood.constituency.parse.kernels.forest import best_derivations, follow
+    from sapwood.constituency.parse.kernels.forest import backtrace_items, best_derivations
 
     if not len(pruned.roots):
         return None
     best, choice = best_derivations(pruned.forest, gains.items, gains.edges)
     totals = best[pruned.roots] + gains.roots
     place = int(np.argmax(totals))
-    if not totals[place] > -np.inf:  # nor what is not a number: there is nothing to follow
+    if not totals[place] > -np.inf:  # neither is NaN: there is no derivation
         return None
-    nodes = nodes_of(pruned.forest, *follow(pruned.forest, choice, int(pruned.roots[place])))
+    nodes = nodes_of(
+        pruned.forest, *backtrace_items(pruned.forest, choice, int(pruned.roots[place]))
+    )
     return Decoded(float(totals[place]), nodes)
 
 
@@ -192,15 +192,19 @@ def viterbi_tree(found: ForestPosteriors) -> Decoded | None:
     """
     prepared, pruned, grammar = found.prepared, found.pruned, found.prepared.grammar
     if prepared.features is not None:
-        msg = "the viterbi decoder follows derivations of a grammar, and this model scores spans"
-        raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
+        raise SapwoodError(
+            "the viterbi decoder follows derivations of a grammar, and this model scores spans",
+            hint="use the decoder f1, goodman or max-rule",
+        )
     if not grammar.is_probabilistic and not grammar.is_plain:
-        msg = "the viterbi decoder needs probabilities, and this model holds weights of either sign"
-        raise SapwoodError(msg, hint="use the decoder goodman or max-rule")
+        raise SapwoodError(
+            "the viterbi decoder needs probabilities, and this model holds weights of either sign",
+            hint="use the decoder goodman or max-rule",
+        )
     if not grammar.is_plain:
         return _viterbi_latent(grammar, pruned)
-    if len(pruned.words) == 1:
-        return best_tree(pruned, derivation_gains(found))
+    if len(pruned.words) == 1 or pruned.constraints is not None:
+        return forest_tree(pruned, derivation_gains(found))
     return _viterbi_plain(prepared, pruned.words)
 
 
@@ -214,41 +218,35 @@ def _viterbi_plain(prepared: PreparedGrammar, words: list[str]) -> Decoded | Non
     root = int(np.argmax(totals)) if len(totals) else 0
     if not len(totals) or totals[root] <= 0:
         return None
-    nodes = trace(prepared, tags, delta, scale, root, 0, n)
+    nodes = backtrace(prepared, tags, delta, scale, (root, 0, n))
     return Decoded(sentence_log(scale, n, float(totals[root])), nodes)
 
 
-def trace(
+def backtrace(
     prepared: PreparedGrammar,
     tags: Tags,
     delta: FloatArray,
-    scale: npt.NDArray[np.int64],
-    symbol: int,
-    i: int,
-    j: int,
+    scale: IntArray,
+    item: tuple[int, int, int],
 ) -> Nodes:
     """The best derivation of a symbol over a span, from the plain grammar's Viterbi chart."""
     from sapwood.constituency.parse.kernels import viterbi
 
     grammar = prepared.grammar
-    columns = viterbi.trace(
-        delta, scale, tags, symbol, i, j, *prepared.plain.by_parent, grammar.rules,
+    columns = viterbi.backtrace_chart(
+        delta, scale, tags, *item, *prepared.plain.by_parent, grammar.rules,
         grammar.coarse.rules, grammar.n_phrases,
     )  # fmt: skip
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-class BestStates(NamedTuple):
-    """The best derivation of every item and state, as the kernel `best_states` finds it."""
+def latent_viterbi(
+    grammar: LatentGrammar, pruned: PrunedForest
+) -> tuple[npt.NDArray[np.uint64], FloatArray, tuple[Any, ...]]:
+    """Best weights of all items and states of a latent grammar's forest.
 
-    start: npt.NDArray[np.uint64]  # [n_items + 1], where the states of each item start
-    delta: FloatArray
-    choice: npt.NDArray[np.uint32]
-    arguments: Any  # of the kernels
-
-
-def best_states(grammar: LatentGrammar, pruned: PrunedForest) -> BestStates:
-    """Run Viterbi over all items and states of a latent grammar's forest."""
+    Returns where the states of each item start, the weights, and the arguments of the kernels.
+    """
     from sapwood.constituency.parse.kernels import viterbi
 
     forest = pruned.forest
@@ -260,15 +258,15 @@ def best_states(grammar: LatentGrammar, pruned: PrunedForest) -> BestStates:
         delta, choice,
     )  # fmt: skip
     viterbi.best_states(*arguments)
-    return BestStates(start, delta, choice, arguments)
+    return start, delta, arguments
 
 
 def _viterbi_latent(grammar: LatentGrammar, pruned: PrunedForest) -> Decoded | None:
     from sapwood.constituency.parse.kernels import viterbi
-    from sapwood.constituency.parse.kernels.forest import follow
+    from sapwood.constituency.parse.kernels.forest import backtrace_items
 
     forest = pruned.forest
-    start, delta, _, arguments = best_states(grammar, pruned)
+    start, delta, arguments = latent_viterbi(grammar, pruned)
     best, root, state = 0.0, -1, 0
     for item in pruned.roots:
         weights = grammar.root_vector(int(forest.symbol[item]))
@@ -278,9 +276,9 @@ def _viterbi_latent(grammar: LatentGrammar, pruned: PrunedForest) -> Decoded | N
             best, root, state = float(values[h]), int(item), h
     if root < 0:
         return None
-    used = viterbi.follow_states(*(*arguments, root, state))
+    used = viterbi.backtrace_states(*(*arguments, root, state))
     score = sentence_log(pruned.scale, len(pruned.words), best)
-    return Decoded(score, nodes_of(forest, *follow(forest, used, root)))
+    return Decoded(score, nodes_of(forest, *backtrace_items(forest, used, root)))
 
 
 def next_trees(pruned: PrunedForest, gains: Gains) -> Generator[Decoded, None, None]:
@@ -310,7 +308,7 @@ def next_derivations(
     derivations of one tree do not stand between it and the next.
     """
     forest, n = pruned.forest, len(pruned.words)
-    start, delta, *_ = best_states(grammar, pruned)
+    start, delta, _ = latent_viterbi(grammar, pruned)
     begin, m = start.astype(np.int64), grammar.n_states[forest.symbol]
     item_of = np.repeat(np.arange(len(m)), m)
     i, j = forest.start.astype(np.int64), forest.end.astype(np.int64)
@@ -407,7 +405,8 @@ def _pieces(prepared: PreparedGrammar, words: list[str]) -> list[Tree]:
     spans = _best_spans(prepared, tags, delta, scale)
     out = []
     for i, j in _best_cut(spans.weight):
-        nodes = trace(prepared, tags, delta, scale, int(spans.symbol[i, j]), i, j)
+        item = (int(spans.symbol[i, j]), i, j)
+        nodes = backtrace(prepared, tags, delta, scale, item)
         out.append(restore_words(prepared.grammar, words, nodes))
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sapwood.constituency.grammar.constraints import (
+    Constraints,
+    KnownLabels,
+    PartialSentence,
+    constrain,
+)
 from sapwood.constituency.grammar.ensemble import Model
-from sapwood.constituency.parse.brackets import LabelledForest, normalise_tags, split_codes
 from sapwood.constituency.parse.charts import SMALLEST, ForestPosteriors
 from sapwood.constituency.parse.decoders import (
     DECODERS,
@@ -24,36 +30,46 @@ from sapwood.constituency.parse.decoders import (
     join_pieces,
     root_label,
 )
-from sapwood.constituency.parse.prepared_ensemble import (
+from sapwood.constituency.parse.posteriors import (
+    BracketPosteriors,
+    LabelledForest,
     PreparedEnsemble,
     Pruning,
     SentencePosteriors,
+    normalise_tags,
+    split_codes,
 )
-from sapwood.constituency.parse.scores import derivation_log_probs, signed_log_probs
-from sapwood.constituency.parse.unconstrained_trees import free_tree
-from sapwood.core.arguments import as_count, as_items, as_sentence, describe
+from sapwood.constituency.parse.prepared import derivation_log_probs, signed_log_probs
+from sapwood.constituency.parse.spans import unconstrained_tree
 from sapwood.core.arrays import FloatArray, SignedLog
-from sapwood.core.cold import short_work
-from sapwood.core.errors import SapwoodError, SapwoodTypeError
-from sapwood.core.signals import undisturbed
+from sapwood.core.compiling import defer_signals, short_work
+from sapwood.core.errors import (
+    SapwoodError,
+    SapwoodTypeError,
+    as_count,
+    as_items,
+    as_sentence,
+    describe,
+)
 from sapwood.corpora.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpora.tree import ROOT, Tree
-from sapwood.execute import Engine, Threads, as_engine
-from sapwood.execute.remote import stream_results
-from sapwood.networks.network_inputs import blas_of_one_thread, one_blas_thread
+from sapwood.execute import Engine, Threads, Windows, as_engine
+from sapwood.execute.processes import stream_results
+from sapwood.networks.network import one_blas_thread, with_one_blas_thread
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.prepared import PreparedGrammar
 
 BEAM = 1e-3  # as for the threshold: dev F1 stays the same, and the chart is filled twice as fast
-THRESHOLD = 1e-3  # dev F1 is flat from 1e-5 to 1e-3 and falls behind that
-MIDDLE = 1e-4  # what the smallest member of an ensemble finds less probable, the others skip
-# For `Parser.fast`; what it costs in F1 and what it gains is printed by benchmarks/parsing.py.
+THRESHOLD = 1e-3  # dev F1 is flat from 1e-5 to 1e-3 and falls for larger thresholds
+MIDDLE = 1e-4
+# For `Parser.fast`; its cost in F1 and its gain in speed are printed by benchmarks/parsing.py.
 FAST = {"threshold": 3e-3, "beam": 3e-3, "middle": 1e-2}
 MEMORY_LIMIT_MB = 2000.0
-AT_ONCE = 15  # words of a sentence that is parsed without waiting for the compiler
-UNASKED = Pruning(THRESHOLD, BEAM, 0.0)  # of charts that parsing did not need
-SHORT = 60  # words; Ctrl-C waits for the end of such a sentence, not only of each kernel
+_INTERPRETED_WORDS = 15  # longest sentence that is parsed without waiting for the compiler
+_DEFERRED_WORDS = 60  # longest sentence at whose end, and not at that of a kernel, Ctrl-C arrives
+WINDOWS_AHEAD = 2  # windows of sentences a thread that are read and not yet parsed
+_counting = Lock()
 
 
 class Constituent(NamedTuple):
@@ -75,38 +91,24 @@ class ScoredTree(NamedTuple):
 
 @dataclass
 class ParserStats:
-    """What happened so far, counted over all threads; fallbacks are joined or flat trees."""
+    """Numbers of sentences by outcome, over all threads; fallbacks are joined or flat trees."""
 
     sentences: int = 0
     fallbacks: int = 0
     joined: int = 0
     too_long: int = 0
     negative_items: int = 0
-    _lock: Lock = field(default_factory=Lock, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=Lock())
-
-    def add(self, kind: str, *, too_long: bool, negative_items: int) -> None:
-        """Count one sentence."""
-        self.merge(ParserStats(1, kind != "parsed", kind == "joined", too_long, negative_items))
 
     def merge(self, other: ParserStats) -> None:
-        """Count what somebody else has counted too."""
-        with self._lock:
-            self.sentences += other.sentences
-            self.fallbacks += other.fallbacks
-            self.joined += other.joined
-            self.too_long += other.too_long
-            self.negative_items += other.negative_items
+        """Add the counts of other sentences."""
+        with _counting:
+            for name, value in vars(other).items():
+                setattr(self, name, getattr(self, name) + value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Parse:
-    """One parsed sentence.
+    """A parsed sentence: its tree, other trees, probabilities.
 
     Attributes
     ----------
@@ -126,13 +128,14 @@ class Parse:
     _decoder: str = field(repr=False)
     _found: SentencePosteriors | None = field(default=None, repr=False)
     _best: Decoded | None = field(default=None, repr=False)
-    _pruning: Pruning = field(default=UNASKED, repr=False)
+    _pruning: Pruning = field(default=Pruning(THRESHOLD, BEAM, 0.0), repr=False)
+    _constraints: Constraints | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<{self.kind if self.is_fallback else 'Parse'}: {self.tree}>"
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
+        """The picture that a notebook shows."""
         return self.tree.svg()
 
     @property
@@ -142,27 +145,45 @@ class Parse:
 
     @cached_property
     def _forest(self) -> LabelledForest | None:
-        """The forest of other trees; charted now where the best one needed no chart."""
-        if self._found is None or self._found.forest is not None:
-            return None if self._found is None else self._found.forest
-        return self._prepared.forest(self.words, self._found.brackets, self._pruning)
+        """The forest of other trees; charted now where the best tree needed no chart."""
+        found = self._found
+        if found is None or found.forest is not None:
+            return None if found is None else found.forest
+        return self._prepared.forest(self.words, found.brackets, self._pruning, self._constraints)
 
     @cached_property
     def sentence_log_prob(self) -> float:
         """Log-probability of the sentence, summed over the trees that survived pruning.
 
-        It is -inf when there is none. `LatentGrammar.log_prob` sums over all trees. Of an ensemble,
-        the weighted mean over its members; of a network, that of its plain grammar.
+        It is -inf when there is none. `LatentGrammar.log_prob` sums over all trees. An ensemble
+        has the weighted mean over its members, a network the log-probability of its plain grammar.
         """
         if self._found is None:
             return -inf
-        return self._prepared.sentence_log_prob(self.words, self._found, self._pruning)
+        return self._prepared.sentence_log_prob(
+            self.words, self._found, self._pruning, self._constraints
+        )
+
+    @cached_property
+    def constraint_log_prob(self) -> float:
+        """Log-probability that the sentence's tree satisfies the constraints; 0 without any.
+
+        The weighted mean of the members' probabilities given the sentence: exact for grammars and
+        networks, over the pruned forests for a `crf`. Soft tags count by their probabilities.
+        """
+        if self._constraints is None:
+            return 0.0
+        return self._prepared.constraint_log_prob(self.words, self._constraints, self._pruning)
+
+    def unmet(self, tree: Tree) -> str | None:
+        """The first constraint that another tree does not satisfy, in words; None without one."""
+        return None if self._constraints is None else self._constraints.unmet(tree)
 
     @property
     def log_prob(self) -> float:
         """Log-probability of the tree together with its words; -inf for a fallback tree.
 
-        Of a spectral model, whose weights are no probabilities, the log of the absolute weight.
+        The weights of a spectral model are no probabilities: the log of the absolute weight.
         """
         return self._weight.log
 
@@ -175,16 +196,15 @@ class Parse:
     def _weight(self) -> SignedLog:
         if self._best is None:
             return SignedLog(-inf, 0)
-        logs, signs = self._log_probs({self.tree: self._best})
+        logs, signs = self._log_probs([self.tree], [self._best])
         return SignedLog(float(logs[0]), int(signs[0]))
 
     @cached_property
     def marginals(self) -> list[Constituent]:
         """Posteriors of the constituents and tags that survived pruning, left to right.
 
-        The tags of each word sum to 1. Where weights may be negative (spectral models), what came
-        out below 0 or above 1 is cut off, and a constituent's number says how sure the model is
-        rather than how often it would be right.
+        The tags of each word sum to 1. Where weights may be negative (spectral models), posteriors
+        are clipped to [0, 1], and tell how sure the model is rather than how often it is right.
         """
         if self._found is None:
             return []
@@ -192,39 +212,39 @@ class Parse:
         label, start, end, is_tag = split_codes(brackets.code, len(self.words))
         p = normalise_tags(np.clip(brackets.p, 0.0, 1.0), start, is_tag)
         rows = zip(*(column.tolist() for column in (label, start, end, p)), strict=True)
-        found: dict[tuple[str, int, int], float] = {}
-        for number, i, j, share in rows:  # a tag may be named like a phrase
+        posterior: dict[tuple[str, int, int], float] = {}
+        for number, i, j, part in rows:  # a tag may be named like a phrase
             key = (names[number], i, j)
-            found[key] = min(found.get(key, 0.0) + share, 1.0)
-        constituents = (Constituent(*key, p) for key, p in found.items())
+            posterior[key] = min(posterior.get(key, 0.0) + part, 1.0)
+        constituents = (Constituent(*key, p) for key, p in posterior.items())
         return sorted(constituents, key=lambda c: (c.start, -c.end, -c.probability, c.label))
 
     def k_best(self, k: int) -> list[ScoredTree]:
         """The k best different trees, the parse first; fewer when the pruned forest holds fewer.
 
-        Scored by what the decoder maximises; for `viterbi`, that is the log-probability of the
-        tree's likeliest derivation, hidden states included.
+        Scores are those that the decoder maximises; `viterbi` maximises the log-probability of
+        the tree's likeliest derivation, hidden states included.
         """
         k = as_count(k, "k")
         if k < 1:
             return []
         if self._best is None:
             return [ScoredTree(self.tree, 0.0, -inf)]
-        out = {self.tree: self._best}
+        trees, decoded = [self.tree], [self._best]
         if k > 1 and self._forest is not None:
-            out = best_trees(self._forest, self._decoder, self.tree, self._best, k)
-        logs, _ = self._log_probs(out)
-        return [
-            ScoredTree(tree, found.score, log_prob)
-            for (tree, found), log_prob in zip(out.items(), logs.tolist(), strict=True)
-        ]
+            trees, decoded = best_trees(self._forest, self._decoder, self.tree, self._best, k)
+        logs, _ = self._log_probs(trees, decoded)
+        scores = (one.score for one in decoded)
+        return [ScoredTree(*row) for row in zip(trees, scores, logs.tolist(), strict=True)]
 
-    def _log_probs(self, trees: Mapping[Tree, Decoded]) -> tuple[FloatArray, FloatArray]:
-        if not all(found.nodes for found in trees.values()):
-            return signed_log_probs(self._prepared.ensemble, list(trees))
+    def _log_probs(
+        self, trees: list[Tree], decoded: list[Decoded]
+    ) -> tuple[FloatArray, FloatArray]:
+        if not all(one.nodes for one in decoded):
+            return signed_log_probs(self._prepared.ensemble, trees)
         assert self._forest is not None
         symbols = self._forest.posteriors.prepared.grammar.symbols
-        nodes = [found.nodes for found in trees.values()]
+        nodes = [one.nodes for one in decoded]
         return derivation_log_probs(self._prepared.ensemble, symbols, self.words, nodes)
 
 
@@ -237,9 +257,8 @@ class Parser:
         Any latent grammar, plain or spectral, a network, or an ensemble of some.
     decoder
         `f1` maximises expected F1, `goodman` expected correct constituents of the binary tree,
-        `max-rule` the product of rule posteriors, `viterbi` the probability of one derivation. For
-        an ensemble, only `f1` listens to networks, and to members whose trees were made binary in
-        another way.
+        `max-rule` the product of rule posteriors, `viterbi` the probability of one derivation. In
+        an ensemble, only `f1` uses networks, and members with another binarisation.
     threshold
         Labelled spans with a lower posterior under the plain grammar are dropped.
     beam
@@ -272,26 +291,27 @@ class Parser:
     ) -> None:
         _check_model(model)
         if decoder not in DECODERS:
-            msg = f"decoder must be one of {', '.join(DECODERS)}, not {decoder!r}"
-            raise SapwoodError(msg)
-        shares: dict[str, Any] = {"threshold": threshold, "beam": beam, "middle": middle}
-        for name, value in shares.items():
+            raise SapwoodError(f"decoder must be one of {', '.join(DECODERS)}, not {decoder!r}")
+        for name, value in (("threshold", threshold), ("beam", beam), ("middle", middle)):
             if not isinstance(value, (int, float)) or not 0.0 <= value < 1.0:
-                msg = f"{name} must be a number of at least 0 and below 1, not {value!r}"
-                raise SapwoodError(msg)
+                raise SapwoodError(
+                    f"{name} must be a number of at least 0 and below 1, not {value!r}"
+                )
         self.model = model
         self.decoder = decoder
         self.memory_limit_mb = memory_limit_mb
         self._prepared = PreparedEnsemble(model)
-        self._first = self._prepared.ensemble.grammars[0]  # whose symbols the trees are made of
+        self._first = self._prepared.ensemble.grammars[0]  # output trees use its symbols
         if decoder == "viterbi" and len(self._prepared.ensemble.members) > 1:
-            msg = (
-                "the viterbi decoder follows one grammar, and this model is an ensemble of several"
+            raise SapwoodError(
+                "the viterbi decoder follows one grammar, and this model is an ensemble of several",
+                hint="use the decoder f1, goodman or max-rule",
             )
-            raise SapwoodError(msg, hint="use the decoder f1, goodman or max-rule")
         if decoder != "f1" and not self._prepared.groups:
-            msg = f"the decoder {decoder} follows the rules of a grammar, and this is a network"
-            raise SapwoodError(msg, hint="use the decoder f1")
+            raise SapwoodError(
+                f"the decoder {decoder} follows the rules of a grammar, and this is a network",
+                hint="use the decoder f1",
+            )
         # an item of posterior 0 can never be part of a tree
         self._pruning = Pruning(max(threshold, SMALLEST), beam, middle)
         self.stats = ParserStats()
@@ -301,48 +321,144 @@ class Parser:
 
     @classmethod
     def fast(cls, model: Model, **settings: Any) -> Parser:
-        """A parser that gives away a little F1 for speed.
+        """A parser that trades a little F1 for speed.
 
-        It prunes more, and asks only the first groups of an ensemble: those that together hold
-        more than half of the weight. Settings are those of `Parser`; the ones given here count.
+        It prunes more, and uses only the first groups of an ensemble, which together have more
+        than half of the weight. Settings of `Parser` that are given here override its own.
         """
         return cls(model.heaviest_groups(), **(FAST | settings))
 
-    def parse(self, words: Sequence[str]) -> Parse:
-        """Parse one sentence, given as a list of words.
+    def parse(
+        self,
+        words: Sequence[str],
+        *,
+        tags: Sequence[str | Mapping[str, float] | None] | None = None,
+        spans: Iterable[tuple[int, int, str | None]] = (),
+        forbidden: Iterable[tuple[int, int, str | None]] = (),
+    ) -> Parse:
+        """Parse one sentence, given as a list of words, and perhaps what is known of its tree.
 
-        A short sentence is parsed at once where no kernel was compiled yet: see `kernels.cold`.
+        The tree satisfies all constraints, and posteriors, k-best trees and log-probabilities are
+        those given the constraints; `Parse.constraint_log_prob` tells how probable these are. Where
+        no kernel was compiled yet, a short sentence is interpreted: see `short_work`.
+
+        Parameters
+        ----------
+        words
+            The sentence.
+        tags
+            For each word None (free), a tag, or a dictionary of tags with probabilities, by which
+            the model's own are multiplied.
+        spans
+            Phrases that the tree must have: first word, counted from 0, the word behind the last,
+            and a label or None for any. Other labels may stand above or below it over these words.
+        forbidden
+            Phrases that the tree must not have, likewise; None forbids every phrase over the words.
+
+        Raises
+        ------
+        SapwoodError
+            If the model does not know a label, or two constraints contradict each other.
+
+        Examples
+        --------
+        >>> import sapwood as sw
+        >>> parser = sw.Parser(sw.bundled_grammar())
+        >>> words = "the man sees the dog with a hat .".split()
+        >>> ("NP", 3, 8) in parser.parse(words).tree.spans()
+        False
+        >>> ("NP", 3, 8) in parser.parse(words, spans=[(3, 8, "NP")]).tree.spans()
+        True
         """
         words = as_sentence(words)
-        with short_work(is_short=len(words) <= AT_ONCE):
-            return self.parse_compiled(words)
+        constraints = constrain(len(words), self.known_labels, tags, spans, forbidden)
+        with short_work(is_short=len(words) <= _INTERPRETED_WORDS):
+            return self._parse(words, constraints)
 
-    def parse_compiled(self, words: Sequence[str]) -> Parse:
-        """The same, one of many: kernels are compiled first."""
+    @cached_property
+    def known_labels(self) -> KnownLabels:
+        """The labels of phrases and tags that constraints may name."""
+        grammars = self._prepared.ensemble.grammars
+        return KnownLabels.of(
+            [symbol for grammar in grammars for symbol in grammar.phrases],
+            [symbol for grammar in grammars for symbol in grammar.tags],
+        )
+
+    def parse_compiled(self, sentence: Sequence[str] | PartialSentence) -> Parse:
+        """Parse one of many sentences: kernels are compiled first."""
+        return self._parse(*self._resolve(sentence))
+
+    def _resolve(
+        self, sentence: Sequence[str] | PartialSentence
+    ) -> tuple[list[str], Constraints | None]:
+        """The words of a sentence and its constraints."""
+        if not isinstance(sentence, PartialSentence):
+            return as_sentence(sentence), None
+        words, tags, spans, forbidden = sentence
         words = as_sentence(words)
+        return words, constrain(len(words), self.known_labels, tags, spans, forbidden)
+
+    def parse_together(
+        self, sentences: Sequence[Sequence[str] | PartialSentence]
+    ) -> Iterator[Parse]:
+        """Parse some sentences that are all there: networks read them in batches of like length.
+
+        The parses are those of `parse`, to the last bit. A sentence that cannot be parsed raises
+        its error when its turn comes.
+        """
+        resolved: list[tuple[list[str], Constraints | None]] = []
+        failure: Exception | None = None
+        for sentence in sentences:
+            try:
+                resolved.append(self._resolve(sentence))
+            except Exception as error:  # items may be anything: their errors wait for their turn
+                failure = error
+                break
+        places = [k for k, (words, _) in enumerate(resolved) if not self._is_too_long(len(words))]
+        with one_blas_thread:
+            read = self._prepared.read_many([resolved[k] for k in places])
+        found = dict(zip(places, read, strict=True))
+        for k, (words, constraints) in enumerate(resolved):
+            yield self._parse(words, constraints, found.pop(k, None))
+        if failure is not None:
+            raise failure
+
+    def _is_too_long(self, n: int) -> bool:
+        return n > 1 and self._megabytes(n) > self.memory_limit_mb
+
+    def _parse(
+        self,
+        words: list[str],
+        constraints: Constraints | None = None,
+        read: Sequence[BracketPosteriors] | None = None,
+    ) -> Parse:
         n = len(words)
-        too_long = n > 1 and self._megabytes(n) > self.memory_limit_mb
-        if n == 1:
-            result = self._one_word(words)
-        elif too_long:
+        too_long = self._is_too_long(n)
+        if too_long:
             result = self._flat(words)
-        elif self._prepared.readers:
-            with blas_of_one_thread():
-                result = self._by_chart_of_length(words)
+            if constraints is not None:
+                result = self._pieces(words, constraints, result.tree)
         else:
-            result = self._by_chart_of_length(words)
-        forest = result._found.forest if result._found else None
+            with one_blas_thread if self._prepared.readers else nullcontext():
+                is_short = n <= _DEFERRED_WORDS
+                result = (
+                    defer_signals(self._chart, words, constraints, read)
+                    if is_short
+                    else self._chart(words, constraints, read)
+                )
+        forest, kind = result._found.forest if result._found else None, result.kind
         negative = forest.posteriors.n_negative if forest else 0
-        self.stats.add(result.kind, too_long=too_long, negative_items=negative)
+        counts = ParserStats(1, kind != "parsed", kind == "joined", too_long, negative)
+        self.stats.merge(counts)
         return result
 
     def parse_text(self, text: str, *, tokenize: Tokenizer | None = None) -> Parse:
-        """Parse one sentence as people write it.
+        """Parse one sentence of plain text.
 
         Parameters
         ----------
         text
-            One sentence; nothing looks for the ends of sentences.
+            One sentence; text is not split into sentences.
         tokenize
             A function from the text to its words; by default `PennTokenizer` with the model's
             vocabulary.
@@ -361,94 +477,145 @@ class Parser:
         return PennTokenizer(self._first.lexicon.words)
 
     def parse_many(
-        self, sentences: Iterable[Sequence[str]], *, jobs: Engine | int | None = 1
+        self,
+        sentences: Iterable[Sequence[str] | PartialSentence],
+        *,
+        jobs: Engine | int | None = 1,
     ) -> Iterator[Parse]:
-        """Parse a stream in order, with bounded memory: on so many threads, or on an engine.
+        """Parse a stream in order, with bounded memory, on a number of threads or on an engine.
 
-        Threads wait for each other wherever a kernel does not run, which in short sentences is most
-        of the time; `sapwood.execute.Processes` do not.
+        A sentence with constraints is a `PartialSentence`. Networks read sentences that are there
+        together, in batches of like length; a sentence that comes alone waits for no other. Parses
+        depend neither on batches nor on engines.
+
+        Threads wait for each other wherever no kernel runs, which in short sentences is most of
+        the time; `sapwood.execute.Processes` do not.
         """
-        items, engine = (
-            as_items(sentences, "a list of sentences, each a list of words"),
-            as_engine(jobs),
-        )
+        items = as_items(sentences, "a list of sentences, each a list of words")
+        engine = as_engine(jobs)
+        if self._prepared.readers:
+            return with_one_blas_thread(self._parse_windows(items, engine))
         if type(engine) is Threads:
-            found = engine.stream(self.parse_compiled, items)
-        else:
-            found = self._add_statistics(
-                stream_results(engine, _parse_and_count, items, self, _shared_objects)
+            return engine.stream(self.parse_compiled, items)
+        return self._add_statistics(
+            stream_results(engine, _parse_and_count, items, self, _shared_objects)
+        )
+
+    def _parse_windows(
+        self, items: Iterable[Sequence[str] | PartialSentence], engine: Engine
+    ) -> Iterator[Parse]:
+        """Parse windows of a stream; on one thread, one parse is in memory at a time."""
+        with closing(Windows(items)) as some:
+            if type(engine) is Threads and engine.jobs == 1:
+                for window in some:
+                    yield from self.parse_together(window)
+                return
+            found = stream_results(
+                engine, _parse_window, some, self, _shared_objects, ahead=WINDOWS_AHEAD
             )
-        return one_blas_thread(found) if self._prepared.readers else found
+            for parses, stats, failure in found:
+                self.stats.merge(stats)
+                yield from parses
+                if failure is not None:
+                    raise failure
 
     def _add_statistics(self, found: Iterator[tuple[Parse, ParserStats]]) -> Iterator[Parse]:
         for parse, stats in found:
             self.stats.merge(stats)
             yield parse
 
+    @property
+    def reads_together(self) -> bool:
+        """Whether sentences are parsed faster together: where networks are among the members."""
+        return bool(self._prepared.readers)
+
     def recount(self) -> Parser:
-        """The same parser with statistics of its own, for work whose results are brought home."""
+        """A copy of the parser with statistics of its own, for a worker that returns them."""
         alone = copy(self)
         alone.stats = ParserStats()
         return alone
 
     def _megabytes(self, n: int) -> float:
-        """Memory of the largest chart of a sentence; groups are charted one after the other."""
+        """Memory of the largest chart of n words; groups are charted one after the other."""
         charts = [chart_megabytes(group.members[0], n) for group in self._prepared.groups]
         return max(charts + [reader.megabytes(n) for reader, _ in self._prepared.readers])
 
     def parse_pruned(self, forests: Sequence[ForestPosteriors]) -> Parse:
-        """Parse a sentence whose charts, one for each group of members, were pruned before.
+        """Parse a sentence from pruned charts, one for each group of members.
 
-        Where nothing is found in them, the sentence is charted anew.
+        The sentence is charted again where the pruned charts have no parse.
         """
         words, pairs = forests[0].pruned.words, zip(self._prepared.groups, forests, strict=True)
         found = [group.read_pruned(plain) for group, plain in pairs]
         return self._decode(words, self._prepared.average(words, found)) or self.parse(words)
 
-    def _by_chart_of_length(self, words: list[str]) -> Parse:
-        """Parse by charts; while a short sentence is parsed, signals wait for its end."""
-        if len(words) <= SHORT:
-            return undisturbed(self._by_chart, words)
-        return self._by_chart(words)
-
-    def _by_chart(self, words: list[str]) -> Parse:
-        # Once more without the middle pruning where that has left no whole tree.
+    def _chart(
+        self,
+        words: list[str],
+        constraints: Constraints | None = None,
+        read: Sequence[BracketPosteriors] | None = None,
+    ) -> Parse:
+        """Parse by charts; where they have no parse, join the best pieces side by side."""
+        if read is None and self._prepared.readers:
+            (read,) = self._prepared.read_many([(words, constraints)])
+        # A second time without the middle pruning where that has left no whole tree.
         for pruning in dict.fromkeys((self._pruning, self._pruning._replace(middle=0.0))):
-            result = self._decode(words, self._prepared.bracket_posteriors(words, pruning))
-            if result is not None:
+            found = self._prepared.bracket_posteriors(words, pruning, constraints, read)
+            result = self._decode(words, found, constraints)
+            if result is not None and (constraints is None or not constraints.unmet(result.tree)):
                 return result
-        return self._joined(words)
+        weaker = None if constraints is None else constraints.weaken(self.known_labels)
+        if constraints is not None and weaker is not None:
+            # The tree with the same brackets under any labels has most of the right ones.
+            return self._pieces(words, constraints, self._chart(words, weaker).tree)
+        tree = join_pieces(self._prepared.first_group.members[0], words)
+        if constraints is not None:
+            return self._pieces(words, constraints, tree)
+        return Parse(words, tree, "joined", self._prepared, self.decoder)
 
-    def _decode(self, words: list[str], found: SentencePosteriors | None) -> Parse | None:
+    def _pieces(self, words: list[str], constraints: Constraints, tree: Tree) -> Parse:
+        """The required phrases, where no member has a tree with them, and what goes with them.
+
+        Phrases and tags of a tree that was made without constraints stay where they are allowed.
+        """
+        prepared, n = self._prepared, len(words)
+        numbers = {label: number for number, label in enumerate(prepared.labels)}
+        codes = set()
+        for node, (label, i, j) in zip(tree.nodes(), tree.spans(), strict=True):
+            if node.is_preterminal or (label != ROOT and constraints.allows(i, j, (label,))):
+                codes.add((2 * numbers[label] + node.is_preterminal, i, j))
+        code = np.sort(np.array([(a * (n + 1) + i) * (n + 1) + j for a, i, j in codes]))
+        brackets = BracketPosteriors(code, np.ones(len(code)))
+        tree, _ = unconstrained_tree(brackets, words, prepared.labels, prepared.chains, constraints)
+        return Parse(words, tree, "joined", prepared, self.decoder, _constraints=constraints)
+
+    def _decode(
+        self,
+        words: list[str],
+        found: SentencePosteriors | None,
+        constraints: Constraints | None = None,
+    ) -> Parse | None:
         """The decoder's tree; None without a forest, or when pruning left no whole tree."""
         if found is None:
             return None
         prepared, decoded = self._prepared, None
         if self.decoder == "f1" and prepared.readers:
-            decoded = free_tree(found.brackets, words, prepared.labels, prepared.chains)
+            decoded = unconstrained_tree(
+                found.brackets, words, prepared.labels, prepared.chains, constraints
+            )
         elif found.forest is not None:
             decoded = decode(found.forest, self.decoder)
         if decoded is None:
             return None
         tree, best = decoded
         pruning = self._pruning._replace(middle=0.0)
-        return Parse(words, tree, "parsed", prepared, self.decoder, found, best, pruning)
-
-    def _one_word(self, words: list[str]) -> Parse:
-        """The best tag of a word that is a whole sentence."""
-        found = self._prepared.bracket_posteriors(words, self._pruning)
-        return self._decode(words, found) or self._joined(words)
-
-    def _joined(self, words: list[str]) -> Parse:
-        """The best pieces side by side, for a sentence without a parse."""
-        tree = join_pieces(self._prepared.first_group.members[0], words)
-        return Parse(words, tree, "joined", self._prepared, self.decoder)
+        return Parse(
+            words, tree, "parsed", prepared, self.decoder, found, best, pruning, constraints
+        )
 
     def _flat(self, words: list[str]) -> Parse:
         """The most probable tag of each word under one root, for a sentence too long to chart."""
-        leaves = [
-            Tree(self._likeliest_tag(word, place == 0), word) for place, word in enumerate(words)
-        ]
+        leaves = [Tree(self._likeliest_tag(word, i == 0), word) for i, word in enumerate(words)]
         tree = Tree(ROOT, [Tree(root_label(self._first), leaves)])
         return Parse(words, tree, "flat", self._prepared, self.decoder)
 
@@ -457,20 +624,19 @@ class Parser:
         entries = lexicon.entries(lexicon.vocabulary.row(word, is_first=is_first))
         if entries.start == entries.stop:
             return self._first.tags[0].chain[-1]
-        share = self._prepared.first_group.members[0].plain.entry_share[entries]
-        best = entries.start + int(share.argmax())
+        ratio = self._prepared.first_group.members[0].plain.entry_ratio[entries]
+        best = entries.start + int(ratio.argmax())
         return self._first.tags[int(lexicon.entry_tag[best])].chain[-1]
 
 
 def _check_model(model: object) -> None:
     if not isinstance(model, Model):
-        msg = f"a parser needs a model, not {describe(model)}"
         hint = "give estimator.fit(treebank).model_, or sapwood.load(path)"
         if isinstance(model, (str, Path)):
             hint = f"load it first: sapwood.Parser(sapwood.load({str(model)!r}))"
         elif hasattr(model, "fit"):
             hint = "fit the estimator and give its model: sapwood.Parser(estimator.model_)"
-        raise SapwoodTypeError(msg, hint=hint)
+        raise SapwoodTypeError(f"a parser needs a model, not {describe(model)}", hint=hint)
 
 
 def chart_megabytes(prepared: PreparedGrammar, n: int) -> float:
@@ -484,9 +650,22 @@ def chart_megabytes(prepared: PreparedGrammar, n: int) -> float:
 
 
 def _parse_and_count(words: Sequence[str], parser: Parser) -> tuple[Parse, ParserStats]:
-    """A parse with the statistics of this sentence alone, which the asking process adds up."""
+    """A parse with the statistics of this sentence alone, which the calling process adds."""
     alone = parser.recount()
     return alone.parse_compiled(words), alone.stats
+
+
+def _parse_window(
+    window: Sequence[Sequence[str] | PartialSentence], parser: Parser
+) -> tuple[list[Parse], ParserStats, Exception | None]:
+    """Parses of a window, with their statistics, and the error of the first one that failed."""
+    alone, parses = parser.recount(), []
+    try:
+        for parse in alone.parse_together(window):
+            parses.append(parse)  # noqa: PERF402 - those before an error stay
+    except Exception as error:  # raised again after the parses before it
+        return parses, alone.stats, error
+    return parses, alone.stats, None
 
 
 def _shared_objects(parser: Parser) -> list[object]:

@@ -1,7 +1,10 @@
-"""`PreparedGrammar`: a grammar with all that is arranged for the kernels, once, and then only read.
+"""Grammars prepared for the kernels, and log-probabilities of trees and sentences under them.
 
-It is complete when it is made, so that any number of threads can use it. The tables live as long
-as their grammar; whoever prepares the same grammar again gets the same ones.
+A `PreparedGrammar` is complete when it is made, so that any number of threads can use it. The
+tables live as long as their grammar; preparing the same grammar again gives the same tables.
+
+Trees are summed over their derivations (SPECTRAL, Figure 4), sentences over all their trees (Figure
+5, inside only).
 """
 
 from __future__ import annotations
@@ -15,25 +18,41 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.constituency.data.transform import Symbol, root_chain
-from sapwood.constituency.grammar.coarse import expected_visits
-from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.constraints import Constraints, phrase_classes
+from sapwood.constituency.grammar.random_trees import expected_visits
+from sapwood.constituency.parse.charts import (
+    SMALLEST,
+    forest_inside,
+    one_word_weights,
+    plain_inside,
+    plain_posteriors,
+    sentence_log,
+    tag_weights,
+)
+from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
+from sapwood.core.errors import as_sentence
+from sapwood.corpora.formats import as_trees
+from sapwood.corpora.tree import Tree, as_tree, clean, is_tree
 
 if TYPE_CHECKING:
+    from sapwood.constituency.grammar.discriminative import SpanFeatures
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.constituency.grammar.feature_grammar import SpanFeatures
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
     from sapwood.constituency.grammar.member import Member
+    from sapwood.constituency.parse.decoders import Nodes
     from sapwood.constituency.parse.kernels.coarse import CoarseRules
     from sapwood.constituency.parse.kernels.forest import PairTable
+    from sapwood.constituency.parse.kernels.latent import RuleTensors
     from sapwood.constituency.parse.kernels.trees import TreeGrammar
 
 Integers = npt.NDArray[np.integer[Any]]
 Chains = Mapping[tuple[str, ...], int]
-Tensors = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], FloatArray]
+MOST_NONZERO = 0.25  # share of numbers other than 0 up to which lists of them are read faster
 
 
 class PlainTables(NamedTuple):
-    """The plain grammar that prunes, arranged; grammars that prune alike share it."""
+    """Tables of the plain grammar that prunes; grammars that prune alike share them."""
 
     root: FloatArray
     rules: CoarseRules
@@ -41,41 +60,36 @@ class PlainTables(NamedTuple):
     # where the rules of each phrase start, and the rules in this order
     by_parent: tuple[IntArray, IntArray]
     visits: FloatArray  # [n_symbols]: how often each symbol occurs in a random tree, up to a factor
-    # [n_entries]: how probable each entry's tag is for its word, relative to the word's best tag
-    entry_share: FloatArray
+    # [n_entries]: probability of each entry's tag given the word, divided by that of the best tag
+    entry_ratio: FloatArray
 
 
 class PreparedGrammar(NamedTuple):
     """A grammar and its tables."""
 
-    member: Member  # what was prepared, and all that a pickle of it holds
+    member: Member  # a pickle holds the member only
     grammar: LatentGrammar  # its chart grammar: the member itself, or the plain one beside it
     plain: PlainTables
-    # starts, ranks and weights of the rules' tensors, for the kernels of latent grammars
-    tensors: Tensors
-    chains: Chains  # numbers of all that symbols restore to, inside a tree or on top of it
-    trees: TreeGrammar  # the grammar arranged for summing over the derivations of trees
-    # what scores the spans of a `FeatureGrammar`; None for others
-    features: SpanFeatures | None = None
+    tensors: RuleTensors  # for the kernels of latent grammars
+    chains: Chains  # numbers of the chains that symbols restore to, inside a tree or as its root
+    trees: TreeGrammar  # tables for sums over the derivations of trees
+    features: SpanFeatures | None = None  # of a `FeatureGrammar` only
 
     def __reduce__(self) -> tuple[Any, ...]:
         return prepare, (self.member,)
 
 
 # The tables hold no grammars, which would keep each other alive.
-_Tables = tuple[PlainTables, Tensors, Chains, "TreeGrammar"]
+_Tables = tuple[PlainTables, "RuleTensors", Chains, "TreeGrammar"]
 _kept: WeakKeyDictionary[LatentGrammar, _Tables] = WeakKeyDictionary()
 _features: WeakKeyDictionary[Member, SpanFeatures | None] = WeakKeyDictionary()
 _keeping = RLock()
 
 
 def prepare(member: Member, chart_owner: PreparedGrammar | None = None) -> PreparedGrammar:
-    """A member with the tables of its chart grammar, made now unless they are there.
+    """A member with the tables of its chart grammar, which are made once.
 
-    Parameters
-    ----------
-    chart_owner
-        A prepared member whose chart grammar prunes alike (`shares_chart`): its tables are shared.
+    A chart owner is a prepared member that prunes alike (`shares_chart`): its tables are shared.
     """
     grammar = member.chart_grammar
     with _keeping:
@@ -107,11 +121,11 @@ def _plain_tables(g: LatentGrammar) -> PlainTables:
         pair_table(g.rules, g.coarse.rules > 0, g.n_symbols),
         (start, order),
         visits,
-        _entry_share(g, visits),
+        _entry_ratio(g, visits),
     )
 
 
-def _entry_share(g: LatentGrammar, visits: FloatArray) -> FloatArray:
+def _entry_ratio(g: LatentGrammar, visits: FloatArray) -> FloatArray:
     sizes = np.diff(g.lexicon.row_start)
     row, best = np.repeat(np.arange(len(sizes)), sizes), np.zeros(len(sizes))
     joint = g.coarse.lexical * visits[g.n_phrases + g.lexicon.entry_tag.astype(int)]
@@ -119,7 +133,7 @@ def _entry_share(g: LatentGrammar, visits: FloatArray) -> FloatArray:
     return np.asarray(joint / np.maximum(best, 5e-324)[row])
 
 
-def _own_tables(g: LatentGrammar) -> tuple[Tensors, Chains, TreeGrammar]:
+def _own_tables(g: LatentGrammar) -> tuple[RuleTensors, Chains, TreeGrammar]:
     from sapwood.constituency.parse.kernels.trees import TreeGrammar
 
     chains, inner, root = number_chains(g.symbols)
@@ -130,34 +144,52 @@ def _own_tables(g: LatentGrammar) -> tuple[Tensors, Chains, TreeGrammar]:
         lexicon.weight_start, lexicon.weights,
         g.n_states, g.tensor_start, g.rule_rank, g.rule_weights, g.state_start, g.root,
     )  # fmt: skip
-    starts, ranks = g.tensor_start[:-1].astype(np.uint64), g.rule_rank.astype(np.uint64)
-    return (starts, ranks, g.rule_weights), chains, trees
+    return _tensors_of(g), chains, trees
+
+
+def _tensors_of(g: LatentGrammar) -> RuleTensors:
+    """The tensors of a grammar's rules; those that are nearly all zeros as lists, too."""
+    from sapwood.constituency.parse.kernels.latent import RuleTensors
+
+    weights, sizes = g.rule_weights, np.diff(g.tensor_start)
+    counts = np.zeros(len(sizes), np.int64)
+    place = np.empty(0, np.int64)
+    if (g.rule_rank == 0).any() and not g.is_plain:
+        place = np.flatnonzero(weights)
+        counts = np.diff(np.searchsorted(place, g.tensor_start))
+        is_listed = (g.rule_rank == 0) & (counts <= MOST_NONZERO * sizes)
+        place = place[np.repeat(is_listed, counts)]
+        counts[~is_listed] = 0
+    rule = np.repeat(np.arange(len(sizes)), counts)
+    _, m_left, m_right = g.n_states[g.rules[rule]].astype(np.int64).T
+    rest, right = np.divmod(place - g.tensor_start[rule], m_right)
+    parent, left = np.divmod(rest, m_left)
+    return RuleTensors(
+        g.tensor_start[:-1].astype(np.uint64), g.rule_rank.astype(np.uint64), weights,
+        starts_of(counts).astype(np.uint64),
+        parent.astype(np.uint16), left.astype(np.uint16), right.astype(np.uint16), weights[place],
+    )  # fmt: skip
 
 
 def number_chains(
     symbols: Sequence[Symbol], known: Chains | None = None
 ) -> tuple[Chains, IntArray, IntArray]:
-    """What each symbol restores to, as a node inside a tree and as its root."""
-    from sapwood.constituency.parse.kernels.trees import HIDDEN, UNKNOWN
+    """Numbers of chains, and the chain that each symbol restores to, inside a tree and as root."""
+    from sapwood.constituency.parse.kernels.trees import HIDDEN, UNKNOWN_CHAIN
 
     top = [root_chain(symbol) for symbol in symbols]
     if known is None:
         found = dict.fromkeys((*(symbol.chain for symbol in symbols), *top))
         known = {chain: number for number, chain in enumerate(found)}
-    inner = [known.get(s.chain, UNKNOWN) if s.context is None else HIDDEN for s in symbols]
-    root = [known.get(chain, UNKNOWN) for chain in top]
+    inner = [known.get(s.chain, UNKNOWN_CHAIN) if s.context is None else HIDDEN for s in symbols]
+    root = [known.get(chain, UNKNOWN_CHAIN) for chain in top]
     return known, np.array(inner, np.int64), np.array(root, np.int64)
 
 
 def coarse_rules(rules: Integers, weights: FloatArray, n_phrases: int, n_tags: int) -> CoarseRules:
-    """Arrange scalar rules for the full-chart kernels.
+    """Arrange rules a, b, c [n_rules, 3] with one weight each for the full-chart kernels.
 
-    Parameters
-    ----------
-    rules : [n_rules, 3]
-        Symbols a, b, c; tags are numbered from n_phrases on.
-    weights : [n_rules]
-        One weight a rule; rules of weight 0 are left out.
+    Tags are numbered from n_phrases on; rules of weight 0 are left out.
     """
     from sapwood.constituency.parse.kernels.coarse import CoarseRules
 
@@ -180,7 +212,7 @@ def _by_pair(
     mask: npt.NDArray[np.bool_],
     shape: tuple[int, int],
 ) -> list[Any]:
-    """Pair numbers [shape], starts, parents and weights of the rules under a mask."""
+    """Pair numbers [shape], starts, parents and weights of the rules that the mask selects."""
     keys = first[mask] * shape[1] + second[mask]
     number, start, order = _group(keys, shape[0] * shape[1])
     return [number.reshape(shape), start, _unsigned(a[mask][order]), w[mask][order]]
@@ -216,13 +248,13 @@ def _slot_of(phrases: IntArray, n_phrases: int) -> npt.NDArray[np.uint32]:
 
 def pair_table(rules: Integers, kept: npt.NDArray[np.bool_], n_symbols: int) -> PairTable:
     """Arrange rules by their pair of children, for building forests."""
-    from sapwood.constituency.parse.kernels.forest import NONE, PairTable
+    from sapwood.constituency.parse.kernels.forest import NO_ITEM, PairTable
 
     number_of = np.flatnonzero(kept)
     rules = rules[number_of]
     lefts, left = np.unique(rules[:, 1], return_inverse=True)
     rights, right = np.unique(rules[:, 2], return_inverse=True)
-    left_slot, right_slot = (np.full(n_symbols, NONE, np.uint32) for _ in range(2))
+    left_slot, right_slot = (np.full(n_symbols, NO_ITEM, np.uint32) for _ in range(2))
     left_slot[lefts], right_slot[rights] = np.arange(len(lefts)), np.arange(len(rights))
     number, start, order = _group(left * len(rights) + right, len(lefts) * len(rights))
     pair = number.reshape(len(lefts), len(rights))
@@ -249,3 +281,147 @@ def _sorted_by(keys: IntArray, n_keys: int) -> tuple[Any, Any]:
 def _unsigned(column: IntArray) -> npt.NDArray[np.uint32]:
     # Numba checks signed indices for wrap-around at every access: 2-3 times slower in the charts.
     return np.ascontiguousarray(column, dtype=np.uint32)
+
+
+TREES_PER_CALL = 1000  # trees that a kernel is given: Ctrl-C waits for a kernel to end
+
+
+class _Rows(NamedTuple):
+    """Trees in binary form, as the kernel's `Trees`, before a grammar numbers their symbols."""
+
+    offsets: IntArray
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    label: npt.NDArray[np.integer[Any]]  # index of each row's symbol in `symbols`
+    symbols: Sequence[Symbol]
+    word: IntArray  # index of each leaf's word in `words`; any number for an in-terminal
+    words: Sequence[tuple[str, bool]]  # words, and whether they stand first in a sentence
+
+
+def signed_log_prob(model: Model, item: Tree | Sequence[str]) -> SignedLog:
+    """Weight of a tree or a sentence; the weighted mean over the members of an ensemble."""
+    if is_tree(item):
+        logs, signs = signed_log_probs(model, [as_tree(item)])
+    else:
+        words = as_sentence(item)
+        found = [sentence_log_weight(prepared, words) for prepared in prepare_grammars(model)]
+        logs, signs = _mean(model, [(np.array([one.log]), np.array([one.sign])) for one in found])
+    return SignedLog(float(logs[0]), int(signs[0]))
+
+
+def signed_log_probs(
+    model: Model, trees: Treebank | Sequence[Tree]
+) -> tuple[FloatArray, FloatArray]:
+    """Logs of the absolute weights of trees, and their signs: -inf and 0 without derivation.
+
+    A tree's weight is the sum over all binary trees of the grammar's symbols that `restore` turns
+    into it, whatever their annotation and binarisation. Trees are cleaned first, a treebank is not.
+    An ensemble has the weighted mean of its members.
+    """
+    if isinstance(trees, Treebank):
+        return _row_log_probs(model, _rows_of(trees))
+    cleaned = [clean(as_tree(tree)) for tree in as_trees(trees)]
+    logs, signs = np.full(len(cleaned), -np.inf), np.zeros(len(cleaned))
+    is_kept = [tree is not None for tree in cleaned]
+    if any(is_kept):
+        bank = Treebank.from_trees(tree for tree in cleaned if tree is not None)
+        logs[is_kept], signs[is_kept] = _row_log_probs(model, _rows_of(bank))
+    return logs, signs
+
+
+def derivation_log_probs(
+    model: Model, symbols: Sequence[Symbol], words: Sequence[str], trees: Sequence[Nodes]
+) -> tuple[FloatArray, FloatArray]:
+    """Log-weights and signs, see `signed_log_probs`, of trees given as derivations."""
+    table = np.array([row for nodes in trees for row in nodes], np.int64)
+    used, label = np.unique(table[:, 0], return_inverse=True)
+    rows = _Rows(
+        np.arange(len(trees) + 1) * (2 * len(words) - 1), table[:, 1].astype(np.int32),
+        table[:, 2].astype(np.int32), label, [symbols[number] for number in used],
+        table[:, 3], [(word, place == 0) for place, word in enumerate(words)],
+    )  # fmt: skip
+    return _row_log_probs(model, rows)
+
+
+def _rows_of(bank: Treebank) -> _Rows:
+    """Rows of a treebank; the first words of sentences are marked."""
+    leaf = np.flatnonzero(bank.word >= 0)
+    code = bank.word[leaf].astype(np.int64) * 2 + (bank.start[leaf] == 0)
+    distinct, word = np.unique(code, return_inverse=True), np.zeros(len(bank.word), np.int64)
+    word[leaf] = distinct[1]
+    names = bank.inventory.words
+    words = [(names[code // 2], bool(code % 2)) for code in distinct[0].tolist()]
+    symbols = bank.inventory.symbols
+    return _Rows(bank.offsets, bank.left, bank.right, bank.label, symbols, word, words)
+
+
+def _row_log_probs(model: Model, rows: _Rows) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean of the weights of trees over the grammars of a model."""
+    from sapwood.constituency.parse.kernels.trees import Trees, log_weights
+
+    found = []
+    for prepared in prepare_grammars(model):
+        _, inner, root = number_chains(rows.symbols, prepared.chains)
+        vocabulary = prepared.grammar.lexicon.vocabulary
+        entry = [vocabulary.row(word, is_first=is_first) for word, is_first in rows.words]
+        chain, word = inner[rows.label], np.array(entry, np.int64)[rows.word]
+        top = root[rows.label[rows.offsets[1:] - 1]]
+        parts = [
+            log_weights(
+                Trees(rows.offsets[k : k + TREES_PER_CALL + 1], rows.left, rows.right, chain,
+                      top[k : k + TREES_PER_CALL], word),
+                prepared.trees, prepared.plain.pairs,
+            )
+            for k in range(0, max(1, len(top)), TREES_PER_CALL)
+        ]  # fmt: skip
+        logs, signs = zip(*parts, strict=True)
+        found.append((np.concatenate(logs), np.concatenate(signs)))
+    return _mean(model, found)
+
+
+def sentence_log_weight(
+    prepared: PreparedGrammar, words: list[str], constraints: Constraints | None = None
+) -> SignedLog:
+    """Weight of a sentence over all its trees and states, or those that satisfy constraints.
+
+    The log is -inf where there is none.
+    """
+    from sapwood.constituency.parse.kernels.coarse import partition
+
+    n, scale, total = len(words), np.zeros(1, np.int64), 0.0
+    if n == 1:
+        total = one_word_weights(prepared.grammar, words[0], constraints)[1].sum()
+    elif prepared.grammar.is_plain:
+        tags = tag_weights(prepared, words, constraints=constraints)
+        classes = phrase_classes(prepared.grammar, constraints)
+        chart = plain_inside(prepared.plain, tags, classes=classes)
+        scale, total = chart.scale, partition(chart, prepared.plain.root)
+    else:
+        tags = tag_weights(prepared, words, constraints=constraints)
+        plain = plain_posteriors(prepared, words, tags, SMALLEST, 0.0, constraints)
+        if plain is not None:
+            scale, total = plain.pruned.scale, forest_inside(prepared, plain.pruned)[2]
+    sign = 0 if total == 0 else 1 if total > 0 else -1
+    return SignedLog(sentence_log(scale, n, total), sign)
+
+
+def _mean(
+    model: Model, found: list[tuple[FloatArray, FloatArray]]
+) -> tuple[FloatArray, FloatArray]:
+    """The weighted mean of logs and signs over the chart grammars of a model."""
+    if len(found) == 1:
+        return found[0]
+    logs, signs = (np.array(part) for part in zip(*found, strict=True))
+    return log_mean(logs, signs, model.weights)
+
+
+def log_mean(
+    logs: FloatArray, signs: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Log and sign of sum over k of weights[k] signs[k] exp(logs[k]); -inf and 0 where all are."""
+    top = logs.max(axis=0)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    mean = weights @ (signs * np.exp(logs - safe))
+    with np.errstate(divide="ignore"):
+        # an overflow is not a number, and has no sign
+        return np.log(np.abs(mean)) + safe, np.sign(np.nan_to_num(mean))

@@ -18,21 +18,24 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sapwood.constituency.data.treebank import Treebank
 from sapwood.core.arrays import FloatArray
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+    from sapwood.corpora.tree import Tree
 
-MAX_SWEEPS = 60
-TOLERANCE = 1e-3  # mean change of the vectors in a sweep; only their directions are shown
+_MAX_SWEEPS = 60
+_TOLERANCE = 1e-3  # mean change of the vectors in a sweep; only their directions are shown
 ROOT_CONTEXT = "(root)"
-LEFT, RIGHT = 0, 1
+_LEFT, _RIGHT = 0, 1
 
 
 class Item(NamedTuple):
@@ -43,8 +46,8 @@ class Item(NamedTuple):
     vector: FloatArray
 
 
-class Place(NamedTuple):
-    """A place of a label: its plain probability, the rule above (-1 for none), and the side."""
+class Context(NamedTuple):
+    """A context of a label: its plain probability, the rule above (-1 for none), and the side."""
 
     name: str
     probability: float
@@ -53,7 +56,7 @@ class Place(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """How far an item lies from the mean along one dimension, in standard deviations."""
+    """Distance of an item from the mean along one dimension, in standard deviations."""
 
     name: str
     probability: float
@@ -97,46 +100,44 @@ class StateVectors:
             p = float(self.model.coarse.lexical[entry])
             yield Item(names[rows[entry]], p, lexicon.weights[start:stop])
 
-    def places(self, a: int) -> Iterator[Place]:
-        """Where a label stands: the root, and rules above it with its own place in brackets."""
+    def plain_contexts(self, a: int) -> Iterator[Context]:
+        """Contexts of a label: the root, and the rules above it with the label in brackets."""
         model, names = self.model, self.names
         visits = self.visits / (self.visits[a] or 1.0)
         root = float(model.coarse.root[a] / (self.visits[a] or 1.0))
         if root:
-            yield Place(ROOT_CONTEXT, root, -1, LEFT)
+            yield Context(ROOT_CONTEXT, root, -1, _LEFT)
         for r, (parent, b, c) in enumerate(self.triples):
             p = float(visits[parent] * model.coarse.rules[r])
             if a == b:
-                yield Place(f"{names[parent]} -> [{names[b]}] {names[c]}", p, r, LEFT)
+                yield Context(f"{names[parent]} -> [{names[b]}] {names[c]}", p, r, _LEFT)
             if a == c:
-                yield Place(f"{names[parent]} -> {names[b]} [{names[c]}]", p, r, RIGHT)
+                yield Context(f"{names[parent]} -> {names[b]} [{names[c]}]", p, r, _RIGHT)
 
     def contexts(self, a: int) -> list[Item]:
-        """The same with their vectors; with probabilities, these are P(context | a, h)."""
-        items = [
-            Item(place.name, place.probability, self._from(place, a)) for place in self.places(a)
-        ]
+        """Contexts of a label with their vectors: P(context | a, h) of a probabilistic grammar."""
+        items = [Item(c.name, c.probability, self._from(c, a)) for c in self.plain_contexts(a)]
         if self.model.is_probabilistic and items:
             total = np.sum([item.vector for item in items], axis=0)
             safe = np.where(total > 0, total, 1.0)
             items = [item._replace(vector=item.vector / safe) for item in items]
         return items
 
-    def _from(self, place: Place, a: int) -> FloatArray:
-        """What comes down to a label at a place."""
+    def _from(self, context: Context, a: int) -> FloatArray:
+        """The outside vector of a label in a context."""
         if self.model.n_states[a] == 1:
-            return np.array([place.probability])
-        if place.rule < 0:
+            return np.array([context.probability])
+        if context.rule < 0:
             return self.model.root_vector(a)
-        parent, b, c = self.triples[place.rule]
-        return self.down(place.rule, self.out[parent], self.one[b], self.one[c])[place.side]
+        parent, b, c = self.triples[context.rule]
+        return self.down(context.rule, self.out[parent], self.one[b], self.one[c])[context.side]
 
     @cached_property
     def one(self) -> list[FloatArray]:
         """Inside vectors summed over all subtrees, by repeated substitution.
 
-        A spectral model need not sum to 1, so that the substitution may drift away in the end: it
-        stops where it moves least.
+        A spectral model need not sum to 1, so that the substitution may diverge in the end: it
+        stops where it changes least.
         """
         model = self.model
         sizes = model.n_states.tolist()
@@ -147,15 +148,15 @@ class StateVectors:
             for word in self.words(a):
                 one[a] = one[a] + word.vector
         least = np.inf
-        for _ in range(MAX_SWEEPS):
+        for _ in range(_MAX_SWEEPS):
             new = [np.zeros(m) for m in sizes[: model.n_phrases]] + one[model.n_phrases :]
             for r, (a, b, c) in enumerate(self.triples):
                 new[a] = new[a] + self.up(r, one[b], one[c])
             change = self._change(one, new)
-            if change > least and change < 0.5:  # past the quietest point; early leaps do not count
+            if change > least and change < 0.5:  # past the smallest change; leaps are early
                 break
             one, least = new, min(least, change)
-            if change < TOLERANCE:
+            if change < _TOLERANCE:
                 break
         return one
 
@@ -165,7 +166,7 @@ class StateVectors:
         model, one = self.model, self.one
         roots = [model.root_vector(a) for a in range(model.n_symbols)]
         out = [self._to_visits(a, vector) for a, vector in enumerate(roots)]
-        for _ in range(MAX_SWEEPS):
+        for _ in range(_MAX_SWEEPS):
             new = [vector.copy() for vector in roots]
             for r, (a, b, c) in enumerate(self.triples):
                 left, right = self.down(r, out[a], one[b], one[c])
@@ -174,7 +175,7 @@ class StateVectors:
             new = [self._to_visits(a, vector) for a, vector in enumerate(new)]
             change = self._change(out, new)
             out = new
-            if change < TOLERANCE:
+            if change < _TOLERANCE:
                 break
         return out
 
@@ -202,7 +203,7 @@ class StateVectors:
     def down(
         self, r: int, above: FloatArray, left: FloatArray, right: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """What comes down to the left child past the right one, and to the right past the left."""
+        """Outside vectors of the left and the right child, from the vectors around them."""
         factors = self._factors(r)
         if isinstance(factors, tuple):
             a, b, c = factors
@@ -226,8 +227,8 @@ class StateVectors:
 def pulls(items: list[Item], dimension: int, top: int) -> tuple[list[Pull], list[Pull]]:
     """The items that lie furthest to either side of the mean along one dimension.
 
-    An item's vector is divided by its plain probability first, so that common items do not win by
-    being common. Listed by their share of the variance, so that chance outliers do not win either.
+    An item's vector is divided by its plain probability first, so that frequent items do not win by
+    their frequency. Items are listed by their part of the variance, so that outliers do not win.
     """
     kept = [item for item in items if item.probability > 0]
     if not kept:
@@ -244,3 +245,97 @@ def pulls(items: list[Item], dimension: int, top: int) -> tuple[list[Pull], list
     above = [one for one in ranked if one.pull > 0]
     below = [one for one in ranked if one.pull < 0]
     return above[:top], below[:top]
+
+
+Span = tuple[int, int]
+
+
+class NodeStates(NamedTuple):
+    """The symbol of a constituent of a tree, the posterior of its states, its inside vector.
+
+    Only the direction of the inside vector means anything: its largest part is 1 or -1.
+    """
+
+    symbol: int
+    posterior: FloatArray
+    inside: FloatArray
+
+
+def at_rules(vectors: StateVectors) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    """For each rule, its vectors over the states of its parent, left child and right child."""
+    for r, (a, b, c) in enumerate(vectors.triples):
+        left, right = vectors.down(r, vectors.out[a], vectors.one[b], vectors.one[c])
+        yield vectors.up(r, vectors.one[b], vectors.one[c]), left, right
+
+
+def states_in_trees(
+    vectors: StateVectors, trees: Iterable[Tree]
+) -> Iterator[dict[Span, NodeStates]]:
+    """The states of the constituents of each tree, by first word and one past the last.
+
+        posterior[h] = alpha[h] beta[h] / sum over g of  alpha[g] beta[g]
+
+    with the inside vector beta of a node and its outside vector alpha in the tree. Given
+    probabilities, this is P(state | tree); with a spectral model the parts may be negative, and
+    only sum to 1. Labels over the same words share a symbol, and so its states. A tree that the
+    grammar cannot build in its own binarisation has none. Trees must be clean.
+    """
+    bank = Treebank.from_trees(trees, vectors.model.transform)
+    known = {symbol: number for number, symbol in enumerate(vectors.model.symbols)}
+    rules = {triple: number for number, triple in enumerate(vectors.triples)}
+    symbols = [known.get(symbol, -1) for symbol in bank.inventory.symbols]
+    for first, last in pairwise(bank.offsets.tolist()):
+        yield _in_tree(vectors, bank, slice(first, last), symbols, rules)
+
+
+def _in_tree(
+    vectors: StateVectors,
+    bank: Treebank,
+    rows: slice,
+    symbols: list[int],
+    rule_numbers: Mapping[tuple[int, int, int], int],
+) -> dict[Span, NodeStates]:
+    label = [symbols[number] for number in bank.label[rows].tolist()]
+    start, end = bank.start[rows].tolist(), bank.end[rows].tolist()
+    left, right = bank.left[rows].tolist(), bank.right[rows].tolist()
+    word, names = bank.word[rows].tolist(), bank.inventory.words
+    below: list[FloatArray] = []
+    rules: list[int] = []
+    for node, a in enumerate(label):  # children stand before parents
+        if left[node] < 0:
+            rules.append(-1)
+            vector = _leaf(vectors.model, a, names[word[node]], is_first=start[node] == 0)
+        else:
+            b, c = left[node], right[node]
+            rules.append(rule_numbers.get((a, label[b], label[c]), -1))
+            vector = None if rules[-1] < 0 else vectors.up(rules[-1], below[b], below[c])
+        if vector is None or not np.abs(vector).max(initial=0.0) > 0.0:
+            return {}
+        below.append(vector / np.abs(vector).max())  # only directions count
+    above: list[FloatArray] = [np.empty(0)] * len(label)
+    above[-1] = vectors.model.root_vector(label[-1])
+    found: dict[Span, NodeStates] = {}
+    for node in reversed(range(len(label))):
+        joint = above[node] * below[node]
+        if not joint.sum():
+            return {}
+        if not vectors.model.symbols[label[node]].is_intermediate:
+            states = NodeStates(label[node], joint / joint.sum(), below[node])
+            found[start[node], end[node]] = states
+        if rules[node] >= 0:
+            b, c = left[node], right[node]
+            scaled = above[node] / np.abs(above[node]).max()
+            above[b], above[c] = vectors.down(rules[node], scaled, below[b], below[c])
+    return found
+
+
+def _leaf(model: LatentGrammar, a: int, word: str, *, is_first: bool) -> FloatArray | None:
+    """The emission vector of a word under a tag; None where the lexicon has no such entry."""
+    lexicon = model.lexicon
+    row = lexicon.vocabulary.row(word, is_first=is_first)
+    tags = lexicon.entry_tag[lexicon.entries(row)].astype(np.int64) + model.n_phrases
+    places = np.flatnonzero(tags == a)
+    if not len(places):
+        return None
+    entry = int(lexicon.row_start[row]) + int(places[0])
+    return lexicon.weights[lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]]

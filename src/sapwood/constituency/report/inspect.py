@@ -1,9 +1,10 @@
-"""What is in a model: its sizes, symbols and states, its singular values, an ensemble's members."""
+"""Reports on a grammar or ensemble: its symbols, states and members, and bounds on its data."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +27,7 @@ def inspect_model(
     member: int | None = None,
     top: int = 10,
 ) -> dict[str, Any]:
-    """Tell what is in a model.
+    """Describe a model: its sizes, symbols and states, or the members of an ensemble.
 
     Parameters
     ----------
@@ -87,8 +88,10 @@ def inspect_spectrum(
     kept = record.get("spectrum") or {}
     if grammar is None or not kept:
         method = record.get("method") or "unknown"
-        msg = f"{_place(name)}no singular values in this model (method {method})"
-        raise SapwoodError(msg, hint="train one with: sapwood train ... --method spectral")
+        raise SapwoodError(
+            f"{_place(name)}no singular values in this model (method {method})",
+            hint="train one with: sapwood train ... --method spectral",
+        )
     view = GrammarView(grammar)
     rows = [
         row | {"singular_values": kept[row["symbol"]]}
@@ -96,8 +99,10 @@ def inspect_spectrum(
         if row["symbol"] in kept
     ]
     if not rows:
-        msg = f"{_place(name)}singular values are kept for the {len(kept)} commonest labels only"
-        raise SapwoodError(msg, hint=f"among them {', '.join(list(kept)[:8])}")
+        raise SapwoodError(
+            f"{_place(name)}singular values are kept for the {len(kept)} commonest labels only",
+            hint=f"among them {', '.join(list(kept)[:8])}",
+        )
     return {"model": name, "spectrum": rows}
 
 
@@ -110,14 +115,18 @@ def member_of(model: Model, number: int | None, name: str | None = None) -> Memb
     if not model.is_ensemble:
         if number is None:
             return model.members[0]
-        msg = f"{_place(name)}a single grammar, not an ensemble: it has no members"
-        raise SapwoodError(msg, hint="leave --member out")
+        raise SapwoodError(
+            f"{_place(name)}a single grammar, not an ensemble: it has no members",
+            hint="leave --member out",
+        )
     n = len(model.members)
     if number is None:
         return model.members[0] if n == 1 else None
     if not 1 <= number <= n:
-        msg = f"{_place(name)}an ensemble of {n}, which has no member {number}"
-        raise SapwoodError(msg, hint=f"give a number from 1 to {n}")
+        raise SapwoodError(
+            f"{_place(name)}an ensemble of {n}, which has no member {number}",
+            hint=f"give a number from 1 to {n}",
+        )
     return model.members[number - 1]
 
 
@@ -246,8 +255,10 @@ class GrammarView:
             return self._by_share(found)
         labels = dict.fromkeys([part for s in symbols for part in s.chain] + self.names)
         near = difflib.get_close_matches(label, labels, n=3) or list(labels)[:8]
-        msg = f"the model has no label {label!r}; it has, among others, {', '.join(near)}"
-        raise SapwoodError(msg, hint="`sapwood inspect MODEL --json` lists all symbols")
+        raise SapwoodError(
+            f"the model has no label {label!r}; it has, among others, {', '.join(near)}",
+            hint="`sapwood inspect MODEL --json` lists all symbols",
+        )
 
     def _by_share(self, numbers: Iterable[int]) -> list[int]:
         return sorted(numbers, key=lambda a: -self.share[a])
@@ -293,7 +304,7 @@ class GrammarView:
         return row
 
     def _dimensions(self, a: int, items: dict[str, list[Item]]) -> list[dict[str, Any]]:
-        """What lies furthest to either side of each axis of a spectral label's basis."""
+        """List the rules, words and contexts furthest to either side of each axis of a basis."""
         from sapwood.constituency.parse.state_vectors import pulls
 
         values = self.record.get("spectrum", {}).get(self.names[a], [])
@@ -318,7 +329,7 @@ class GrammarView:
 # What a template says about a node: inside features about what stands below it, outside ones about
 # what stands above and around it, its own place in brackets. The training record keeps an example
 # with each pivot; "as in" marks templates that an example does not tell in full.
-WORDS = {
+INSIDE_PHRASES = {
     "word": "word {}",
     "rule": "rule {}",
     "left_label": "left child {left}",
@@ -328,7 +339,7 @@ WORDS = {
     "head": "head tag, as in {}",
     "length": "number of words, as in {}",
 }
-OUTSIDE = {
+OUTSIDE_PHRASES = {
     "rule_above": "rule above {}",
     "two_rules_above": "rules above {}",
     "three_rules_above": "rules above {}",
@@ -349,11 +360,108 @@ def pivot_of(name: str, *, is_phrase: bool) -> dict[str, str]:
     'right child VP|VBZ'
     """
     template, _, example = name.partition(": ")
-    text = (WORDS | OUTSIDE).get(template, template + ", as in {}")
+    text = (INSIDE_PHRASES | OUTSIDE_PHRASES).get(template, template + ", as in {}")
     _, _, right_side = example.partition(" -> ")
     left, _, right = right_side.partition(" ")
-    if template in WORDS and is_phrase == (template == "word"):
+    if template in INSIDE_PHRASES and is_phrase == (template == "word"):
         # Tags have no children and one word, phrases no word of their own: all nodes have this.
         text = "any rule" if is_phrase else "any word"
     feature = text.format(example, left=left, right=right)
     return {"template": template, "example": example, "feature": feature}
+
+
+def identify_bounds(
+    model: Model,
+    name: str | None = None,
+    *,
+    member: int | None = None,
+    length: int = 20,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    depth: int = 1,
+) -> dict[str, Any]:
+    """How many trees of a grammar would surely be enough to learn it back by the spectral method.
+
+    The grammar is taken as the truth that made the data (SPECTRAL, Theorem 8). The bounds are
+    enough, and far from necessary.
+
+    Parameters
+    ----------
+    model
+        A grammar of probabilities: of the methods pcfg, em, cluster, pivot or pivot-em.
+    name, member
+        As `inspect_model` takes them.
+    length
+        Words of the sentences whose trees are bounded.
+    epsilon, delta
+        The sum of errors allowed over all trees of that length, and the probability of more.
+    depth
+        How many rules below a node its features tell; see
+        `sapwood.constituency.evaluate.sample_bounds`.
+
+    Returns
+    -------
+    dict
+        `model`; what the theorem depends on (`states`, `phrases`, `tags`, `words`, `length`,
+        `depth`, `epsilon`, `delta`, `sigma`, `xi`, `gamma`); samples that it asks for
+        (`phrase_nodes`, `tag_nodes`, `phrase_nodes_svd`, `tag_nodes_svd`, `roots`, `trees`),
+        infinite where it promises nothing; `labels` with their own `xi` and `sigma`, the weakest
+        first; `impossible`, steps that some state never takes; `trained_on`, the trees that the
+        model was learnt from, if it says so; and the assumed `constants`.
+
+    Raises
+    ------
+    SapwoodError
+        For a model without probabilities, which has neither xi nor gamma.
+    """
+    from sapwood.constituency.evaluate.sample_bounds import (
+        BoundInputs,
+        hidden_constants,
+        sample_bounds,
+    )
+
+    chosen = member_of(model, member, name)
+    if chosen is None:
+        raise SapwoodError(
+            f"{_place(name)}an ensemble: the theorem is about the states of one grammar",
+            hint="--member K takes one of them; `sapwood inspect` lists them",
+        )
+    if not chosen.can.sample:
+        method = chosen.record.get("method") or "unknown"
+        msg = f"{_place(name)}holds weights, not probabilities of hidden states (method {method})"
+        hint = "give a grammar of method pcfg, em, cluster, pivot or pivot-em, or `bundled`"
+        raise SapwoodError(msg, hint=hint)
+    grammar = chosen.chart_grammar
+    hidden = hidden_constants(grammar, depth=depth)
+    inputs = BoundInputs(
+        n_states=int(grammar.n_states.max()),
+        n_phrases=grammar.n_phrases,
+        n_tags=len(grammar.tags),
+        n_words=len(grammar.lexicon.words),
+        n_binary=max(1, length - 1),
+        epsilon=epsilon,
+        delta=delta,
+        sigma=hidden.sigma,
+        xi=hidden.xi,
+        gamma=hidden.gamma,
+    )
+    bounds = sample_bounds(inputs)
+    needed = ("phrase_nodes", "tag_nodes", "phrase_nodes_svd", "tag_nodes_svd", "roots", "trees")
+    found = asdict(inputs)
+    labels = [
+        {"label": label, "xi": xi, "sigma": hidden.sigma_by_label[label]}
+        for label, xi in hidden.by_label.items()
+    ]
+    return (
+        {"model": name}
+        | {size: found[f"n_{size}"] for size in ("states", "phrases", "tags", "words")}
+        | {"length": length, "depth": depth}
+        | {symbol: found[symbol] for symbol in ("epsilon", "delta", "sigma", "xi", "gamma")}
+        | {size: getattr(bounds, size) for size in needed}
+        | {
+            "labels": sorted(labels, key=lambda row: (row["xi"], row["sigma"])),
+            "impossible": hidden.n_impossible,
+            "trained_on": grammar.record.get("trees"),
+            "constants": list(bounds.constants),
+        }
+    )

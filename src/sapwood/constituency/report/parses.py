@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import exp, isfinite
 from typing import TYPE_CHECKING, Any
 
 from sapwood.constituency.report.trees import constituent_rows, k_best_rows
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Ensemble, Model
-    from sapwood.constituency.parse.node_states import NodeStates, Span
     from sapwood.constituency.parse.parser import Parse, Parser
-    from sapwood.constituency.parse.state_vectors import StateVectors
+    from sapwood.constituency.parse.state_vectors import NodeStates, Span, StateVectors
     from sapwood.corpora.tree import Tree
 
-LEAST = 1e-3  # posterior of what a chart shows
+LEAST_SHOWN = 1e-3  # posterior below which a label is not shown in a chart
 
 
 def parse_answer(parse: Parse, k: int = 1) -> dict[str, Any]:
@@ -24,14 +24,15 @@ def parse_answer(parse: Parse, k: int = 1) -> dict[str, Any]:
     -------
     dict
         `tree`, `log_prob`, `is_fallback`, `constituents` (`label`, `start`, `end`, `probability`),
-        and `k_best`: rows of `rank`, `score`, `log_prob` and `tree`.
+        `k_best`: rows of `rank`, `score`, `log_prob` and `tree`; and `constraint_probability`, 1
+        without constraints.
 
     Examples
     --------
     >>> import sapwood as sw
     >>> parse = sw.Parser(sw.bundled_grammar()).parse(["they", "sleep", "."])
     >>> list(parse_answer(parse))
-    ['tree', 'log_prob', 'is_fallback', 'constituents', 'k_best']
+    ['tree', 'log_prob', 'is_fallback', 'constituents', 'k_best', 'constraint_probability']
     """
     return {  # without the sentence's probability, which takes another chart
         "tree": str(parse.tree),
@@ -39,6 +40,7 @@ def parse_answer(parse: Parse, k: int = 1) -> dict[str, Any]:
         "is_fallback": parse.is_fallback,
         "constituents": constituent_rows(parse),
         "k_best": k_best_rows(parse, k),
+        "constraint_probability": exp(parse.constraint_log_prob),
     }
 
 
@@ -53,8 +55,8 @@ def draw_parse(parse: Parse, k: int = 1, states: StateVectors | None = None) -> 
     Returns
     -------
     dict
-        What `draw_tree` tells of the tree, with `kind`, `is_fallback`, `sentence_log_prob`,
-        `k_best` and `chart`.
+        What `draw_given_tree` tells of the tree, with `kind`, `is_fallback`, `sentence_log_prob`,
+        `k_best` and `chart`; not the probability of the constraints, which takes longer than all.
     """
     return drawing_of(parse.tree, parse, states) | {
         "log_prob": parse.log_prob,
@@ -67,7 +69,7 @@ def draw_parse(parse: Parse, k: int = 1, states: StateVectors | None = None) -> 
     }
 
 
-def draw_tree(
+def draw_given_tree(
     model: Model, tree: Tree, parse: Parse, states: StateVectors | None = None
 ) -> dict[str, Any]:
     """A given tree as it is: drawn, scored, with the posteriors that its parts have.
@@ -83,20 +85,20 @@ def draw_tree(
     -------
     dict
         As `draw_parse`, but `kind` is `given`, and there is no list of trees; `posterior` is how
-        probable the tree is given its sentence, where both have a probability.
+        probable the tree is given its sentence and the constraints, where all have a probability.
     """
-    from math import exp, isfinite
-
     weight = model.signed_log_prob(tree)
     whole = parse.sentence_log_prob
-    is_likely = isfinite(weight.log) and isfinite(whole) and model.can.probabilities
+    posterior = None
+    if isfinite(weight.log) and isfinite(whole) and model.can.probabilities:
+        posterior = 0.0 if parse.unmet(tree) else min(exp(weight.log - whole), 1.0)
     return drawing_of(tree, parse, states) | {
         "log_prob": weight.log,
         "sign": weight.sign,
         "kind": "given",
         "is_fallback": False,
         "sentence_log_prob": whole,
-        "posterior": min(exp(weight.log - whole), 1.0) if is_likely else None,
+        "posterior": posterior,
         "k_best": [],
         "chart": chart_cells(parse),
     }
@@ -108,7 +110,7 @@ def drawing_of(tree: Tree, parse: Parse | None, states: StateVectors | None) -> 
     A node has `label`, `start`, `end`, `depth`, `is_tag`, `posterior` (None at the root and where
     nothing is known), and in `states` its symbol and the share of each hidden state.
     """
-    from sapwood.constituency.parse.node_states import states_in_trees
+    from sapwood.constituency.parse.state_vectors import states_in_trees
     from sapwood.corpora.tree import clean
 
     posterior = {} if parse is None else {c[:3]: c.probability for c in parse.marginals}
@@ -146,12 +148,12 @@ def _places(tree: Tree) -> Iterator[tuple[int, bool]]:
 
 
 def _shares(found: NodeStates | None, states: StateVectors | None) -> dict[str, Any] | None:
-    if found is None or states is None or len(found.shares) == 1:
+    if found is None or states is None or len(found.posterior) == 1:
         return None
     return {
         "symbol": states.names[found.symbol],
         "are_directions": not states.model.is_probabilistic,
-        "shares": [round(float(share), 6) for share in found.shares],
+        "shares": [round(float(share), 6) for share in found.posterior],
     }
 
 
@@ -165,7 +167,7 @@ def chart_cells(parse: Parse) -> list[dict[str, Any]]:
     """
     cells: dict[tuple[int, int], list[tuple[str, float]]] = {}
     for c in parse.marginals:
-        if c.probability >= LEAST:
+        if c.probability >= LEAST_SHOWN:
             labels = cells.setdefault((c.start, c.end), [])
             labels.append((c.label, round(c.probability, 6)))
     return [
@@ -186,7 +188,7 @@ def posterior_report(parse: Parse) -> dict[str, Any]:
 
 def member_report(
     ensemble: Ensemble,
-    parser_of: Callable[[int], Parser],
+    parse_by: Callable[[int], Parse],
     tree: Tree,
     check: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
@@ -194,8 +196,8 @@ def member_report(
 
     Parameters
     ----------
-    parser_of
-        The parser of each member alone.
+    parse_by
+        The parse of the tree's words by each member alone.
     tree
         What they are asked about.
     check
@@ -209,11 +211,11 @@ def member_report(
         fallback), their `spread`, and whether they `disagree`: some hold it likelier than not, and
         some do not.
     """
-    words, spans = tree.words(), tree.spans()
+    spans = tree.spans()
     members, columns = [], []
     for place, member in enumerate(ensemble.members):
         check()
-        parse = parser_of(place).parse(words)
+        parse = parse_by(place)
         posterior = {c[:3]: c.probability for c in parse.marginals}
         columns.append([posterior.get(span, 0.0) if posterior else None for span in spans])
         members.append({

@@ -1,4 +1,11 @@
-"""What the hidden states of a grammar stand for: cards, neighbours, words, examples in trees."""
+"""Reports on the hidden states of a grammar: cards, neighbours, words, examples in trees.
+
+The states of a spectral label are directions. A constituent's inside vector b, divided by
+b . out[a] / V(a), is on the scale on which `state_vectors.pulls` compares rules and words. How far
+a constituent lies to a side is its distance from the median of the label's constituents, in median
+absolute deviations: a few constituents with almost no weight would stretch a scale of standard
+deviations for all others.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +15,21 @@ from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sapwood.constituency.report.inspect import GrammarView
+from sapwood.core.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from sapwood.constituency.grammar.member import Member
     from sapwood.constituency.parse.state_vectors import StateVectors
     from sapwood.corpora.tree import Tree
 
-N_EXAMPLES = 6
-N_NEAR = 5
-N_HEADS = 8  # words that are listed
-AT_ONCE = 50  # trees between two looks at the clock
+N_STATE_EXAMPLES, N_DIRECTION_EXAMPLES = 6, 4  # constituents listed for a state, or a direction
+N_NEIGHBOURS = 5  # similar states of other symbols that are listed
+N_HEAD_WORDS = 8  # head words that are listed
+TREES_PER_CHECK = 50  # trees between two calls of `check`
+LEAST_DEVIATION = 0.5  # distance from the median below which a constituent is no example
 
 
 class StateAtlas:
@@ -57,7 +65,7 @@ class StateAtlas:
         return self.view.symbols()
 
     def cards(self, label: str) -> list[dict[str, Any]]:
-        """What each state of a label means.
+        """Describe each state of a label.
 
         Returns
         -------
@@ -77,7 +85,7 @@ class StateAtlas:
         return found
 
     def card(self, symbol: str, state: int | None) -> dict[str, Any]:
-        """What one state means: its share, and its likeliest rules or words, and contexts."""
+        """Describe one state: its frequency, and its likeliest rules or words, and contexts."""
         a = self.view.find(symbol)[0]
         key = (a, state)
         if key not in self._cards:
@@ -96,10 +104,8 @@ class StateAtlas:
     def _cards(self) -> dict[tuple[int, int | None], dict[str, Any]]:
         return {}
 
-    def state_shares(self, a: int) -> npt.NDArray[np.float64]:
+    def state_shares(self, a: int) -> FloatArray:
         """Share of each state among the nodes of a symbol; all 0 where there are none."""
-        import numpy as np
-
         if self.model.n_states[a] == 1 or not self.model.is_probabilistic:
             return np.ones(1) if self.model.n_states[a] == 1 else np.zeros(self.model.n_states[a])
         visits = self.vectors.out[a] * self.vectors.one[a]
@@ -107,8 +113,8 @@ class StateAtlas:
 
     @cached_property
     def _profiles(self) -> tuple[Any, Any]:
-        """What each state becomes, and where it stands: square roots of shares, a row a state."""
-        from sapwood.constituency.parse.node_states import at_rules
+        """Distributions of expansions and of contexts of each state, as square roots."""
+        from sapwood.constituency.parse.state_vectors import at_rules
 
         model, vectors = self.model, self.vectors
         below, contexts = _Profiles(model.state_start), _Profiles(model.state_start)
@@ -134,8 +140,6 @@ class StateAtlas:
             `symbol`, `state` and `overlap`: 1 for the same rules, words and contexts, 0 for none
             in common. Empty for a spectral model, whose states have no meaning alone.
         """
-        import numpy as np
-
         if not self.model.is_probabilistic:
             return []
         model, names = self.model, self.view.names
@@ -146,7 +150,7 @@ class StateAtlas:
         overlap = sum(part.toarray().ravel() for part in parts) / len(parts)
         owner = np.repeat(np.arange(model.n_symbols), model.n_states)
         is_like = (owner != a) & ((owner < model.n_phrases) == (a < model.n_phrases))
-        order = np.argsort(-np.where(is_like, overlap, 0.0), kind="stable")[:N_NEAR].tolist()
+        order = np.argsort(-np.where(is_like, overlap, 0.0), kind="stable")[:N_NEIGHBOURS].tolist()
         return [
             {
                 "symbol": names[owner[k]],
@@ -219,8 +223,7 @@ class StateAtlas:
             `end`, `share`). Of a spectral model, `directions` instead: rows of `dimension`, and
             `positive` and `negative` with the head words and examples furthest to that side.
         """
-        from sapwood.constituency.parse.node_states import states_in_trees
-        from sapwood.constituency.report.directions import DirectionExamples
+        from sapwood.constituency.parse.state_vectors import states_in_trees
 
         wanted = {self.view.names[a]: a for a in self.view.find(label)}
         numbers = set(wanted.values())
@@ -234,9 +237,9 @@ class StateAtlas:
             if is_spectral and self.model.n_states[a] > 1
         }
         n_nodes = 0
-        for first in range(0, len(chosen), AT_ONCE):
+        for first in range(0, len(chosen), TREES_PER_CHECK):
             check()
-            part = chosen[first : first + AT_ONCE]
+            part = chosen[first : first + TREES_PER_CHECK]
             for tree, found in zip(part, states_in_trees(self.vectors, part), strict=True):
                 words = tree.words()
                 heads = _head_words(tree, self.model.transform.heads)
@@ -263,15 +266,15 @@ class StateAtlas:
 class _Profiles:
     """Weights of things in states, gathered one by one."""
 
-    def __init__(self, state_start: npt.NDArray[np.int64]) -> None:
+    def __init__(self, state_start: IntArray) -> None:
         self.first = state_start.tolist()
         self.numbers: dict[Hashable, int] = {}
         self.row: list[int] = []
         self.column: list[int] = []
         self.value: list[float] = []
 
-    def add(self, a: int, thing: Hashable, weights: npt.NDArray[np.float64]) -> None:
-        """What weight a thing has in each state of a symbol."""
+    def add(self, a: int, thing: Hashable, weights: FloatArray) -> None:
+        """Add the weights of an item in each state of a symbol."""
         place = self.numbers.setdefault(thing, len(self.numbers))
         for state in weights.nonzero()[0].tolist():
             self.row.append(self.first[a] + state)
@@ -280,7 +283,6 @@ class _Profiles:
 
     def roots_of_shares(self) -> Any:
         """A sparse matrix whose rows have length 1."""
-        import numpy as np
         from scipy.sparse import csr_array
 
         shape = (self.first[-1], max(len(self.numbers), 1))
@@ -318,7 +320,7 @@ class _Found:
                 "state": state,
                 "count": round(self.total[state], 1),
                 "head_words": nlargest(
-                    N_HEADS, self.heads[state], key=self.heads[state].__getitem__
+                    N_HEAD_WORDS, self.heads[state], key=self.heads[state].__getitem__
                 ),
                 "examples": [
                     {"words": words, "start": span[0], "end": span[1], "share": round(share, 4)}
@@ -333,7 +335,7 @@ def _surest(
     found: Iterable[tuple[float, list[str], tuple[int, int]]],
 ) -> list[tuple[float, list[str], tuple[int, int]]]:
     """The surest ones, short sentences first where they are equally sure."""
-    return sorted(found, key=lambda each: (-round(each[0], 2), len(each[1])))[:N_EXAMPLES]
+    return sorted(found, key=lambda each: (-round(each[0], 2), len(each[1])))[:N_STATE_EXAMPLES]
 
 
 def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:
@@ -355,3 +357,60 @@ def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:
             done.append(kids[rule(node.label, [kid.label for kid in node])])
         found[start, end] = done[-1]
     return found
+
+
+class DirectionExamples:
+    """The constituents of one spectral label, gathered tree by tree.
+
+    Parameters
+    ----------
+    out : [m]
+        The label's outside vector, summed over all its places.
+    """
+
+    def __init__(self, out: FloatArray) -> None:
+        self.out = out
+        self.values: list[FloatArray] = []
+        self.found: list[tuple[list[str], tuple[int, int], str]] = []
+
+    def add(self, words: list[str], span: tuple[int, int], head: str, inside: FloatArray) -> None:
+        """One constituent more; left out where the model gives it no positive weight."""
+        weight = float(inside @ self.out)
+        if weight > 0:
+            self.values.append(inside / weight)
+            self.found.append((words, span, head))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For each direction, `positive` and `negative`: `head_words` and `examples` of a side."""
+        if not self.values:
+            return []
+        values = np.array(self.values)  # [n, m]
+        middle = np.median(values, axis=0)
+        spread = np.median(np.abs(values - middle), axis=0)
+        far = np.where(spread > 0, values - middle, 0.0) / np.where(spread > 0, spread, 1.0)
+        return [
+            {
+                "dimension": d + 1,
+                "positive": self._side(far[:, d]),
+                "negative": self._side(-far[:, d]),
+            }
+            for d in range(values.shape[1])
+        ]
+
+    def _side(self, far: FloatArray) -> dict[str, Any]:
+        """The head words and constituents furthest to one side, one of each wording."""
+        heads: defaultdict[str, list[float]] = defaultdict(list)
+        for (_, _, head), distance in zip(self.found, far.tolist(), strict=True):
+            heads[head].append(distance)
+        pull = {head: sum(all_) / len(all_) ** 0.5 for head, all_ in heads.items()}
+        seen: dict[str, dict[str, Any]] = {}
+        for place in np.argsort(-far, kind="stable").tolist():
+            words, (start, end), _ = self.found[place]
+            if far[place] < LEAST_DEVIATION or len(seen) == N_DIRECTION_EXAMPLES:
+                break
+            text = " ".join(words[start:end])
+            seen.setdefault(text, {"words": words, "start": start, "end": end})
+        best = sorted(
+            (head for head in pull if pull[head] > LEAST_DEVIATION), key=lambda head: -pull[head]
+        )
+        return {"head_words": best[:N_HEAD_WORDS], "examples": list(seen.values())}

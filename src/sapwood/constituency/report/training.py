@@ -1,7 +1,9 @@
-"""What a training run gave: sizes, times, memory, candidates of an ensemble, dev scores."""
+"""Reports on training runs: sizes, times, memory, candidates, dev scores, and the machine."""
 
 from __future__ import annotations
 
+import os
+import platform
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,16 +16,19 @@ from sapwood.core.errors import FewDataWarning, count
 from sapwood.execute import peak_memory
 
 if TYPE_CHECKING:
-    from sapwood.constituency.data.stored import StoredTreebank
-    from sapwood.constituency.data.treebank import Treebank
+    from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.constituency.learn.choice import Choice
+    from sapwood.constituency.learn.dev_scores import DevScores
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG
-    from sapwood.constituency.learn.panel import Grades
     from sapwood.constituency.learn.registry import Learner, Settings
+    from sapwood.constituency.learn.settings_search import ChosenSettings
     from sapwood.core.model_files import SavedModel
     from sapwood.corpora.tree import Tree
     from sapwood.execute import Engine
+
+
+PACKAGES = ("numpy", "scipy", "numba", "safetensors", "typer", "rich", "pooch")
+MISSING = "missing"
 
 
 class Meter:
@@ -64,13 +69,13 @@ def reset_peak_memory() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def sign(model: Any, **origin: Any) -> Any:
+def with_provenance(model: Any, **origin: Any) -> Any:
     """The model of any kind with a record of where it comes from, and of what made it.
 
     Examples
     --------
     >>> from sapwood.constituency.grammar.from_text import bundled_grammar
-    >>> sorted(sign(bundled_grammar(), treebanks=["mine.mrg"]).record)
+    >>> sorted(with_provenance(bundled_grammar(), treebanks=["mine.mrg"]).record)
     ['method', 'sapwood', 'treebanks']
     """
     from sapwood import __version__
@@ -104,7 +109,7 @@ def train_method(
     settings: Settings,
     bank: Treebank | StoredTreebank,
     held: Sequence[Tree] | None = None,
-    on_choice: Callable[[Choice], None] | None = None,
+    on_choice: Callable[[ChosenSettings], None] | None = None,
 ) -> tuple[Learner, dict[str, Any]]:
     """Train a method by its name: choose what is open, learn, and report; for commands and page.
 
@@ -137,7 +142,7 @@ def training_report(
     method: str,
     states: int = 1,
     seed: int = 0,
-    choice: Choice | None = None,
+    choice: ChosenSettings | None = None,
 ) -> dict[str, Any]:
     """Sizes of what was learnt, the seconds of its steps, and what the treebank has decided.
 
@@ -182,12 +187,12 @@ def budget_report(learner: EnsembleLPCFG, cpu_seconds: float) -> dict[str, Any]:
 
 def score_on(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> dict[str, Any]:
     """Parse the sentences of gold trees and compare; see `dev_report`."""
-    from sapwood.constituency.learn.panel import grade
+    from sapwood.constituency.learn.dev_scores import score_on_dev
 
-    return dev_report(grade(model, gold, jobs))
+    return dev_report(score_on_dev(model, gold, jobs))
 
 
-def dev_report(grades: Grades) -> dict[str, Any]:
+def dev_report(grades: DevScores) -> dict[str, Any]:
     """EVALB's figures in percent, the strict F1 that drops no sentence, and the speed."""
     names = ("f1", "recall", "precision", "complete_match", "tagging_accuracy")
     speed = round(grades.n_trees / grades.seconds, 1) if grades.seconds else None
@@ -210,7 +215,7 @@ def comparison_row(
     states: int = 1,
     seed: int = 0,
     jobs: Engine | int = 1,
-    choice: Choice | None = None,
+    choice: ChosenSettings | None = None,
 ) -> dict[str, Any]:
     """Train a method, parse the sentences of gold trees, and tell how well and how fast.
 
@@ -258,4 +263,60 @@ def comparison_row(
         "peak_memory_mb": peak_memory_mb(),
         "sentences": dev["sentences"],
         "fallbacks": dev["fallbacks"],
+    }
+
+
+def checkup() -> dict[str, Any]:
+    """Report the versions, threads and folders that Sapwood runs with, for `sapwood doctor`."""
+    from sapwood import __version__
+    from sapwood.execute import resolve_jobs
+
+    return {
+        "sapwood": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "threads": resolve_jobs(None),
+        "cores": os.cpu_count(),
+        "kernel_cache": _folder(_kernel_cache()),
+        "data": _folder(_data_folder()),
+    }
+
+
+def _version(package: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return MISSING
+
+
+def _kernel_cache() -> Path | None:
+    """Where Numba keeps what it compiled; None where it cannot say."""
+    try:
+        from sapwood.constituency.parse.kernels import coarse
+    except ImportError:
+        return None
+    stats = getattr(coarse.fill, "stats", None)  # absent when compiling is switched off
+    return Path(stats.cache_path) if stats and stats.cache_path else None
+
+
+def _data_folder() -> Path | None:
+    try:
+        from sapwood.corpora.fetch import default_folder
+
+        return default_folder()
+    except ImportError:
+        return None
+
+
+def _folder(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {"folder": None, "exists": False, "writable": False}
+    nearest = next((p for p in (path, *path.parents) if p.exists()), path)
+    return {
+        "folder": str(path),
+        "exists": path.is_dir(),
+        "writable": nearest.is_dir() and os.access(nearest, os.W_OK),
     }

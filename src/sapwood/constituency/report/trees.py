@@ -1,4 +1,4 @@
-"""What is said of trees: what treebanks hold, parses, probabilities, how good they are."""
+"""Reports on trees: sizes of treebanks, parses, probabilities, and scores."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sapwood.progress import counted
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.statistics import TreeCounts
+    from sapwood.constituency.evaluate.bracketing import BracketingReport
     from sapwood.constituency.evaluate.errors import ErrorReport
     from sapwood.constituency.evaluate.reliability import Predicted, Reliability
-    from sapwood.constituency.evaluate.scores import BracketingReport
     from sapwood.constituency.grammar.ensemble import Model
     from sapwood.constituency.parse.parser import Parse
     from sapwood.core.arrays import SignedLog
@@ -40,9 +40,9 @@ def treebank_report(counts: TreeCounts, known: TreeCounts | None = None) -> dict
     >>> report["trees"], report["words"], report["tags"]
     (1, 2, {'NNS': 1, 'VBP': 1})
     """
-    from sapwood.constituency.data.statistics import coverage, describe
+    from sapwood.constituency.data.statistics import coverage, describe_treebank
 
-    report = describe(counts)
+    report = describe_treebank(counts)
     return report if known is None else report | {"against": coverage(counts, known)}
 
 
@@ -110,7 +110,7 @@ def constituents(parse: Parse) -> Iterator[tuple[str, int, int, float | None]]:
         yield (*span, posterior.get(span))
 
 
-CHUNK = 1000  # trees scored at once: enough to keep the arrays full, few enough to hold
+TREES_AT_ONCE = 1000  # trees scored at once: enough to keep the arrays full, few enough to hold
 
 
 def score_trees(model: Model, trees: Iterable[Tree]) -> Iterator[tuple[SignedLog, int]]:
@@ -118,7 +118,7 @@ def score_trees(model: Model, trees: Iterable[Tree]) -> Iterator[tuple[SignedLog
     from sapwood.core.arrays import SignedLog
 
     rest = iter(trees)
-    while chunk := list(islice(rest, CHUNK)):
+    while chunk := list(islice(rest, TREES_AT_ONCE)):
         columns = (column.tolist() for column in model.signed_log_probs(chunk))
         for log, sign, tree in zip(*columns, chunk, strict=True):
             yield SignedLog(log, int(sign)), len(tree.words())
@@ -176,7 +176,7 @@ class ScoreReport:
 
     @property
     def perplexity(self) -> float | None:
-        """Of a word: exp(-log P / number of words); weights that are no probabilities have none."""
+        """Perplexity of a word, exp(-log P / number of words); None without probabilities."""
         if not self.n_words or not self.is_probabilistic:
             return None
         return math.exp(-self.total / self.n_words)
@@ -200,7 +200,7 @@ class ScoreReport:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate_trees` found."""
+    """Scores of predicted trees, see `evaluate_trees`."""
 
     brackets: BracketingReport
     # None where they were not asked for; reliability also where no phrase has a probability

@@ -1,6 +1,6 @@
 """AdaGrad for log-linear models of hashed features.
 
-g = right less expected, of a feature's row;   v[f] += g^2;   w[f] += rate g / sqrt(v[f])
+g = observed less expected count of a feature;   v[f] += g^2;   w[f] += rate g / sqrt(v[f])
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from sapwood.core.jit import kernel, part
 
 @part
 def adagrad_step(f, slope, weights, squares, rate):
-    """Move the weight of one feature."""
+    """Update the weight of one feature, and its sum of squared gradients."""
     squares[f] += slope * slope
     weights[f] += rate * slope / np.sqrt(squares[f])
 
 
 @kernel
 def adagrad_rows(features, residue, weights, squares, rate):
-    """One step along `residue` (right less expected) for all features of all rows."""
+    """Update all features of all rows along `residue`, observed less expected counts."""
     for x in range(features.shape[0]):
         slope = residue[x]
         if slope == 0.0:
@@ -30,7 +30,7 @@ def adagrad_rows(features, residue, weights, squares, rate):
 
 @kernel
 def adagrad_parts(features, n_features, lengths, residue, weights, squares, rate):
-    """One step along `residue` for features of parts, each with and without the part's length."""
+    """Update the features of parts along `residue`, each with and without the part's length."""
     for p in range(len(features)):
         slope = np.float32(residue[p])
         if abs(slope) < 1e-4:
@@ -44,7 +44,7 @@ def adagrad_parts(features, n_features, lengths, residue, weights, squares, rate
 
 @kernel
 def adagrad_labels(features, residue, weights, squares, rate):
-    """One step along `residue`, shape [n_parts, n_labels]: a row of the table for each feature."""
+    """Update a row of the table for each feature along `residue`, shape [n_parts, n_labels]."""
     for p in range(len(features)):
         for k in range(residue.shape[1]):
             slope = residue[p, k]

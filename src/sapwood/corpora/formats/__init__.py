@@ -15,24 +15,23 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from sapwood.core.arguments import as_items
-from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.core.errors import CorpusError, SapwoodError, as_items
 from sapwood.core.outputs import open_output
 from sapwood.corpora.files import COMPRESSED, Reading, Source, expand, open_lines
-from sapwood.corpora.formats import brackets, graph, sinica
+from sapwood.corpora.formats import brackets, graph
 from sapwood.corpora.formats.brackets import COMMENT, FLORESTA
 from sapwood.corpora.tree import Tree, as_tree
 
-N_PEEKED = 16_384  # characters from which a format is recognised
+N_PEEKED_CHARACTERS = 16_384  # characters from which a format is recognised
 MAX_PEEKED_LINES = 400
 
 Read = Callable[[Iterable[str], Reading], Iterator[Tree]]
 
 # Inside a folder these are looked at before they are taken: not every such file holds trees.
-UNSURE = (".txt", ".xml")
-SUFFIXES = (
+UNSURE_SUFFIXES = (".txt", ".xml")
+TREEBANK_SUFFIXES = (
     ".mrg", ".parse", ".psd", ".prd", ".tree", ".trees", ".ptb", ".penn", ".bracket", ".brackets",
-    ".tbf", ".export", *UNSURE,
+    ".tbf", ".export", *UNSURE_SUFFIXES,
 )  # fmt: skip
 
 
@@ -47,8 +46,8 @@ _CODE = re.compile(r"\((ID|CODE)\s+[^()]*\)")
 _LEAF = re.compile(r"\(\s*([^\s()]+)\s+([^\s()]+)(\s+[^\s()]+)?\s*\)")
 _ROW = re.compile(r"\d+(?:[-.]\d+)?\t[^\t\n]*(?:\t[^\t\n]*){6,}")
 _COLUMNS = re.compile(r"\S+(?:\t[^\t\n]*){2,}")
-N_LEAVES = 5  # that must have a lemma before lemmas are believed in
-MOST = 0.8  # of the leaves that must look alike
+N_LEAVES = 5  # fewest leaves with a lemma that make a format with lemmas
+MOST = 0.8  # fraction of leaves that must look alike
 
 
 def read_trees(
@@ -97,7 +96,7 @@ def read_trees(
 
 
 def as_trees(source: object) -> Iterable[Any]:
-    """Several trees, given as such or as the path where they lie."""
+    """Trees, given as such or as the path of a file."""
     if isinstance(source, (str, Path)):
         return read_trees(source)
     return as_items(source, "trees, or the path of a file of them")
@@ -106,10 +105,7 @@ def as_trees(source: object) -> Iterable[Any]:
 def write_trees(trees: Iterable[Tree], file: str | Path | IO[str], *, force: bool = False) -> int:
     """Write one tree a line and return how many; a path is written whole or not at all.
 
-    Parameters
-    ----------
-    force
-        Whether a file may be replaced that Sapwood did not write.
+    `force` allows to replace a file that Sapwood did not write.
     """
     if isinstance(file, (str, Path)):
         with open_output(file, force=force) as out:
@@ -121,18 +117,18 @@ def write_trees(trees: Iterable[Tree], file: str | Path | IO[str], *, force: boo
 
 
 def is_tigerxml(head: str) -> bool:
-    """Whether a text is XML that starts a corpus or a sentence of the format."""
+    """Whether a text is XML that starts a corpus or a sentence of TIGER-XML."""
     return head.lstrip().startswith("<") and _TIGER.search(head) is not None
 
 
 def is_export(head: str) -> bool:
-    """Whether a text starts with a header or a sentence of the format."""
+    """Whether a text starts with a header or a sentence of NEGRA export."""
     rows = (line for line in head.split("\n") if line.partition("%%")[0].strip())
     return _EXPORT.match(next(rows, "")) is not None
 
 
 def is_sinica(head: str) -> bool:
-    """Whether one of the first lines is a clause."""
+    """Whether one of the first lines is a clause of Sinica's notation."""
     if is_penn(head):
         return False
     lines = islice((line for line in head.split("\n") if line.strip()), 5)
@@ -146,7 +142,7 @@ def is_penn(head: str) -> bool:
 
 
 def is_numbered(head: str) -> bool:
-    """Whether the words carry their places, `0=The`, as discontinuous brackets write them."""
+    """Whether the words carry their positions, `0=The`, as in discontinuous brackets."""
     return is_penn(head) and _most_words(head, r"\d+=.+")
 
 
@@ -156,7 +152,7 @@ def is_historical(head: str) -> bool:
 
 
 def is_historical_with_lemmas(head: str) -> bool:
-    """Whether, besides, the words carry their lemmas, `dogs-dog`."""
+    """Whether Penn-historical words also carry their lemmas, `dogs-dog`."""
     return is_historical(head) and _most_words(_CODE.sub("", head), r".+-.+|\*.*|0")
 
 
@@ -180,7 +176,7 @@ def _most_words(head: str, pattern: str) -> bool:
 
 
 class Kind(NamedTuple):
-    """What a text seems to be, and what to do with it."""
+    """What a text without trees seems to be, and a hint what to do with it."""
 
     title: str
     hint: str
@@ -224,12 +220,11 @@ def foreign_kind(head: str) -> Kind | None:
 
 @dataclass(frozen=True)
 class TreeFormat:
-    """One notation."""
+    """One notation of trees: how it is recognised and read."""
 
-    # what users type, and what it is
-    name: str
+    name: str  # what users type
     title: str
-    is_like: Callable[[str], bool]  # whether the beginning of a text is written so
+    is_like: Callable[[str], bool]  # recognises the format by the beginning of a text
     read: Read  # streams the trees of lines
 
 
@@ -239,7 +234,7 @@ FORMATS = {
     for one in (
         TreeFormat("tigerxml", "TIGER-XML", is_tigerxml, graph.read_tigerxml),
         TreeFormat("export", "NEGRA export, 3 or 4", is_export, graph.read_export),
-        TreeFormat("sinica", "Sinica's notation", is_sinica, sinica.read),
+        TreeFormat("sinica", "Sinica's notation", is_sinica, graph.read_sinica),
         TreeFormat(
             "discbracket", "brackets with leaves n=word", is_numbered,
             brackets.read_numbered,
@@ -260,13 +255,13 @@ FORMATS = {
             "joined", "Penn brackets, words with blanks joined", lambda head: False,
             brackets.read_joined,
         ),
-        TreeFormat("penn", "Penn brackets", is_penn, brackets.read_brackets),
+        TreeFormat("penn", "Penn brackets", is_penn, brackets.read_penn),
     )
 }  # fmt: skip
 
 
 def find_format(name: str) -> TreeFormat:
-    """The format of that name."""
+    """The format that users call by a name."""
     try:
         return FORMATS[name]
     except KeyError:
@@ -295,14 +290,9 @@ def read_lines(
     skipped: list[CorpusError] | None = None,
     keep_functions: bool = False,
 ) -> Iterator[Tree]:
-    """Stream the trees of lines in the format of that name, or in the one that they are in.
+    """Stream the trees of lines in a format; None recognises it from the first lines.
 
-    Parameters
-    ----------
-    format
-        None recognises it from the first lines.
-    name, skipped, keep_functions
-        See `Reading`.
+    `name`, `skipped` and `keep_functions` are those of `Reading`.
     """
     head, lines = peek(lines)
     found = recognise(head)
@@ -329,9 +319,9 @@ def peek(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
     for line in lines:
         seen.append(line if seen else line.removeprefix("\ufeff"))
         n += len(line)
-        if n >= N_PEEKED or len(seen) >= MAX_PEEKED_LINES:
+        if n >= N_PEEKED_CHARACTERS or len(seen) >= MAX_PEEKED_LINES:
             break
-    return "".join(seen)[:N_PEEKED], chain(seen, lines)
+    return "".join(seen)[:N_PEEKED_CHARACTERS], chain(seen, lines)
 
 
 def _explain(error: CorpusError, head: str, chosen: TreeFormat, found: TreeFormat | None) -> None:
@@ -353,23 +343,16 @@ def treebank_files(
     *,
     also: tuple[str, ...] = (),
 ) -> list[Source]:
-    """The files that sources stand for; in folders, those with the ending of a treebank.
+    """The files that sources stand for; in folders, those with the endings of treebanks or `also`.
 
-    Parameters
-    ----------
-    sources, left_out
-        As `sapwood.corpora.files.expand` takes them.
-    encoding
-        In which files of uncertain kind are looked at.
-    also
-        More endings that count inside a folder.
+    Files of uncertain kind are opened in the given encoding and recognised by their beginning.
     """
 
     def holds_trees(path: Path) -> bool:
         name = path.name.lower()
         for ending in COMPRESSED:
             name = name.removesuffix(ending)
-        if not name.endswith(UNSURE):
+        if not name.endswith(UNSURE_SUFFIXES):
             return True
         try:
             with open_lines(path, encoding) as (_, lines):
@@ -377,4 +360,4 @@ def treebank_files(
         except CorpusError:
             return False
 
-    return expand(sources, (*SUFFIXES, *also), is_wanted=holds_trees, left_out=left_out)
+    return expand(sources, (*TREEBANK_SUFFIXES, *also), is_wanted=holds_trees, left_out=left_out)

@@ -14,14 +14,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sapwood.core.arguments import describe
-from sapwood.core.errors import CorpusError, SapwoodTypeError
+from sapwood.core.errors import CorpusError, SapwoodTypeError, describe
 from sapwood.corpora.files import MAX_CHARACTERS, Reading
 from sapwood.corpora.tree import Tree, rebuild
 
 MAX_LINES = 2000  # a tree still open after so many lines has lost a bracket
-# Lines are read again behind a broken tree, but on average not more often than this: a file of
-# nothing but opening brackets must end in linear time.
+# Lines behind a broken tree are read again, but on average at most so often: a file of nothing but
+# opening brackets must be read in linear time.
 MAX_REREADS = 5
 FREE_REREADS = 100_000
 
@@ -67,21 +66,20 @@ def is_comment(line: str) -> bool:
     return COMMENT.match(line) is not None
 
 
-def read_brackets(lines: Iterable[str], reading: Reading, leaf: Leaf = one_word) -> Iterator[Tree]:
+def read_penn(lines: Iterable[str], reading: Reading, leaf: Leaf = one_word) -> Iterator[Tree]:
     """Stream the trees of lines; labels stay as they are written."""
     yield from _Reader(lines, reading, leaf).trees()
 
 
-def parse_one(text: object) -> Tree:
+def parse_brackets(text: object) -> Tree:
     """Read exactly one tree from a string."""
     if not isinstance(text, str):
         msg = f"expected brackets in a string, not {describe(text)}"
         raise SapwoodTypeError(msg, hint="files are read by sapwood.read_trees(path)")
     # not splitlines(), which also splits at characters that may stand inside a word
-    trees = list(read_brackets(io.StringIO(text), Reading("<text>")))
+    trees = list(read_penn(io.StringIO(text), Reading("<text>")))
     if len(trees) != 1:
-        msg = f"expected one tree, found {len(trees)}"
-        raise CorpusError(msg, file="<text>")
+        raise CorpusError(f"expected one tree, found {len(trees)}", file="<text>")
     return trees[0]
 
 
@@ -100,8 +98,7 @@ class _Reader:
         while (item := self._next_line()) is not None or self.stack:
             try:
                 if item is None:
-                    how = "the text ended first"
-                    raise self._bracket_error(how)
+                    raise self._bracket_error("the text ended first")
                 yield from self._read_item(*item)
             except CorpusError as error:
                 self._recover(error)
@@ -119,11 +116,9 @@ class _Reader:
         # Give up on a tree that will not end: it must not fill the memory.
         self.n_characters += len(line)
         if len(self.seen) > MAX_LINES:
-            how = f"still open after {MAX_LINES:,} lines"
-            raise self._bracket_error(how)
+            raise self._bracket_error(f"still open after {MAX_LINES:,} lines")
         if self.n_characters > MAX_CHARACTERS:
-            how = f"still open after {MAX_CHARACTERS:,} characters"
-            raise self._bracket_error(how)
+            raise self._bracket_error(f"still open after {MAX_CHARACTERS:,} characters")
 
     def _next_line(self) -> tuple[int, str] | None:
         if self.again:
@@ -194,7 +189,7 @@ class _Reader:
         return self._error(msg, line, column - 1, "add the missing bracket")
 
     def _recover(self, error: CorpusError) -> None:
-        """Note a bad tree and go on at the next line that starts with '(', or give up."""
+        """Record a bad tree and go on at the next line that starts with '(', or raise its error."""
         if self.reading.skipped is None:
             raise error
         behind = self.seen[1:] if self.stack else []
@@ -218,8 +213,8 @@ class _Reader:
 
 
 def read_joined(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
-    """Plain brackets in which a word may hold blanks: `(CD 1 000)` is the word `1_000`."""
-    return read_brackets(lines, reading, _join_words)
+    """Stream plain brackets whose words may hold blanks: `(CD 1 000)` is the word `1_000`."""
+    return read_penn(lines, reading, _join_words)
 
 
 def _join_words(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
@@ -227,16 +222,16 @@ def _join_words(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
 
 
 def read_cess(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
-    """Leaves `(tag word lemma)` or, for punctuation, `(,)`; the lemma goes."""
+    """Stream trees with leaves `(tag word lemma)` or `(,)`, without the lemmas."""
 
     def leaf(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
         return _MEANT.get(label) or one_word(label, parts[:1] if len(parts) == 2 else parts)
 
-    return read_brackets(_mark_brackets(lines), reading, leaf)
+    return read_penn(_mark_brackets(lines), reading, leaf)
 
 
 def read_floresta(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
-    """Labels `FUNCTION+form`, of which the form stays, or `form-FUNCTION`; punctuation `(,)`."""
+    """Stream trees with labels `FUNCTION+form`, as `form` or, with functions, `form-FUNCTION`."""
 
     def rename(label: str) -> str:
         match = FLORESTA.fullmatch(label)
@@ -250,7 +245,7 @@ def read_floresta(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     def node(label: str, kids: tuple[Any, ...]) -> Tree:
         return Tree._trusted(rename(label), kids)
 
-    for tree in read_brackets(_mark_brackets(lines), reading, leaf):
+    for tree in read_penn(_mark_brackets(lines), reading, leaf):
         yield rebuild(tree, lambda tag: node(tag.label, tag.children), node) or tree
 
 
@@ -259,7 +254,7 @@ def _mark_brackets(lines: Iterable[str]) -> Iterator[str]:
 
 
 def read_historical(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
-    """Wrappers, codes and comment blocks go; words stay as they are."""
+    """Stream Penn-historical trees without wrappers, codes and comment blocks."""
 
     def leaf(node: Tree) -> Tree | None:
         return None if node.label in _CODES or not node.label else node
@@ -267,7 +262,7 @@ def read_historical(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     def phrase(label: str, kids: tuple[Tree, ...]) -> Tree | None:
         return None if label in _CODES else Tree._trusted(label, kids)
 
-    for tree in read_brackets(_without_blocks(lines), reading, _join_words):
+    for tree in read_penn(_without_blocks(lines), reading, _join_words):
         kept = rebuild(tree, leaf, phrase)
         if kept is not None:
             is_wrapper = kept.label == "" and len(kept) == 1
@@ -275,7 +270,7 @@ def read_historical(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
 
 
 def read_historical_with_lemmas(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
-    """Penn-historical brackets of which the words are also cut to their forms."""
+    """Stream Penn-historical trees with words `form-lemma` cut to their forms."""
     for tree in read_historical(lines, reading):
         yield _change_words(tree, psd_form)
 
@@ -331,7 +326,7 @@ def _half(text: str) -> str | None:
 
 
 def read_numbered(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
-    """Brackets with leaves `(tag n=word)`, which must stand in the order of their numbers."""
+    """Stream trees with leaves `(tag n=word)`, which must stand in the order of their numbers."""
     n_read = 0
 
     def counted() -> Iterator[str]:
@@ -339,7 +334,7 @@ def read_numbered(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
         for n_read, line in enumerate(lines, 1):  # noqa: B007
             yield line
 
-    for tree in read_brackets(counted(), reading):
+    for tree in read_penn(counted(), reading):
         numbered = [word.partition("=") for word in tree.words()]
         if [number for number, *_ in numbered] == [str(n) for n in range(len(numbered))]:
             yield _change_words(tree, lambda word: word.partition("=")[2])

@@ -1,4 +1,4 @@
-"""Trees that are listed as nodes with their parents: NEGRA export and TIGER-XML.
+"""Notations other than brackets: NEGRA export, TIGER-XML, and Sinica's clauses.
 
 The export format of NEGRA, TIGER and TueBa has a line for each word and each phrase:
 
@@ -10,16 +10,22 @@ The export format of NEGRA, TIGER and TueBa has a line for each word and each ph
 
 The columns are word, tag, morphology, function and parent; version 4 has the lemma behind the word.
 TIGER-XML has sentences `<s>` with `<t>` for words, `<nt>` for phrases, `<edge>` between them.
-Secondary edges are left out. Sentences are put together, or refused as discontinuous. Punctuation
-that such treebanks hang on the root, in the middle of the sentence, goes into the lowest phrase
-around it; it says nothing about the sentence and would break nearly every phrase.
+Secondary edges are left out. A discontinuous tree is refused. Punctuation that such treebanks
+attach to the root, in the middle of the sentence, goes into the lowest phrase around it; it would
+break nearly every phrase.
+
+The Sinica Treebank has one clause a line, roles before categories, bars between:
+
+    #1:1.[0] S(agent:NP(Head:Nh:我)|Head:VC:看|goal:NP(Head:Na:書))#。(PERIODCATEGORY)
+
+The number before the clause goes; the marks behind it become its sisters.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from sapwood.core.errors import CorpusError
@@ -27,12 +33,16 @@ from sapwood.corpora.files import MAX_CHARACTERS, Reading
 from sapwood.corpora.tree import ROOT_LABELS, Tree, escape
 
 NO_FUNCTION = frozenset({"", "-", "--"})
-ROOT = "VROOT"
+VIRTUAL_ROOT = "VROOT"
 _UNBROKEN = re.compile(r"[^ \t\r\n\f\v]+")  # other blanks belong to their words, as in brackets
 _DASHES = str.maketrans("-=", "__")
-_FIELD = re.compile(r"[^ \t\r\n\f\v]+")
 _PHRASE = re.compile(r"#\d{3,}")
-N_COLUMNS = 5  # of version 3
+N_EXPORT_COLUMNS = 5  # of version 3
+_NUMBER = re.compile(r"\s*(#\d[^\s()]*\s+)?")
+_TOKEN = re.compile(r"[()|]|[^()|]+")
+# Possessive, and only where a mark can begin: no backtracking over a long line.
+_MARK = re.compile(r"(?<=[\s#)])([^\s#()]++|[()])\((\w++)\)")
+SINICA_HINT = "a clause is LABEL(role:TAG:word|role:LABEL(...))"
 EXPORT_HINT = "columns are word, lemma (version 4), tag, morphology, function, parent"
 
 
@@ -87,13 +97,7 @@ def category(label: str, function: str = "") -> str:
 def tree_of(
     words: list[Word], phrases: dict[str, Phrase], keep_functions: bool, line: int | None = None
 ) -> Tree:
-    """Put a sentence together.
-
-    Raises
-    ------
-    CorpusError
-        For a parent that is missing, a cycle, a phrase without words, and a
-        phrase of which the words do not stand together.
+    """Build the tree of a sentence; a CorpusError tells what is wrong with a graph that is no tree.
 
     Examples
     --------
@@ -151,7 +155,7 @@ class _Graph:
             label = category(phrase.label, phrase.function if keep_functions else "")
             done[name] = Tree._trusted(label, self._children(name, extents, done, keep_functions))
         kids = self._children(None, extents, done, keep_functions)
-        return kids[0] if len(kids) == 1 else Tree._trusted(ROOT, kids)
+        return kids[0] if len(kids) == 1 else Tree._trusted(VIRTUAL_ROOT, kids)
 
     def _top_down(self) -> list[str]:
         order: list[str] = []
@@ -244,7 +248,7 @@ class _ExportReader:
         self.phrases: dict[str, Phrase] = {}
 
     def take(self, number: int, line: str) -> Iterator[Tree]:
-        fields = _FIELD.findall(line.partition("%%")[0])
+        fields = _UNBROKEN.findall(line.partition("%%")[0])
         if not fields:
             return
         command = fields[0]
@@ -285,8 +289,8 @@ class _ExportReader:
             raise CorpusError(msg, line=self.start, hint="add #EOS")
         if self.has_lemma is None:
             self.has_lemma = len(fields) % 2 == 0  # secondary edges come in pairs of columns
-        if len(fields) < N_COLUMNS + self.has_lemma:
-            msg = f"expected {N_COLUMNS + self.has_lemma} columns, found {len(fields)}"
+        if len(fields) < N_EXPORT_COLUMNS + self.has_lemma:
+            msg = f"expected {N_EXPORT_COLUMNS + self.has_lemma} columns, found {len(fields)}"
             raise CorpusError(msg, hint=EXPORT_HINT)
         word, *rest = fields
         tag, _, function, parent = rest[self.has_lemma : self.has_lemma + 4]
@@ -412,3 +416,77 @@ class _TigerReader:
         if element == "s" and self.sentence is not None:
             self.done.append(self.sentence)
             self.sentence = None
+
+
+def read_sinica(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
+    """Stream the clauses of lines; lines `#` without a clause are comments."""
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip()
+        if not text or (text.startswith("#") and "(" not in text):
+            continue
+        try:
+            yield _Clause(text, reading.keep_functions).tree()
+        except CorpusError as error:
+            reading.note(error, number)
+
+
+class _Clause:
+    """Reads one clause, with a stack of open phrases."""
+
+    def __init__(self, text: str, keep_functions: bool) -> None:
+        self.text = text
+        self.keep_functions = keep_functions
+        self.stack: list[tuple[str, list[Tree]]] = []
+
+    def tree(self) -> Tree:
+        start = _NUMBER.match(self.text)
+        assert start is not None  # the pattern matches anything
+        pending = ""  # a text whose kind the next character tells
+        at = start.end()
+        for token in _TOKEN.finditer(self.text, start.end()):
+            if token[0] == "(":
+                self._open(pending.strip(), at)
+            elif token[0] in {"|", ")"}:
+                self._leaf(pending, at)
+                if token[0] == ")":
+                    done = self._close(token.start())
+                    if done is not None:
+                        marks = _MARK.findall(self.text, token.end())
+                        beside = [Tree._trusted(tag, (spell(mark),)) for mark, tag in marks]
+                        return Tree._trusted("", (done, *beside)) if beside else done
+            is_text = token[0] not in {"(", ")", "|"}
+            pending, at = (token[0], token.start()) if is_text else ("", token.end())
+        if not self.stack:
+            self._fail(f"expected a clause LABEL(...), found {self.text[:40]!r}", start.end())
+        self._fail(f"expected {len(self.stack)} more ')'", len(self.text))
+
+    def _open(self, text: str, at: int) -> None:
+        role, _, label = text.rpartition(":")
+        if not label or ":" in role:
+            self._fail(f"expected a label or role:label before '(', found {text[:40]!r}", at)
+        self.stack.append((category(label, role if self.keep_functions else ""), []))
+
+    def _leaf(self, text: str, at: int) -> None:
+        if not text.strip():
+            return  # behind a phrase
+        *role, tag, word = ["", *text.strip().split(":", 2)][-3:]
+        if not tag or not word or not self.stack:
+            self._fail(f"expected role:tag:word, found {text[:40]!r}", at)
+        function = f"-{spell(role[0])}" if self.keep_functions and role[0] else ""
+        self.stack[-1][1].append(Tree._trusted(spell(tag) + function, (spell(word),)))
+
+    def _close(self, at: int) -> Tree | None:
+        """End a phrase; the whole tree when it was the outermost."""
+        if not self.stack:
+            self._fail("expected LABEL( before ')'", at)
+        label, kids = self.stack.pop()
+        if not kids:
+            self._fail(f"expected a word in {label}(), found none", at)
+        tree = Tree._trusted(label, tuple(kids))
+        if not self.stack:
+            return tree
+        self.stack[-1][1].append(tree)
+        return None
+
+    def _fail(self, message: str, at: int) -> NoReturn:
+        raise CorpusError(message, column=at + 1, hint=SINICA_HINT)

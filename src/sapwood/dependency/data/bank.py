@@ -4,13 +4,10 @@ Notation
 --------
 A word of a sentence is a row; the rows of one sentence stand together, in the order of the words.
 
-    column    meaning
-    word      word number
-    upos      number of the universal tag
-    xpos      number of the tag of the language or treebank
-    head      place of the head in the sentence, from 1 on; 0 for the root; -1 where nobody has
-              parsed the sentence yet
-    relation  number of the relation to the head
+    word, upos, xpos   numbers of the word, the universal tag, the tag of the treebank
+    head               position of the head in the sentence, from 1 on; 0 for the root; -1 in
+                       sentences without a parse
+    relation           number of the relation to the head
 """
 
 from __future__ import annotations
@@ -27,25 +24,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arguments import as_items, describe
-from sapwood.core.arrays import ranges, starts_of
+from sapwood.core.arrays import Int32Array, ranges, starts_of
 from sapwood.core.errors import (
     CorpusError,
     SapwoodError,
     SapwoodTypeError,
     SapwoodValueError,
+    as_items,
     count,
+    describe,
 )
 
 if TYPE_CHECKING:
     import conllu
 
-IntArray = npt.NDArray[np.int32]
-# what `as_arc_bank` takes: sentences, files of them by name, or one file's or folder's name
+# what `as_arc_bank` takes: sentences, names of files, or the name of one file or folder
 ArcBankLike = Iterable[Any] | str | Path
-NOTHING = "_"  # what an empty column says
-N_COLUMNS = 10
-ID, FORM, LEMMA, UPOS, XPOS, FEATURES, HEAD, RELATION, DEPS, MISC = range(N_COLUMNS)
+EMPTY = "_"  # an empty column
+N_CONLLU_COLUMNS = 10
+ID, FORM, LEMMA, UPOS, XPOS, FEATURES, HEAD, RELATION, DEPS, MISC = range(N_CONLLU_COLUMNS)
 UNPARSED = -1
 # Shards depend on the data alone, so that no sum over them depends on who takes it.
 SHARD_TOKENS = 25_000
@@ -58,16 +55,16 @@ class Arcs:
     Parameters
     ----------
     words
-        As they are written; they may hold blanks.
+        They may contain blanks.
     heads
-        Place of each word's head, from 1 on; 0 for the root. All -1: not parsed yet.
+        Position of each word's head, from 1 on; 0 for the root. All -1: not parsed yet.
     relations, upos, xpos
-        Of each word; left out, `dep` (`root` for the root) and `_`.
+        Of each word; by default `dep` (`root` for the root) and `_`.
     comments
         The lines before the sentence, each with its `#`.
     rows
-        All ten columns of all rows of the CoNLL-U file, among them those of multiword tokens and of
-        empty nodes; what the other fields say stands over it.
+        All ten columns of all rows of the CoNLL-U file, with multiword tokens and empty nodes; the
+        other fields override them.
 
     Examples
     --------
@@ -93,16 +90,13 @@ class Arcs:
         for name in ("words", "heads", "relations", "upos", "xpos", "comments", "rows"):
             given = as_items(getattr(self, name), f"a list of {name}")
             object.__setattr__(self, name, tuple(given))
-        heads = tuple(int(head) for head in self.heads)
-        object.__setattr__(self, "heads", heads)
-        if not self.relations:
-            names = tuple("root" if head == 0 else "dep" for head in heads)
-            object.__setattr__(
-                self, "relations", names if self.is_parsed else (NOTHING,) * len(heads)
-            )
-        for name in ("upos", "xpos"):
+        object.__setattr__(self, "heads", tuple(int(head) for head in self.heads))
+        blank = (EMPTY,) * len(self.words)
+        named = tuple("root" if head == 0 else "dep" for head in self.heads)
+        usual = {"relations": named if self.is_parsed else blank, "upos": blank, "xpos": blank}
+        for name, column in usual.items():
             if not getattr(self, name):
-                object.__setattr__(self, name, (NOTHING,) * len(self.words))
+                object.__setattr__(self, name, column)
         self._check()
 
     def _check(self) -> None:
@@ -120,20 +114,12 @@ class Arcs:
         if self.is_parsed and (problem := heads_problem(self.heads)) is not None:
             raise SapwoodValueError(problem.message, hint=problem.hint)
 
-    # -- reading ------------------------------------------------------------------------------
-
     @classmethod
     def parse(cls, text: str) -> Arcs:
-        """Read exactly one sentence of CoNLL-U.
+        """Read exactly one sentence of CoNLL-U; any other text is a `CorpusError`."""
+        from sapwood.dependency.data.reader import parse_conllu
 
-        Raises
-        ------
-        CorpusError
-            When the text holds no sentence, more than one, or a broken one.
-        """
-        from sapwood.dependency.data.reader import parse_one
-
-        return parse_one(text)
+        return parse_conllu(text)
 
     @classmethod
     def from_tokens(cls, tokens: conllu.TokenList) -> Arcs:
@@ -141,21 +127,13 @@ class Arcs:
         return cls.parse(tokens.serialize())
 
     def to_tokens(self) -> conllu.TokenList:
-        """Convert to the `TokenList` of the library conllu, with features as dictionaries.
-
-        Raises
-        ------
-        SapwoodError
-            Where the package conllu is not installed.
-        """
+        """Convert to the `TokenList` of the library conllu, with features as dictionaries."""
         try:
             from conllu import parse
         except ImportError as error:
             msg = "to_tokens makes objects of the package conllu, which is not installed"
             raise SapwoodError(msg, hint="pip install conllu, or use str(arcs)") from error
         return parse(f"{self}\n\n")[0]
-
-    # -- asking -------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.words)
@@ -166,12 +144,10 @@ class Arcs:
         return not self.heads or self.heads[0] != UNPARSED
 
     def is_projective(self) -> bool:
-        """Whether each head stands above everything between it and its dependents."""
-        from sapwood.dependency.data.projective import is_projective
+        """Whether every word and all its descendants are contiguous."""
+        from sapwood.dependency.data.transform import is_projective
 
         return is_projective(self.heads)
-
-    # -- writing ------------------------------------------------------------------------------
 
     def __str__(self) -> str:
         """The lines of CoNLL-U, without the blank line that ends a sentence."""
@@ -181,13 +157,13 @@ class Arcs:
         """The rows of CoNLL-U, ten columns each."""
         columns = zip(self.words, self.upos, self.xpos, self.heads, self.relations, strict=True)
         own = iter(enumerate(columns, 1))
-        rows = [list(row) for row in self.rows] or [[NOTHING] * N_COLUMNS for _ in self.words]
+        rows = [list(row) for row in self.rows] or [[EMPTY] * N_CONLLU_COLUMNS for _ in self.words]
         for row in rows:
-            if not row[ID].isdecimal() and row[ID] != NOTHING:
-                continue  # of a multiword token or an empty node
+            if not row[ID].isdecimal() and row[ID] != EMPTY:
+                continue  # a multiword token or an empty node
             place, (word, upos, xpos, head, relation) = next(own)
             row[ID], row[FORM], row[UPOS], row[XPOS] = str(place), word, upos, xpos
-            row[HEAD] = NOTHING if head == UNPARSED else str(head)
+            row[HEAD] = EMPTY if head == UNPARSED else str(head)
             row[RELATION] = relation
         return rows
 
@@ -199,32 +175,31 @@ class Arcs:
         colour
             Whether to mark lines and relations with ANSI colours.
         """
-        from sapwood.dependency.data.draw import draw_text
+        from sapwood.dependency.data.draw import arcs_text
 
-        return draw_text(self, colour=colour)
+        return arcs_text(self, colour=colour)
 
     def to_svg(self) -> str:
         """Draw the tree as a self-contained SVG document, arcs over the words."""
-        from sapwood.dependency.data.draw import draw_svg
+        from sapwood.dependency.data.draw import arcs_svg
 
-        return draw_svg(self)
+        return arcs_svg(self)
 
     def _repr_svg_(self) -> str | None:
-        """What a notebook shows; nothing of a sentence that nobody has parsed."""
+        """The drawing in a notebook; None for a sentence without a parse."""
         return self.to_svg() if self.is_parsed else None
 
     def to_latex(self) -> str:
         """The tree as an environment of the LaTeX package tikz-dependency."""
-        from sapwood.dependency.data.draw import draw_latex
+        from sapwood.dependency.data.draw import arcs_latex
 
-        return draw_latex(self)
+        return arcs_latex(self)
 
 
 def check_cell(text: object, name: str) -> None:
-    """Refuse what cannot stand in a column of CoNLL-U."""
+    """Refuse a text that cannot be a cell of CoNLL-U."""
     if not isinstance(text, str):
-        msg = f"{name} are strings, not {describe(text)}"
-        raise SapwoodTypeError(msg)
+        raise SapwoodTypeError(f"{name} are strings, not {describe(text)}")
     if not text or "\t" in text or "\n" in text or "\r" in text:
         msg = f"{text!r} cannot stand among the {name}: it is empty, or holds a tab or a line end"
         raise SapwoodValueError(msg, hint="an empty column is written _")
@@ -232,7 +207,7 @@ def check_cell(text: object, name: str) -> None:
 
 @dataclass(frozen=True)
 class HeadsProblem:
-    """Why heads are no tree: the place of the word, from 1 on, and what to say."""
+    """Why heads are no tree: the position of a word, from 1 on, a message and a hint."""
 
     place: int
     message: str
@@ -240,7 +215,7 @@ class HeadsProblem:
 
 
 def heads_problem(heads: Sequence[int]) -> HeadsProblem | None:
-    """What keeps heads from being a tree with one root; None for nothing.
+    """The first reason why heads are no tree with one root; None if they are one.
 
     Examples
     --------
@@ -262,7 +237,7 @@ def heads_problem(heads: Sequence[int]) -> HeadsProblem | None:
             msg = f"two roots: words {root} and {place} have the head 0"
             return HeadsProblem(place, msg, "let one of them hang on the other")
         root = place if head == 0 else root
-    # Up from each word, as far as nobody went before: on a way of the same walk lies a circle.
+    # Walk up from each word to a word visited before; one of the same walk closes a cycle.
     walk = [0] * (n + 1)
     walk[0] = -1
     for start in range(1, n + 1):
@@ -287,14 +262,14 @@ class ArcBank:
     Attributes
     ----------
     words, upos_names, xpos_names, relations
-        What the numbers in the columns stand for, in the order in which they were first seen.
+        Names of the numbers in the columns, in the order in which they were first seen.
     offsets
         Row of the first word of each sentence, and the number of rows at the end.
     word, upos, xpos, head, relation
-        One number a word; the columns are explained at the top of this module.
+        One number a word; see the notation of this module.
     texts
-        Each sentence as it was written, for all that the columns do not hold; empty where nothing
-        else was there. Columns stand over it.
+        The CoNLL-U lines of each sentence, for features that have no column here; empty if there
+        are none. Columns override them.
 
     Examples
     --------
@@ -312,18 +287,18 @@ class ArcBank:
     xpos_names: tuple[str, ...]
     relations: tuple[str, ...]
     offsets: npt.NDArray[np.int64]
-    word: IntArray
-    upos: IntArray
-    xpos: IntArray
-    head: IntArray
-    relation: IntArray
+    word: Int32Array
+    upos: Int32Array
+    xpos: Int32Array
+    head: Int32Array
+    relation: Int32Array
     texts: tuple[str, ...] = ()
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("word", "upos", "xpos", "head", "relation")
 
     @classmethod
     def of(cls, sentences: Iterable[Arcs]) -> ArcBank:
-        """Pack sentences."""
+        """Pack some sentences into a bank."""
         packer = ArcPacker()
         for arcs in as_items(sentences, "several sentences of arcs"):
             if not isinstance(arcs, Arcs):
@@ -333,11 +308,9 @@ class ArcBank:
             packer.add(arcs.words, arcs.upos, arcs.xpos, arcs.heads, arcs.relations, text)
         return packer.bank()
 
-    # -- size and slicing ---------------------------------------------------------------------
-
     @property
     def n_tokens(self) -> int:
-        """How many words, counted with repetition."""
+        """Number of words, counted with repetition."""
         return int(self.offsets[-1] - self.offsets[0])
 
     def __len__(self) -> int:
@@ -371,7 +344,7 @@ class ArcBank:
         return self.select(place)
 
     def select(self, sentences: Sequence[int] | npt.NDArray[Any]) -> ArcBank:
-        """The sentences of these numbers, or those that a mask of booleans marks, copied."""
+        """A copy of some sentences, given by numbers or by a mask."""
         numbers = np.arange(len(self))[np.asarray(sentences, dtype=None if len(sentences) else int)]
         first, end = self.offsets[numbers], self.offsets[numbers + 1]
         rows = ranges(first, end)
@@ -381,20 +354,14 @@ class ArcBank:
         return replace(self, offsets=starts_of(end - first), **cut)
 
     def _run(self, first: int, last: int) -> ArcBank:
-        """The sentences from one number up to another, as views."""
+        """The sentences from first up to last, as views."""
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         return replace(self, offsets=offsets, texts=self.texts[first:last], **cut)
 
     def shards(self, n: int | None = None) -> list[ArcBank]:
-        """Cut into runs of sentences with about equally many words, without their texts.
-
-        Parameters
-        ----------
-        n
-            How many at most; None for as many as the number of words asks for.
-        """
+        """Cut into at most n parts with about equally many words, without their texts."""
         n = -(-self.n_tokens // SHARD_TOKENS) if n is None else n
         targets = np.linspace(0, self.n_tokens, max(1, n) + 1)
         cuts = np.unique(np.searchsorted(self.offsets, targets)).tolist()
@@ -402,7 +369,7 @@ class ArcBank:
         return [bare._run(first, last) for first, last in pairwise(cuts)]
 
     def digest(self) -> str:
-        """A fingerprint of trees and numbering: the same ones, in the same order, or another."""
+        """A hash of all trees, their order and their numbering."""
         names = [self.words, self.upos_names, self.xpos_names, self.relations]
         made = sha256(json.dumps(names).encode())
         for column in (self.offsets, *(getattr(self, name) for name in self.COLUMNS)):
@@ -410,23 +377,15 @@ class ArcBank:
             made.update(np.ascontiguousarray(column).tobytes())
         return made.hexdigest()
 
-    # -- back to people -----------------------------------------------------------------------
-
     def arcs(self, index: int) -> Arcs:
-        """One sentence, with everything that was written about it."""
-        from sapwood.dependency.data.reader import cells_of
-
+        """One sentence, with all that its file says."""
         rows = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
         comments, cells = cells_of(self.texts[index]) if self.texts else ((), ())
         return Arcs(
-            words=_names(self.words, self.word[rows]),
-            heads=tuple(self.head[rows].tolist()),
-            relations=_names(self.relations, self.relation[rows]),
-            upos=_names(self.upos_names, self.upos[rows]),
-            xpos=_names(self.xpos_names, self.xpos[rows]),
-            comments=comments,
-            rows=cells,
-        )
+            _names(self.words, self.word[rows]), tuple(self.head[rows].tolist()),
+            _names(self.relations, self.relation[rows]), _names(self.upos_names, self.upos[rows]),
+            _names(self.xpos_names, self.xpos[rows]), comments, cells,
+        )  # fmt: skip
 
     def sentence(self, index: int) -> list[str]:
         """The words of one sentence."""
@@ -434,17 +393,23 @@ class ArcBank:
         return list(_names(self.words, self.word[rows]))
 
 
-def _names(names: Sequence[str], numbers: IntArray) -> tuple[str, ...]:
+def _names(names: Sequence[str], numbers: Int32Array) -> tuple[str, ...]:
     return tuple(names[number] for number in numbers.tolist())
 
 
+def cells_of(text: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The comments and the cells of the CoNLL-U lines of a sentence."""
+    lines = text.split("\n") if text else []
+    comments = tuple(line for line in lines if line.startswith("#"))
+    return comments, tuple(tuple(line.split("\t")) for line in lines[len(comments) :])
+
+
 class ArcPacker:
-    """Numbers what it meets and appends one row a word."""
+    """Numbers names and appends sentences."""
 
     def __init__(self) -> None:
-        self.names: dict[str, dict[str, int]] = {
-            name: {} for name in ("word", "upos", "xpos", "relation")
-        }
+        names = ("word", "upos", "xpos", "relation")
+        self.names: dict[str, dict[str, int]] = {name: {} for name in names}
         self.columns = {name: array("i") for name in ArcBank.COLUMNS}
         self.sizes = array("q")
         self.texts: list[str] = []
@@ -458,13 +423,9 @@ class ArcPacker:
         relations: Sequence[str],
         text: str = "",
     ) -> None:
-        """Append a sentence that is known to be right, with how it was written."""
-        for name, cells in (
-            ("word", words),
-            ("upos", upos),
-            ("xpos", xpos),
-            ("relation", relations),
-        ):
+        """Append a sentence that was checked, with its CoNLL-U lines."""
+        columns = {"word": words, "upos": upos, "xpos": xpos, "relation": relations}
+        for name, cells in columns.items():
             numbers = self.names[name]
             self.columns[name].extend([numbers.setdefault(cell, len(numbers)) for cell in cells])
         self.columns["head"].extend(heads)
@@ -472,15 +433,13 @@ class ArcPacker:
         self.texts.append(text)
 
     def bank(self) -> ArcBank:
-        """Everything so far."""
+        """The bank of all sentences so far."""
         columns: dict[str, Any] = {
             name: np.array(column, dtype=np.int32) for name, column in self.columns.items()
         }
+        fields = ("words", "upos_names", "xpos_names", "relations")
+        columns |= zip(fields, map(tuple, self.names.values()), strict=True)
         return ArcBank(
-            words=tuple(self.names["word"]),
-            upos_names=tuple(self.names["upos"]),
-            xpos_names=tuple(self.names["xpos"]),
-            relations=tuple(self.names["relation"]),
             offsets=starts_of(np.array(self.sizes, dtype=np.int64)),
             texts=tuple(self.texts) if any(self.texts) else (),
             **columns,
@@ -488,7 +447,7 @@ class ArcPacker:
 
 
 def as_arc_bank(source: ArcBankLike) -> ArcBank:
-    """What `fit` and others take for a bank of arcs: one, sentences, or where they lie."""
+    """A bank from a bank, from sentences, or from names of files."""
     from sapwood.dependency.data.reader import read_arcs
 
     if isinstance(source, ArcBank):

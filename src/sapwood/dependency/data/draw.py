@@ -13,19 +13,20 @@ from sapwood.core.errors import SapwoodError
 from sapwood.corpora.draw import (
     FONT,
     FONT_SIZE,
+    LIGHT,
     MARGIN,
-    MAX_WORDS,
+    MAX_DRAWN_WORDS,
+    ansi,
+    latex_text,
     pixels,
     printable,
     runs_leftwards,
+    svg_document,
     text_columns,
 )
-from sapwood.corpora.markup import latex_text
-from sapwood.dependency.data.bank import NOTHING, Arcs
-from sapwood.dependency.data.projective import top_down
+from sapwood.dependency.data.bank import EMPTY, Arcs
+from sapwood.dependency.data.transform import top_down
 
-_ANSI = {"line": "\x1b[2m", "relation": "\x1b[36m", "tag": "\x1b[32m"}
-_ANSI_END = "\x1b[0m"
 # Which of up, down, left, right a character leads to.
 _BOXES = {
     (False, False, True, True): "─", (True, True, False, False): "│",
@@ -35,22 +36,12 @@ _BOXES = {
     (False, True, True, False): "┐", (True, False, True, False): "┘",
     (True, True, True, False): "┤",
 }  # fmt: skip
-_LIGHT = {"relation": ("#1f4fa3", 12), "word": ("#1a1c20", FONT_SIZE), "tag": ("#1e7045", 12)}
+_FONT_SIZES = {"relation": 12, "word": FONT_SIZE, "tag": 12}
 _LEVEL = 26  # pixels from one height of arcs to the next
 _GAP = 24  # pixels between neighbours
-_DARK = (
-    "@media (prefers-color-scheme: dark) {"
-    " .sapwood-arcs .paper { fill: #16181d }"
-    " .sapwood-arcs .line { stroke: #6f7785 }"
-    " .sapwood-arcs .tip { fill: #6f7785 }"
-    " .sapwood-arcs .relation { fill: #8ab8ff }"
-    " .sapwood-arcs .tag { fill: #7fd1a0 }"
-    " .sapwood-arcs .word { fill: #eceef2 }"
-    " }"
-)
 
 
-def draw_text(arcs: Arcs, *, colour: bool = False) -> str:
+def arcs_text(arcs: Arcs, *, colour: bool = False) -> str:
     """Draw a tree as lines of text, one word each.
 
     Parameters
@@ -63,13 +54,13 @@ def draw_text(arcs: Arcs, *, colour: bool = False) -> str:
     Raises
     ------
     SapwoodError
-        When nobody has parsed the sentence, or it is too long for any drawing.
+        If the sentence has no parse, or is too long to draw.
 
     Examples
     --------
     >>> words, heads = "Big dogs bark loudly .".split(), [2, 3, 0, 3, 3]
     >>> relations = "amod nsubj root advmod punct".split()
-    >>> print(draw_text(Arcs(words, heads, relations, "ADJ NOUN VERB ADV PUNCT".split())))
+    >>> print(arcs_text(Arcs(words, heads, relations, "ADJ NOUN VERB ADV PUNCT".split())))
       ┌─► Big     ADJ    amod
     ┌─┴─► dogs    NOUN   nsubj
     ├──── bark    VERB   root
@@ -78,21 +69,18 @@ def draw_text(arcs: Arcs, *, colour: bool = False) -> str:
     """
     _check(arcs)
     lines = _bars(arcs)
-    tags = arcs.xpos if set(arcs.upos) == {NOTHING} else arcs.upos
+    tags = arcs.xpos if set(arcs.upos) == {EMPTY} else arcs.upos
     columns = [[printable(cell) for cell in cells] for cells in (arcs.words, tags)]
     widths = [max(map(text_columns, cells)) for cells in columns]
-
-    def mark(text: str, kind: str) -> str:
-        return f"{_ANSI[kind]}{text}{_ANSI_END}" if colour and text.strip() else text
-
     rows = []
     for line, word, tag, relation in zip(lines, *columns, arcs.relations, strict=True):
         word_cell, tag_cell = (
             cell + " " * (width - text_columns(cell))
             for cell, width in zip((word, tag), widths, strict=True)
         )
-        cells = [word_cell, mark(tag_cell, "tag"), mark(printable(relation), "relation")]
-        rows.append(mark(line, "line") + " " + "  ".join(cells))
+        cells = [word_cell, ansi(tag_cell, "tag", colour=colour)]
+        cells.append(ansi(printable(relation), "relation", colour=colour))
+        rows.append(ansi(line, "line", colour=colour) + " " + "  ".join(cells))
     return "\n".join(rows)
 
 
@@ -100,9 +88,9 @@ def _check(arcs: Arcs) -> None:
     if not arcs.is_parsed:
         msg = "the sentence has no arcs to draw: nobody has parsed it yet"
         raise SapwoodError(msg, hint="`sapwood depend parse` does")
-    if len(arcs) > MAX_WORDS:
+    if len(arcs) > MAX_DRAWN_WORDS:
         msg = f"too large to draw: {len(arcs):,} words"
-        raise SapwoodError(msg, hint=f"draw sentences of at most {MAX_WORDS:,} words")
+        raise SapwoodError(msg, hint=f"draw sentences of at most {MAX_DRAWN_WORDS:,} words")
 
 
 def _bars(arcs: Arcs) -> list[str]:
@@ -165,7 +153,7 @@ def _covers(span: tuple[int, int], word: int) -> bool:
 # -- SVG ------------------------------------------------------------------------------------------
 
 
-def draw_svg(arcs: Arcs) -> str:
+def arcs_svg(arcs: Arcs) -> str:
     """Draw a tree as a self-contained SVG document, the same bytes for the same tree.
 
     What belongs to a word says in `data-node` to which, from 1 on.
@@ -177,7 +165,7 @@ def draw_svg(arcs: Arcs) -> str:
     """
     _check(arcs)
     words, relations = [printable(w) for w in arcs.words], [printable(r) for r in arcs.relations]
-    tags = ["" if tag == NOTHING else printable(tag) for tag in arcs.upos]
+    tags = ["" if tag == EMPTY else printable(tag) for tag in arcs.upos]
     centres, across = _centres(words, tags, relations)
     if runs_leftwards(words):
         centres = [across - x for x in centres]
@@ -193,26 +181,17 @@ def draw_svg(arcs: Arcs) -> str:
     for place, (x, word, tag) in enumerate(zip(centres, words, tags, strict=True), 1):
         texts.append(_text(place, word, "word", (x, floor + FONT_SIZE + 4)))
         texts.append(_text(place, tag, "tag", (x, floor + 2 * FONT_SIZE + 8)))
-    return "\n".join(
-        [
-            '<svg xmlns="http://www.w3.org/2000/svg" class="sapwood-arcs" role="img"'
-            f' width="{across}" height="{down}" viewBox="0 0 {across} {down}">',
-            f"<title>{escape(' '.join(words))}</title>",
-            f"<style>{_DARK}</style>",
-            f'<rect class="paper" width="{across}" height="{down}" rx="8" fill="#ffffff"/>',
-            '<g class="line" fill="none" stroke="#9aa1ad" stroke-width="1.5">',
-            *(f'<path data-node="{k}" d="{line}"/>' for k, line in enumerate(lines, 1)),
-            "</g>",
-            *(
-                f'<path class="tip" fill="#9aa1ad" d="M{x - 3} {tip}H{x + 3}L{x} {tip + 7}Z"/>'
-                for x in centres
-            ),
-            f'<g font-family="{FONT}" text-anchor="middle">',
-            *filter(None, texts),
-            "</g>",
-            "</svg>",
-        ]
-    )
+    tips = (f"M{x - 3} {tip}H{x + 3}L{x} {tip + 7}Z" for x in centres)
+    body = [
+        f'<g class="line" fill="none" stroke="{LIGHT["line"]}" stroke-width="1.5">',
+        *(f'<path data-node="{k}" d="{line}"/>' for k, line in enumerate(lines, 1)),
+        "</g>",
+        *(f'<path class="tip" fill="{LIGHT["tip"]}" d="{path}"/>' for path in tips),
+        f'<g font-family="{FONT}" text-anchor="middle">',
+        *filter(None, texts),
+    ]
+    kinds = ("tip", "relation", "tag", "word")
+    return svg_document("sapwood-arcs", kinds, words, (across, down), body)
 
 
 def _centres(words: list[str], tags: list[str], relations: list[str]) -> tuple[list[int], int]:
@@ -266,20 +245,19 @@ def _arc(word: int, head: int, level: int, centres: list[int], floor: int) -> tu
 def _text(node: int, text: str, kind: str, place: tuple[int, int]) -> str:
     if not text:
         return ""
-    fill, size = _LIGHT[kind]
-    at = f'data-node="{node}" x="{place[0]}" y="{place[1]}" font-size="{size}" fill="{fill}"'
-    return f'<text class="{kind}" {at}>{escape(text)}</text>'
+    at = f'data-node="{node}" x="{place[0]}" y="{place[1]}" font-size="{_FONT_SIZES[kind]}"'
+    return f'<text class="{kind}" {at} fill="{LIGHT[kind]}">{escape(text)}</text>'
 
 
 # -- LaTeX ----------------------------------------------------------------------------------------
 
 
-def draw_latex(arcs: Arcs) -> str:
+def arcs_latex(arcs: Arcs) -> str:
     r"""The tree as an environment of tikz-dependency.
 
     Examples
     --------
-    >>> print(draw_latex(Arcs(["dogs", "bark"], [2, 0], ["nsubj", "root"])))
+    >>> print(arcs_latex(Arcs(["dogs", "bark"], [2, 0], ["nsubj", "root"])))
     \begin{dependency}
     \begin{deptext}
     dogs \& bark \\
@@ -289,7 +267,7 @@ def draw_latex(arcs: Arcs) -> str:
     \end{dependency}
     """
     _check(arcs)
-    rows = [arcs.words, *([arcs.upos] if set(arcs.upos) != {NOTHING} else [])]
+    rows = [arcs.words, *([arcs.upos] if set(arcs.upos) != {EMPTY} else [])]
     edges = [
         f"\\depedge{{{head}}}{{{word}}}{{{latex_text(relation)}}}"
         if head

@@ -1,48 +1,65 @@
-"""CoNLL-U in and out: everything that is written comes out as it went in.
+"""CoNLL-U in and out: sentences are written exactly as they were read; lists of candidate trees.
 
 A sentence is comments (`#`), then rows of ten columns between tabs, then a blank line. Rows are
-words (`3`), multiword tokens (`3-4`) or empty nodes (`3.1`). Here they are cut at tabs, three times
-as fast as by the library conllu, which knows neither lines nor trees; `Arcs.to_tokens` has its
-objects for whoever wants features as dictionaries.
+words (`3`), multiword tokens (`3-4`) or empty nodes (`3.1`). Rows are split at tabs here, three
+times as fast as by the library conllu, which checks neither line numbers nor trees.
+
+A file of candidate lists has the trees of a sentence one after the other, each with comments
+
+    # sentence = 3        number of the sentence, the same for all trees of a list
+    # score = -12.25      score of the parser that made the tree, higher is better
+
+as `sapwood depend parse --n-best` writes them.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
-from sapwood.core.arguments import describe
-from sapwood.core.errors import CorpusError, SapwoodTypeError, count
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.core.arrays import FloatArray, IntArray, ranges, starts_of
+from sapwood.core.errors import CorpusError, SapwoodTypeError, SapwoodValueError, count, describe
 from sapwood.core.outputs import open_output
-from sapwood.corpora.file_memory import FEWER_SENTENCES, PACKED_ARCS, require_reading_memory
 from sapwood.corpora.files import (
+    FEWER_SENTENCES,
     MAX_CHARACTERS,
+    PACKED_ARC_BYTES,
     Reading,
     Source,
     expand,
     lines_of,
     open_text,
+    require_reading_memory,
     source_name,
 )
 from sapwood.dependency.data.bank import (
+    EMPTY,
     HEAD,
     ID,
-    N_COLUMNS,
-    NOTHING,
+    N_CONLLU_COLUMNS,
+    RELATION,
     UNPARSED,
     ArcBank,
     ArcPacker,
     Arcs,
+    cells_of,
     heads_problem,
 )
 
-SUFFIXES = (".conllu", ".conll", ".conllx")
+T = TypeVar("T")
+CONLLU_SUFFIXES = (".conllu", ".conll", ".conllx")
 
 
-class Sentence(NamedTuple):
-    """A sentence that was read: its columns, and the lines that it was read from."""
+class ConlluSentence(NamedTuple):
+    """The columns of a sentence, and its lines."""
 
     words: list[str]
     upos: list[str]
@@ -50,6 +67,15 @@ class Sentence(NamedTuple):
     heads: list[int]
     relations: list[str]
     text: str
+    lines: list[int]  # numbers of the lines of its words, in its file
+
+    def arcs(self) -> Arcs:
+        """The sentence with its tree."""
+        comments, rows = cells_of(self.text)
+        return Arcs(
+            tuple(self.words), tuple(self.heads), tuple(self.relations), tuple(self.upos),
+            tuple(self.xpos), comments, rows,
+        )  # fmt: skip
 
 
 def read_arcs(
@@ -67,14 +93,14 @@ def read_arcs(
     sources
         One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
     has_heads
-        Whether heads and relations are read. Without, they may be missing or wrong, and every head
+        Whether heads and relations are read. If not, they may be missing or wrong, and every head
         is -1.
     encoding
         The encoding of the files.
     skipped
-        When given, broken sentences are skipped and their errors appended; when None, raised.
+        Receives the errors of broken sentences, which are skipped; None raises them.
     left_out
-        When given, the files of folders that were passed over are appended.
+        Receives the names of files of folders that were not read.
 
     Raises
     ------
@@ -89,10 +115,10 @@ def read_arcs(
     (2, 0)
     """
     packer = ArcPacker()
-    files = expand(sources, SUFFIXES, left_out=left_out)
-    require_reading_memory(files, PACKED_ARCS, FEWER_SENTENCES, "dependency trees")
-    for sentence in _read_files(files, encoding, skipped, has_heads=has_heads):
-        packer.add(*sentence)
+    files = expand(sources, CONLLU_SUFFIXES, left_out=left_out)
+    require_reading_memory(files, PACKED_ARC_BYTES, FEWER_SENTENCES, "dependency trees")
+    for sentence, _ in _read_files(files, encoding, skipped, has_heads=has_heads):
+        packer.add(*sentence[:-1])
     return packer.bank()
 
 
@@ -111,48 +137,76 @@ def stream_arcs(
     sources, has_heads, encoding, skipped, left_out
         As `read_arcs` takes them.
     """
-    files = expand(sources, SUFFIXES, left_out=left_out)
-    for sentence in _read_files(files, encoding, skipped, has_heads=has_heads):
-        words, upos, xpos, heads, relations, text = sentence
-        comments, rows = cells_of(text)
-        yield Arcs(
-            words=tuple(words), heads=tuple(heads), relations=tuple(relations), upos=tuple(upos),
-            xpos=tuple(xpos), comments=comments, rows=rows,
-        )  # fmt: skip
+    files = expand(sources, CONLLU_SUFFIXES, left_out=left_out)
+    for sentence, _ in _read_files(files, encoding, skipped, has_heads=has_heads):
+        yield sentence.arcs()
+
+
+def stream_partial_arcs(
+    source: Source,
+    checked: Callable[[Arcs, list[str], list[str], list[int]], T],
+    *,
+    encoding: str = "utf-8",
+    skipped: list[CorpusError] | None = None,
+    left_out: list[str] | None = None,
+) -> Iterator[T]:
+    """Read sentences whose heads and relations may be missing, one by one.
+
+    Parameters
+    ----------
+    source
+        As `read_arcs` takes it.
+    checked
+        Makes what is yielded of a sentence without heads, the cells of its heads, those of its
+        relations, and the lines of its words in the file. A `CorpusError` of it, which gets the
+        name of the file, is about a sentence that cannot be read.
+    encoding, skipped, left_out
+        As `read_arcs` takes them.
+    """
+    files = expand(source, CONLLU_SUFFIXES, left_out=left_out)
+    for sentence, reading in _read_files(files, encoding, skipped, has_heads=False):
+        arcs = sentence.arcs()
+        cells = [row for row in arcs.rows if row[ID].isdecimal()]
+        heads, relations = ([row[k] for row in cells] for k in (HEAD, RELATION))
+        try:
+            found = checked(arcs, heads, relations, sentence.lines)
+        except CorpusError as error:
+            reading.note(error)
+        else:
+            yield found
 
 
 def _read_files(
     files: Iterable[Source], encoding: str, skipped: list[CorpusError] | None, *, has_heads: bool
-) -> Iterator[Sentence]:
-    """The sentences of files; an error where there is none."""
+) -> Iterator[tuple[ConlluSentence, Reading]]:
+    """The sentences of files, each with the reading of its file; an error if there is none."""
     is_empty = True
     for source in files:
         with open_text(source, encoding) as file:
             reading = Reading(source_name(source), skipped)
             lines = lines_of(file, reading.name)
-            for sentence in read_sentences(lines, reading, has_heads=has_heads):
+            for sentence in read_conllu(lines, reading, has_heads=has_heads):
                 is_empty = False
-                yield sentence
+                yield sentence, reading
     if is_empty:
-        msg = "no sentence found"
-        raise CorpusError(msg, hint="is the file empty, or are all its sentences broken?")
+        hint = "is the file empty, or are all its sentences broken?"
+        raise CorpusError("no sentence found", hint=hint)
 
 
-def read_sentences(
+def read_conllu(
     lines: Iterable[str], reading: Reading, *, has_heads: bool = True
-) -> Iterator[Sentence]:
-    """Stream the sentences of lines that somebody else has opened."""
+) -> Iterator[ConlluSentence]:
+    """Stream the sentences of lines."""
     block: list[str] = []
     first = 1
     n_characters = 0
-    for number, line in enumerate(_end(lines), 1):
+    for number, line in enumerate(chain(lines, [""]), 1):
         if line.strip():
             first = first if block else number
             n_characters += len(line)
             if n_characters > MAX_CHARACTERS:
-                msg = (
-                    f"a sentence of more than {MAX_CHARACTERS:,} characters, the most that is read"
-                )
+                size = f"{MAX_CHARACTERS:,} characters"
+                msg = f"a sentence of more than {size}, the most that is read"
                 hint = "a blank line ends a sentence: is the file what it claims?"
                 raise CorpusError(msg, file=reading.name, line=first, hint=hint)
             block.append(line.rstrip("\r\n"))
@@ -168,27 +222,14 @@ def read_sentences(
         block, n_characters = [], 0
 
 
-def _end(lines: Iterable[str]) -> Iterator[str]:
-    """All lines, and a blank one that ends the last sentence."""
-    yield from lines
-    yield ""
+def read_block(block: list[str], first: int, *, has_heads: bool = True) -> ConlluSentence | None:
+    """The sentence of some lines without line ends; None for comments alone.
 
-
-def read_block(block: list[str], first: int, *, has_heads: bool = True) -> Sentence | None:
-    """The sentence of some lines; None for comments alone.
-
-    Parameters
-    ----------
-    block
-        Lines without their ends.
-    first
-        The number of the first, for messages.
-    has_heads
-        Whether heads and relations are read.
+    `first` is the number of the first line, for messages.
     """
     rows: list[list[str]] = []
-    places: list[int] = []  # lines of the words
-    check = _Order()
+    numbers: list[int] = []  # of the lines of words
+    check = _RowNumbers()
     for number, line in enumerate(block, first):
         if line[0] == "#":
             if check.n_rows:
@@ -196,47 +237,48 @@ def read_block(block: list[str], first: int, *, has_heads: bool = True) -> Sente
                 raise CorpusError(msg, line=number, hint="comments stand before the first word")
             continue
         cells = line.split("\t")
-        if len(cells) != N_COLUMNS:
+        if len(cells) != N_CONLLU_COLUMNS:
             raise _wrong_columns(line, cells, number)
         if check.add(cells, number):
             rows.append(cells)
-            places.append(number)
+            numbers.append(number)
     if not check.n_rows:
         return None
     check.finish()
     _, words, _, upos, xpos, _, heads, relations, _, _ = map(list, zip(*rows, strict=True))
+    text = "\n".join(block)
     if has_heads:
-        numbers = _read_heads(heads, places)
-    else:
-        numbers, relations = [UNPARSED] * len(rows), [NOTHING] * len(rows)
-    return Sentence(words, upos, xpos, numbers, relations, "\n".join(block))
+        places = _read_heads(heads, numbers)
+        return ConlluSentence(words, upos, xpos, places, relations, text, numbers)
+    n = len(rows)
+    return ConlluSentence(words, upos, xpos, [UNPARSED] * n, [EMPTY] * n, text, numbers)
 
 
 def _wrong_columns(line: str, cells: list[str], number: int) -> CorpusError:
-    msg = f"expected {N_COLUMNS} columns between tabs, found {len(cells)}: {line[:40]!r}"
+    msg = f"expected {N_CONLLU_COLUMNS} columns between tabs, found {len(cells)}: {line[:40]!r}"
     hint = "rows of CoNLL-U are ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
     if "\0" in line:
         hint = "name a CoNLL-U file; .gz, .xz and .bz2 may stay compressed"
     elif line.lstrip().startswith("("):
         hint = "these look like phrase-structure trees: `sapwood depend convert` makes arcs of them"
-    elif len(line.split()) == N_COLUMNS and line.split(maxsplit=1)[0].isdigit():
+    elif len(line.split()) == N_CONLLU_COLUMNS and line.split(maxsplit=1)[0].isdigit():
         hint = "put tabs, not blanks, between the columns"
     elif len(cells) == 1:
         hint = "this looks like plain sentences: `sapwood depend parse --text` takes them"
     return CorpusError(msg, line=number, hint=hint)
 
 
-class _Order:
-    """Follows the numbers of the rows of one sentence, and refuses those that are out of order."""
+class _RowNumbers:
+    """Checks the numbers of the rows of one sentence."""
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self.word = 0  # of the last word
-        self.empty = 0  # of the last empty node behind it
-        self.range_end, self.range_line = 0, 0  # of the last multiword token
+        self.word = 0  # number of the last word
+        self.empty = 0  # number of the last empty node behind it
+        self.range_end, self.range_line = 0, 0  # last word and line of the last multiword token
 
     def add(self, cells: list[str], line: int) -> bool:
-        """Take the next row; whether it is a word."""
+        """Check the next row; whether it is a word."""
         self.n_rows += 1
         if not all(cells):
             column = cells.index("") + 1
@@ -264,7 +306,7 @@ class _Order:
         )
 
     def finish(self) -> None:
-        """Refuse a sentence that is over too early."""
+        """Refuse a sentence without words, or whose last multiword token is incomplete."""
         if not self.word:
             msg = "a sentence without a word"
             raise CorpusError(msg, line=self.range_line or None, hint="remove it")
@@ -274,66 +316,47 @@ class _Order:
             raise CorpusError(msg, line=self.range_line, hint="are rows missing behind it?")
 
 
-def _read_heads(heads: list[str], places: list[int]) -> list[int]:
+def _read_heads(heads: list[str], lines: list[int]) -> list[int]:
     # int() reads " 1", "1_0" and the digits of other scripts too, and refuses them by the thousand
     is_number = [head.isdecimal() and head.isascii() and len(head) < 9 for head in heads]
     if not all(is_number):
         at = is_number.index(False)
-        found = "no head" if heads[at] == NOTHING else f"the head {heads[at]!r}"
+        found = "no head" if heads[at] == EMPTY else f"the head {heads[at]!r}"
         msg = f"word {at + 1} has {found}, expected a number"
         hint = "column 7 is the place of the head; sentences without are for `depend parse`"
-        raise CorpusError(msg, line=places[at], hint=hint)
+        raise CorpusError(msg, line=lines[at], hint=hint)
     numbers = list(map(int, heads))
     if (problem := heads_problem(numbers)) is not None:
-        raise CorpusError(problem.message, line=places[problem.place - 1], hint=problem.hint)
+        raise CorpusError(problem.message, line=lines[problem.place - 1], hint=problem.hint)
     return numbers
 
 
-def cells_of(text: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """The comments and the cells of a sentence that was read before."""
-    lines = text.split("\n") if text else []
-    comments = tuple(line for line in lines if line.startswith("#"))
-    return comments, tuple(tuple(line.split("\t")) for line in lines[len(comments) :])
-
-
-def parse_one(text: object) -> Arcs:
+def parse_conllu(text: object) -> Arcs:
     """Read exactly one sentence from a string, with heads or without any."""
     if not isinstance(text, str):
         msg = f"expected CoNLL-U in a string, not {describe(text)}"
         raise SapwoodTypeError(msg, hint="files are read by sapwood.read_arcs(path)")
-    lines = io.StringIO(text)
-    found = list(read_sentences(lines, Reading("<text>"), has_heads=not _is_headless(text)))
-    if len(found) != 1:
-        msg = f"expected one sentence, found {len(found)}"
+    lines, reading = io.StringIO(text), Reading("<text>")
+    sentences = list(read_conllu(lines, reading, has_heads=not _is_headless(text)))
+    if len(sentences) != 1:
+        msg = f"expected one sentence, found {len(sentences)}"
         raise CorpusError(msg, file="<text>", hint="read several with sapwood.read_arcs")
-    sentence = found[0]
-    comments, rows = cells_of(sentence.text)
-    return Arcs(
-        words=tuple(sentence.words),
-        heads=tuple(sentence.heads),
-        relations=tuple(sentence.relations),
-        upos=tuple(sentence.upos),
-        xpos=tuple(sentence.xpos),
-        comments=comments,
-        rows=rows,
-    )
+    return sentences[0].arcs()
 
 
 def _is_headless(text: str) -> bool:
     rows = (line.split("\t") for line in text.split("\n") if line and line[0] != "#")
-    words = [cells for cells in rows if len(cells) == N_COLUMNS and cells[ID].isdecimal()]
-    return bool(words) and all(cells[HEAD] == NOTHING for cells in words)
+    words = [cells for cells in rows if len(cells) == N_CONLLU_COLUMNS and cells[ID].isdecimal()]
+    return bool(words) and all(cells[HEAD] == EMPTY for cells in words)
 
 
 def write_arcs(
     arcs: ArcBank | Iterable[Arcs], file: str | Path | IO[str], *, force: bool = False
 ) -> int:
-    """Write sentences as CoNLL-U and return how many; a path is written whole or not at all.
+    """Write sentences as CoNLL-U and return their number; a path is written whole or not at all.
 
     Parameters
     ----------
-    arcs
-        A bank, or sentences.
     force
         Whether a file may be replaced that Sapwood did not write.
     """
@@ -344,3 +367,182 @@ def write_arcs(
     for n_sentences, one in enumerate(arcs, 1):  # noqa: B007
         file.write(f"{one}\n\n")
     return n_sentences
+
+
+LIST_COMMENTS = {"sentence", "rank", "score"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CandidateLists:
+    """The trees that a parser proposes for each sentence, with its scores.
+
+    Attributes
+    ----------
+    bank
+        All trees, list after list; the trees of a list have the same words and tags.
+    starts : [n_lists + 1]
+        First tree of each list, and the number of trees at the end.
+    score : [n_trees]
+        Scores of the parser; higher is better.
+
+    Examples
+    --------
+    >>> tagged = ArcBank.of([Arcs(["dogs", "bark"], [2, 0])])
+    >>> heads, scores = np.array([[2, 0], [0, 1]]), np.array([-0.1, -3])
+    >>> lists = CandidateLists.of_heads(tagged, [heads], [scores])
+    >>> lists
+    <CandidateLists: 1 list, 2 trees>
+    >>> lists.right_heads(tagged).tolist(), lists.heads(0).tolist()
+    ([2, 0], [[2, 0], [0, 1]])
+    """
+
+    bank: ArcBank
+    starts: IntArray
+    score: FloatArray
+
+    def __post_init__(self) -> None:
+        sizes = np.diff(self.starts)
+        if (sizes < 1).any() or self.starts[-1] != len(self.bank):
+            msg = f"lists of {sizes.tolist()[:8]} trees do not cut {len(self.bank)} trees"
+            raise SapwoodValueError(msg, hint="every list has at least one tree")
+
+    @classmethod
+    def of_heads(
+        cls, tagged: ArcBank, heads: Sequence[npt.NDArray[Any]], scores: Sequence[FloatArray]
+    ) -> CandidateLists:
+        """Lists of trees without relations.
+
+        Parameters
+        ----------
+        tagged
+            One sentence a list, with the tags that the parser has seen.
+        heads, scores
+            Of each list, shapes [n_trees, n_words] and [n_trees].
+        """
+        sizes = np.array([len(each) for each in heads], np.int64)
+        sentence = np.repeat(np.arange(len(tagged)), sizes)
+        first, end = tagged.offsets[sentence], tagged.offsets[sentence + 1]
+        rows = ranges(first, end)
+        columns: dict[str, Any] = {
+            name: getattr(tagged, name)[rows] for name in ("word", "upos", "xpos")
+        }
+        head = np.concatenate([np.asarray(each, np.int32).ravel() for each in heads])
+        bank = replace(
+            tagged, offsets=starts_of(end - first), head=head, relation=np.zeros_like(head),
+            relations=("_",), texts=(), **columns,
+        )  # fmt: skip
+        return cls(bank, starts_of(sizes), np.concatenate(scores).astype(np.float64))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __repr__(self) -> str:
+        return f"<CandidateLists: {count(len(self), 'list')}, {count(len(self.bank), 'tree')}>"
+
+    def heads(self, index: int) -> npt.NDArray[np.int32]:
+        """The trees of one list, shape [n_trees, n_words]."""
+        first, end = self.starts[index], self.starts[index + 1]
+        rows = self.bank.head[self.bank.offsets[first] : self.bank.offsets[end]]
+        return rows.reshape(end - first, -1)
+
+    def select(self, lists: Sequence[int] | npt.NDArray[Any]) -> CandidateLists:
+        """Some lists, given by numbers or by a mask."""
+        numbers = np.arange(len(self))[np.asarray(lists)]
+        first, end = self.starts[numbers], self.starts[numbers + 1]
+        trees = ranges(first, end)
+        return CandidateLists(self.bank.select(trees), starts_of(end - first), self.score[trees])
+
+    def right_heads(self, gold: ArcBank) -> IntArray:
+        """Number of right heads of each tree, shape [n_trees], by the gold tree of each list."""
+        hint = "give the right tree of each list, in order"
+        if len(gold) != len(self):
+            msg = f"{count(len(self), 'list')}, but {len(gold):,} right trees"
+            raise SapwoodValueError(msg, hint=hint)
+        sentence = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        right = gold.head[ranges(gold.offsets[sentence], gold.offsets[sentence + 1])]
+        if len(right) != len(self.bank.head):
+            msg = "lists and right trees are of sentences of different lengths"
+            raise SapwoodValueError(msg, hint=hint)
+        is_right = (right == self.bank.head).astype(np.int64)
+        return np.asarray(np.add.reduceat(is_right, self.bank.offsets[:-1]), np.int64)
+
+    def best(self, score: npt.NDArray[Any]) -> IntArray:
+        """The tree of each list with the highest score, the first of equals, shape [n_lists]."""
+        order = np.lexsort((-np.arange(len(score)), score))
+        best = np.empty(len(self), np.int64)
+        of_list = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        best[of_list[order]] = order  # the last one assigned stays
+        return best
+
+
+def read_lists(
+    sources: Source | Iterable[Source],
+    *,
+    encoding: str = "utf-8",
+    skipped: list[CorpusError] | None = None,
+    left_out: list[str] | None = None,
+) -> CandidateLists:
+    """Read lists of trees from CoNLL-U with comments; see the top of this module.
+
+    Parameters
+    ----------
+    sources, encoding, skipped, left_out
+        As `read_arcs` takes them.
+
+    Raises
+    ------
+    CorpusError
+        Also where a tree lacks its comments, or a list has trees of different words.
+    """
+    bank = read_arcs(sources, encoding=encoding, skipped=skipped, left_out=left_out)
+    names, scores = [], []
+    for number, text in enumerate(bank.texts or [""] * len(bank), 1):
+        values = comment_values(text.split("\n"))
+        names.append(values.get("sentence"))
+        scores.append(_score(values.get("score")))
+        if names[-1] is None or scores[-1] is None:
+            msg = f"tree {number} has no comments `# sentence = N` and `# score = X`"
+            raise CorpusError(msg, hint="`sapwood depend parse --n-best K` writes lists")
+    is_new = [k == 0 or name != names[k - 1] for k, name in enumerate(names)]
+    starts = np.append(np.flatnonzero(is_new), len(names)).astype(np.int64)
+    lists = CandidateLists(bank, starts, np.array(scores, np.float64))
+    _check_words(lists)
+    return lists
+
+
+def comment_values(lines: Iterable[str]) -> dict[str, str]:
+    r"""Values of comments `# name = value`, by name.
+
+    >>> comment_values(["# sentence = 3", "#note", "1\tx"])
+    {'sentence': '3'}
+    """
+    pairs = (line[1:].partition("=") for line in lines if line.startswith("#") and "=" in line)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def without_list_comments(arcs: Arcs) -> Arcs:
+    """A tree without the comments of lists."""
+    kept = [line for line in arcs.comments if not comment_values([line]).keys() & LIST_COMMENTS]
+    return replace(arcs, comments=tuple(kept))
+
+
+def _score(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _check_words(lists: CandidateLists) -> None:
+    bank = lists.bank
+    sizes = np.diff(bank.offsets)
+    first = np.repeat(lists.starts[:-1], np.diff(lists.starts))
+    same = sizes == sizes[first]
+    if same.all():
+        rows = ranges(bank.offsets[first], bank.offsets[first + 1])
+        same = np.logical_and.reduceat(bank.word == bank.word[rows], bank.offsets[:-1])
+    if not same.all():
+        number = int(np.flatnonzero(~same)[0]) + 1
+        msg = f"tree {number} has other words than the first one of its list"
+        raise CorpusError(msg, hint="trees of a list are of one sentence: is `# sentence` right?")

@@ -19,24 +19,30 @@ from typing import Any, Self
 import numpy as np
 
 from sapwood.core.arrays import FloatArray
-from sapwood.core.em_loop import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.core.errors import SapwoodError
-from sapwood.core.info import Info
+from sapwood.core.learner import Info
+from sapwood.core.training_loops import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.dependency.data.bank import ArcBankLike
-from sapwood.dependency.learn.memory import EM_KERNELS, require_latent_memory
-from sapwood.dependency.learn.moments import SHARD_WORDS, ArcCounts, StateCounts
-from sapwood.dependency.learn.observe import ByEM, OfArcs, OfChains
+from sapwood.dependency.learn.moments import (
+    EM_KERNEL_BYTES,
+    ArcCounts,
+    ArcEMParameters,
+    ArcParameters,
+    ChainParameters,
+    StateCounts,
+    require_latent_memory,
+)
 from sapwood.dependency.learn.spectral import SpectralDependency, SpectralHMM, make_probabilities
-from sapwood.dependency.model.dependency import DependencyModel, HiddenMarkovModel, Seen, chains
+from sapwood.dependency.model.dependency import HiddenMarkovModel, Seen
 from sapwood.dependency.model.latent import LatentArcs
 from sapwood.execute import Engine, Placed
 from sapwood.progress import step
 
 Valence = tuple[slice, slice] | None
-SPREAD = np.log(3.0)  # of the noise in a random start, as Matsuzaki et al. (2005) have it
+LOG_NOISE = np.log(3.0)  # of a random start, as Matsuzaki et al. (2005) have it
 
 
-class EMDependency(ByEM, OfArcs):
+class EMDependency(ArcEMParameters, ArcParameters):
     """Latent dependency trees by EM.
 
     Attributes
@@ -53,29 +59,24 @@ class EMDependency(ByEM, OfArcs):
         """Learn from an `ArcBank`, a list of `Arcs`, or a path."""
         self._check_parameters()
         bank, seen = self._see(trees)
-        engine = self._engine()
-        require_latent_memory(bank, engine, seen.n_symbols, self.n_states, EM_KERNELS)
-        placed = engine.place(seen.of(bank).shards(SHARD_WORDS))
-        counts = engine.total(ArcCounts.of, placed, seen.n_symbols)
+        n, valence = seen.n_symbols, seen.valence_rows
+        require_latent_memory(bank, self._engine(), n, self.n_states, EM_KERNEL_BYTES)
+        engine, placed, counts = self._place(seen.of(bank), n)
         if self.start == "random":
-            start = random_start(counts, seen, self.n_states, 2, self.seed)
+            start = random_arcs(counts, seen, self.n_states, 2, self.seed)
         else:
-            kept = OfArcs.parameters().keys() & self.get_params().keys()
-            spectral = SpectralDependency(**{name: getattr(self, name) for name in kept})
+            shared = ArcParameters.parameters().keys() & self.get_params().keys()
+            spectral = SpectralDependency(**{name: getattr(self, name) for name in shared})
             arcs, _ = spectral.learn_tables(bank, seen)
             start = make_probabilities(arcs, counts.symbols, self.seed)
-        valence = seen.valence_rows
         start = tie_valences(start, valence)
-        run, self.info_ = run_arc_em(
-            start, engine, placed, self, n_words=bank.n_tokens, valence=valence
-        )
-        sizes = {"trees": len(bank), "words": bank.n_tokens}
-        complete = self._complete(seen, run.parameters, bank.n_tokens)
-        self.model_ = DependencyModel(*complete, sizes | em_record(self, run))
+        run = run_arc_em(self, start, engine, placed, bank.n_tokens, valence)
+        arcs, record, self.info_ = run
+        self.model_ = self._model(seen, arcs, bank, record)
         return self
 
 
-class EMHMM(ByEM, OfChains):
+class EMHMM(ArcEMParameters, ChainParameters):
     """A hidden Markov model by EM, the algorithm of Baum and Welch.
 
     Attributes
@@ -91,51 +92,48 @@ class EMHMM(ByEM, OfChains):
     def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
         """Learn from lists of words."""
         self._check_parameters()
-        kept, seen = self._read(sentences)
-        known = seen.vocabulary
-        assert known is not None  # words are what chains see
-        trees = chains([known.rows(words) for words in kept])
-        engine = self._engine()
-        placed = engine.place(trees.shards(SHARD_WORDS))
-        counts = engine.total(ArcCounts.of, placed, seen.n_symbols)
+        kept, seen, trees, sizes = self._read(sentences)
+        engine, placed, counts = self._place(trees, seen.n_symbols)
         if self.start == "random":
-            start = random_start(counts, seen, self.n_states, 1, self.seed)
+            start = random_arcs(counts, seen, self.n_states, 1, self.seed)
         else:
-            names = OfChains.parameters().keys() & self.get_params().keys()
-            spectral = SpectralHMM(**{name: getattr(self, name) for name in names}).fit(kept)
+            shared = ChainParameters.parameters().keys() & self.get_params().keys()
+            spectral = SpectralHMM(**{name: getattr(self, name) for name in shared}).fit(kept)
             start = make_probabilities(spectral.model_.arcs, counts.symbols, self.seed)
-        n_words = int(trees.offsets[-1])
-        run, self.info_ = run_arc_em(start, engine, placed, self, n_words=n_words)
-        sizes = {"sentences": len(kept), "words": n_words}
-        self.model_ = HiddenMarkovModel(seen, run.parameters, sizes | em_record(self, run))
+        arcs, record, self.info_ = run_arc_em(self, start, engine, placed, sizes["words"])
+        self.model_ = HiddenMarkovModel(seen, arcs, sizes | record)
         return self
 
 
 def run_arc_em(
+    learner: ArcEMParameters,
     start: LatentArcs,
     engine: Engine,
     placed: Placed,
-    settings: ByEM,
-    *,
     n_words: int,
     valence: Valence = None,
-) -> tuple[EMResult[LatentArcs, StateCounts], Info]:
-    """EM from a start until a step gains too little, or for all iterations.
+) -> tuple[LatentArcs, dict[str, Any], Info]:
+    """Run EM until a step gains too little, or for all iterations.
 
     Parameters
     ----------
     valence
         Symbols that count children, whose distributions are tied; the start's must be so.
+
+    Returns
+    -------
+    tables, record, info
+        The record is what a model file says about EM.
     """
-    smoothing, tell = settings.smoothing, settings.on_iteration
+    smoothing, tell = learner.smoothing, learner.on_iteration
     info = Info()
     steps = EMSteps[LatentArcs, StateCounts](
-        lambda model: expect(model, engine, placed),
-        lambda model, counts: tie_valences(maximise(model, counts, smoothing), valence),
+        lambda model: expect_arc_counts(model, engine, placed),
+        lambda model, counts: tie_valences(maximise_arc_counts(model, counts, smoothing), valence),
         lambda model, counts: counts.log_likelihood + smoothing * log_prior(model),
     )
-    stop = EMStop(settings.iterations, gains_less_than(settings.tolerance * n_words))
-    with step("EM", total=settings.iterations + 1, unit="iteration") as advance:
+    stop = EMStop(learner.iterations, gains_less_than(learner.tolerance * n_words))
+    with step("EM", total=learner.iterations + 1, unit="iteration") as advance:
 
         def listen(now: EMResult[LatentArcs, StateCounts]) -> None:
             advance(len(now.values))
@@ -146,20 +144,16 @@ def run_arc_em(
 
         run = run_em(steps, start, stop, listen=listen)
     info.extra["iterations"] = run.iterations
-    return run, info
-
-
-def em_record(settings: ByEM, run: EMResult[LatentArcs, StateCounts]) -> dict[str, Any]:
-    """What a model file says about EM."""
-    given = settings.get_params()
-    return {
-        "method": "em", "states": given["n_states"], "start": settings.start,
-        "seed": given["seed"], "iterations": run.iterations, "converged": run.has_converged,
+    settings = learner.get_params()
+    record = {
+        "method": "em", "states": settings["n_states"], "start": learner.start,
+        "seed": settings["seed"], "iterations": run.iterations, "converged": run.has_converged,
         "log_likelihood": run.counts.log_likelihood,
     }  # fmt: skip
+    return run.parameters, record, info
 
 
-def expect(model: LatentArcs, engine: Engine, placed: Placed) -> StateCounts:
+def expect_arc_counts(model: LatentArcs, engine: Engine, placed: Placed) -> StateCounts:
     """The E-step over all shards."""
     counts = engine.total(StateCounts.of, placed, model)
     if counts.n_impossible:
@@ -168,7 +162,7 @@ def expect(model: LatentArcs, engine: Engine, placed: Placed) -> StateCounts:
     return counts
 
 
-def maximise(model: LatentArcs, counts: StateCounts, smoothing: float) -> LatentArcs:
+def maximise_arc_counts(model: LatentArcs, counts: StateCounts, smoothing: float) -> LatentArcs:
     """The M-step: expected counts, with the prior's, over their totals."""
     columns = [
         _normalise(counts.symbols[first:last] + smoothing, model.symbols[first:last])
@@ -208,17 +202,17 @@ def _normalise(counts: FloatArray, old: FloatArray) -> FloatArray:
 
 
 def log_prior(model: LatentArcs) -> float:
-    """Sum of the logarithms of all probabilities, but for those that are 0 from the start."""
+    """Sum of the logarithms of all probabilities that are not 0 from the start."""
     tables = (model.root, model.steps, model.symbols)
     return float(sum(np.log(table[table > 0]).sum() for table in tables))
 
 
-def random_start(counts: ArcCounts, seen: Seen, k: int, n_sides: int, seed: int) -> LatentArcs:
+def random_arcs(counts: ArcCounts, seen: Seen, k: int, n_sides: int, seed: int) -> LatentArcs:
     """Frequencies of symbols and even steps, all times noise, so that states differ."""
     rng = np.random.default_rng(seed)
 
     def noise(*shape: int) -> FloatArray:
-        return np.exp(rng.uniform(-SPREAD, SPREAD, shape))
+        return np.exp(rng.uniform(-LOG_NOISE, LOG_NOISE, shape))
 
     columns = []
     for first, last in pairwise(seen.column_start.tolist()):

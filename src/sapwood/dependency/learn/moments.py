@@ -1,41 +1,223 @@
-"""Additive statistics of latent trees: counts of arcs, sums over triples, expected counts of EM.
+"""Learners of hidden states: shared parameters, additive statistics, memory estimates.
 
-All are sums over words, so that shards are cut by size and added in any number.
+All statistics are sums over words, so that shards are cut by size and added in any number. The
+constants of memory are measured: `benchmarks/memory_estimates.py` prints estimates and peaks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import SapwoodError
+from sapwood.core.arrays import FieldSums, FloatArray, IntArray
+from sapwood.core.errors import (
+    CorpusError,
+    SapwoodError,
+    as_items,
+    as_sentence,
+    count,
+    require_memory,
+)
+from sapwood.core.learner import (
+    ANYTHING,
+    FLAG,
+    MAX_STATES,
+    Estimator,
+    at_least,
+    between,
+    one_of,
+    parameter,
+    positional,
+    whole,
+)
+from sapwood.corpora.vocabulary import STYLES, choose_vocabulary
+from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
+from sapwood.dependency.model.dependency import (
+    TAG_COLUMNS,
+    DependencyModel,
+    Seen,
+    chains,
+    word_positions,
+)
 from sapwood.dependency.model.latent import LatentArcs, SeenTrees
+from sapwood.execute import Engine, Placed
 from sapwood.linalg.dependency_operators import ChainMoments, TripleMoments
 
+SEEN = ("tags", "words", "both")
+UNSEEN_COUNT = 0.5  # count of symbols that were never seen
+EM_KERNEL_BYTES = 80e6  # of Numba and the compiled kernels of EM
+# bytes a token; arrays of the vectors of all symbols, and of the words of a shard
+_TOKEN_BYTES, _TABLE_COPIES, _VECTOR_COPIES = 100, 20, 8
 SHARD_WORDS = 50_000  # shards depend on the data alone, so that jobs never change a sum
 
 
+class WordParameters(Estimator):
+    """Parameters of all learners of hidden states of words."""
+
+    n_states: int = positional(
+        default=8, domain=whole(1, MAX_STATES), words="Hidden states of a word.", kw_only=False
+    )
+    min_count: int = parameter(
+        5, whole(1), "Words seen less often are taken for their class of unknown words."
+    )
+    style: str = parameter(
+        "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
+    )
+    seed: int = parameter(0, whole(0), "Of the random numbers that are drawn, if any.")
+
+    def _place(self, trees: SeenTrees, n_symbols: int) -> tuple[Engine, Placed, ArcCounts]:
+        """The engine, the shards where it has put them, and their counts."""
+        engine = self._engine()
+        placed = engine.place(trees.shards(SHARD_WORDS))
+        return engine, placed, engine.total(ArcCounts.of, placed, n_symbols)
+
+
+class ArcParameters(WordParameters):
+    """Parameters of learners from dependency trees."""
+
+    seen: str = parameter("tags", one_of(SEEN), "What is seen of a word: tags, words or both.")
+    tag_column: str = parameter(
+        "upos", one_of(TAG_COLUMNS), "Which tags: universal ones, or those of the language."
+    )
+    valence: bool = parameter(
+        False,
+        FLAG,
+        "Whether the numbers of a word's left and right children are seen as well: then trees are "
+        "weighed by their shapes too, which the paper's model does not.",
+    )
+
+    def _see(self, trees: ArcBankLike) -> tuple[ArcBank, Seen]:
+        """The trees, and what this learner sees of their words."""
+        bank = as_arc_bank(trees)
+        if not len(bank):
+            raise CorpusError(
+                "no dependency trees: nothing can be learnt", hint="is the file empty?"
+            )
+        if bank.head.min() < 0:
+            raise CorpusError(
+                "some sentences have no heads", hint="give trees, not plain sentences"
+            )
+        tags = () if self.seen == "words" else getattr(bank, f"{self.tag_column}_names")
+        known = None
+        if self.seen != "tags":
+            pairs, n = np.unique(word_positions(bank), return_counts=True)
+            counts = {(bank.words[pair // 2], bool(pair % 2)): int(times)
+                      for pair, times in zip(pairs.tolist(), n, strict=True)}  # fmt: skip
+            known = choose_vocabulary(counts, self.min_count, self.style)
+        return bank, Seen(tags, known, self.tag_column, self.valence)
+
+    def _model(
+        self, seen: Seen, arcs: LatentArcs, bank: ArcBank, record: dict[str, Any]
+    ) -> DependencyModel:
+        """The model, with a symbol for unknown tags, half as frequent as a word seen once.
+
+        Words need none: classes of unknown words are among their symbols.
+        """
+        if seen.tags:
+            seen = seen.with_unknown_tag()
+            arcs = arcs.with_unknown(UNSEEN_COUNT / (bank.n_tokens + UNSEEN_COUNT))
+        return DependencyModel(seen, arcs, {"trees": len(bank), "words": bank.n_tokens} | record)
+
+
+class ChainParameters(WordParameters):
+    """Parameters of learners from plain sentences."""
+
+    def _read(
+        self, sentences: Iterable[Sequence[str]]
+    ) -> tuple[list[list[str]], Seen, SeenTrees, dict[str, int]]:
+        """Lists of words, what this learner sees of them, their chains, and their sizes."""
+        kept = [as_sentence(words) for words in as_items(sentences, "sentences, lists of words")]
+        if not kept:
+            raise SapwoodError("no sentences: nothing can be learnt", hint="give lists of words")
+        counts = Counter((word, not index) for words in kept for index, word in enumerate(words))
+        known = choose_vocabulary(counts, self.min_count, self.style)
+        trees = chains([known.rows(words) for words in kept])
+        return kept, Seen((), known), trees, {"sentences": len(kept), "words": len(trees.head)}
+
+
+class SpectralParameters(Estimator):
+    """Parameters of spectral learners."""
+
+    projection: str = parameter(
+        "cca",
+        one_of(("cca", "svd")),
+        "How symbols become vectors: `cca` of words and the words at the other ends of their arcs, "
+        "or `svd` of the counts themselves, in which rare words hardly count.",
+    )
+    power: float = parameter(
+        0.5,
+        between(0, 1, "(]"),
+        "Counts are taken to this power for the projection, so that no few pairs outweigh all "
+        "others; 1 for none.",
+    )
+    ridge: float = parameter(
+        0.3,
+        at_least(0),
+        "Correlations below this are left out of inverses, smoothly: with 0 the estimate is "
+        "consistent, with more it has less noise, and in the end words tell nothing of each other.",
+    )
+    shrinkage: float = parameter(
+        10.0,
+        at_least(0),
+        "C: a symbol seen n times is trusted n / (n + C), and tells nothing of the state for the "
+        "rest.",
+    )
+
+
+class ArcEMParameters(Estimator):
+    """Parameters and results of EM."""
+
+    iterations: int = parameter(100, whole(1), "The most EM iterations.")
+    tolerance: float = parameter(
+        1e-4, at_least(0), "EM ends when an iteration gains less than this, in nats a word."
+    )
+    smoothing: float = parameter(
+        0.01,
+        between(0, 1),
+        "Added to every expected count, a prior: with 0, the likelihood itself never falls; else "
+        "its sum with the log of the prior.",
+    )
+    start: str = parameter(
+        "random",
+        one_of(("random", "spectral")),
+        "Where EM begins: from noise, or from the spectral estimate made into probabilities.",
+    )
+    on_iteration: Callable[[int, int, float], None] | None = parameter(
+        None,
+        ANYTHING,
+        "Called with (iteration, states, log-likelihood) after every E-step.",
+        changes_model=False,
+    )
+
+    @property
+    def log_likelihoods_(self) -> list[float]:
+        """The log-likelihood before the first M-step and after each."""
+        return [row["log_likelihood"] for row in self.info_.history]
+
+    @property
+    def bounds_(self) -> list[float]:
+        """The log-likelihood and the log of the prior, which never fall together."""
+        return [row["bound"] for row in self.info_.history]
+
+    @property
+    def iterations_(self) -> int:
+        """Number of M-steps that were taken."""
+        return int(self.info_.iterations)
+
+
 @dataclass(frozen=True, eq=False)
-class _Sums:
-    """Fields that add."""
-
-    def __add__(self, other: Self) -> Self:
-        names = (each.name for each in fields(self))
-        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
-
-
-@dataclass(frozen=True, eq=False)
-class ArcCounts(_Sums):
+class ArcCounts(FieldSums):
     """How often symbols occur, and pairs of them at the two ends of an arc; `+` joins shards.
 
     Attributes
     ----------
     n_trees
-        Roots, whatever they show.
+        Number of roots.
     symbols, roots : [n]
         Of all words, and of roots.
     left, right : sparse [n, n]
@@ -51,14 +233,14 @@ class ArcCounts(_Sums):
 
     @classmethod
     def zero(cls, n_symbols: int) -> ArcCounts:
-        """Of no trees."""
+        """The counts of no trees."""
         shape = (n_symbols, n_symbols)
         none = np.zeros(n_symbols)
         return cls(0.0, none, none, sparse.csr_array(shape), sparse.csr_array(shape))
 
     @classmethod
     def of(cls, trees: SeenTrees, n_symbols: int) -> ArcCounts:
-        """Of a shard."""
+        """The counts of a shard."""
         up, seen = trees.up(), trees.seen
         rows = np.arange(len(up))
         shows = [_indicator(rows, column, (len(rows), n_symbols)) for column in seen.T]
@@ -71,7 +253,7 @@ class ArcCounts(_Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class TripleSums(_Sums):
+class TripleSums(FieldSums):
     """Sums over all pairs of a left and a right child of one head; `+` joins shards.
 
     Attributes
@@ -79,9 +261,9 @@ class TripleSums(_Sums):
     n
         Triples.
     left, right, head_left, head_right, left_right, third
-        Sums of products of vectors: those of `TripleMoments`.
+        Sums of products of vectors, as in `TripleMoments`.
     by_symbol : [n_symbols, k, k]
-        Left times right, for each symbol of the head; [0, k, k] where nobody asked for it.
+        Left times right, for each symbol of the head; [0, k, k] if it is not needed.
     """
 
     n: float
@@ -95,13 +277,13 @@ class TripleSums(_Sums):
 
     @classmethod
     def zero(cls, k: int, n_symbols: int = 0) -> TripleSums:
-        """Of no trees."""
+        """The sums over no trees."""
         shapes = ((k,), (k,), (k, k), (k, k), (k, k), (k, k, k), (n_symbols, k, k))
         return cls(0.0, *(np.zeros(shape) for shape in shapes))
 
     @classmethod
     def of(cls, trees: SeenTrees, U: FloatArray, n_symbols: int = 0) -> TripleSums:
-        """Of a shard.
+        """The sums over a shard.
 
         The sum over pairs is the product of two sums, so that heads with many children take no
         longer.
@@ -113,7 +295,7 @@ class TripleSums(_Sums):
         n_symbols
             How many symbols to keep apart for `by_symbol`.
         """
-        vectors = project(trees.seen, U)
+        vectors = word_vectors(trees.seen, U)
         left_arcs, right_arcs = _arcs(trees.up())
         n_left, n_right = (np.asarray(arcs.sum(axis=1)).ravel() for arcs in (left_arcs, right_arcs))
         heads = np.flatnonzero((n_left > 0) & (n_right > 0))
@@ -143,7 +325,7 @@ class TripleSums(_Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class ChainSums(_Sums):
+class ChainSums(FieldSums):
     """Sums over three words in a row, each below the one before it; `+` joins shards.
 
     Attributes
@@ -151,7 +333,7 @@ class ChainSums(_Sums):
     n
         Triples.
     first, second_first, third_first, third
-        Sums of products of vectors: those of `ChainMoments`.
+        Sums of products of vectors, as in `ChainMoments`.
     """
 
     n: float
@@ -162,8 +344,8 @@ class ChainSums(_Sums):
 
     @classmethod
     def of(cls, sentences: SeenTrees, U: FloatArray) -> ChainSums:
-        """Of a shard, whose heads are not looked at."""
-        vectors, k = project(sentences.seen, U), U.shape[1]
+        """The sums over a shard, whose heads are not looked at."""
+        vectors, k = word_vectors(sentences.seen, U), U.shape[1]
         rows = np.arange(len(vectors))
         behind = np.repeat(sentences.offsets[1:], np.diff(sentences.offsets)) - rows
         at = rows[behind > 2]
@@ -176,11 +358,11 @@ class ChainSums(_Sums):
 
     @classmethod
     def of_paths(cls, trees: SeenTrees, U: FloatArray, side: int) -> ChainSums:
-        """Of a shard: all paths of a head, a word below it, and a child of that on one side.
+        """The sums over all paths of a shard: a head, its child, and a child of that on one side.
 
         As with `TripleSums`, the sum over the children of a word is taken first.
         """
-        vectors, k, up = project(trees.seen, U), U.shape[1], trees.up()
+        vectors, k, up = word_vectors(trees.seen, U), U.shape[1], trees.up()
         below = _arcs(up)[side]
         n_below = np.asarray(below.sum(axis=1)).ravel()
         at = np.flatnonzero((n_below > 0) & (up >= 0))
@@ -202,7 +384,7 @@ class ChainSums(_Sums):
 
 
 @dataclass(frozen=True, eq=False)
-class StateCounts(_Sums):
+class StateCounts(FieldSums):
     """Expected counts of all tables: the moments of EM; `+` joins shards.
 
     Attributes
@@ -224,12 +406,12 @@ class StateCounts(_Sums):
     @classmethod
     def of(cls, trees: SeenTrees, model: LatentArcs) -> StateCounts:
         """The E-step on a shard."""
-        from sapwood.dependency.model.kernels.latent_arcs import expect_states
+        from sapwood.dependency.kernels.latent_arcs import expect_tree_states
 
         two = np.ascontiguousarray(np.broadcast_to(model.steps, (2, *model.steps.shape[1:])))
         root, steps, symbols = (np.zeros(t.shape) for t in (model.root, two, model.symbols))
         logs = np.empty(trees.n_trees)
-        expect_states(
+        expect_tree_states(
             *trees, model.root, two, model.symbols, root, steps, symbols, logs,
         )  # fmt: skip
         is_possible = np.isfinite(logs)
@@ -239,8 +421,8 @@ class StateCounts(_Sums):
         )  # fmt: skip
 
 
-def project(seen: Any, U: FloatArray) -> FloatArray:
-    """Vectors of words: the sum of the rows of their symbols, of none zero."""
+def word_vectors(seen: Any, U: FloatArray) -> FloatArray:
+    """Vectors of words: sums of the rows of their symbols, zero for words without symbols."""
     padded = np.vstack([U, np.zeros(U.shape[1])])  # the last row, -1, is that of no symbol
     return np.asarray(sum((padded[column] for column in seen.T), np.zeros((len(seen), U.shape[1]))))
 
@@ -261,3 +443,22 @@ def _indicator(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
     kept = columns >= 0
     ones = np.ones(int(kept.sum()))
     return sparse.csr_array((ones, (rows[kept], columns[kept])), shape=shape)
+
+
+def require_latent_memory(
+    bank: ArcBank, engine: Engine, n_symbols: int, n_states: int, kernels: float = 0.0
+) -> None:
+    """Refuse to learn hidden states if the tables of symbols and states do not fit into memory."""
+    require_memory(
+        kernels + latent_bytes(bank.n_tokens, n_symbols, n_states, engine.jobs_here),
+        f"training on {count(len(bank), 'sentence')} with {count(n_states, 'state')}",
+        "use fewer states (--states), give fewer sentences, or use one thread (--jobs 1)",
+    )
+
+
+def latent_bytes(n_tokens: int, n_symbols: int, n_states: int, jobs: int) -> float:
+    """Estimated bytes for learning hidden states of words, by moments or by EM."""
+    tables = n_symbols * n_states + n_states**3
+    vectors = min(n_tokens, jobs * SHARD_WORDS) * n_states  # of the shards being counted
+    copies = (_TABLE_COPIES + jobs) * tables + _VECTOR_COPIES * vectors
+    return _TOKEN_BYTES * n_tokens + 8 * copies

@@ -1,41 +1,197 @@
 """`ArcReranker`: a parser, and an averaged perceptron that chooses among its best trees.
 
-DEP, section 4.3. Lists to learn from must be as those of new sentences are: parser and latent
+DEP, section 4.3. Training lists must be made like the lists of new sentences: parser and latent
 models learn from all folds but one, and propose and score the trees of that one (jackknifing). Tags
-are jackknifed once for all of them. What is kept in the end has learnt from all sentences.
+are jackknifed once for all folds. The final parser and latent models learn from all sentences.
+
+The perceptron (Collins, 2002) compares, for each list in turn, the tree that scores highest with
+the best of the trees that have the most right heads; where it has fewer, weights move from its
+features to the other's. The result is the mean of the weights over all steps. The parser's own
+score, or the heads that it expects to be right, has a fixed weight: every tree that is better than
+the guess is less likely by the parser, so that every step would lower that weight. Which of the two
+is used, its weight, and the number of passes are chosen on held-out lists, with no pass at all
+where nothing is better than the parser by itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
+from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import CorpusError, SapwoodError, count
-from sapwood.core.info import Info, PhaseClock
-from sapwood.core.learner import between, one_of, parameter, positional, whole
+from sapwood.core.learner import Info, PhaseClock, between, one_of, parameter, positional, whole
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
-from sapwood.dependency.data.lists import CandidateLists
-from sapwood.dependency.learn.crf import ArcEstimator, Lesson, MemberPlan, usual_templates
+from sapwood.dependency.data.reader import CandidateLists
+from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.em import EMDependency
-from sapwood.dependency.learn.perceptron import Choice, RankLesson, learn_to_rank
 from sapwood.dependency.learn.spectral import SpectralDependency
-from sapwood.dependency.model.arc_model import ArcModel
-from sapwood.dependency.model.reranker import LIST_FEATURES, ArcRerankModel, LatentScorer
+from sapwood.dependency.learn.tagger import FOLD_BLOCK
+from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan
+from sapwood.dependency.model.arc_model import LIST_FEATURES, ArcModel, ArcRerankModel, LatentScorer
 from sapwood.dependency.model.tables import FeatureTable
 from sapwood.dependency.parse.parser import ArcParser
-from sapwood.dependency.parse.reranking import propose_trees
+from sapwood.dependency.parse.reranking import dense_features, propose_trees, tag_triples
 from sapwood.progress import counted
 
-BITS = 18  # of hashed triples of tags
-BLOCK = 25  # sentences that stand together are held out together: texts are of one kind
-MAX_TAGS = 100  # of a set that a triple of them says something
-LATENT = ("auto", "none", "spectral", "em", "both")
+TRIPLE_BITS = 18  # of hashed triples of tags
+MAX_TRIPLE_TAGS = 100  # of a tag set whose triples are not too sparse
+LATENT_CHOICES = ("auto", "none", "spectral", "em", "both")
+# fixed weights that are tried: the column of the parser's feature, and its weight in standard
+# deviations
+FIXED_WEIGHTS = tuple(
+    (column, weight) for column in range(2) for weight in (3.0, 10.0, 30.0, 100.0)
+)
+
+
+class RankingWeights(NamedTuple):
+    """Weights of hashed features, and of the columns of dense features."""
+
+    sparse: FloatArray
+    dense: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RankingData:
+    """Candidate lists as features, with the number of right heads of each tree.
+
+    Attributes
+    ----------
+    starts : [n_lists + 1]
+        First tree of each list.
+    offsets : [n_trees + 1]
+        First word of each tree; the trees of a list have equally many words.
+    triples : [n_tokens, N_TRIPLES]
+        Hashed features of the words of all trees.
+    dense : [n_trees, n_columns]
+        The parser's score first, then the number of heads that it expects to be right.
+    right : [n_trees]
+        Number of right heads of each tree.
+    bits
+        Logarithm of the number of hashed features.
+    """
+
+    starts: IntArray
+    offsets: IntArray
+    triples: npt.NDArray[np.uint32]
+    dense: FloatArray
+    right: IntArray
+    bits: int
+
+    @classmethod
+    def of(
+        cls, lists: CandidateLists, gold: ArcBank, latent: Sequence[LatentScorer], column: str,
+        bits: int,
+    ) -> RankingData:  # fmt: skip
+        """Features of lists, with the gold tree of each."""
+        return cls(
+            lists.starts, lists.bank.offsets, tag_triples(lists.bank, column, bits),
+            dense_features(lists, latent), lists.right_heads(gold), bits,
+        )  # fmt: skip
+
+    @classmethod
+    def join(cls, parts: Sequence[RankingData]) -> RankingData:
+        """The lists of several parts, one after the other."""
+        return cls(
+            starts_of(np.concatenate([np.diff(part.starts) for part in parts])),
+            starts_of(np.concatenate([np.diff(part.offsets) for part in parts])),
+            np.concatenate([part.triples for part in parts]),
+            np.concatenate([part.dense for part in parts]),
+            np.concatenate([part.right for part in parts]),
+            parts[0].bits,
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def n_right(self, weights: RankingWeights, lists: IntArray) -> int:
+        """Number of right heads of the trees that weights choose from some lists."""
+        from sapwood.dependency.kernels.list_perceptron import count_right
+
+        return int(count_right(lists, *self.arrays(), *weights))
+
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays that kernels read."""
+        dense = np.ascontiguousarray(self.dense)
+        return self.starts, self.offsets, self.triples, dense, self.right
+
+
+def perceptron_passes(
+    data: RankingData, lists: IntArray, fixed: tuple[int, float], passes: int, seed: int
+) -> Iterator[RankingWeights]:
+    """Averaged weights after each pass over some lists, in another order each time.
+
+    Parameters
+    ----------
+    fixed
+        The column of a feature of the parser, and its weight, which does not change; the parser's
+        other feature has weight 0.
+    """
+    from sapwood.dependency.kernels.list_perceptron import follow_lists
+
+    rng = np.random.default_rng(seed)
+    sparse, dense = np.zeros(1 << data.bits), np.zeros(data.dense.shape[1])
+    dense[fixed[0]] = fixed[1]
+    # sums of steps times the time of each: the mean is the last weight minus this over the time
+    late = np.zeros_like(sparse), np.zeros_like(dense)
+    time, arrays = 1, data.arrays()
+    for _ in range(passes):
+        order = rng.permutation(lists)
+        time = follow_lists(order, *arrays, len(LIST_FEATURES), sparse, dense, *late, time)
+        yield RankingWeights(sparse - late[0] / time, dense - late[1] / time)
+
+
+class RankingChoice(NamedTuple):
+    """Weights with the settings that did best on held-out lists.
+
+    Attributes
+    ----------
+    weights
+        Of the features as they were given.
+    held, passes
+        The fixed weight, and the number of passes; 0 passes: nothing was better than the parser by
+        itself.
+    held_right, parser_right
+        Number of right heads in held-out lists: of the chosen trees, and of the parser's own.
+    """
+
+    weights: RankingWeights
+    held: tuple[int, float]
+    passes: int
+    held_right: int
+    parser_right: int
+
+
+def learn_to_rank(data: RankingData, *, passes: int, folds: int, seed: int) -> RankingChoice:
+    """Choose settings by cross-validation over lists, and learn from all lists with them."""
+    scale = np.maximum(data.dense.std(axis=0), 1e-12)
+    scaled = replace(data, dense=data.dense / scale)
+    every, nothing = np.arange(len(data)), np.zeros(1 << data.bits)
+    parser_only = [RankingWeights(nothing, row) for row in np.eye(2, data.dense.shape[1])]
+    of_parser = [data.n_right(weights, every) for weights in parser_only]
+    held = np.zeros((len(FIXED_WEIGHTS), passes), np.int64)
+    if len(data) >= folds:
+        fold = every * folds // len(data)  # neighbours together: texts are of one kind
+        for k in counted(range(folds), "perceptron over lists", unit="fold"):
+            for row, fixed in enumerate(counted(FIXED_WEIGHTS)):
+                after = perceptron_passes(scaled, every[fold != k], fixed, passes, seed)
+                held[row] += [scaled.n_right(weights, every[fold == k]) for weights in after]
+    row, column = divmod(int(held.argmax()), passes)
+    if held[row, column] <= max(of_parser):
+        best = int(np.argmax(of_parser))
+        return RankingChoice(parser_only[best], (best, 1.0), 0, max(of_parser), max(of_parser))
+    *_, last = perceptron_passes(scaled, every, FIXED_WEIGHTS[row], column + 1, seed)
+    weights = RankingWeights(last.sparse, last.dense / scale)
+    n_right = int(held[row, column])
+    return RankingChoice(weights, FIXED_WEIGHTS[row], column + 1, n_right, max(of_parser))
 
 
 class FoldLists(NamedTuple):
-    """What a fold has: trees of a parser that has not seen it, the right ones, and all others."""
+    """Lists of a parser that has not seen the fold, their gold trees, and all other sentences."""
 
     lists: CandidateLists
     right: ArcBank
@@ -61,7 +217,7 @@ class ArcReranker(ArcEstimator):
     order: int = parameter(2, whole(1, 2), "Of the parser, as ArcCRF has it.")
     latent: str = parameter(
         "auto",
-        one_of(LATENT),
+        one_of(LATENT_CHOICES),
         "Whose log-probabilities of trees are features: spectral models, models by EM, both, none; "
         "auto takes spectral ones where lists that were held out are the better for it.",
     )
@@ -87,85 +243,92 @@ class ArcReranker(ArcEstimator):
             msg = f"{count(len(bank), 'sentence')} for {self.list_folds} folds"
             raise CorpusError(msg, hint="give more sentences, or use fewer list_folds")
         clock = PhaseClock()
-        course, column = self.prepare(bank), self.tag_column(bank)
-        labels = course.labels(self.seed)
+        trainer, column = self._prepare(bank), self.tag_column(bank)
+        labels = trainer.train_labels(self.seed)
         clock.tick("tags, arcs, relations")
         folds = counted(range(self.list_folds), "lists of trees", unit="fold")
-        made = [self.fold_lists(course, labels, fold) for fold in folds]
+        made = [self.fold_lists(trainer, labels, fold) for fold in folds]
         clock.tick("lists")
         (latent, *of_folds), reason = self._learn_latent(
             [bank, *(fold.others for fold in made)], column
         )
         clock.tick("latent models")
-        lesson = RankLesson.join(
+        data = RankingData.join(
             [
-                RankLesson.of(fold.lists, fold.right, models, column, BITS)
+                RankingData.of(fold.lists, fold.right, models, column, TRIPLE_BITS)
                 for fold, models in zip(made, of_folds, strict=True)
             ]
         )
-        choice = self._choose(lesson)
+        choice = self._choose(data)
         clock.tick("perceptron")
-        parser = self.learn_parser(course, labels)
+        parser = self.learn_parser(trainer, labels)
         latent = latent if len(choice.weights.dense) > len(LIST_FEATURES) else ()
         clock.tick("parser")
-        self.info_ = rerank_info(lesson, choice)
+        self.info_ = rerank_info(data, choice)
         self.info_.seconds, self.info_.without_latent = clock.seconds, reason
         record = {
             "method": "rerank", "sentences": len(bank), "tokens": bank.n_tokens,
             "iterations": choice.passes, "held": list(choice.held),
             "held_uas": self.info_.held_uas, "parser_uas": self.info_.parser_uas,
         }  # fmt: skip
-        self.model_ = ArcRerankModel(
-            column, choice.weights.sparse, choice.weights.dense, latent, parser, self.n_best,
-            record,
-        )  # fmt: skip
+        self.model_ = ArcRerankModel(column, *choice.weights, latent, parser, self.n_best, record)
         return self
 
-    def _choose(self, lesson: RankLesson) -> Choice:
-        """Weights; `auto` leaves latent models out where they are of no use."""
-        lessons, n_latent = [lesson], lesson.dense.shape[1] - len(LIST_FEATURES)
+    def _choose(self, data: RankingData) -> RankingChoice:
+        """Weights; `auto` leaves latent models out where they do not help."""
+        candidates, n_latent = [data], data.dense.shape[1] - len(LIST_FEATURES)
         if self.latent == "auto" and n_latent:
-            lessons.insert(0, replace(lesson, dense=lesson.dense[:, : len(LIST_FEATURES)]))
+            candidates.insert(0, replace(data, dense=data.dense[:, : len(LIST_FEATURES)]))
         choices = [
             learn_to_rank(each, passes=self.list_passes, folds=self.list_folds, seed=self.seed)
-            for each in lessons
+            for each in candidates
         ]
         return max(choices, key=lambda choice: choice.held_right)  # of equals, the first
 
     def tag_column(self, bank: ArcBank) -> str:
-        """Where the tags of features stand."""
-        return choose_column(bank) if self.column == "auto" else self.column
+        """The column of the tags of features; auto takes `xpos` if it has some tags, not too many.
 
-    def prepare(self, bank: ArcBank) -> Lesson:
-        """What the parsers of all folds share: sentences with jackknifed tags."""
-        return Lesson.prepare(bank, self._engine(), self.folds, self.seed, self.embeddings)
+        >>> from sapwood.dependency.data.bank import Arcs
+        >>> ArcReranker().tag_column(ArcBank.of([Arcs(["a"], [0], upos=["X"])]))
+        'upos'
+        """
+        if self.column != "auto":
+            return self.column
+        return "xpos" if 1 < len(bank.xpos_names) <= MAX_TRIPLE_TAGS else "upos"
 
-    def fold_lists(self, course: Lesson, labels: FeatureTable, fold: int) -> FoldLists:
+    def fold_lists(self, trainer: ArcTrainer, labels: FeatureTable, fold: int) -> FoldLists:
         """Lists of one fold, by a parser that has learnt from the others."""
-        bank = course.bank
-        block = BLOCK if len(bank) >= BLOCK * self.list_folds else 1
-        is_own = np.arange(len(bank)) // block % self.list_folds == fold
-        others = course.part(~is_own, self.seed)
+        data = trainer.data
+        block = FOLD_BLOCK if len(data.bank) >= FOLD_BLOCK * self.list_folds else 1
+        is_own = np.arange(len(data.bank)) // block % self.list_folds == fold
+        others = ArcTrainer.of(data.select(~is_own), trainer.tagger, self.seed)
         parses = ArcParser(self.learn_parser(others, labels), use_tags=True).parse_many(
-            course.tagged.select(is_own), jobs=self._engine()
+            data.with_predicted_tags().select(is_own), jobs=self._engine()
         )
-        return FoldLists(
-            propose_trees(parses, self.n_best), right=bank.select(is_own), others=others.bank
-        )
+        lists = propose_trees(parses, self.n_best)
+        return FoldLists(lists, right=data.bank.select(is_own), others=others.data.bank)
 
-    def learn_parser(self, course: Lesson, labels: FeatureTable) -> ArcModel:
+    def learn_parser(self, trainer: ArcTrainer, labels: FeatureTable) -> ArcModel:
         """A parser of some sentences."""
-        plan = MemberPlan(self.order, usual_templates(self.order), self.passes, self.rate)
-        member = course.member(plan, self.seed, self._note)
-        record = course.record(("first", "second")[self.order - 1], iterations=self.passes)
-        return course.model((member,), labels, record)
+        plan = MemberPlan.usual(self.order, self.passes, self.rate)
+        member = trainer.train_member(plan, self.seed, self._note)
+        method = ("first", "second")[self.order - 1]
+        return trainer.model((member,), labels, method, iterations=self.passes)
 
     def _learn_latent(
         self, banks: list[ArcBank], column: str
     ) -> tuple[list[tuple[LatentScorer, ...]], str]:
         """Latent models of each of several banks; none, and why, where `auto` cannot learn them."""
-        shared: dict[str, Any] = {"n_jobs": self.n_jobs, "engine": self.engine, "seed": self.seed}
-        learners = latent_learners(self.latent, self.n_states, column, shared)
+        settings: dict[str, Any] = {
+            "seen": "both", "tag_column": column, "seed": self.seed, "n_jobs": self.n_jobs,
+            "engine": self.engine,
+        }  # fmt: skip
+        learners: list[SpectralDependency | EMDependency] = []
+        if self.latent in {"auto", "spectral", "both"}:
+            learners.append(SpectralDependency(self.n_states, **settings))
+        if self.latent in {"em", "both"}:
+            # p(words | tree) alone says nothing of the tree: numbers of children do
+            learners.append(EMDependency(self.n_states, valence=True, **settings))
         try:
             each = counted(banks, "latent models", unit="fold")
             return [tuple(learner.fit(b).model_ for learner in learners) for b in each], ""
@@ -179,41 +342,17 @@ class ArcReranker(ArcEstimator):
             self.on_pass(f"order {self.order}", done, likelihood)
 
 
-def choose_column(bank: ArcBank) -> str:
-    """The treebank's own tags where there are some, and not as many as words.
-
-    >>> from sapwood.dependency.data.bank import Arcs
-    >>> choose_column(ArcBank.of([Arcs(["a"], [0], upos=["X"])]))
-    'upos'
-    """
-    return "xpos" if 1 < len(bank.xpos_names) <= MAX_TAGS else "upos"
-
-
-def latent_learners(
-    names: str, n_states: int, column: str, shared: dict[str, Any]
-) -> list[SpectralDependency | EMDependency]:
-    """Estimators of latent models of words and tags; those by EM see numbers of children too."""
-    learners: list[SpectralDependency | EMDependency] = []
-    settings = {"tag_column": column, **shared}
-    if names in {"auto", "spectral", "both"}:
-        learners.append(SpectralDependency(n_states, seen="both", **settings))
-    if names in {"em", "both"}:
-        # p(words | tree) alone says nothing of the tree: numbers of children do
-        learners.append(EMDependency(n_states, seen="both", valence=True, **settings))
-    return learners
-
-
-def rerank_info(lesson: RankLesson, choice: Choice) -> Info:
-    """Shares of right heads in lists that were held out."""
-    firsts = lesson.starts[:-1]
-    n_words = np.diff(lesson.offsets)[firsts].sum()
-    oracle = np.maximum.reduceat(lesson.right, firsts).sum()
+def rerank_info(data: RankingData, choice: RankingChoice) -> Info:
+    """Percentages of right heads in held-out lists."""
+    firsts = data.starts[:-1]
+    n_words = np.diff(data.offsets)[firsts].sum()
+    oracle = np.maximum.reduceat(data.right, firsts).sum()
     oracle, held, own = (
         float(100.0 * n / n_words) for n in (oracle, choice.held_right, choice.parser_right)
     )
     return Info(
         extra={
-            "choice": choice, "list_size": float(np.diff(lesson.starts).mean()), "oracle": oracle,
+            "choice": choice, "list_size": float(np.diff(data.starts).mean()), "oracle": oracle,
             "held_uas": held, "parser_uas": own, "without_latent": "",
         }
     )  # fmt: skip

@@ -18,14 +18,19 @@ from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import Domain, maybe, one_of, parameter
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike
-from sapwood.dependency.learn.memory import require_latent_memory
-from sapwood.dependency.learn.moments import SHARD_WORDS, ArcCounts, ChainSums, TripleSums
-from sapwood.dependency.learn.observe import BySpectrum, OfArcs, OfChains
-from sapwood.dependency.model.dependency import DependencyModel, HiddenMarkovModel, Seen, chains
+from sapwood.dependency.learn.moments import (
+    ArcCounts,
+    ArcParameters,
+    ChainParameters,
+    ChainSums,
+    SpectralParameters,
+    TripleSums,
+    require_latent_memory,
+)
+from sapwood.dependency.model.dependency import HiddenMarkovModel, Seen
 from sapwood.dependency.model.latent import LatentArcs
-from sapwood.linalg.cca import cca
 from sapwood.linalg.dependency_operators import (
-    Operators,
+    LatentTreeOperators,
     chain_operators,
     diagonal_form,
     moment_inverse,
@@ -34,13 +39,14 @@ from sapwood.linalg.dependency_operators import (
     sibling_operators,
     symbol_vectors,
 )
+from sapwood.linalg.svd import cca
 
 SYMBOLS_FROM = ("arcs", "triples", "range")
-RANK = 1e-12  # singular values this far below the largest are rounding
-FLOOR = 0.05  # share of what tells nothing in tables that were made into probabilities
+RANK_RATIO = 1e-12  # of the largest singular value: smaller ones are rounding errors
+UNIFORM_FRACTION = 0.05  # of uninformative columns in tables that start EM
 
 
-class SpectralDependency(BySpectrum, OfArcs):
+class SpectralDependency(SpectralParameters, ArcParameters):
     """Latent dependency trees from moments of (left child, head, right child).
 
     The result is a `DependencyModel` in the basis of the projections, whose weights are no
@@ -77,36 +83,33 @@ class SpectralDependency(BySpectrum, OfArcs):
         self._check_parameters()
         bank, seen = self._see(trees)
         arcs, record = self.learn_tables(bank, seen)
-        self.model_ = DependencyModel(*self._complete(seen, arcs, bank.n_tokens), record)
+        self.model_ = self._model(seen, arcs, bank, record)
         return self
 
     def learn_tables(self, bank: ArcBank, seen: Seen) -> tuple[LatentArcs, dict[str, Any]]:
         """The tables of the symbols that occur, and the training record."""
-        engine, n = self._engine(), seen.n_symbols
-        require_latent_memory(bank, engine, n, self.n_states)
-        placed = engine.place(seen.of(bank).shards(SHARD_WORDS))
-        counts = engine.total(ArcCounts.of, placed, n)
-        found = self._project(counts, seen)
+        n = seen.n_symbols
+        require_latent_memory(bank, self._engine(), n, self.n_states)
+        engine, placed, counts = self._place(seen.of(bank), n)
+        basis = self._project(counts, seen)
         by_symbol = n if self.symbols_from == "triples" else 0
-        sums = engine.total(TripleSums.of, placed, found.U, by_symbol)
-        paths = [engine.total(ChainSums.of_paths, placed, found.U, side) for side in (0, 1)]
-        solved = solve_arcs(counts, sums, found, self.ridge, self.symbols_from, paths)
-        arcs = shrink_symbols(solved, counts.symbols, seen, self.shrinkage)
+        sums = engine.total(TripleSums.of, placed, basis.U, by_symbol)
+        paths = [engine.total(ChainSums.of_paths, placed, basis.U, side) for side in (0, 1)]
+        solved = solve_arcs(counts, sums, basis, self.ridge, self.symbols_from, paths)
         record = {
-            "trees": len(bank), "words": bank.n_tokens,
             "method": "spectral", "states": self.n_states, "seed": self.seed,
             "triples": int(sums.n), "paths": [int(each.n) for each in paths],
-            "correlations": found.correlations.tolist(),
+            "correlations": basis.correlations.tolist(),
         }  # fmt: skip
-        self.projection_, self.correlations_ = found.U, found.correlations
-        return arcs, record
+        self.projection_, self.correlations_ = basis
+        return shrink_symbols(solved, counts.symbols, seen, self.shrinkage), record
 
-    def _project(self, counts: ArcCounts, seen: Seen) -> Projection:
+    def _project(self, counts: ArcCounts, seen: Seen) -> SymbolProjection:
         if self.embeddings is None:
-            n_columns = len(seen.column_start) - 1
             return project_symbols(
-                counts, self.n_states, self.projection, power=self.power, n_columns=n_columns
-            )
+                counts, self.n_states, self.projection, power=self.power,
+                n_columns=len(seen.column_start) - 1,
+            )  # fmt: skip
         if seen.kind != "words" or seen.valence:
             msg = "embeddings are vectors of words, which are not all that is seen"
             raise SapwoodError(msg, hint="give seen='words', and no valence")
@@ -114,7 +117,7 @@ class SpectralDependency(BySpectrum, OfArcs):
         return given_projection(self.embeddings, rows, counts.symbols, self.n_states)
 
 
-class SpectralHMM(BySpectrum, OfChains):
+class SpectralHMM(SpectralParameters, ChainParameters):
     """A hidden Markov model from moments of three words in a row.
 
     The reduced-dimension model of Foster, Rodu and Ungar (2012), which is the chain among latent
@@ -133,29 +136,23 @@ class SpectralHMM(BySpectrum, OfChains):
     def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
         """Learn from lists of words."""
         self._check_parameters()
-        kept, seen = self._read(sentences)
-        known = seen.vocabulary
-        assert known is not None  # words are what chains see
-        trees = chains([known.rows(words) for words in kept])
-        engine = self._engine()
-        placed = engine.place(trees.shards(SHARD_WORDS))
-        counts = engine.total(ArcCounts.of, placed, seen.n_symbols)
-        found = project_symbols(counts, self.n_states, self.projection, power=self.power)
-        sums = engine.total(ChainSums.of, placed, found.U)
-        solved = solve_chain(counts, sums, found, self.ridge)
+        _, seen, trees, sizes = self._read(sentences)
+        engine, placed, counts = self._place(trees, seen.n_symbols)
+        basis = project_symbols(counts, self.n_states, self.projection, power=self.power)
+        sums = engine.total(ChainSums.of, placed, basis.U)
+        solved = solve_chain(counts, sums, basis, self.ridge)
         arcs = shrink_symbols(solved, counts.symbols, seen, self.shrinkage)
-        record = {
-            "sentences": len(kept), "words": int(trees.offsets[-1]),
+        record = sizes | {
             "method": "spectral", "states": self.n_states, "seed": self.seed,
-            "triples": int(sums.n), "correlations": found.correlations.tolist(),
+            "triples": int(sums.n), "correlations": basis.correlations.tolist(),
         }  # fmt: skip
-        self.projection_, self.correlations_ = found.U, found.correlations
+        self.projection_, self.correlations_ = basis
         self.model_ = HiddenMarkovModel(seen, arcs, record)
         return self
 
 
-class Projection(NamedTuple):
-    """Vectors of symbols.
+class SymbolProjection(NamedTuple):
+    """Vectors of symbols, and singular values.
 
     Attributes
     ----------
@@ -174,12 +171,12 @@ class Solved(NamedTuple):
 
     root: FloatArray
     symbols: FloatArray
-    operators: Operators
+    operators: LatentTreeOperators
 
 
 def project_symbols(
     counts: ArcCounts, k: int, how: str, *, power: float = 1.0, n_columns: int = 1
-) -> Projection:
+) -> SymbolProjection:
     """U from how often symbols stand at the two ends of an arc, in all four roles.
 
     A symbol's row counts its heads and its children, on the left and on the right apart. All roles
@@ -193,21 +190,21 @@ def project_symbols(
         Counts are taken to this power before they are decomposed: below 1, common pairs and
         cliques of rare symbols outweigh others less.
     """
-    pairs, weight, other = neighbour_shares(counts)
+    pairs, weight, other = neighbour_frequencies(counts)
     pairs.data **= power
     if how == "cca":
         found = cca(pairs, weight**power, other**power, k)
     else:
         found = cca(pairs, np.ones(len(weight)), np.ones(pairs.shape[1]), k)
-    kept = int((found.correlations > RANK * found.correlations.max(initial=0.0)).sum())
+    kept = int((found.correlations > RANK_RATIO * found.correlations.max(initial=0.0)).sum())
     if kept < k:
         msg = f"{k} states, but the arcs of {len(weight)} symbols have rank {kept}"
         raise SapwoodError(msg, hint=f"ask for at most {kept} states, or see more of the words")
     constant = np.full((len(weight), 1), 1.0 / n_columns)
-    return Projection(np.hstack([constant, _others(found.left, weight)]), found.correlations)
+    return SymbolProjection(np.hstack([constant, _others(found.left, weight)]), found.correlations)
 
 
-def neighbour_shares(counts: ArcCounts) -> tuple[sparse.csr_array, FloatArray, FloatArray]:
+def neighbour_frequencies(counts: ArcCounts) -> tuple[sparse.csr_array, FloatArray, FloatArray]:
     """How often each symbol has each neighbour, in all four roles; the sums of rows and columns.
 
     Returns
@@ -223,7 +220,7 @@ def neighbour_shares(counts: ArcCounts) -> tuple[sparse.csr_array, FloatArray, F
 
 def given_projection(
     embeddings: Eigenwords, words: Sequence[str], count: FloatArray, k: int
-) -> Projection:
+) -> SymbolProjection:
     """U of vectors from elsewhere: the constant, and their first k - 1 directions."""
     if embeddings.dimension < k:
         msg = f"{k} states, but embeddings of dimension {embeddings.dimension}"
@@ -235,7 +232,9 @@ def given_projection(
     weight = np.maximum(count, 0.5) / np.maximum(count, 0.5).sum()
     others = _others(vectors.astype(float), weight)
     constant = np.ones((len(rows), 1))
-    return Projection(np.hstack([constant, others]), np.asarray(embeddings.strengths[:k], float))
+    return SymbolProjection(
+        np.hstack([constant, others]), np.asarray(embeddings.strengths[:k], float)
+    )
 
 
 def _others(U: FloatArray, weight: FloatArray) -> FloatArray:
@@ -254,7 +253,7 @@ def _others(U: FloatArray, weight: FloatArray) -> FloatArray:
 def solve_arcs(
     counts: ArcCounts,
     sums: TripleSums,
-    found: Projection,
+    basis: SymbolProjection,
     ridge: float,
     symbols_from: str,
     paths: Sequence[ChainSums] = (),
@@ -276,21 +275,21 @@ def solve_arcs(
         inverse = moment_inverse(moments.head_right, ridge)
         symbols = np.einsum("a,xab,bc->xc", row, sums.by_symbol / sums.n, inverse, optimize=True)
     elif symbols_from == "range":
-        symbols = range_symbols(found.U, emission_range(counts, found.U.shape[1]))
+        symbols = range_symbols(basis.U, emission_range(counts, basis.U.shape[1]))
     else:
-        symbols = _arc_symbols(counts, found.U, ridge)
-    return Solved(_mean_root(counts, found.U), np.asarray(symbols), operators)
+        symbols = _arc_symbols(counts, basis.U, ridge)
+    return Solved(_mean_root(counts, basis.U), np.asarray(symbols), operators)
 
 
 def emission_range(counts: ArcCounts, k: int) -> FloatArray:
     """A basis B of the range of the emissions, [n, k], by CCA of symbols and their neighbours.
 
-    The rows of `neighbour_shares` are the emissions times what follows from the states, so that
-    for exact counts its left singular vectors span the range of the emissions. CCA scales the rows
-    by D^-1/2, with D the shares of the symbols, before it takes them: B = D C, C its directions.
+    The rows of `neighbour_frequencies` are the emissions times a matrix of the states, so that for
+    exact counts its left singular vectors span the range of the emissions. CCA scales the rows by
+    D^-1/2, with D the frequencies of the symbols, before it takes them: B = D C, C its directions.
     """
-    pairs, share, other = neighbour_shares(counts)
-    return share[:, None] * cca(pairs, share, other, k).left
+    pairs, frequency, other = neighbour_frequencies(counts)
+    return frequency[:, None] * cca(pairs, frequency, other, k).left
 
 
 def range_symbols(U: FloatArray, B: FloatArray) -> FloatArray:
@@ -303,10 +302,12 @@ def range_symbols(U: FloatArray, B: FloatArray) -> FloatArray:
     return np.asarray(B @ regular_inverse(B.T @ U, 0.0).T)
 
 
-def solve_chain(counts: ArcCounts, sums: ChainSums, found: Projection, ridge: float) -> Solved:
+def solve_chain(
+    counts: ArcCounts, sums: ChainSums, basis: SymbolProjection, ridge: float
+) -> Solved:
     """The same for chains, in which all arcs go to the right."""
     operators = chain_operators(sums.moments(), ridge)
-    return Solved(_mean_root(counts, found.U), _arc_symbols(counts, found.U, ridge), operators)
+    return Solved(_mean_root(counts, basis.U), _arc_symbols(counts, basis.U, ridge), operators)
 
 
 def _arc_symbols(counts: ArcCounts, U: FloatArray, ridge: float) -> FloatArray:
@@ -331,8 +332,8 @@ def shrink_symbols(solved: Solved, count: FloatArray, seen: Seen, shrinkage: flo
         w_x <- lam_x w_x + (1 - lam_x) p(x) e + lam_x p(x) / P * gap,    lam_x = n / (n + C)
         P = sum of lam_x p(x),   gap = e - sum of lam_x w_x + (1 - lam_x) p(x) e
 
-    What is taken from the vectors of rare symbols goes to those of common ones, in proportion to
-    their trusted share, so that the vectors of a column still sum to e: the weights of everything
+    The mass taken from the vectors of rare symbols goes to common ones, in proportion to their
+    trusted probability, so that the vectors of a column still sum to e: the weights of everything
     that the words of a tree can show sum to 1.
     """
     end = np.eye(len(solved.root))[0]  # the vector that begins with 1 and has nothing else
@@ -340,10 +341,10 @@ def shrink_symbols(solved: Solved, count: FloatArray, seen: Seen, shrinkage: flo
     for first, last in pairwise(seen.column_start.tolist()):
         n = count[first:last, None]
         # a class of unknown words that was never needed is as rare as half a word
-        share = np.maximum(n, 0.5) / np.maximum(n, 0.5).sum()
+        p = np.maximum(n, 0.5) / np.maximum(n, 0.5).sum()
         trust = n / (n + shrinkage) if shrinkage else np.ones_like(n)
-        pulled = trust * solved.symbols[first:last] + (1 - trust) * share * end
-        trusted = trust * share / (trust * share).sum()
+        pulled = trust * solved.symbols[first:last] + (1 - trust) * p * end
+        trusted = trust * p / (trust * p).sum()
         symbols[first:last] = pulled + trusted * (end - pulled.sum(axis=0))
     root, steps = (np.ascontiguousarray(x) for x in (solved.root, solved.operators.steps))
     return LatentArcs(root, steps, symbols, seen.column_start, end, solved.operators.product)
@@ -355,7 +356,7 @@ def make_probabilities(arcs: LatentArcs, count: FloatArray, seed: int) -> Latent
     Tables are mixed with what tells nothing, since EM never leaves a probability of 0.
     """
     assert arcs.product is not None  # what is spectral has a basis
-    operators = Operators(arcs.steps, arcs.product)
+    operators = LatentTreeOperators(arcs.steps, arcs.product)
     form = diagonal_form(arcs.root, arcs.symbols, operators, np.random.default_rng(seed))
     k = arcs.n_states
     symbols = np.empty_like(form.symbols)
@@ -373,4 +374,4 @@ def _distributions(table: FloatArray, plain: FloatArray) -> FloatArray:
     plain = np.broadcast_to(plain / plain.sum(), table.shape)
     # a column without any positive entry says nothing
     proper = np.where(total > 0, clipped / np.where(total > 0, total, 1.0), plain)
-    return np.asarray((1 - FLOOR) * proper + FLOOR * plain)
+    return np.asarray((1 - UNIFORM_FRACTION) * proper + UNIFORM_FRACTION * plain)

@@ -1,77 +1,63 @@
-"""`ArcModel`: what a dependency parser has learnt: tags, which arcs, and relations, by features.
+"""`ArcModel`, the parameters of a dependency parser, and `ArcRerankModel` with a reranker's.
 
-Parts of it ask one after the other: the tagger gives words their tags; the pruner leaves each word
-some heads; members score trees over these arcs, each in its own way; the labels name the arcs of
-the tree that is left. All of them are log-linear models of hashed features. Where there is an
-encoder, a neural network, it gives the tags, leaves the heads, and has a say in the rest.
+The parts of a parser work one after the other: the tagger tags; the pruner keeps a few candidate
+heads of each word; members score trees over these arcs; the label model names the arcs of the
+chosen tree. All of them are log-linear models of hashed features. Where there is an encoder, a
+neural network, it also tags, it prunes, and its posteriors are averaged with those of the others.
+
+    reranker:  score(tree) = dense . (list and latent features)  +  sum of weights of tag triples
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.errors import ModelFormatError, SapwoodError, count
-from sapwood.core.model_files import FileContents, SavedModel, require_type
-from sapwood.dependency.model.dependency import DependencyModel
+from sapwood.core.arrays import FloatArray
+from sapwood.core.errors import ModelFormatError, SapwoodError, count, describe
+from sapwood.core.model_files import (
+    FileContents,
+    SavedModel,
+    read_flag,
+    read_model,
+    read_record,
+    require_type,
+)
+from sapwood.dependency.data.bank import ArcBank
+from sapwood.dependency.model.dependency import TAG_COLUMNS, DependencyModel
 from sapwood.dependency.model.tables import FeatureTable, TagLexicon, WordClusters
 from sapwood.networks.biaffine import ArcSizes
 from sapwood.networks.network import Network, Shapes
 
 ORDERS = (1, 2)
-ENCODER = "encoder"  # before the names of arrays of the encoder
-LATENT = "latent."  # before the names of arrays of the latent member
+_ENCODER, _LATENT = "encoder", "latent."  # prefixes of the names of arrays
 
 
 class ArcMember(NamedTuple):
-    """One scorer of trees.
+    """A scorer of trees."""
 
-    Attributes
-    ----------
-    order
-        1 for single arcs, 2 for arcs with siblings and heads of heads.
-    weight
-        Of its posteriors in the mean.
-    """
-
-    order: int
-    weight: float
+    order: int  # 1 for single arcs, 2 for arcs with siblings and heads of heads
+    weight: float  # ensemble weight of its posteriors
     table: FeatureTable
 
 
 class LatentMember(NamedTuple):
-    """A model with hidden states, which weighs all trees over the arcs that members leave.
+    """A model with hidden states, which weighs all trees over the arcs that were kept."""
 
-    Attributes
-    ----------
-    model
-        In the basis of its states.
-    trust
-        The posteriors of the members, to this power, are its prior weights of arcs.
-    weight
-        Of its posteriors in the mean with those of the members.
-    """
-
-    model: DependencyModel
-    trust: float
-    weight: float
+    model: DependencyModel  # in the basis of its states
+    trust: float  # the power of the members' posteriors that is its prior of arcs
+    weight: float  # ensemble weight of its posteriors
 
 
 class EncoderMember(NamedTuple):
-    """A network that reads the sentence.
-
-    Attributes
-    ----------
-    weight
-        Of its posteriors in the mean with those of the members.
-    """
+    """A network that reads the sentence."""
 
     network: Network
-    weight: float
+    weight: float  # ensemble weight of its posteriors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,21 +71,17 @@ class ArcModel(SavedModel):
     relations
         Names of relations.
     familiar
-        Numbers of the lower-case words that are features themselves, sorted.
+        Hashes of the lower-case words that are features themselves, sorted.
     lexicon
         The tags that words may have.
     clusters
-        Of words, where vectors of words were given.
+        Clusters of words, where vectors of words were given.
     tagger, pruner, labels
-        Tables of weights of features.
-    members
-        Scorers of trees, whose posteriors are averaged.
-    encoder
-        A network beside them; None for none.
-    latent
-        A model with hidden states behind them; None for none.
+        Weights of features.
+    members, encoder, latent
+        Scorers of trees, whose posteriors are averaged; None for no network, no hidden states.
     record
-        How the model was made.
+        How the model was trained.
     """
 
     tags: tuple[tuple[str, str], ...]
@@ -120,8 +102,7 @@ class ArcModel(SavedModel):
             msg = "a dependency parser without members has nothing to score trees with"
             raise SapwoodError(msg, hint="give at least one")
         if not self.relations:
-            msg = "a dependency parser without relations cannot name its arcs"
-            raise ModelFormatError(msg)
+            raise ModelFormatError("a dependency parser without relations cannot name its arcs")
         self.lexicon.check(len(self.tags))
         if self.clusters is not None:
             self.clusters.check()
@@ -154,17 +135,17 @@ class ArcModel(SavedModel):
 
     @property
     def n_members(self) -> int:
-        """Scorers of trees, the network among them."""
+        """Number of scorers of trees, including the network."""
         return len(self.members) + (self.encoder is not None)
 
     def to_file(self) -> FileContents:
-        """Names in the header, tables and numbers of words in arrays."""
+        """Names in the header, tables and hashes of words in arrays."""
         arrays: dict[str, npt.NDArray[Any]] = {"familiar": self.familiar}
         arrays |= {f"lexicon.{name}": array for name, array in self.lexicon._asdict().items()}
         for name in ("tagger", "pruner", "labels"):
             arrays |= getattr(self, name).to_arrays(name)
-        for place, member in enumerate(self.members):
-            arrays |= member.table.to_arrays(f"member{place}")
+        for index, member in enumerate(self.members):
+            arrays |= member.table.to_arrays(f"member{index}")
         if self.clusters is not None:
             arrays |= {f"clusters.{name}": x for name, x in self.clusters._asdict().items()}
         header = {
@@ -174,12 +155,12 @@ class ArcModel(SavedModel):
             "record": dict(self.record),
         }
         if self.latent is not None:
-            tables, said = self.latent.model.to_file()
-            arrays |= {f"{LATENT}{name}": table for name, table in tables.items()}
-            facts = {"trust": self.latent.trust, "weight": self.latent.weight}
-            header["latent"] = facts | {"model": said}
+            tables, model = self.latent.model.to_file()
+            arrays |= {f"{_LATENT}{name}": table for name, table in tables.items()}
+            settings = {"trust": self.latent.trust, "weight": self.latent.weight}
+            header["latent"] = settings | {"model": model}
         if self.encoder is not None:
-            arrays |= self.encoder.network.to_arrays(ENCODER)
+            arrays |= self.encoder.network.to_arrays(_ENCODER)
             header["encoder"] = {"weight": self.encoder.weight}
         return FileContents(arrays, header)
 
@@ -190,21 +171,17 @@ class ArcModel(SavedModel):
         tables = {
             name: FeatureTable.from_arrays(name, arrays) for name in ("tagger", "pruner", "labels")
         }
-        members = tuple(
-            ArcMember(
-                int(said["order"]),
-                float(said["weight"]),
-                FeatureTable.from_arrays(f"member{place}", arrays),
-            )
-            for place, said in enumerate(header["members"])
-        )
+        members = []
+        for index, member in enumerate(header["members"]):
+            table = FeatureTable.from_arrays(f"member{index}", arrays)
+            members.append(ArcMember(int(member["order"]), float(member["weight"]), table))
         lexicon = TagLexicon(*(arrays[f"lexicon.{name}"] for name in TagLexicon._fields))
         return cls(
             tags=tuple((_text(upos), _text(xpos)) for upos, xpos in header["tags"]),
             relations=tuple(map(_text, header["relations"])),
             familiar=arrays["familiar"],
             lexicon=lexicon,
-            members=members,
+            members=tuple(members),
             clusters=_clusters(arrays),
             latent=_latent(arrays, header.get("latent")),
             encoder=_encoder(arrays, header),
@@ -213,19 +190,14 @@ class ArcModel(SavedModel):
         )
 
 
-def _latent(arrays: Mapping[str, npt.NDArray[Any]], said: Any) -> LatentMember | None:
-    if said is None:
+def _latent(arrays: Mapping[str, npt.NDArray[Any]], header: Any) -> LatentMember | None:
+    if header is None:
         return None
-    tables = {
-        name.removeprefix(LATENT): table
-        for name, table in arrays.items()
-        if name.startswith(LATENT)
-    }
-    if not isinstance(said["model"], dict):
-        msg = f"the latent member is {said['model']!r}, expected an object"
-        raise ModelFormatError(msg)
-    model = DependencyModel.from_file(FileContents(tables, said["model"]))
-    return LatentMember(model, float(said["trust"]), float(said["weight"]))
+    if not isinstance(header["model"], dict):
+        raise ModelFormatError(f"the latent member is {header['model']!r}, expected an object")
+    tables = {k.removeprefix(_LATENT): x for k, x in arrays.items() if k.startswith(_LATENT)}
+    model = DependencyModel.from_file(FileContents(tables, header["model"]))
+    return LatentMember(model, float(header["trust"]), float(header["weight"]))
 
 
 def _encoder(
@@ -238,14 +210,13 @@ def _encoder(
         sizes = ArcSizes(found["arc.U"].shape[-1], len(found["relation.U"]) - 1)
         return sizes.shapes(n_states, len(header["relations"]))
 
-    network = Network.from_arrays(ENCODER, arrays, len(header["tags"]), shapes)
+    network = Network.from_arrays(_ENCODER, arrays, len(header["tags"]), shapes)
     return EncoderMember(network, float(header["encoder"]["weight"]))
 
 
 def _text(name: object) -> str:
     if not isinstance(name, str) or not name:
-        msg = f"{name!r} is no name of a tag or relation"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"{name!r} is no name of a tag or relation")
     return name
 
 
@@ -253,3 +224,114 @@ def _clusters(arrays: Mapping[str, npt.NDArray[Any]]) -> WordClusters | None:
     if "clusters.words" not in arrays:
         return None
     return WordClusters(*(arrays[f"clusters.{name}"] for name in WordClusters._fields))
+
+
+MAX_LIST_TREES = 100_000
+MAX_WEIGHT = 1e100  # sums of such weights are still numbers
+LIST_FEATURES = ("score", "expected heads")  # of each tree of a list
+LATENT_FEATURES = 3  # of a tree, by a latent model
+
+
+@runtime_checkable
+class LatentScorer(Protocol):
+    """A latent model of trees, such as `DependencyModel`."""
+
+    def features(self, trees: ArcBank) -> FloatArray:
+        """Log-probability of each tree, the same a word, and whether its weight is positive."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArcRerankModel(SavedModel):
+    """The parameters of a reranker, with its parser and latent models.
+
+    Attributes
+    ----------
+    column
+        The column of the tags of features: `upos` or `xpos`.
+    weights : [2^bits]
+        Weights of hashed triples of tags.
+    dense : [n_list_features + 3 n_latent]
+        Weights of features of lists and latent models.
+    latent
+        Models whose log-probabilities are features.
+    parser, n_best
+        The parser that proposes trees, and their number; None where lists come from elsewhere.
+    record
+        How it was trained.
+    """
+
+    column: str
+    weights: FloatArray
+    dense: FloatArray
+    latent: tuple[LatentScorer, ...] = ()
+    parser: SavedModel | None = None
+    n_best: int = 50
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.column not in TAG_COLUMNS:
+            msg = f"tags stand in {describe(self.column)}, expected one of {', '.join(TAG_COLUMNS)}"
+            raise ModelFormatError(msg)
+        for model in self.latent:
+            if not isinstance(cast("object", model), LatentScorer):
+                msg = f"a latent model of a reranker has features of trees, not {describe(model)}"
+                raise ModelFormatError(msg, hint="give what estimators of latent trees learn")
+        for name in ("weights", "dense"):
+            array = getattr(self, name)
+            require_type(array, name, np.float64, 1)
+            if not (np.abs(array) < MAX_WEIGHT).all():  # nan neither
+                msg = f"{name} has numbers that are not finite or beyond {MAX_WEIGHT:g}"
+                raise ModelFormatError(msg)
+        if len(self.weights) < 2 or 1 << self.bits != len(self.weights):
+            msg = f"{len(self.weights)} weights of hashed features, expected a power of 2"
+            raise ModelFormatError(msg)
+        expected = len(LIST_FEATURES) + LATENT_FEATURES * len(self.latent)
+        if len(self.dense) != expected:
+            raise ModelFormatError(f"{len(self.dense)} dense weights, expected {expected}")
+        if not isinstance(self.n_best, int) or not 1 <= self.n_best <= MAX_LIST_TREES:
+            msg = (
+                f"n_best is {describe(self.n_best)}, expected a number from 1 to {MAX_LIST_TREES:,}"
+            )
+            raise ModelFormatError(msg)
+
+    def __repr__(self) -> str:
+        parser = "no parser" if self.parser is None else type(self.parser).__name__
+        return f"<ArcRerankModel: {parser}, {count(len(self.latent), 'latent model')}>"
+
+    @property
+    def bits(self) -> int:
+        """Logarithm of the number of hashed features."""
+        return len(self.weights).bit_length() - 1
+
+    def to_file(self) -> FileContents:
+        """Weights, then the parser and the latent models, one after the other."""
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights, "dense": self.dense}
+        parts = []
+        models = [*([] if self.parser is None else [self.parser]), *self.latent]
+        for index, model in enumerate(models):
+            own, header = cast("SavedModel", model).to_file()
+            arrays |= {f"{index}.{name}": array for name, array in own.items()}
+            parts.append({"kind": type(model).__name__, "said": header})
+        header = {
+            "column": self.column, "n_best": self.n_best, "has_parser": self.parser is not None,
+            "parts": parts, "record": dict(self.record),
+        }  # fmt: skip
+        return FileContents(arrays, header)
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The model of a file."""
+        arrays, header = contents
+        models = []
+        for index, part in enumerate(header["parts"]):
+            start = f"{index}."
+            own = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
+            if part["kind"] == cls.__name__:
+                raise ModelFormatError("a reranker inside a reranker")
+            models.append(read_model(part["kind"], FileContents(own, part["said"])))
+        parser = models.pop(0) if read_flag(header["has_parser"], "has_parser") else None
+        return cls(
+            column=header["column"], weights=arrays["weights"], dense=arrays["dense"],
+            latent=tuple(models), parser=parser, n_best=header["n_best"],
+            record=read_record(header["record"]),
+        )  # fmt: skip

@@ -19,17 +19,24 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arguments import as_count, as_items, as_sentence, describe
 from sapwood.core.arrays import FloatArray, IntArray, starts_of
-from sapwood.core.errors import ModelFormatError, SapwoodError, count
+from sapwood.core.errors import (
+    ModelFormatError,
+    SapwoodError,
+    as_count,
+    as_items,
+    as_sentence,
+    count,
+    describe,
+)
 from sapwood.core.model_files import FileContents, SavedModel, read_flag, read_names
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, read_style
-from sapwood.dependency.data.bank import NOTHING, ArcBank, ArcBankLike, as_arc_bank
+from sapwood.dependency.data.bank import EMPTY, ArcBank, ArcBankLike, as_arc_bank
 from sapwood.dependency.model.latent import LatentArcs, SeenTrees
 
 TAG_COLUMNS = ("upos", "xpos")
-MOST_CHILDREN = 9  # on a side; more are counted as so many
-EVEN = 1e-300  # what stands for a weight of 0 where a logarithm must be a number
+MAX_CHILDREN = 9  # larger numbers of children on one side count as this one
+MIN_WEIGHT = 1e-300  # stands for a weight of 0 where a logarithm must be a number
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class Seen:
     def column_start(self) -> IntArray:
         """Where the symbols of each column start, and the end."""
         sizes = [len(self.tags), 0 if self.vocabulary is None else len(self.vocabulary)]
-        sizes += [MOST_CHILDREN + 1] * (2 * self.valence)
+        sizes += [MAX_CHILDREN + 1] * (2 * self.valence)
         return starts_of([size for size in sizes if size])
 
     @property
@@ -82,14 +89,14 @@ class Seen:
 
     @property
     def n_symbols(self) -> int:
-        """Of all columns."""
+        """Number of symbols of all columns."""
         return int(self.column_start[-1])
 
     def symbol(self, number: int) -> str:
-        """What a symbol is called."""
+        """The name of a symbol."""
         n, known = len(self.tags), self._known
         if number >= n + len(known):
-            side, n_children = divmod(number - n - len(known), MOST_CHILDREN + 1)
+            side, n_children = divmod(number - n - len(known), MAX_CHILDREN + 1)
             return f"<{n_children} {('left', 'right')[side]}>"
         return self.tags[number] if number < n else known[number - n]
 
@@ -113,16 +120,16 @@ class Seen:
             columns.append(len(self.tags) + self._word_rows(bank))
         if self.valence_rows is not None:
             counts = count_children(bank.offsets, bank.head)
-            columns += [np.where(n < 0, -1, rows.start + np.minimum(n, MOST_CHILDREN))
+            columns += [np.where(n < 0, -1, rows.start + np.minimum(n, MAX_CHILDREN))
                         for n, rows in zip(counts, self.valence_rows, strict=True)]  # fmt: skip
         return SeenTrees(bank.offsets, bank.head, np.stack(columns, axis=1).astype(np.int32))
 
     def with_unknown_tag(self) -> Seen:
-        """The same with a symbol for all unknown tags, behind the known ones."""
+        """The same with a symbol for all unknown tags at the end."""
         return replace(self, tags=(*self.tags, UNKNOWN)) if self.tags else self
 
     def count_unknown_tags(self, bank: ArcBank) -> int:
-        """How many words of a bank have a tag that the model does not know."""
+        """Number of words of a bank whose tag the model does not know."""
         return int((~self._is_known(bank)[getattr(bank, self.column)]).sum()) if self.tags else 0
 
     def _is_known(self, bank: ArcBank) -> npt.NDArray[np.bool_]:
@@ -142,24 +149,22 @@ class Seen:
         return np.asarray(rows[tags])
 
     def _word_rows(self, bank: ArcBank) -> IntArray:
-        is_first = np.zeros(bank.n_tokens, np.int64)
-        is_first[bank.offsets[:-1]] = 1
         # each word is looked up once for the start of a sentence and once for the rest
-        pairs, place = np.unique(2 * bank.word.astype(np.int64) + is_first, return_inverse=True)
+        pairs, place = np.unique(word_positions(bank), return_inverse=True)
         rows = [self._known.row(bank.words[pair // 2], is_first=bool(pair % 2))
                 for pair in pairs.tolist()]  # fmt: skip
         return np.array(rows, np.int64)[place]
 
     def to_header(self) -> dict[str, Any]:
-        """For a file."""
+        """The names of symbols, as a file has them."""
         known = self.vocabulary
         words = None if known is None else [list(known.words), list(known.classes), known.style]
-        said = {"tags": list(self.tags), "column": self.column, "vocabulary": words}
-        return said | ({"valence": True} if self.valence else {})
+        header = {"tags": list(self.tags), "column": self.column, "vocabulary": words}
+        return header | ({"valence": True} if self.valence else {})
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Seen:
-        """From a file."""
+        """The names of symbols of a file."""
         if header["column"] not in TAG_COLUMNS:
             msg = f"tags stand in {describe(header['column'])}, expected one of {TAG_COLUMNS}"
             raise ModelFormatError(msg)
@@ -173,24 +178,13 @@ class Seen:
         valence = read_flag(header.get("valence", False), "valence")
         seen = cls(read_names(header["tags"], "tags"), known, header["column"], valence)
         if not seen.tags and known is None:
-            msg = "neither tags nor words are seen"
-            raise ModelFormatError(msg)
+            raise ModelFormatError("neither tags nor words are seen")
         return seen
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _LatentModel:
-    """What both kinds share: tables, what their symbols stand for, and how they were learnt.
-
-    Attributes
-    ----------
-    seen
-        What is seen of a word.
-    arcs
-        The tables.
-    record
-        How it was trained.
-    """
+    """Base of both kinds of models: tables, names of symbols, and a training record."""
 
     seen: Seen
     arcs: LatentArcs
@@ -213,7 +207,7 @@ class _LatentModel:
         return self.arcs.is_probabilistic
 
     def to_file(self) -> FileContents:
-        """The tables, and what symbols stand for."""
+        """The tables, and the names of symbols."""
         return FileContents(
             self.arcs.arrays(), {"seen": self.seen.to_header(), "record": self.record}
         )
@@ -221,14 +215,11 @@ class _LatentModel:
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """The model of a file."""
-        arrays, header = contents
-        arcs = LatentArcs.from_arrays(arrays)
-        record = header.get("record", {})
-        model = cls(Seen.from_header(header["seen"]), arcs, record)
+        arcs = LatentArcs.from_arrays(contents.arrays)
+        header = contents.header
         if arcs.n_sides != cls._N_SIDES:
-            msg = f"{arcs.n_sides} tables of steps, expected {cls._N_SIDES}"
-            raise ModelFormatError(msg)
-        return model
+            raise ModelFormatError(f"{arcs.n_sides} tables of steps, expected {cls._N_SIDES}")
+        return cls(Seen.from_header(header["seen"]), arcs, header.get("record", {}))
 
     _N_SIDES = 2
 
@@ -283,32 +274,26 @@ class DependencyModel(_LatentModel, SavedModel):
         return self.arcs.signed_log_weights(self.seen.of(bank))
 
     def features(self, trees: ArcBankLike) -> FloatArray:
-        """What a reranker can use: log of the weight, the same a word, and whether it is positive.
+        """Features for a reranker: log of the weight, the same a word, whether it is positive.
 
         Returns
         -------
         array of [n_trees, 3]
-            Finite whatever the weights are.
+            Always finite.
         """
         bank = as_arc_bank(trees)
         logs, signs = self.signed_log_probs(bank)
-        logs = np.maximum(logs, np.log(EVEN))
+        logs = np.maximum(logs, np.log(MIN_WEIGHT))
         return np.stack([logs, logs / np.diff(bank.offsets), (signs > 0).astype(float)], axis=1)
 
     def sample(self, trees: ArcBankLike, *, seed: int | np.random.Generator = 0) -> ArcBank:
-        """Draw tags and words for given trees; what a model does not see becomes `_`.
-
-        Parameters
-        ----------
-        trees
-            Their arcs are kept.
-        """
+        """Draw tags and words for the arcs of given trees; columns that are not seen become `_`."""
         bank = as_arc_bank(trees)
         nothing = np.zeros(bank.n_tokens, np.int32)
         shapes = SeenTrees(bank.offsets, bank.head, nothing[:, None])
         drawn = self.arcs.sample(shapes, np.random.default_rng(seed)).seen
         columns: dict[str, Any] = dict.fromkeys(("word", "upos", "xpos"), nothing)
-        names: dict[str, Any] = dict.fromkeys(("words", "upos_names", "xpos_names"), (NOTHING,))
+        names: dict[str, Any] = dict.fromkeys(("words", "upos_names", "xpos_names"), (EMPTY,))
         if self.seen.tags:
             columns[self.seen.column] = drawn[:, 0]
             names[f"{self.seen.column}_names"] = self.seen.tags
@@ -354,7 +339,7 @@ class HiddenMarkovModel(_LatentModel, SavedModel):
         return self.arcs.signed_log_weights(chains(self.rows(sentences)))
 
     def rows(self, sentences: Iterable[Sequence[str]]) -> list[IntArray]:
-        """Symbols of sentences."""
+        """The symbols of each sentence."""
         given = as_items(sentences, "sentences, lists of words")
         return [self.seen._known.rows(as_sentence(words)) for words in given]
 
@@ -371,8 +356,15 @@ class HiddenMarkovModel(_LatentModel, SavedModel):
         return [words[a:b] for a, b in pairwise(starts)]
 
 
+def word_positions(bank: ArcBank) -> IntArray:
+    """Twice the number of each word of a bank, plus 1 where it begins a sentence."""
+    is_first = np.zeros(bank.n_tokens, np.int64)
+    is_first[bank.offsets[:-1]] = 1
+    return 2 * bank.word.astype(np.int64) + is_first
+
+
 def count_children(offsets: IntArray, head: Any) -> tuple[IntArray, IntArray]:
-    """How many children each word has on its left and on its right; -1 in unparsed sentences.
+    """Number of children of each word, on its left and on its right; -1 in unparsed sentences.
 
     Examples
     --------

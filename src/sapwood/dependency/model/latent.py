@@ -29,13 +29,13 @@ from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
 from sapwood.core.topologies import Columns
 
-SUM_TOLERANCE = 1e-6
-LARGEST = 1e30  # a weight whose products over a tree are still numbers
-AT_ONCE = 20_000  # words that a kernel is given: interrupts wait for it
+_SUM_TOLERANCE = 1e-6
+MAX_TABLE_ENTRY = 1e30  # products over a tree are still numbers
+KERNEL_WORDS = 20_000  # that a kernel is given at once: interrupts wait for it
 
 
 class SeenTrees(NamedTuple):
-    """Packed trees, and what is seen of their words.
+    """Packed trees, and the symbols of their words.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class SeenTrees(NamedTuple):
 
     @property
     def n_trees(self) -> int:
-        """How many."""
+        """Number of packed trees."""
         return len(self.offsets) - 1
 
     def up(self) -> IntArray:
@@ -61,24 +61,24 @@ class SeenTrees(NamedTuple):
         return np.where(self.head > 0, first + self.head - 1, -1)
 
     def shards(self, n_words: int) -> list[SeenTrees]:
-        """Cut into parts of about so many words, each with all of its last tree."""
+        """Cut into parts of about n_words words, between trees."""
         cuts = np.searchsorted(self.offsets, np.arange(0, self.offsets[-1], n_words))
         cuts = np.unique(np.append(cuts, self.n_trees))
         return [self.part(first, last) for first, last in pairwise(cuts.tolist())]
 
     def part(self, first: int, last: int) -> SeenTrees:
-        """The trees from one number up to another."""
+        """The trees from first up to last."""
         rows = slice(self.offsets[first], self.offsets[last])
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         return SeenTrees(offsets, self.head[rows], self.seen[rows])
 
 
-def pack_trees(heads: list[list[int]], seen: list[Any]) -> SeenTrees:
+def pack_seen_trees(heads: list[list[int]], seen: list[Any]) -> SeenTrees:
     """Trees from lists: heads counted from 1, 0 for the root, and symbols or rows of symbols.
 
     Examples
     --------
-    >>> pack_trees([[2, 0], [0]], [[5, 6], [7]]).seen.ravel().tolist()
+    >>> pack_seen_trees([[2, 0], [0]], [[5, 6], [7]]).seen.ravel().tolist()
     [5, 6, 7]
     """
     offsets = starts_of([len(tree) for tree in heads])
@@ -96,7 +96,7 @@ class LatentArcs:
     root, steps, symbols
         pi, T and O.
     column_start : [n_columns + 1]
-        Where the symbols of each column start: a word shows one symbol of every column, such as its
+        Where the symbols of each column start: a word has one symbol of every column, such as its
         form and its tag.
     end, product
         e and D; None for a model in the basis of its states.
@@ -105,7 +105,7 @@ class LatentArcs:
     --------
     >>> pi, steps = np.array([0.5, 0.5]), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)
     >>> model = LatentArcs(pi, steps, np.array([[0.9, 0.2], [0.1, 0.8]]), np.array([0, 2]))
-    >>> trees = pack_trees([[0], [0, 1]], [[0], [0, 0]])
+    >>> trees = pack_seen_trees([[0], [0, 1]], [[0], [0, 0]])
     >>> np.exp(model.signed_log_weights(trees)[0]).round(3).tolist()
     [0.55, 0.425]
     """
@@ -119,8 +119,7 @@ class LatentArcs:
 
     def __post_init__(self) -> None:
         if (self.end is None) != (self.product is None):
-            msg = "end and product come together"
-            raise ModelFormatError(msg)
+            raise ModelFormatError("end and product come together")
         k, n = self.n_states, len(self.symbols)
         shapes = {"root": (k,), "steps": (len(self.steps), k, k), "symbols": (n, k)}
         shapes |= {} if self.product is None else {"end": (k,), "product": (k, k, k)}
@@ -128,10 +127,9 @@ class LatentArcs:
             found = getattr(self, name)
             require_type(found, name, np.float64, len(shape))
             if found.shape != shape:
-                msg = f"{name} is of shape {found.shape}, expected {shape}"
-                raise ModelFormatError(msg)
-            if not (np.abs(found) <= LARGEST).all():  # NaN neither
-                msg = f"{name} has numbers that are not finite or beyond {LARGEST:g}"
+                raise ModelFormatError(f"{name} is of shape {found.shape}, expected {shape}")
+            if not (np.abs(found) <= MAX_TABLE_ENTRY).all():  # NaN neither
+                msg = f"{name} has numbers that are not finite or beyond {MAX_TABLE_ENTRY:g}"
                 raise ModelFormatError(msg)
         starts = self.column_start
         require_type(starts, "column_start", np.int64, 1)
@@ -153,16 +151,16 @@ class LatentArcs:
     @property
     def is_probabilistic(self) -> bool:
         """Whether all tables are distributions, so that weights are probabilities."""
-        if self.product is not None or min(t.min() for t in self._tables()) < 0:
+        if (
+            self.product is not None
+            or min(table.min() for table in (self.root, self.steps, self.symbols)) < 0
+        ):
             return False
         bounds = pairwise(self.column_start.tolist())
         with np.errstate(over="ignore"):  # an infinite sum is not 1
             columns = [self.symbols[a:b].sum(axis=0) for a, b in bounds]
             sums = [self.root.sum(), *self.steps.sum(axis=1), *columns]
-        return all(np.allclose(total, 1, rtol=0, atol=SUM_TOLERANCE) for total in sums)
-
-    def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return self.root, self.steps, self.symbols
+        return all(np.allclose(total, 1, rtol=0, atol=_SUM_TOLERANCE) for total in sums)
 
     def signed_log_weights(self, trees: SeenTrees) -> tuple[FloatArray, FloatArray]:
         """Logs of the absolute weights of trees, and their signs: 1, -1, or 0 for a log of -inf.
@@ -171,22 +169,20 @@ class LatentArcs:
 
         Reference: DEP, equation 5, by the recursion of equation 3.
         """
-        from sapwood.dependency.model.kernels import latent_arcs as kernel
+        from sapwood.dependency.kernels import latent_arcs as kernel
 
         logs, signs = np.empty(trees.n_trees), np.empty(trees.n_trees)
         steps = np.ascontiguousarray(np.broadcast_to(self.steps, (2, *self.steps.shape[1:])))
         first = 0
-        for shard in trees.shards(AT_ONCE):
+        for shard in trees.shards(KERNEL_WORDS):
             here = slice(first, first + shard.n_trees)
+            out = logs[here], signs[here]
             if self.product is None:
-                kernel.weigh_states(
-                    *shard, self.root, steps, self.symbols, logs[here], signs[here]
-                )  # fmt: skip
+                kernel.weigh_states(*shard, self.root, steps, self.symbols, *out)
             else:
                 kernel.weigh_operators(
-                    *shard, self.root, self.end, steps, self.symbols, self.product,
-                    logs[here], signs[here],
-                )  # fmt: skip
+                    *shard, self.root, self.end, steps, self.symbols, self.product, *out
+                )
             first += shard.n_trees
         return logs, signs
 
@@ -200,10 +196,9 @@ class LatentArcs:
         )  # fmt: skip
 
     def with_unknown(self, mass: float) -> LatentArcs:
-        """The same with one more symbol at the end of the first column, for all unknown ones.
+        """The same model with a symbol for all unknown ones at the end of the first column.
 
-        It has the given probability whatever the state, and the others are scaled to make room, so
-        that sums stay as they are.
+        It has the given probability in every state; the others are scaled, so that sums stay.
         """
         last = self.column_start[1]
         one = np.ones(self.n_states) if self.end is None else self.end
@@ -214,13 +209,7 @@ class LatentArcs:
         )  # fmt: skip
 
     def sample(self, trees: SeenTrees, rng: np.random.Generator) -> SeenTrees:
-        """Draw symbols for the words of given trees; what they show is not looked at.
-
-        Raises
-        ------
-        ModelFormatError
-            Where the tables are no distributions.
-        """
+        """Draw symbols for the words of given trees; their own symbols are not read."""
         if not self.is_probabilistic:
             msg = "a spectral model gives weights, not probabilities: nothing can be drawn from it"
             raise ModelFormatError(msg, hint="draw from a model learnt by EM")
@@ -246,7 +235,7 @@ class LatentArcs:
         return trees._replace(seen=np.stack(columns, axis=1).astype(np.int32))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """By name, for a file."""
+        """The tables by name, as a file has them."""
         named: dict[str, npt.NDArray[Any]] = {
             "root": self.root, "steps": self.steps, "symbols": self.symbols,
             "column_start": self.column_start,
@@ -257,7 +246,8 @@ class LatentArcs:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> LatentArcs:
-        """From a file."""
-        names = ("root", "steps", "symbols", "column_start")
-        root, steps, symbols, starts = (arrays[name] for name in names)
-        return cls(root, steps, symbols, starts, arrays.get("end"), arrays.get("product"))
+        """The tables of a file."""
+        return cls(
+            arrays["root"], arrays["steps"], arrays["symbols"], arrays["column_start"],
+            arrays.get("end"), arrays.get("product"),
+        )  # fmt: skip

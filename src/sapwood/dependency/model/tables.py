@@ -1,8 +1,8 @@
-"""Tables of weights of hashed features, and the words and tags that they speak of.
+"""Weights of hashed features, clusters of words, and the lexicon of tags.
 
 Files name the words and properties of a template by their letters (`PLACES`, `PROPERTIES`), so that
-columns of a later version may stand in another order. Files of versions up to 0.2 hold column
-numbers instead, which are read with the letters of that time.
+a later version may order columns differently. Files of versions up to 0.2 have column numbers
+instead, which are read with the letters of that time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy.typing as npt
 from sapwood.core.arrays import place_among, starts_of
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
-from sapwood.corpora.word_properties import N_PROPERTIES, PROPERTIES
-from sapwood.dependency.model.kernels.arc_layout import (
+from sapwood.corpora.vocabulary import N_WORD_PROPERTIES, PROPERTIES
+from sapwood.dependency.kernels.arc_layout import (
     BETWEEN,
-    KINDS,
     N_ATOMS,
     N_BETWEEN,
+    PART_KINDS,
     PLACES,
     Templates,
 )
@@ -30,8 +30,8 @@ from sapwood.dependency.model.kernels.arc_layout import (
 PLACES_OF_NUMBERS, PROPERTIES_OF_NUMBERS = "hmslrfeot", "FL12345abcdHWXPCKJ"
 _BETWEEN_LETTER, _UNUSED = ord("b"), 0  # in place of the letter of a word
 N_CLUSTERINGS = 2
-MOST_WEIGHTS = 1 << 26  # of a table: 256 MB, four times the largest that is learnt
-DENSE_SHARE = 1 / 3  # with more weights than this, places would take more room than zeros
+MAX_TABLE_SIZE = 1 << 26  # 256 MB, four times the largest table that is learnt
+DENSE_FRACTION = 1 / 3  # of nonzero weights: above it, indices would take more room than zeros
 
 
 class FeatureTable(NamedTuple):
@@ -40,8 +40,7 @@ class FeatureTable(NamedTuple):
     Attributes
     ----------
     weights
-        As many as a power of two, and `spare` more behind it; numbers that float16 has, since files
-        hold those.
+        A power of two of them, and `spare` more; all are float16 numbers, as in files.
     """
 
     templates: Templates
@@ -52,24 +51,19 @@ class FeatureTable(NamedTuple):
     def of(
         cls, templates: Templates, weights: npt.NDArray[np.float32], spare: int = 0
     ) -> FeatureTable:
-        """A table as its file will hold it."""
+        """A table with weights rounded as in its file."""
         rounded = np.clip(weights, -60000.0, 60000.0).astype(np.float16)
         return cls(templates, rounded.astype(np.float32), spare)
 
-    @property
-    def mask(self) -> np.uint64:
-        """What a hash is cut to."""
-        return np.uint64(len(self.weights) - self.spare - 1)
-
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
-        """The arrays of a file; of few weights, those that are not zero."""
+        """The arrays of a file; sparse if most weights are zero."""
         arrays: dict[str, npt.NDArray[Any]] = {
             f"{name}.letters": _letters_of(self.templates.atoms, PLACES, PROPERTIES),
             f"{name}.bounds": self.templates.bounds,
             f"{name}.size": np.array([len(self.weights), self.spare], np.int64),
         }
         values, places = self.weights.astype(np.float16), np.flatnonzero(self.weights)
-        if len(places) < DENSE_SHARE * len(values):
+        if len(places) < DENSE_FRACTION * len(values):
             arrays[f"{name}.places"] = places.astype(np.uint32)
             values = values[places]
         return arrays | {f"{name}.values": values}
@@ -85,13 +79,11 @@ class FeatureTable(NamedTuple):
         size, spare = (int(number) for number in arrays[f"{name}.size"])
         n_hashed = size - spare
         is_power = n_hashed >= 16 and not n_hashed & (n_hashed - 1)
-        if not is_power or n_hashed > MOST_WEIGHTS or not 0 <= spare <= MOST_WEIGHTS:
-            expected = f"expected a power of two from 16 to {MOST_WEIGHTS:,}"
-            msg = f"{name} has {n_hashed} weights and {spare} more, {expected}"
-            raise ModelFormatError(msg)
+        if not is_power or n_hashed > MAX_TABLE_SIZE or not 0 <= spare <= MAX_TABLE_SIZE:
+            expected = f"expected a power of two from 16 to {MAX_TABLE_SIZE:,}"
+            raise ModelFormatError(f"{name} has {n_hashed} weights and {spare} more, {expected}")
         if not np.isfinite(values).all():
-            msg = f"{name} has weights that are not finite"
-            raise ModelFormatError(msg)
+            raise ModelFormatError(f"{name} has weights that are not finite")
         places = arrays.get(f"{name}.places")
         if places is not None:
             require_type(places, f"{name}.places", np.uint32, 1)
@@ -101,17 +93,16 @@ class FeatureTable(NamedTuple):
             values, some = np.zeros(size, np.float32), values
             values[places] = some
         if len(values) != size:
-            msg = f"{name} has {len(values)} weights, expected {size}"
-            raise ModelFormatError(msg)
+            raise ModelFormatError(f"{name} has {len(values)} weights, expected {size}")
         return cls(Templates(atoms, np.array(bounds)), values, spare)
 
 
 def _letters_of(
     atoms: npt.NDArray[np.int32], places: str, properties: str
 ) -> npt.NDArray[np.uint8]:
-    """Atoms by letters: of a word, its shift by 0 to 4, of a property; shape [n, N_ATOMS, 3].
+    """Letters of a word, its shift by 0 to 4, and letters of a property; shape [n, N_ATOMS, 3].
 
-    Properties of what stands between two words are digits. Atoms that are not used are zeros.
+    Properties of the material between two words are digits. Unused atoms are zeros.
     """
     place, column = atoms[..., 0], atoms[..., 1]
     is_between = place == BETWEEN
@@ -138,8 +129,7 @@ def _atoms_of_file(
         require_type(letters, f"{name}.letters", np.uint8, 3)
         if letters.shape[1:] != (N_ATOMS, 3):
             expected = f"expected {N_ATOMS} x 3 for each template"
-            msg = f"{name}.letters has the shape {letters.shape}, {expected}"
-            raise ModelFormatError(msg)
+            raise ModelFormatError(f"{name}.letters has the shape {letters.shape}, {expected}")
     else:
         numbers = arrays[f"{name}.atoms"]
         require_type(numbers, f"{name}.atoms", np.int32, 3)
@@ -152,8 +142,7 @@ def _atoms_of_file(
     if (is_unknown & ~is_unused & ~is_between).any():
         first = bytes(letters[is_unknown & ~is_unused & ~is_between][0])
         message = f"{name} has a template of {first!r}, expected a word of {PLACES}, a shift up to "
-        msg = f"{message}4, and a property of {PROPERTIES}"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"{message}4, and a property of {PROPERTIES}")
     place = np.where(is_between, BETWEEN, 5 * row + shift)
     column = np.where(is_between, of_word - ord("0"), column)
     atoms = np.where(is_unused[..., None], -1, np.stack([place, column], axis=-1)).astype(np.int32)
@@ -175,19 +164,18 @@ def _index_of_codes(letters: str) -> npt.NDArray[np.int32]:
 def _check_templates(
     name: str, atoms: npt.NDArray[np.int32], bounds: npt.NDArray[np.int32]
 ) -> None:
-    """Refuse templates that would look outside a sentence: the kernels trust them."""
+    """Refuse templates that would read outside a sentence: kernels do not check."""
     n = len(atoms)
-    is_right: Any = atoms.shape[1:] == (N_ATOMS, 2) and len(bounds) == len(KINDS) + 1
+    is_right: Any = atoms.shape[1:] == (N_ATOMS, 2) and len(bounds) == len(PART_KINDS) + 1
     is_right = is_right and bounds[0] == 0 and bounds[-1] == n and (np.diff(bounds) >= 0).all()
     place, column = atoms[..., 0], atoms[..., 1]
     used = place >= 0
     between = place == BETWEEN
     is_right = is_right and ((place < 5 * len(PLACES)) | between)[used].all()
-    is_right = is_right and (column[used] >= 0).all() and (column[used] < N_PROPERTIES).all()
+    is_right = is_right and (column[used] >= 0).all() and (column[used] < N_WORD_PROPERTIES).all()
     is_right = is_right and (column[between] < N_BETWEEN).all()
     if not is_right:
-        msg = f"{name} has templates that no part of a sentence fits"
-        raise ModelFormatError(msg)
+        raise ModelFormatError(f"{name} has templates that no part of a sentence fits")
 
 
 class WordClusters(NamedTuple):
@@ -196,9 +184,9 @@ class WordClusters(NamedTuple):
     Attributes
     ----------
     words : [n_words]
-        Numbers of forms and of lower-case words, sorted.
+        Hashes of forms and of lower-case words, sorted.
     cluster : [n_words, N_CLUSTERINGS]
-        Of each word, among few and among many.
+        Cluster of each word, among few and among many.
     """
 
     words: npt.NDArray[np.uint32]
@@ -215,7 +203,7 @@ class WordClusters(NamedTuple):
             raise ModelFormatError(msg + "two for each, and words in the order of their numbers")
 
     def of(self, forms: npt.NDArray[Any], lower: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Clusters of words, from 1 on, by their forms or else in small letters; 0 for others.
+        """Clusters of words, from 1 on, by their forms or else their small letters; 0 for others.
 
         >>> known = WordClusters(np.array([2, 5], np.uint32), np.array([[0, 3], [1, 7]], np.int32))
         >>> known.of(np.array([9, 2, 8]), np.array([5, 5, 8])).tolist()
@@ -233,7 +221,7 @@ class TagLexicon(NamedTuple):
     Attributes
     ----------
     words : [n_words]
-        Numbers of lower-case words, sorted.
+        Hashes of lower-case words, sorted.
     starts, candidates : [n_words + 2], ...
         Tags of unknown words first, then of each word.
     """
@@ -244,7 +232,7 @@ class TagLexicon(NamedTuple):
 
     @classmethod
     def of(cls, tags: Mapping[int, Sequence[int]], of_unknown: Sequence[int]) -> TagLexicon:
-        """A lexicon of the tags of words, which are given by their numbers."""
+        """A lexicon from the tags of words, which are given by their hashes."""
         words = sorted(tags)
         rows = [of_unknown, *(tags[word] for word in words)]
         return cls(
@@ -254,11 +242,11 @@ class TagLexicon(NamedTuple):
         )
 
     def types(self, words: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-        """Row of each word, given by its number; 0 for unknown ones."""
+        """Row of each word, given by its hash; 0 for unknown ones."""
         return (place_among(words, self.words) + 1).astype(np.int32)
 
     def check(self, n_tags: int) -> None:
-        """Refuse a lexicon that points anywhere else."""
+        """Refuse a lexicon with tags that do not exist, or words without tags."""
         require_type(self.words, "lexicon.words", np.uint32, 1)
         require_type(self.starts, "lexicon.starts", np.int32, 1)
         require_type(self.candidates, "lexicon.candidates", np.int32, 1)
@@ -267,5 +255,4 @@ class TagLexicon(NamedTuple):
         is_right = is_right and starts[-1] == len(found) and bool((np.diff(starts) > 0).all())
         is_right = is_right and bool((np.diff(self.words.astype(np.int64)) > 0).all())
         if not is_right or found.min() < 0 or found.max() >= n_tags:
-            msg = "the lexicon of tags does not give every word tags that exist"
-            raise ModelFormatError(msg)
+            raise ModelFormatError("the lexicon of tags does not give every word tags that exist")

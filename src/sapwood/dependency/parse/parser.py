@@ -1,43 +1,112 @@
-"""`ArcParser`: words in, a dependency tree out."""
+"""`ArcParser`: words in, a dependency tree out.
+
+Members and the encoder give posteriors of arcs, which are averaged. A latent member then sums over
+all projective trees and all states,
+
+    p(tree | words)  ~  prod over arcs of w[head, word]  *  p(words | tree)
+
+with powers of the averaged posteriors for w, 0 where an arc was pruned.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from sapwood.core.arguments import as_items, describe
-from sapwood.core.arrays import FloatArray
-from sapwood.core.errors import SapwoodTypeError, SapwoodValueError
-from sapwood.corpora.word_properties import COLUMN, Words
+from sapwood.core.arrays import FloatArray, Int32Array
+from sapwood.core.errors import (
+    SapwoodError,
+    SapwoodTypeError,
+    SapwoodValueError,
+    as_items,
+    describe,
+)
+from sapwood.corpora.vocabulary import COLUMN, Words
 from sapwood.dependency.data.bank import UNPARSED, ArcBank, Arcs
 from sapwood.dependency.model.arc_model import ArcModel
-from sapwood.dependency.parse.encoder import ArcEncoder, ReadSentence
-from sapwood.dependency.parse.forests import ArcForest, IntArray, PartFeatures
-from sapwood.dependency.parse.latent import arc_posteriors
-from sapwood.dependency.parse.steps import (
+from sapwood.dependency.model.latent import LatentArcs
+from sapwood.dependency.parse.constraints import (
+    ROOT_RELATION,
+    ArcConstraints,
+    PartialArcs,
+    TagRequest,
+    constrain_arcs,
+)
+from sapwood.dependency.parse.scoring import (
+    ArcForest,
+    WordRows,
     best_tags,
+    keep_allowed,
     keep_likely,
-    label_features,
     label_posteriors,
     likely_arcs,
+    pruner_posteriors,
+    score_forest,
+    sentence_rows,
     tag_forest,
     tag_posteriors,
-)  # fmt: skip
-from sapwood.dependency.parse.words import WordRows, one_sentence
+)
 from sapwood.execute.engine import Engine, as_engine
-from sapwood.execute.remote import stream_results
-from sapwood.networks.network_inputs import blas_of_one_thread, one_blas_thread
+from sapwood.execute.processes import stream_results
+from sapwood.networks.biaffine import ArcVectors, arc_vectors, biaffine_heads, biaffine_relations
+from sapwood.networks.layers import Real
+from sapwood.networks.network import Network, SentenceEncoder, one_blas_thread, with_one_blas_thread
 
 Sentence = Sequence[str] | Arcs
 
 
+class ReadSentence:
+    """Posteriors of a network for one sentence.
+
+    Attributes
+    ----------
+    tags : [n, n_tags]
+        Posteriors of tags.
+    heads : [n, n + 1]
+        Posteriors of the heads of each word, the root first.
+    """
+
+    def __init__(self, network: Network, vectors: ArcVectors, tags: Real) -> None:
+        self._network, self._vectors, self.tags = network, vectors, tags
+        self.heads = biaffine_heads(network.weights, vectors, [0, len(tags) + 1])[0]
+
+    def allowed_heads(self, allowed: npt.NDArray[np.bool_]) -> Real:
+        """Posteriors of heads where only some are allowed, [n + 1, n]."""
+        heads = np.maximum(self.heads, np.finfo(self.heads.dtype).tiny) * allowed.T
+        return np.asarray(heads / heads.sum(axis=1, keepdims=True))
+
+    def relations(self, heads: npt.NDArray[np.int64]) -> Real:
+        """Posteriors of relations of each word to its head, shape [n, n_relations]."""
+        words = np.arange(1, len(heads) + 1)
+        return biaffine_relations(self._network.weights, self._vectors, heads, words).posteriors
+
+
+class ArcEncoder:
+    """Reads sentences with a network."""
+
+    def __init__(self, network: Network) -> None:
+        self._encoder = SentenceEncoder(network)
+
+    def read(self, sentence: Sequence[str], tag_factors: FloatArray | None = None) -> ReadSentence:
+        """Posteriors for one sentence; the factors, [n, n_tags], are of the tags of its words."""
+        network = self._encoder.network
+        factors = None
+        if tag_factors is not None:
+            of_root = np.ones((1, tag_factors.shape[1]))
+            factors = np.concatenate([of_root, tag_factors]).astype(np.float32)
+        encoding, packing, _ = self._encoder.encode([sentence], tag_factors=[factors])
+        vectors = arc_vectors(network.weights, encoding.states, packing)
+        return ReadSentence(network, vectors, encoding.tags[1:])
+
+
 @dataclass(frozen=True)
 class ScoredArcs:
-    """A tree of a list of best ones.
+    """A tree of a k-best list.
 
     Attributes
     ----------
@@ -50,8 +119,27 @@ class ScoredArcs:
     score: float
 
 
+@dataclass(frozen=True)
+class _ScoredForest:
+    """Arcs with mean posteriors; forest and scores of the only member, where there is one."""
+
+    n: int
+    head: Int32Array
+    modifier: Int32Array
+    posterior: FloatArray
+    forest: ArcForest | None
+    scores: FloatArray | None
+
+    def k_best(self, k: int) -> tuple[FloatArray, Int32Array]:
+        """Scores and heads of the best trees: log-probabilities, or expected right arcs."""
+        if self.forest is None or self.scores is None:
+            return ArcForest(self.n, self.head, self.modifier).k_best(self.posterior, k)
+        scores, heads = self.forest.k_best(self.scores, k)
+        return scores - self.forest.posteriors(self.scores)[0], heads
+
+
 class ArcParse:
-    """A parsed sentence.
+    """A parsed sentence, with posteriors and k-best trees.
 
     Attributes
     ----------
@@ -64,17 +152,18 @@ class ArcParse:
         parser: ArcParser,
         arcs: Arcs,
         rows: Words,
-        scored: _Scored,
+        scored: _ScoredForest,
         read: ReadSentence | None = None,
+        constraints: ArcConstraints | None = None,
     ) -> None:
         self.arcs, self._parser, self._rows, self._scored = arcs, parser, rows, scored
-        self._read = read
+        self._read, self._constraints = read, constraints
 
     @cached_property
     def posteriors(self) -> FloatArray:
         """Posterior of the head of each word, shape [n, n + 1]; heads in columns, the root first.
 
-        Zero where the pruner left no arc.
+        Zero where the arc was pruned.
         """
         n = len(self.arcs)
         out = np.zeros((n, n + 1))
@@ -84,11 +173,10 @@ class ArcParse:
     @property
     def head_posteriors(self) -> list[float]:
         """Posterior of each word's arc in the tree."""
-        found = self.posteriors[np.arange(len(self.arcs)), list(self.arcs.heads)]
-        return [float(share) for share in found]
+        return posteriors_in_tree(self.posteriors, self.arcs)
 
     def k_best(self, k: int) -> list[ScoredArcs]:
-        """The k best trees, or as many as there are over the arcs that the pruner left.
+        """The k best trees, or as many as there are over the arcs that the pruner kept.
 
         For one member by log-probability, whose first tree need not be `arcs`, which has the most
         expected right arcs; for several, by that number.
@@ -99,34 +187,35 @@ class ArcParse:
             for score, tree in zip(scores.tolist(), heads, strict=True)
         ]
 
-    def k_best_heads(self, k: int) -> tuple[FloatArray, IntArray]:
+    def k_best_heads(self, k: int) -> tuple[FloatArray, Int32Array]:
         """Scores, and heads of each word, of the k best trees, without relations."""
-        forest, scores, total = self._scored.ranking()
-        found, heads = forest.k_best(scores, k)
-        return found - total, heads[:, 1:]
+        scores, heads = self._scored.k_best(k)
+        return scores, heads[:, 1:]
 
-    def with_heads(self, heads: IntArray) -> Arcs:
+    def with_heads(self, heads: Int32Array) -> Arcs:
         """The sentence with another tree, and the likeliest relations of its arcs."""
         heads = np.append(np.int32(0), heads)
-        return self._parser.name_arcs(self.arcs, heads, self._rows, self._read)
+        given = None if self._constraints is None else self._constraints.relations
+        return self._parser.label_arcs(self.arcs, heads, self._rows, self._read, given)
+
+    @cached_property
+    def constraint_log_prob(self) -> float:
+        """Log-probability of the given heads and relations, given the sentence; 0 without any.
+
+        Of heads the weighted mean of the members' probabilities: exact sums over the trees on the
+        arcs that were kept, of a network the product over words. Relations count given the tree
+        that was found. Tags are taken for granted.
+        """
+        if self._constraints is None:
+            return 0.0
+        return self._parser.constraint_log_prob(
+            self._constraints, self.arcs, self._rows, self._read
+        )
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """The arcs of a sentence with their mean posteriors, and what the only member made of them."""
-
-    n: int
-    head: IntArray
-    modifier: IntArray
-    posterior: FloatArray
-    forest: ArcForest | None
-    scores: FloatArray | None
-
-    def ranking(self) -> tuple[ArcForest, FloatArray, float]:
-        """A forest, scores that rank its trees, and what they exceed log-probabilities by."""
-        if self.forest is None or self.scores is None:
-            return ArcForest(self.n, self.head, self.modifier), self.posterior, 0.0
-        return self.forest, self.scores, self.forest.posteriors(self.scores)[0]
+def posteriors_in_tree(posteriors: FloatArray, arcs: Arcs) -> list[float]:
+    """Posterior of the head of each word in a tree, from [n, n + 1]."""
+    return [float(p) for p in posteriors[np.arange(len(arcs)), list(arcs.heads)]]
 
 
 class ArcParser:
@@ -152,10 +241,10 @@ class ArcParser:
     def __init__(self, model: ArcModel, *, use_tags: bool = False) -> None:
         if not isinstance(cast("object", model), ArcModel):
             msg = f"expected a dependency parser's model, not {describe(model)}"
-            hint = (
-                "give the model_ of a fitted ArcCRF, or sapwood.load(path); sapwood.Parser is for "
+            hint = "give the model_ of a fitted ArcCRF, or sapwood.load(path); "
+            raise SapwoodTypeError(
+                msg, hint=f"{hint}sapwood.Parser is for models of phrase-structure trees"
             )
-            raise SapwoodTypeError(msg, hint=f"{hint}models of phrase-structure trees")
         self.model, self.use_tags = model, use_tags
         self._word_rows = WordRows(model.familiar, model.tags, model.clusters)
         self._encoder = None if model.encoder is None else ArcEncoder(model.encoder.network)
@@ -163,28 +252,87 @@ class ArcParser:
         kinds = sorted(set(universal))
         self._universal = np.array([[x == y for y in kinds] for x in universal], np.float32)
 
-    def parse(self, sentence: Sentence) -> ArcParse:
-        """Parse one sentence: words, or arcs whose words are parsed."""
-        given = self._as_arcs(sentence)
+    def parse(
+        self,
+        sentence: Sentence | PartialArcs,
+        *,
+        tags: Sequence[TagRequest] | None = None,
+        heads: Sequence[int | None] | None = None,
+        relations: Sequence[str | None] | None = None,
+    ) -> ArcParse:
+        """Parse one sentence, and perhaps keep what is known of its tree.
+
+        The tree has all given tags, heads and relations, and posteriors, k-best trees and their
+        log-probabilities are those given these; `ArcParse.constraint_log_prob` tells how probable
+        heads and relations are.
+
+        Parameters
+        ----------
+        sentence
+            Words, or arcs whose words are parsed: their tags, heads and relations are not read. Or
+            words with the other arguments, as `PartialArcs`.
+        tags
+            For each word None (free), a tag, a pair of universal tag and tag of the treebank, or a
+            dictionary of tags with probabilities. A network's probabilities of tags are multiplied
+            by these; scorers by features read the one tag that is then the most probable.
+        heads
+            For each word None (free) or the place of its head, from 1 on; 0 is the root.
+        relations
+            For each word None (free) or its relation.
+
+        Raises
+        ------
+        SapwoodError
+            If the model does not know a name, or two heads are in no projective tree with one root.
+
+        Examples
+        --------
+        >>> import sapwood as sw
+        >>> dogs = sw.Arcs(["dogs", "bark"], [2, 0], ["nsubj", "root"], ["NOUN", "VERB"])
+        >>> parser = sw.ArcParser(sw.ArcCRF(passes=2, folds=2).fit([dogs] * 20).model_)
+        >>> parser.parse(["dogs", "bark"], heads=[0, None]).arcs.heads
+        (0, 1)
+        """
+        if isinstance(sentence, PartialArcs):
+            sentence, tags, heads, relations = sentence
+        given, asked = self._as_arcs(sentence), None
+        if any(some is not None for some in (tags, heads, relations)):
+            asked = self.constrain(PartialArcs(given, tags, heads, relations))
+        return self._parse(given, asked)
+
+    def constrain(self, partial: PartialArcs) -> ArcConstraints | None:
+        """Check what is known of the tree of a sentence; None where nothing is."""
+        sentence, tags, heads, relations = partial
+        names = self.model.tags, self.model.relations
+        return constrain_arcs(len(sentence), *names, tags, heads, relations)
+
+    def _parse(self, given: Arcs, asked: ArcConstraints | None) -> ArcParse:
         of_words = self._word_rows.of_forms(given.words)
         read = None
         if self._encoder is not None:
-            with blas_of_one_thread():
-                read = self._encoder.read(given.words)
-        given = self._put_tags(given, of_words, read)
-        rows = one_sentence(of_words)
-        scored = self._score(rows, read)
+            factors = None if asked is None else asked.tag_factors(len(self.model.tags))
+            with one_blas_thread:
+                read = self._encoder.read(given.words, factors)
+        given = self._tag(given, of_words, read, asked)
+        rows = _rows_of_one(of_words)
+        arcs = None
+        if asked is not None and asked.has_arcs:
+            arcs, is_allowed = self._constrained_arcs(rows, read, asked)
+            arcs = np.ascontiguousarray(arcs[:, is_allowed])
+        scored = self._score(rows, read, arcs, None if asked is None else asked.allowed)
         if self.model.latent is not None:
             scored = self._weigh_states(scored, given)
         heads = ArcForest(scored.n, scored.head, scored.modifier).best(scored.posterior)
-        return ArcParse(self, self.name_arcs(given, heads, rows, read), rows, scored, read)
+        relations = None if asked is None else asked.relations
+        tree = self.label_arcs(given, heads, rows, read, relations)
+        return ArcParse(self, tree, rows, scored, read, asked)
 
     def parse_many(
-        self, sentences: Iterable[Sentence], *, jobs: Engine | int | None = 1
+        self, sentences: Iterable[Sentence | PartialArcs], *, jobs: Engine | int | None = 1
     ) -> Iterator[ArcParse]:
-        """Parse a stream of sentences in order, on so many threads or on an engine."""
-        found = stream_results(as_engine(jobs), _parse, sentences, self, shared_objects)
-        return found if self._encoder is None else one_blas_thread(found)
+        """Parse a stream of sentences in order, on a number of threads or on an engine."""
+        parses = stream_results(as_engine(jobs), _parse, sentences, self, shared_objects)
+        return parses if self._encoder is None else with_one_blas_thread(parses)
 
     def _as_arcs(self, sentence: Sentence) -> Arcs:
         if isinstance(sentence, Arcs):
@@ -195,82 +343,185 @@ class ArcParser:
             raise SapwoodValueError(msg, hint="give at least one word")
         return Arcs(words, (UNPARSED,) * len(words))
 
-    def _put_tags(self, given: Arcs, of_words: Words, read: ReadSentence | None) -> Arcs:
-        """Tags into the rows, and the sentence with them."""
-        if self.use_tags:
+    def _tag(
+        self,
+        given: Arcs,
+        of_words: Words,
+        read: ReadSentence | None,
+        asked: ArcConstraints | None = None,
+    ) -> Arcs:
+        """Write tags into the rows; the sentence with its tags."""
+        is_constrained = asked is not None and asked.tags is not None
+        if self.use_tags and not is_constrained:
             self._word_rows.put_named_tags(of_words, given.upos, given.xpos)
             return given
-        model = self.model
-        types = model.lexicon.types(of_words[:, COLUMN["L"]])
-        forest = tag_forest(one_sentence(of_words), types, model.lexicon, model.tagger)
+        model, lexicon, logs = self.model, self.model.lexicon, None
+        types = lexicon.types(of_words[:, COLUMN["L"]])
+        if asked is not None and asked.tags is not None:
+            lexicon, logs = asked.tag_candidates(types, lexicon, len(model.tags))
+            types = np.arange(len(types), dtype=np.int32)
+        forest = tag_forest(_rows_of_one(of_words), types, lexicon, model.tagger)
         if read is None or model.encoder is None:
-            tags = best_tags(forest, model.tagger.weights)
+            tags = best_tags(forest, model.tagger.weights, logs)
         else:
-            sizes = np.diff(model.lexicon.starts)[types]
-            share = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags))
-            share *= 1 - model.encoder.weight
-            share += model.encoder.weight * read.tags
-            tags = share.argmax(axis=1)
-        self._word_rows.put_tags(of_words, tags)
-        names = [model.tags[tag] for tag in tags.tolist()]
-        upos, xpos = zip(*names, strict=True)
+            sizes = np.diff(lexicon.starts)[types]
+            posterior = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags), logs)
+            posterior *= 1 - model.encoder.weight
+            posterior += model.encoder.weight * read.tags
+            tags = posterior.argmax(axis=1)
+        upos, xpos = zip(*(model.tags[tag] for tag in tags.tolist()), strict=True)
+        if asked is not None and asked.tags is not None:
+            upos, xpos = asked.keep_names(upos, xpos)
+            self._word_rows.put_named_tags(of_words, upos, xpos)
+        else:
+            self._word_rows.put_tags(of_words, tags)
         return replace(given, upos=upos, xpos=xpos)
 
-    def _score(self, rows: Words, read: ReadSentence | None) -> _Scored:
-        """Mean posteriors of the members."""
-        model, n = self.model, len(rows) - 4
-        head, modifier = (
-            likely_arcs(rows, model.pruner) if read is None else keep_likely(read.heads.T)
+    def _constrained_arcs(
+        self, rows: Words, read: ReadSentence | None, asked: ArcConstraints
+    ) -> tuple[Int32Array, npt.NDArray[np.bool_]]:
+        """The arcs to keep, with and without the constraints, and which of them are allowed."""
+        posterior: npt.NDArray[Any] = (
+            pruner_posteriors(rows, self.model.pruner) if read is None else read.heads.T
         )
+        return keep_allowed(posterior, asked.allowed, asked.tree)
+
+    def constraint_log_prob(
+        self, asked: ArcConstraints, found: Arcs, rows: Words, read: ReadSentence | None
+    ) -> float:
+        """Log-probability of constraints; see `ArcParse.constraint_log_prob`."""
+        total = 0.0
+        if asked.has_arcs:
+            total = float(np.log(self._arc_probability(asked, found, rows, read)))
+        words = np.flatnonzero(asked.relations >= 0)
+        if len(words):
+            heads = np.append(np.int32(0), np.array(found.heads, np.int32))
+            of_relations = self._relation_posteriors(heads, rows, read)
+            with np.errstate(divide="ignore"):
+                total += float(np.log(of_relations[words, asked.relations[words]]).sum())
+        return min(total, 0.0)
+
+    def _arc_probability(
+        self, asked: ArcConstraints, found: Arcs, rows: Words, read: ReadSentence | None
+    ) -> float:
+        """The probability of the trees whose arcs are all allowed."""
+        model, n = self.model, len(found)
+        arcs, is_allowed = self._constrained_arcs(rows, read, asked)
+        allowed = np.ascontiguousarray(arcs[:, is_allowed])
+        p, weights = 0.0, sum(member.weight for member in model.members)
+        for member in model.members:
+            logs = []
+            for some in (allowed, arcs):
+                forest, scores, _ = score_forest(n, some, rows, member.order, member.table)
+                logs.append(forest.posteriors(scores)[0])
+            p += member.weight / weights * float(np.exp(logs[0] - logs[1]))
+        if read is not None and model.encoder is not None:
+            of_network = float(np.prod((read.heads * asked.asked.T).sum(axis=1), dtype=float))
+            p = (1 - model.encoder.weight) * p + model.encoder.weight * of_network
+        if model.latent is not None:
+            everything = self._score(rows, read, arcs)
+            prior = np.zeros((n + 1, n))
+            prior[arcs[0], arcs[1] - 1] = everything.posterior**model.latent.trust
+            log_all, sign, _ = self._latent_posteriors(prior, found)
+            log_some, _, _ = self._latent_posteriors(prior * asked.allowed, found)
+            if sign:
+                of_latent = float(np.exp(log_some - log_all))
+                p = (1 - model.latent.weight) * p + model.latent.weight * of_latent
+        return p
+
+    def _score(
+        self,
+        rows: Words,
+        read: ReadSentence | None,
+        arcs: Int32Array | None = None,
+        allowed: npt.NDArray[np.bool_] | None = None,
+    ) -> _ScoredForest:
+        """Mean posteriors of the members, over some arcs or over those that the pruner keeps.
+
+        A network's are normalised over the allowed heads of each word, [n + 1, n].
+        """
+        model, n = self.model, len(rows) - 4
+        if arcs is None:
+            arcs = likely_arcs(rows, model.pruner) if read is None else keep_likely(read.heads.T)
+        head, modifier = arcs
         posterior = np.zeros(len(head))
         for member in model.members:
-            forest = ArcForest(n, head, modifier, member.order)
-            features = PartFeatures.of(forest.parts, rows, member.table)
-            scores = features.scores(member.table.weights)
-            posterior += member.weight * forest.arc_posteriors(scores)
+            forest, scores, of_arcs = score_forest(n, arcs, rows, member.order, member.table)
+            posterior += member.weight * of_arcs
         posterior /= sum(member.weight for member in model.members)
         if read is not None and model.encoder is not None:
             posterior *= 1 - model.encoder.weight
-            posterior += model.encoder.weight * read.heads[modifier - 1, head]
+            heads = read.heads if allowed is None else read.allowed_heads(allowed)
+            posterior += model.encoder.weight * heads[modifier - 1, head]
         if len(model.members) > 1 or read is not None:
-            return _Scored(n, head, modifier, posterior, None, None)
-        return _Scored(n, head, modifier, posterior, forest, scores)
+            return _ScoredForest(n, head, modifier, posterior, None, None)
+        return _ScoredForest(n, head, modifier, posterior, forest, scores)
 
-    def _weigh_states(self, scored: _Scored, tagged: Arcs) -> _Scored:
-        """Posteriors mixed with those of the latent member, whose prior they are."""
+    def _weigh_states(self, scored: _ScoredForest, tagged: Arcs) -> _ScoredForest:
+        """Posteriors averaged with those of the latent member, whose prior they are."""
         latent = self.model.latent
-        assert latent is not None  # whoever calls has looked
+        assert latent is not None  # the caller has checked
         arcs = np.zeros((scored.n + 1, scored.n))
         arcs[scored.head, scored.modifier - 1] = scored.posterior**latent.trust
-        bank = ArcBank.of([replace(tagged, heads=(UNPARSED,) * scored.n, relations=(), rows=())])
-        seen = latent.model.seen.of(bank).seen
-        _, sign, found = arc_posteriors(
-            latent.model.arcs, seen, arcs, latent.model.seen.valence_rows
-        )
+        _, sign, posterior = self._latent_posteriors(arcs, tagged)
         if not sign:  # no tree over these arcs has a weight
             return scored
-        own = found[scored.head, scored.modifier - 1]
+        own = posterior[scored.head, scored.modifier - 1]
         mean = (1 - latent.weight) * scored.posterior + latent.weight * own
         return replace(scored, posterior=mean, forest=None, scores=None)
 
-    def name_arcs(
-        self, tagged: Arcs, heads: IntArray, rows: Words, read: ReadSentence | None = None
+    def _latent_posteriors(self, arcs: FloatArray, tagged: Arcs) -> tuple[float, int, FloatArray]:
+        """`arc_posteriors` of the latent member for a tagged sentence."""
+        latent = self.model.latent
+        assert latent is not None  # the caller has checked
+        n = len(tagged)
+        bank = ArcBank.of([replace(tagged, heads=(UNPARSED,) * n, relations=(), rows=())])
+        model, symbols = latent.model, latent.model.seen.of(bank).seen
+        return arc_posteriors(model.arcs, symbols, arcs, model.seen.valence_rows)
+
+    def label_arcs(
+        self,
+        tagged: Arcs,
+        heads: Int32Array,
+        rows: Words,
+        read: ReadSentence | None = None,
+        given: Int32Array | None = None,
     ) -> Arcs:
-        """A tree with the likeliest relation of each arc: that of UD, then its subtype."""
+        """A tree with the likeliest relation of each arc: that of UD, then its subtype.
+
+        Numbers of relations that are `given`, -1 for none, are kept; `root` is then left to the
+        word at the root, since given heads may move the root away from the likely word.
+        """
         model = self.model
-        features = label_features(heads, rows, model.labels)
-        share = label_posteriors(features, model.labels.weights, len(model.relations))
-        if read is not None and model.encoder is not None:
-            share *= 1 - model.encoder.weight
-            share += model.encoder.weight * read.relations(heads[1:].astype(np.int64))
-        # first the relation up to its colon, which may be spread over several
-        best = (share @ self._universal).argmax(axis=1)
-        share *= self._universal[:, best].T
-        names = tuple(model.relations[label] for label in share.argmax(axis=1).tolist())
+        posterior = self._relation_posteriors(heads, rows, read)
+        if given is not None and ROOT_RELATION in model.relations and len(model.relations) > 1:
+            posterior[heads[1:] > 0, model.relations.index(ROOT_RELATION)] = 0.0
+        # first the relation up to its colon, whose probability is the sum over its subtypes
+        best = (posterior @ self._universal).argmax(axis=1)
+        posterior *= self._universal[:, best].T
+        labels = posterior.argmax(axis=1)
+        if given is not None:
+            labels = np.where(given >= 0, given, labels)
+        names = tuple(model.relations[label] for label in labels.tolist())
         return replace(tagged, heads=tuple(heads[1:].tolist()), relations=names)
 
+    def _relation_posteriors(
+        self, heads: Int32Array, rows: Words, read: ReadSentence | None
+    ) -> npt.NDArray[np.float32]:
+        """Posteriors of the relations of each arc of a tree, shape [n, n_relations]."""
+        model = self.model
+        posterior, _ = label_posteriors(heads, rows, model.labels, len(model.relations))
+        if read is not None and model.encoder is not None:
+            posterior *= 1 - model.encoder.weight
+            posterior += model.encoder.weight * read.relations(heads[1:].astype(np.int64))
+        return posterior
 
-def _parse(sentence: Sentence, parser: ArcParser) -> ArcParse:
+
+def _rows_of_one(of_words: Words) -> Words:
+    return sentence_rows(of_words, np.array([0, len(of_words)]))
+
+
+def _parse(sentence: Sentence | PartialArcs, parser: ArcParser) -> ArcParse:
     return parser.parse(sentence)
 
 
@@ -278,3 +529,90 @@ def shared_objects(parser: ArcParser) -> list[object]:
     """The parser and the network, which all parses of a parser refer to."""
     encoder = parser.model.encoder
     return [parser] if encoder is None else [parser, encoder.network]
+
+
+def arc_posteriors(
+    model: LatentArcs, seen: Any, arcs: FloatArray, valence: tuple[slice, slice] | None = None
+) -> tuple[float, int, FloatArray]:
+    """Log and sign of the weight of all projective trees, and the posterior of each arc.
+
+    Parameters
+    ----------
+    model
+        In the basis of its states; numbers may be negative.
+    seen : [n, n_columns]
+        Symbols of the words of a sentence, -1 for none.
+    arcs : [n + 1, n]
+        Weight of each arc, by its head (0 is the root, then the words) and its word.
+    valence
+        Symbols that count left and right children, of the form that EM gives them; None where
+        numbers of children do not count.
+
+    Returns
+    -------
+    log, sign, and [n + 1, n]
+        Posteriors of the heads of a word sum to 1; all are 0 where no tree has a weight.
+
+    Cost: O(arcs n k^2).
+    """
+    from sapwood.dependency.kernels.latent_eisner import arc_sums
+
+    if model.product is not None:
+        msg = "sums over all trees need a model in the basis of its states"
+        raise SapwoodError(msg, hint="learn with EMDependency, start='spectral'")
+    emission, log = _emissions(model, np.asarray(seen))
+    # the largest weight of a word's arcs is made 1, so that long sentences do not underflow
+    top = arcs.max(axis=0)
+    if (top <= 0).any():
+        return -np.inf, 0, np.zeros_like(arcs)
+    scaled = arcs / top
+    arc_of, weight, heads, words = _number_arcs(scaled)
+    through_root, through = np.zeros(len(emission)), np.zeros(len(weight))
+    total = arc_sums(
+        emission, np.ascontiguousarray(scaled[0]), arc_of, weight, model.root, model.steps,
+        *_valences(model, valence), through_root, through,
+    )  # fmt: skip
+    posterior = np.zeros_like(arcs)
+    posterior[0] = through_root
+    posterior[heads + 1, words] = through
+    if total == 0.0:
+        return -np.inf, 0, posterior
+    return float(np.log(abs(total)) + log + np.log(top).sum()), int(np.sign(total)), posterior
+
+
+def _number_arcs(
+    arcs: FloatArray,
+) -> tuple[npt.NDArray[Any], FloatArray, npt.NDArray[Any], npt.NDArray[Any]]:
+    """Numbers of the arcs between words that have a weight, as [n, n]; weights, heads, words."""
+    between = arcs[1:] * ~np.eye(arcs.shape[1], dtype=bool)
+    heads, words = np.nonzero(between)
+    arc_of = np.full(between.shape, -1)
+    arc_of[heads, words] = np.arange(len(heads))
+    return arc_of, between[heads, words], heads, words
+
+
+def _valences(
+    model: LatentArcs, valence: tuple[slice, slice] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Weights of one more child and of no more, for the first and for others, [2, 2, k]."""
+    shape = (2, 2, model.n_states)
+    if valence is None:
+        return np.ones(shape), np.ones(shape)
+    stop = np.empty(shape)
+    for side, rows in enumerate(valence):
+        p = model.symbols[rows]
+        some = 1 - p[0]
+        stop[side] = p[0], np.where(some > 0, p[1] / np.where(some > 0, some, 1.0), 1.0)
+    return 1 - stop, stop
+
+
+def _emissions(model: LatentArcs, seen: npt.NDArray[Any]) -> tuple[FloatArray, float]:
+    """What each word shows by state, its largest entry 1, and the log of the scales."""
+    padded = np.vstack([model.symbols, np.ones(model.n_states)])  # the last row, -1: no symbol
+    emission = np.ones((len(seen), model.n_states))
+    for column in seen.T:
+        emission = emission * padded[column]
+    top = np.abs(emission).max(axis=1)
+    if (top == 0).any():
+        return np.zeros_like(emission), 0.0
+    return np.ascontiguousarray(emission / top[:, None]), float(np.log(top).sum())

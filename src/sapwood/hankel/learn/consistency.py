@@ -38,13 +38,13 @@ from typing import Any
 import numpy as np
 
 from sapwood.core.arrays import FloatArray
-from sapwood.core.memory import available_memory, require_memory
+from sapwood.core.errors import available_memory, require_memory
 from sapwood.hankel.learn.moments import Basis, Inside
 from sapwood.linalg.low_rank import Blocks, Problem
 
-LONGEST = 14  # yields of more symbols are left free: their systems grow with the cube of it
+LONGEST_YIELD = 14  # yields of more symbols are left free: their systems grow with the cube of it
 LISTED_BYTES = 1000  # of memory for each entry of a problem that lists them
-BYTES = 80  # of memory for each entry of a dense problem, all solvers' copies included
+DENSE_BYTES = 80  # of memory for each entry of a dense problem, all solvers' copies included
 # (i, j) of an M, (i, k, j) of an N, (i, k, m, j, 1) of an R, (i, m, k, j, 0) of an L
 Place = tuple[int, ...]
 
@@ -94,12 +94,12 @@ def problem_of(
             numbers.append(len(rows) if only_observed else row * q + column)
             rows.append(row)
             columns.append(column)
-        is_seen = words in observed and len(words) <= LONGEST
+        is_seen = words in observed and len(words) <= LONGEST_YIELD
         shape = (len(words), is_seen, tuple(place for place, _, _ in found))
         groups[shape].append((numbers, observed.get(words, 0.0) if is_seen else 0.0))
     made = []
     for (length, is_seen, places), members in groups.items():
-        if length <= LONGEST:
+        if length <= LONGEST_YIELD:
             free, unit = shape_of(length, places)
             if not is_seen and unit.any():  # what would be observed may be anything
                 free = np.hstack([free, (unit / np.linalg.norm(unit))[:, None]])
@@ -284,9 +284,9 @@ def refuse_oversize(p: int, s: int) -> None:
     SapwoodError
         With what it needs, what there is, and the basis that would fit.
     """
-    fits = int((available_memory() / BYTES) ** (1 / 3))
+    fits = int((available_memory() / DENSE_BYTES) ** (1 / 3))
     require_memory(
-        BYTES * p * (s + s * s),
+        DENSE_BYTES * p * (s + s * s),
         f"a basis of {p:,} contexts x {s:,} inside strings, with every symbol among both,",
         f"about {fits:,} x {fits:,} would fit: lower --basis, replace rare symbols by one, or take "
         "--solver factored, --method wfa or --method em",

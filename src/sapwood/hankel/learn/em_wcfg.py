@@ -1,46 +1,52 @@
-"""`EMWCFG`: a probabilistic grammar without labels by inside-outside (Baker; Lari and Young)."""
+"""`EMWCFG`: a probabilistic grammar without labels by inside-outside (Baker; Lari and Young).
+
+Shards of strings, bracketed or not, give expected counts, which add; the M-step normalises them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
 
-from sapwood.core.arrays import FloatArray
-from sapwood.core.em_loop import EMSteps, EMStop, gains_less_than, run_em
-from sapwood.core.info import Info
-from sapwood.core.learner import FLAG, at_least, parameter, positional, whole
+from sapwood.core.arrays import FieldSums, FloatArray, IntArray, starts_of
+from sapwood.core.learner import (
+    FLAG,
+    MAX_STATES,
+    Estimator,
+    Info,
+    at_least,
+    parameter,
+    positional,
+    whole,
+)
+from sapwood.core.training_loops import EMSteps, EMStop, gains_less_than, run_em
 from sapwood.corpora.tree import is_tree
 from sapwood.execute import Engine, Placed
-from sapwood.hankel.data.bracketed import Bracketed
+from sapwood.hankel.data import Bracketed
+from sapwood.hankel.learn.moments import Inside, shards_of, symbols_of
 from sapwood.hankel.learn.shared import (
-    MAX_STATES,
-    OfStrings,
-    read_brackets,
+    read_bracketed,
     read_strings,
     string_info,
     string_record,
 )
-from sapwood.hankel.learn.string_counts import (
-    GrammarCounts,
-    LongStrings,
-    expect,
-    string_shards,
-    tree_shards,
-)
-from sapwood.hankel.model.weighted_grammar import WeightedGrammar, refuse_long_strings
+from sapwood.hankel.model.weighted_grammar import WeightedGrammar, portions, refuse_long_strings
 from sapwood.progress import counted, step
 
 ROUNDS = 4  # of quasi-Newton steps, with EM in between; each begins with new curvature
-STEPS = 250  # quasi-Newton steps of a round
+QUASI_NEWTON_STEPS = 250  # quasi-Newton steps of a round
 BETWEEN = 5  # EM iterations between two rounds
 TOO_FAR = 1e9  # times the loss at the start: the loss where probabilities underflow
+NEWTON_STEPS = 100  # a dozen, but where the sum hardly converges
+LEAST_MASS = 1e-14  # fraction of the sum over all strings below which the rest is rounding
 
 
-class EMWCFG(OfStrings):
+class EMWCFG(Estimator):
     """Probabilistic grammar from plain strings, or from bracketed ones, by EM.
 
     Each iteration raises the likelihood; where it ends depends on the start, so that the likeliest
@@ -92,21 +98,20 @@ class EMWCFG(OfStrings):
         shards: Any
         if not isinstance(strings, (str, bytes, Mapping)) and hasattr(strings, "__iter__"):
             strings = list(strings)
-        is_tree_bank = isinstance(strings, (list, Mapping)) and _is_bracketed(
-            next(iter(strings), 0)
-        )
+        first = next(iter(strings), 0) if isinstance(strings, (list, Mapping)) else 0
+        is_tree_bank = isinstance(first, Bracketed) or is_tree(first)
         counts: Mapping[Any, float]
         lengths: dict[Any, int]
         if is_tree_bank:
             counts, info.n_wide = _read_trees(strings)
             lengths = {x: len(x.words) for x in counts}
-            symbols = tuple(sorted({symbol for x in counts for symbol in x.words}))
+            symbols = symbols_of(x.words for x in counts)
             shards = tree_shards(counts, {x: i for i, x in enumerate(symbols)})
         else:
             counts = read_strings(strings)
             lengths = {x: len(x) for x in counts}
             refuse_long_strings(max(lengths.values()), self.n_states, engine.jobs_here)
-            symbols = tuple(sorted({symbol for x in counts for symbol in x}))
+            symbols = symbols_of(counts)
             shards = string_shards(counts, {x: i for i, x in enumerate(symbols)})
         n_given = float(sum(counts.values()))
         info.n_strings = n_given if n is None else n
@@ -123,9 +128,8 @@ class EMWCFG(OfStrings):
         info.extra["iterations"] = len(self.log_likelihoods_) - 1
         info.log_likelihood = self.log_likelihoods_[-1]
         self.info_ = info
-        arrays = (found.initial, found.terminals, found.binary)
         record = string_record(info, "em", self.n_states) | {"seed": self.seed}
-        self.model_ = WeightedGrammar(symbols, *arrays, record)
+        self.model_ = replace(found, record=record)
         return self
 
     def _run_em(
@@ -133,8 +137,9 @@ class EMWCFG(OfStrings):
     ) -> tuple[WeightedGrammar, list[float]]:
         """EM from a start; the log-likelihood of each model on the way."""
         least = self.tolerance * info.n_strings
-        steps = EMSteps[WeightedGrammar, GrammarCounts](
-            lambda model: engine.total(expect, placed, model), maximise
+        steps = EMSteps[WeightedGrammar, ExpectedRules](
+            lambda model: engine.total(expect_grammar_counts, placed, model),
+            maximise_grammar_counts,
         )
         with step("", total=self.iterations, unit="iteration") as advance:
             stop = EMStop(self.iterations, gains_less_than(least))
@@ -146,7 +151,7 @@ class EMWCFG(OfStrings):
 
 
 def maximise_likelihood(
-    model: WeightedGrammar, expect: Callable[[WeightedGrammar], GrammarCounts], least: float
+    model: WeightedGrammar, expect: Callable[[WeightedGrammar], ExpectedRules], least: float
 ) -> tuple[WeightedGrammar, list[float]]:
     """The maximum of the likelihood near a grammar, by L-BFGS and EM in turn.
 
@@ -179,8 +184,9 @@ def maximise_likelihood(
         here = grammar(z)
         with np.errstate(invalid="ignore", over="ignore"):  # steps may be far too long at first
             counts = expect(here)
-        numbers = _flat(counts.initial, counts.terminals, counts.binary)
-        if counts.n_impossible > before.n_impossible or not np.isfinite(numbers).all():
+        numbers = (counts.initial, counts.terminals, counts.binary)
+        is_lost = counts.n_impossible > before.n_impossible
+        if is_lost or not all(np.isfinite(x).all() for x in numbers):
             return TOO_FAR, np.zeros_like(z)  # and the step is made shorter
         total = counts.terminals.sum(axis=0) + counts.binary.sum(axis=(1, 2))
         slopes = (
@@ -192,12 +198,18 @@ def maximise_likelihood(
 
     track: list[float] = []
     for _ in range(ROUNDS):
-        logs = np.log(np.maximum(_flat(model.initial, model.terminals, model.binary), 1e-300))
-        options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "maxcor": 30, "ftol": 0, "gtol": 1e-14}
+        logs = np.log(np.maximum(_flat(*model.weights), 1e-300))
+        options = {
+            "maxiter": QUASI_NEWTON_STEPS,
+            "maxfun": 2 * QUASI_NEWTON_STEPS,
+            "maxcor": 30,
+            "ftol": 0,
+            "gtol": 1e-14,
+        }
         done = minimize(loss, logs, jac=True, method="L-BFGS-B", options=options)
         found = grammar(done.x)
         for _ in range(BETWEEN):
-            found = maximise(found, expect(found))
+            found = maximise_grammar_counts(found, expect(found))
         counts = expect(found)
         gain = counts.log_likelihood - before.log_likelihood
         if gain > 0 and counts.n_impossible <= before.n_impossible:
@@ -216,15 +228,11 @@ def _flat(initial: FloatArray, terminals: FloatArray, binary: FloatArray) -> Flo
 def _read_trees(trees: Any) -> tuple[Counter[Bracketed], int]:
     """Bracketed strings with how often each counts, and how many nodes were wider than two."""
     times = trees.values() if isinstance(trees, Mapping) else repeat(1)
-    found, n_wide = read_brackets(list(trees))
+    found, n_wide = read_bracketed(list(trees))
     counts: Counter[Bracketed] = Counter()
     for tree, count in zip(found, times, strict=False):
         counts[tree] += count
     return counts, n_wide
-
-
-def _is_bracketed(item: object) -> bool:
-    return isinstance(item, Bracketed) or is_tree(item)
 
 
 def random_grammar(
@@ -242,7 +250,7 @@ def random_grammar(
     )
 
 
-def maximise(model: WeightedGrammar, counts: GrammarCounts) -> WeightedGrammar:
+def maximise_grammar_counts(model: WeightedGrammar, counts: ExpectedRules) -> WeightedGrammar:
     """Relative frequencies of the expected counts; a state that was never used stays."""
     totals = counts.terminals.sum(axis=0) + counts.binary.sum(axis=(1, 2))
     used = totals > 0
@@ -254,3 +262,183 @@ def maximise(model: WeightedGrammar, counts: GrammarCounts) -> WeightedGrammar:
         np.where(used[:, None, None], counts.binary / safe[:, None, None], model.binary),
         model.record,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedRules(FieldSums):
+    """Expected counts in the shapes of a grammar's weights; `+` joins shards."""
+
+    initial: FloatArray
+    terminals: FloatArray
+    binary: FloatArray
+    log_likelihood: float  # of the strings of positive probability
+    n_impossible: float  # strings of probability 0, which are in none of the other fields
+
+
+@dataclass(frozen=True, eq=False)
+class StringShard:
+    """Plain strings with how often each counts, as flat arrays."""
+
+    words: IntArray
+    starts: IntArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, strings: Sequence[tuple[Inside, float]], number: Mapping[str, int]) -> StringShard:
+        """Strings by the numbers of their symbols."""
+        words = [number[symbol] for x, _ in strings for symbol in x]
+        starts = starts_of([len(x) for x, _ in strings])
+        return cls(np.array(words, np.int64), starts, np.array([t for _, t in strings], float))
+
+    def expect(self, grammar: WeightedGrammar) -> ExpectedRules:
+        """Expected counts of all derivations of the strings."""
+        from sapwood.hankel.model.kernels.weighted_grammar import log_slopes
+
+        weights = grammar.weights
+        slopes = [np.zeros_like(x) for x in weights]
+        logs = np.zeros(len(self.weight))
+        for first, last in portions(np.diff(self.starts), grammar.n_states):
+            here = self.starts[first : last + 1]
+            log_slopes(
+                self.words[here[0] : here[-1]], here - here[0], self.weight[first:last], *weights,
+                *slopes, logs[first:last],
+            )  # fmt: skip
+        counts = [x * slope for x, slope in zip(weights, slopes, strict=True)]
+        return _counts(counts, logs, self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class LongStrings:
+    """Strings of which only the number and a lower bound of the length are known.
+
+    Attributes
+    ----------
+    weight
+        The number of strings.
+    longest
+        The number of symbols that each of them exceeds.
+    """
+
+    weight: float
+    longest: int
+
+    def expect(self, grammar: WeightedGrammar) -> ExpectedRules:
+        """Expected counts of all derivations of longer strings, given a grammar of probabilities.
+
+        The counts of all strings minus those of strings up to the length; for the latter, one
+        symbol stands for all, so that there is one string of each length.
+        """
+        from sapwood.hankel.model.kernels.weighted_grammar import log_slopes
+
+        weights = grammar.weights
+        slopes, total = _slopes_of_all(grammar)
+        one = grammar.terminals.sum(axis=0)[None]
+        masses = grammar.length_masses(self.longest)
+        short = [np.zeros_like(grammar.initial), np.zeros_like(one), np.zeros_like(grammar.binary)]
+        lengths = np.arange(1, self.longest + 1)
+        log_slopes(
+            np.zeros(lengths.sum(), np.int64), starts_of(lengths), masses, grammar.initial, one,
+            grammar.binary, *short, np.zeros(self.longest),
+        )  # fmt: skip
+        left = total - float(masses.sum())
+        if left <= LEAST_MASS * total:  # a grammar without longer strings
+            return _counts([np.zeros_like(x) for x in weights], np.array([-np.inf]), self._one)
+        counts = [
+            x * np.maximum(whole - part, 0.0) * (self.weight / left)
+            for x, whole, part in zip(weights, slopes, short, strict=True)
+        ]
+        return _counts(counts, np.array([np.log(left)]), self._one)
+
+    @property
+    def _one(self) -> FloatArray:
+        return np.array([self.weight])
+
+
+def _slopes_of_all(grammar: WeightedGrammar) -> tuple[list[FloatArray], float]:
+    """Derivatives of the sum over all strings by all weights, none of them negative; the sum.
+
+    b = sum of beta_sigma + A (b (x) b) by Newton's steps from 0, which climb to the least solution.
+    """
+    binary, c = grammar.binary, grammar.terminals.sum(axis=0)
+    b = np.zeros_like(c)
+    for _ in range(NEWTON_STEPS):
+        away = c + np.einsum("abc,b,c->a", binary, b, b) - b
+        if away.max() <= LEAST_MASS:
+            break
+        jacobian = np.einsum("abc,b->ac", binary, b) + np.einsum("abc,c->ab", binary, b)
+        b = b + np.linalg.lstsq(np.eye(len(b)) - jacobian, away, rcond=None)[0]
+    jacobian = np.einsum("abc,b->ac", binary, b) + np.einsum("abc,c->ab", binary, b)
+    uses = np.linalg.lstsq((np.eye(len(b)) - jacobian).T, grammar.initial, rcond=None)[0]
+    slopes = [b, np.tile(uses, (len(grammar.symbols), 1)), np.einsum("a,b,c->abc", uses, b, b)]
+    return slopes, float(grammar.initial @ b)
+
+
+@dataclass(frozen=True, eq=False)
+class BracketShard:
+    """Bracketed strings as flat arrays of nodes, children before parents; how often each counts."""
+
+    word: IntArray
+    left: IntArray
+    right: IntArray
+    starts: IntArray
+    weight: FloatArray
+
+    @classmethod
+    def of(
+        cls, strings: Sequence[tuple[Bracketed, float]], number: Mapping[str, int]
+    ) -> BracketShard:
+        """Nodes of the brackets, with the numbers of symbols at leaves."""
+        word, left, right = [], [], []
+        for (words, splits), _ in strings:
+            n = len(words)
+            at = {(i, i + 1): i for i in range(n)}
+            word += [number[symbol] for symbol in words] + [-1] * (n - 1)
+            left += [-1] * n
+            right += [-1] * n
+            for place, (i, k, j) in enumerate(splits, n):
+                left.append(at[i, k])
+                right.append(at[k, j])
+                at[i, j] = place
+        starts = starts_of([2 * len(x.words) - 1 for x, _ in strings])
+        weight = np.array([times for _, times in strings], float)
+        return cls(np.array(word), np.array(left), np.array(right), starts, weight)
+
+    def expect(self, grammar: WeightedGrammar) -> ExpectedRules:
+        """Expected counts of the states at the nodes of the brackets."""
+        from sapwood.hankel.model.kernels.weighted_grammar import tree_counts
+
+        weights = grammar.weights
+        sums = [np.zeros_like(x) for x in weights]
+        nodes, logs = (self.word, self.left, self.right), np.zeros(len(self.weight))
+        tree_counts(*nodes, self.starts, self.weight, *weights, *sums, logs)
+        return _counts(sums, logs, self.weight)
+
+
+def _counts(arrays: list[FloatArray], logs: FloatArray, weight: FloatArray) -> ExpectedRules:
+    initial, terminals, binary = arrays
+    possible = np.isfinite(logs)
+    likelihood = float(logs[possible] @ weight[possible])
+    return ExpectedRules(initial, terminals, binary, likelihood, float(weight[~possible].sum()))
+
+
+def expect_grammar_counts(
+    shard: StringShard | LongStrings | BracketShard, grammar: WeightedGrammar
+) -> ExpectedRules:
+    """The E-step on a shard."""
+    return shard.expect(grammar)
+
+
+def string_shards(strings: Mapping[Inside, float], number: Mapping[str, int]) -> list[StringShard]:
+    """Plain strings in shards of about one size of charts."""
+    items = sorted(strings.items(), key=lambda item: (len(item[0]), item[0]))
+    cost = (int(1 + len(x) ** 3 / 100) for x, _ in items)
+    return [StringShard.of(part, number) for part in shards_of(items, cost)]
+
+
+def tree_shards(
+    strings: Mapping[Bracketed, float], number: Mapping[str, int]
+) -> list[BracketShard]:
+    """Bracketed strings in shards of about one size."""
+    items = list(strings.items())
+    sizes = (len(x.words) for x, _ in items)
+    return [BracketShard.of(part, number) for part in shards_of(items, sizes)]

@@ -25,21 +25,26 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sapwood.core.arrays import IntArray
-from sapwood.core.memory import require_memory
+from sapwood.core.arrays import FieldSums, IntArray
+from sapwood.core.errors import require_memory
 from sapwood.execute import Engine
-from sapwood.hankel.data.bracketed import Bracketed
+from sapwood.hankel.data import Bracketed
 
 Inside = tuple[str, ...]
 Context = tuple[Inside, Inside]
-WHOLE: Context = ((), ())
-LONGEST = 30  # of strings whose every cut is counted: longer contexts hardly ever come twice
-SHARD_WORDS = 20_000
+EMPTY_CONTEXT: Context = ((), ())
+LONGEST_CUT = 30  # of strings whose every cut is counted: longer contexts hardly ever come twice
+SHARD_SYMBOLS = 20_000
 CUT_BYTES = 450  # of memory for a cut that is counted, besides 8 for each symbol: an estimate
 
 
-@dataclass
-class CutCounts:
+def symbols_of(strings: Iterable[Inside]) -> tuple[str, ...]:
+    """The different symbols of some strings, in order."""
+    return tuple(sorted({symbol for string in strings for symbol in string}))
+
+
+@dataclass(frozen=True)
+class CutCounts(FieldSums):
     """How often each string, each inside string and each context was seen; `+` joins shards."""
 
     strings: Counter[Inside] = field(default_factory=Counter)
@@ -48,20 +53,13 @@ class CutCounts:
 
     @property
     def n(self) -> float:
-        """Strings in all."""
+        """Number of strings, each as often as it was seen."""
         return self.strings.total()
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """Symbols of the strings, in order."""
-        return tuple(sorted({symbol for string in self.strings for symbol in string}))
-
-    def __add__(self, other: CutCounts) -> CutCounts:
-        return CutCounts(
-            self.strings + other.strings,
-            self.insides + other.insides,
-            self.contexts + other.contexts,
-        )
+        return symbols_of(self.strings)
 
     @classmethod
     def of_brackets(cls, shard: Sequence[Bracketed]) -> CutCounts:
@@ -86,15 +84,15 @@ class CutCounts:
         for words, times in strings.items():
             size = len(words)
             spans = [(i, j) for i in range(size) for j in range(i + 2, size + 1)]
-            found._add_cuts(words, spans if size <= LONGEST else [(0, size)], times)
+            found._add_cuts(words, spans if size <= LONGEST_CUT else [(0, size)], times)
         return found
 
     def _add_cuts(self, words: Inside, spans: list[tuple[int, int]], times: float) -> None:
         size = len(words)
         for i, j in [*((t, t + 1) for t in range(size)), *spans]:
-            if j - i <= LONGEST:
+            if j - i <= LONGEST_CUT:
                 self.insides[words[i:j]] += times  # type: ignore[assignment]
-            if size - (j - i) <= LONGEST:
+            if size - (j - i) <= LONGEST_CUT:
                 self.contexts[words[:i], words[j:]] += times  # type: ignore[assignment]
 
 
@@ -132,7 +130,7 @@ class Basis:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and of columns."""
         return len(self.contexts), len(self.insides)
 
     def __str__(self) -> str:
@@ -140,12 +138,12 @@ class Basis:
 
     @classmethod
     def by_frequency(cls, cuts: CutCounts, factor: float) -> Basis:
-        """The commonest part of all contexts and of all inside strings.
+        """The commonest contexts and the commonest inside strings.
 
         Parameters
         ----------
         factor
-            The share of each that is taken; the empty context and every symbol are in any case.
+            The fraction of each that is taken; the empty context and every symbol are in any case.
 
         Examples
         --------
@@ -154,26 +152,26 @@ class Basis:
         (('a',), ('b',), ('a', 'b'))
         """
         symbols = cuts.symbols
-        contexts = dict.fromkeys([WHOLE, *commonest(cuts.contexts, factor)])
+        contexts = dict.fromkeys([EMPTY_CONTEXT, *commonest(cuts.contexts, factor)])
         insides = dict.fromkeys([(x,) for x in symbols])
         insides |= dict.fromkeys(commonest(cuts.insides, factor))
         return cls(symbols, tuple(contexts), tuple(insides))
 
     @classmethod
     def smallest(cls, symbols: tuple[str, ...]) -> Basis:
-        """That of section 5.1: symbols, and contexts of at most one symbol."""
+        """The basis of section 5.1: symbols, and contexts of at most one symbol."""
         beside = [context for x in symbols for context in (((x,), ()), ((), (x,)))]
-        return cls(symbols, (WHOLE, *beside), tuple((x,) for x in symbols))
+        return cls(symbols, (EMPTY_CONTEXT, *beside), tuple((x,) for x in symbols))
 
     def close(self) -> Basis:
         """The smallest larger one that is closed as in section 4.1.
 
-        With an inside string come its parts, with a context what is left of it when the string
-        next to the cut is taken away, and that string.
+        With an inside string come its parts; with a context come the strings next to the cut, and
+        the contexts without them.
 
         Examples
         --------
-        >>> closed = Basis(("a", "b"), (WHOLE, (("a", "b"), ())), (("a",), ("b",))).close()
+        >>> closed = Basis(("a", "b"), (EMPTY_CONTEXT, (("a", "b"), ())), (("a",), ("b",))).close()
         >>> closed.contexts
         (((), ()), (('a',), ()), (('a', 'b'), ()))
         >>> closed.insides
@@ -197,13 +195,13 @@ class Basis:
 
 
 def commonest(counts: Mapping[Any, float], factor: float) -> list[Any]:
-    """The commonest share of some items, the shorter of equals first."""
+    """The commonest fraction of some items; of equally common ones, the shorter first."""
     size = ceil(factor * len(counts) - 1e-9)
     return sorted(counts, key=lambda item: (-counts[item], len(item), item))[:size]
 
 
 @dataclass(frozen=True, eq=False)
-class HankelCounts:
+class HankelCounts(FieldSums):
     """Counts of brackets in a basis; `+` joins shards.
 
     Attributes
@@ -219,9 +217,6 @@ class HankelCounts:
     whole: sp.csr_array
     pairs: sp.csr_array
     n: float
-
-    def __add__(self, other: HankelCounts) -> HankelCounts:
-        return HankelCounts(self.whole + other.whole, self.pairs + other.pairs, self.n + other.n)
 
     @classmethod
     def of_brackets(
@@ -257,17 +252,17 @@ def _sparse(counts: Mapping[tuple[int, int], float], shape: tuple[int, int]) -> 
 
 
 def cut_bytes(lengths: Iterable[int], n_cuts: Iterable[int]) -> int:
-    """Bytes that counting the cuts of strings takes at most: those of different strings differ.
+    """Bytes that counting the cuts of strings takes at most, where no two cuts are alike.
 
     Parameters
     ----------
     lengths
-        Symbols of each string.
+        Number of symbols of each string.
     n_cuts
-        Spans of each string that are counted.
+        Number of spans of each string that are counted.
     """
     return sum(
-        cuts * (CUT_BYTES + 8 * min(size, 2 * LONGEST))
+        cuts * (CUT_BYTES + 8 * min(size, 2 * LONGEST_CUT))
         for size, cuts in zip(lengths, n_cuts, strict=True)
     )
 
@@ -276,20 +271,14 @@ def cut_bytes(lengths: Iterable[int], n_cuts: Iterable[int]) -> int:
 
 
 def shards_of(items: Sequence[Any], sizes: Iterable[int]) -> Iterator[list[Any]]:
-    """Items in runs of about so many words, whoever works on them."""
-    room = np.cumsum([0, *sizes]) // SHARD_WORDS
+    """Runs of items of about `SHARD_SYMBOLS` symbols, the same for any engine."""
+    room = np.cumsum([0, *sizes]) // SHARD_SYMBOLS
     bounds = [0, *(np.flatnonzero(np.diff(room)) + 1).tolist(), len(items)]
     return ([*items[i:j]] for i, j in pairwise(bounds) if j > i)
 
 
 def count_brackets(strings: Sequence[Bracketed], engine: Engine) -> CutCounts:
-    """Cuts of bracketed strings, shard by shard.
-
-    Raises
-    ------
-    SapwoodError
-        For more cuts than fit into memory.
-    """
+    """Cuts of bracketed strings, shard by shard; refused where they do not fit into memory."""
     sizes = [len(x.words) for x in strings]
     require_memory(
         cut_bytes(sizes, (2 * n - 1 for n in sizes)),
@@ -301,16 +290,10 @@ def count_brackets(strings: Sequence[Bracketed], engine: Engine) -> CutCounts:
 
 
 def count_cuts(strings: Mapping[Inside, float], engine: Engine) -> CutCounts:
-    """All cuts of plain strings, shard by shard.
-
-    Raises
-    ------
-    SapwoodError
-        For more cuts than fit into memory.
-    """
+    """All cuts of plain strings, shard by shard; refused where they do not fit into memory."""
     sizes = [len(x) for x in strings]
     require_memory(
-        cut_bytes(sizes, (n * (n + 1) // 2 if n <= LONGEST else n + 1 for n in sizes)),
+        cut_bytes(sizes, (n * (n + 1) // 2 if n <= LONGEST_CUT else n + 1 for n in sizes)),
         f"counting every cut of {len(strings):,} strings",
         "give fewer or shorter strings; --method wfa and --method em need less memory",
     )
@@ -325,7 +308,7 @@ def count_hankel(strings: Sequence[Bracketed], basis: Basis, engine: Engine) -> 
     return engine.total(HankelCounts.of_brackets, placed, basis)
 
 
-def frequencies(strings: Mapping[Inside, float], share: float = 1.0) -> dict[Inside, float]:
-    """Observed probabilities of plain strings, which are such a share of all."""
-    total = sum(strings.values()) / share
+def frequencies(strings: Mapping[Inside, float], fraction: float = 1.0) -> dict[Inside, float]:
+    """Observed probabilities of plain strings, which are a fraction of all strings."""
+    total = sum(strings.values()) / fraction
     return {words: times / total for words, times in strings.items()}

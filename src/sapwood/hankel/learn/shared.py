@@ -1,4 +1,4 @@
-"""What learners from strings share: how they are given, diagnostics, the choice of a rank."""
+"""Input, diagnostics and the choice of the number of states of all learners from strings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.core.arguments import as_items, as_sentence
-from sapwood.core.errors import SapwoodError, SapwoodTypeError
-from sapwood.core.info import Info
+from sapwood.core.errors import SapwoodError, SapwoodTypeError, as_items, as_sentence
 from sapwood.core.learner import (
+    MAX_STATES,
     Estimator,
+    Info,
     between,
     maybe,
     one_of,
@@ -20,28 +20,27 @@ from sapwood.core.learner import (
     positional,
     whole,
 )
-from sapwood.hankel.data.bracketed import Bracketed, as_bracketed
+from sapwood.corpora.tree import as_tree
+from sapwood.hankel.data import Bracketed, bracket
 from sapwood.hankel.learn.moments import Inside
 from sapwood.hankel.model.string_model import StringModel
-from sapwood.linalg.hankel import Conditioning
+from sapwood.linalg.hankel import HankelConditioning
 
-MAX_STATES = 256
-CHOICES = ("gap", "held-out")
-HELD_OUT = 10  # one string in so many judges numbers of states
-MOST_TRIED = 12  # numbers of states that are
-ALIKE = 0.005  # of the best risk: numbers of states that differ by less are equally good
-UNSURE = 1.0  # relative error of the operators, to first order, above which they mean little
+HELD_OUT_EVERY = 10  # every tenth string is held out to choose the number of states
+MOST_TRIED = 12  # the largest number of states that is tried
+ALIKE = 0.005  # of the best risk: numbers of states whose risks differ by less are equally good
+MOST_ERROR = 1.0  # relative error of the operators, to first order, above which they mean little
 
 
 def string_info(**known: Any) -> Info:
-    """What is known before learning from strings.
+    """The `Info` of a learner from strings before it learns.
 
-    `n_strings` are those that were learnt from; `basis` the numbers of contexts and inside strings
-    (prefixes and suffixes for automata); `singular_values` those of the Hankel block;
+    `n_strings` is the number of strings learnt from; `basis` the numbers of contexts and inside
+    strings (prefixes and suffixes for automata); `singular_values` those of the Hankel block;
     `conditioning` tells how much noise was multiplied; `solver` has the solver's steps, feasibility
     and gap; `iterations` and `log_likelihood` are those of EM; `risks` held-out risks by number of
-    states, where they were chosen so; `n_wide` nodes of trees with more than two children, which
-    were split to the right.
+    states, where the number was chosen so; `n_wide` the number of nodes with more than two
+    children, which were split to the right.
     """
     unknown: dict[str, Any] = {
         "n_strings": 0.0, "basis": None, "singular_values": np.empty(0), "conditioning": None,
@@ -50,10 +49,10 @@ def string_info(**known: Any) -> Info:
     return Info(extra=unknown | known)
 
 
-def judge_conditioning(info: Info, found: Conditioning) -> None:
-    """Keep the conditioning, and warn where noise drowns what is kept."""
+def judge_conditioning(info: Info, found: HankelConditioning) -> None:
+    """Record the conditioning, and warn where noise drowns the singular values that are kept."""
     info.conditioning = found
-    if found.relative_error > UNSURE:
+    if found.relative_error > MOST_ERROR:
         info.warn(
             f"ill-conditioned: the smallest singular value kept, {found.smallest:.3g}, is not "
             f"above the noise of {info.n_strings:,.0f} strings, about "
@@ -63,7 +62,7 @@ def judge_conditioning(info: Info, found: Conditioning) -> None:
 
 
 def string_record(info: Info, method: str, n_states: int) -> dict[str, Any]:
-    """What a model file says about the training."""
+    """The record of the training in a model file."""
     record: dict[str, Any] = {"method": method, "states": n_states}
     if np.isfinite(info.n_strings):
         record["strings"] = int(info.n_strings) if info.n_strings % 1 == 0 else info.n_strings
@@ -75,8 +74,8 @@ def string_record(info: Info, method: str, n_states: int) -> dict[str, Any]:
     return record
 
 
-class WithRank(Estimator):
-    """Learns a number of states that can be chosen."""
+class RankParameters(Estimator):
+    """A learner whose number of states can be chosen from the data."""
 
     n_states: int | None = positional(
         default=None,
@@ -86,32 +85,27 @@ class WithRank(Estimator):
     )
     choose: str = parameter(
         "gap",
-        one_of(CHOICES),
+        one_of(("gap", "held-out")),
         "How the number of states is chosen where it is None: the widest gap between singular "
-        "values above the noise, or the risk on strings held out.",
+        "values above the noise, or the risk on held-out strings.",
     )
     basis: float = parameter(
         0.1,
         between(0, 1, "(]"),
-        "Basis factor: the share of all inside strings and contexts, the commonest, that stand for "
-        "rows and columns.",
+        "Basis factor: the fraction of all inside strings and contexts, the commonest, that stand "
+        "for rows and columns.",
     )
 
 
-class OfBrackets(Estimator):
-    """Learns from bracketed strings."""
-
-
-class OfStrings(Estimator):
-    """Learns from plain strings."""
-
-
-def read_brackets(trees: object) -> tuple[list[Bracketed], int]:
+def read_bracketed(trees: object) -> tuple[list[Bracketed], int]:
     """Bracketed strings of trees, and how many of their nodes were wider than two."""
     if isinstance(trees, Mapping):
-        msg = "expected trees, not a mapping"
-        raise SapwoodTypeError(msg, hint="give a list of trees")
-    found, n_wide = as_bracketed(as_items(trees, "trees"))
+        raise SapwoodTypeError("expected trees, not a mapping", hint="give a list of trees")
+    found, n_wide = [], 0
+    for item in as_items(trees, "trees"):
+        made, wide = (item, 0) if isinstance(item, Bracketed) else bracket(as_tree(item))
+        found.append(made)
+        n_wide += wide
     if not found:
         msg = "no trees: nothing can be learnt"
         raise SapwoodError(msg, hint="give bracketed trees, such as (S (A a) (B b))")
@@ -134,9 +128,9 @@ def read_strings(strings: object) -> Counter[Inside]:
 
 
 def risk(model: StringModel, held: Mapping[Inside, float], seen: Mapping[Inside, float]) -> float:
-    """Squared distance from the distribution of strings held out, less a constant.
+    """Squared distance from the distribution of held-out strings, less a constant.
 
-    sum over strings that were seen of f(x)^2  -  2 * mean of f over those held out
+    sum over all strings seen of f(x)^2  -  2 * mean of f over the held-out strings
     """
     known = set(model.symbols)
     every = [x for x in {*held, *seen} if known.issuperset(x)]
@@ -146,10 +140,10 @@ def risk(model: StringModel, held: Mapping[Inside, float], seen: Mapping[Inside,
 
 
 def split_counts(strings: Mapping[Inside, float]) -> tuple[Counter[Inside], Counter[Inside]]:
-    """Strings to learn from and strings held out, about one in ten of each."""
-    held = Counter({x: t // HELD_OUT for x, t in strings.items() if t >= HELD_OUT})
+    """Strings to learn from, and about a tenth of all strings, which is held out."""
+    held = Counter({x: t // HELD_OUT_EVERY for x, t in strings.items() if t >= HELD_OUT_EVERY})
     for place, (x, times) in enumerate(sorted(strings.items())):
-        if times < HELD_OUT and place % HELD_OUT == 0:
+        if times < HELD_OUT_EVERY and place % HELD_OUT_EVERY == 0:
             held[x] += times  # type: ignore[assignment]
     rest = Counter(strings)
     rest.subtract(held)
@@ -171,7 +165,7 @@ def best_rank(
 
 
 def choose_rank(risks: Mapping[int, float]) -> int:
-    """The least number of states whose risk is as good as the best.
+    """The least number of states whose risk is about as low as the lowest.
 
     Examples
     --------
@@ -180,3 +174,21 @@ def choose_rank(risks: Mapping[int, float]) -> int:
     """
     best = min(risks.values())
     return min(n for n, found in risks.items() if found <= best + ALIKE * abs(best))
+
+
+def choose_states(
+    info: Info,
+    learn: Callable[[int], StringModel],
+    rest: Mapping[Inside, float],
+    held: Mapping[Inside, float],
+    most: int,
+) -> int:
+    """The number of states, at most `most`, of least risk on held-out strings; risks go to `info`.
+
+    Parameters
+    ----------
+    learn
+        Learns a model of a number of states from the rest of the strings.
+    """
+    info.risks = best_rank(learn, lambda model: risk(model, held, rest), most) or {1: 0.0}
+    return choose_rank(info.risks)

@@ -1,31 +1,37 @@
-"""`StringModel`: what models of plain strings can be asked, whatever answers."""
+"""Models of plain strings: the interface `StringModel`, and the weighted automaton `SequenceModel`.
+
+Notation of automata
+--------------------
+    alpha    initial   [n]          omega    final   [n]
+    A_sigma  steps     [d, n, n]    from a state (row) to the next (column), reading sigma
+
+    f(x) = alpha' A_x1 ... A_xm omega
+
+A hidden Markov model is an automaton whose weights sum to 1.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, log
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sapwood.core.arguments import as_sentence
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog
-from sapwood.core.errors import ModelFormatError, SapwoodError
-from sapwood.core.model_files import require_type
+from sapwood.core.errors import ModelFormatError, SapwoodError, as_count, as_sentence
+from sapwood.core.model_files import FileContents, SavedModel, read_names, require_type
+from sapwood.corpora.tree import Tree
+from sapwood.hankel.data import right_branching
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from sapwood.corpora.tree import Tree
-
-SUM_TOLERANCE = 1e-8
-LARGEST = 1e30  # a weight whose products over a string are still numbers
-SHOWN = 8  # symbols that a message lists
-MAX_WORDS = 1000  # a draw that grows longer is drawn again
-MAX_TRIES = 1000
+PROBABILITY_TOLERANCE = 1e-8
+LARGEST_WEIGHT = 1e30  # a weight whose products over a string are still numbers
+N_SYMBOLS_SHOWN = 8  # symbols that a message lists
+MAX_DRAWN_SYMBOLS = 1000  # a draw that grows longer is drawn again
+MAX_DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -48,25 +54,61 @@ class Total:
 
     @property
     def converges(self) -> bool:
-        """Whether there is a sum."""
+        """Whether the sum over all strings is finite."""
         return bool(np.isfinite(self.mass))
 
 
-class StringModel(ABC):
-    """A function from strings of symbols to numbers."""
+class StringModel(SavedModel):
+    """A function from strings of symbols to numbers, with arrays over hidden states.
 
+    Attributes
+    ----------
+    SHAPES
+        The arrays of the model, in the order of its constructor, and their axes: n states, d
+        symbols.
+    """
+
+    SHAPES: ClassVar[Mapping[str, str]]
     symbols: tuple[str, ...]
+    initial: FloatArray
     record: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        if not self.symbols or len(set(self.symbols)) != len(self.symbols):
+            raise ModelFormatError("a symbol is listed twice" if self.symbols else "no symbols")
+        sizes = {"n": self.initial.size, "d": len(self.symbols)}
+        for (name, axes), array in zip(self.SHAPES.items(), self.weights, strict=True):
+            shape = tuple(sizes[axis] for axis in axes)
+            require_type(array, name, np.float64, len(shape))
+            if array.shape != shape:
+                raise ModelFormatError(f"{name} is of shape {array.shape}, expected {shape}")
+            low, high = array.min(initial=0.0), array.max(initial=0.0)
+            if not (low >= -LARGEST_WEIGHT and high <= LARGEST_WEIGHT):  # nor where one is NaN
+                raise ModelFormatError(
+                    f"a number of {name} is not finite or beyond {LARGEST_WEIGHT:g}"
+                )
+
     @property
-    @abstractmethod
+    def weights(self) -> tuple[FloatArray, ...]:
+        """The arrays of the model."""
+        return tuple(getattr(self, name) for name in self.SHAPES)
+
+    @property
     def n_states(self) -> int:
-        """Hidden states."""
+        """Number of hidden states."""
+        return len(self.initial)
 
     @property
     @abstractmethod
+    def state_sums(self) -> FloatArray:
+        """The sum of the weights of what each state can do, shape [n]."""
+
+    @cached_property
     def is_probabilistic(self) -> bool:
-        """Whether the weights are those of a probability, so that strings can be drawn."""
+        """Whether weights are probabilities: none negative, and each state sums to 1."""
+        sums = np.append(self.state_sums, self.initial.sum())
+        is_one = np.abs(sums - 1) < PROBABILITY_TOLERANCE
+        return bool(is_one.all() and all((x >= 0).all() for x in self.weights))
 
     @abstractmethod
     def scaled_values(self, strings: Sequence[IntArray]) -> tuple[FloatArray, IntArray]:
@@ -97,15 +139,21 @@ class StringModel(ABC):
         words = as_sentence(words)
         for place, word in enumerate(words, 1):
             if word not in known:
-                some = ", ".join(self.symbols[:SHOWN]) + (", ..." * (len(self.symbols) > SHOWN))
+                some = ", ".join(self.symbols[:N_SYMBOLS_SHOWN]) + (
+                    ", ..." * (len(self.symbols) > N_SYMBOLS_SHOWN)
+                )
                 msg = f"symbol {word!r}, the {place}. of its string, is not in the model"
                 raise SapwoodError(msg, hint=f"the model has {len(self.symbols)} symbols: {some}")
         return np.array([known[word] for word in words], np.int64)
 
+    def number_values(self, strings: Sequence[IntArray]) -> FloatArray:
+        """f(x) of strings of symbol numbers; below the smallest number, 0."""
+        found, power = self.scaled_values(strings)
+        return np.asarray(np.ldexp(found, np.clip(power, -3000, 3000)))
+
     def values(self, strings: Iterable[Sequence[str]]) -> FloatArray:
         """f(x) of each string; below the smallest number, 0."""
-        found, power = self.scaled_values([self.numbers(words) for words in strings])
-        return np.asarray(np.ldexp(found, np.clip(power, -3000, 3000)))
+        return self.number_values([self.numbers(words) for words in strings])
 
     def value(self, words: Sequence[str]) -> float:
         """f(x) of one string."""
@@ -120,6 +168,26 @@ class StringModel(ABC):
         """The log of |f(x)|."""
         return self.signed_log_prob(words).log
 
+    def _require_probabilities(self) -> None:
+        """Refuse to draw strings from weights that are no probabilities."""
+        if not self.is_probabilistic:
+            msg = "this model holds weights, not probabilities, so strings cannot be drawn from it"
+            raise SapwoodError(msg, hint="learn with --method em to sample")
+
+    def to_file(self) -> FileContents:
+        """The arrays, the symbols and the record."""
+        arrays = dict(zip(self.SHAPES, self.weights, strict=True))
+        return FileContents(arrays, {"symbols": list(self.symbols), "record": dict(self.record)})
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """The model of a file."""
+        arrays, header = contents
+        symbols = read_names(header["symbols"], "symbols")
+        make: Any = cls
+        model: Self = make(symbols, *(arrays[x] for x in cls.SHAPES), header.get("record", {}))
+        return model
+
     def __repr__(self) -> str:
         method = self.record.get("method", "of unknown origin")
         return (
@@ -129,37 +197,123 @@ class StringModel(ABC):
 
 
 def signed_log(value: float, power: int) -> SignedLog:
-    """The number `value * 2**power`."""
+    """The sign and the log of the number `value * 2**power`."""
     if value == 0.0:
         return SignedLog(-inf, 0)
     return SignedLog(log(abs(value)) + power * log(2.0), 1 if value > 0 else -1)
 
 
-def check_arrays(
-    symbols: tuple[str, ...], arrays: Mapping[str, tuple[npt.NDArray[Any], tuple[int, ...]]]
-) -> None:
-    """Refuse symbols that are listed twice, and arrays of another type or shape, or not finite."""
-    if not symbols or len(set(symbols)) != len(symbols):
-        msg = "no symbols" if not symbols else "a symbol is listed twice"
-        raise ModelFormatError(msg)
-    for name, (array, shape) in arrays.items():
-        require_type(array, name, np.float64, len(shape))
-        if array.shape != shape:
-            msg = f"{name} is of shape {array.shape}, expected {shape}"
-            raise ModelFormatError(msg)
-        low, high = array.min(initial=0.0), array.max(initial=0.0)
-        if not (low >= -LARGEST and high <= LARGEST):  # nor where one is NaN
-            msg = f"a number of {name} is not finite or beyond {LARGEST:g}"
-            raise ModelFormatError(msg)
+def endless_draws() -> SapwoodError:
+    """The error for a model whose strings do not end."""
+    msg = f"{MAX_DRAWS} draws in a row grew past {MAX_DRAWN_SYMBOLS} symbols"
+    return SapwoodError(f"{msg}: the model does not end")
 
 
-def refuse_to_draw() -> SapwoodError:
-    """Why strings cannot be drawn from weights."""
-    msg = "this model holds weights, not probabilities, so strings cannot be drawn from it"
-    return SapwoodError(msg, hint="learn with --method em to sample")
+@dataclass(frozen=True, eq=False, repr=False)
+class SequenceModel(StringModel):
+    """A weighted automaton over symbols; see the notation of this module.
 
+    Attributes
+    ----------
+    symbols : [d]
+    initial, final : [n]
+    steps : [d, n, n]
+    record
+        How it was made.
 
-def refuse_to_end() -> SapwoodError:
-    """Why no string was drawn."""
-    msg = f"{MAX_TRIES} draws in a row grew past {MAX_WORDS} symbols: the model does not end"
-    return SapwoodError(msg)
+    Examples
+    --------
+    >>> half = np.full((1, 2), 0.5)
+    >>> coin = SequenceModel.from_hmm(("h", "t"), np.ones(1), half[:, :1], half)
+    >>> round(coin.value("h t".split()), 6), coin.total().expected_length
+    (0.03125, 1.0)
+    """
+
+    SHAPES: ClassVar[Mapping[str, str]] = {"initial": "n", "final": "n", "steps": "dnn"}
+    symbols: tuple[str, ...]
+    initial: FloatArray
+    final: FloatArray
+    steps: FloatArray
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_hmm(
+        cls,
+        symbols: tuple[str, ...],
+        start: FloatArray,
+        transitions: FloatArray,
+        emissions: FloatArray,
+    ) -> Self:
+        """The automaton of a hidden Markov model that may stop.
+
+        Parameters
+        ----------
+        start : [n]
+            Distribution of the first state.
+        transitions : [n, n]
+            From a state (row) to the next; what a row lacks to 1 is the probability to stop before
+            a symbol is read there.
+        emissions : [n, d]
+            Symbols of each state; rows sum to 1.
+        """
+        steps = np.einsum("hx,hk->xhk", emissions, transitions)
+        stop = 1 - transitions.sum(axis=1)
+        # a symbol is read where the walk goes on: the state that stops reads none
+        return cls(symbols, np.asarray(start, float), stop, np.ascontiguousarray(steps))
+
+    @property
+    def state_sums(self) -> FloatArray:
+        """The weights of stopping in a state, and of every step from it."""
+        return np.asarray(self.final + self.steps.sum(axis=(0, 2)))
+
+    def scaled_values(self, strings: Sequence[IntArray]) -> tuple[FloatArray, IntArray]:
+        """Products of vectors and matrices, each as a number and a power of two."""
+        value, power = np.zeros(len(strings)), np.zeros(len(strings), np.int64)
+        for place, words in enumerate(strings):
+            vector = self.initial
+            for x in words.tolist():
+                vector = vector @ self.steps[x]
+                shift = int(np.frexp(np.abs(vector).max())[1])
+                vector = np.ldexp(vector, -shift)
+                power[place] += shift
+            value[place] = vector @ self.final
+        return value, power
+
+    def total(self) -> Total:
+        """The sum over all strings: alpha' (I - A)^-1 omega with A the sum of the steps."""
+        step = self.steps.sum(axis=0)
+        radius = float(np.abs(np.linalg.eigvals(step)).max())
+        if radius >= 1 - 1e-12:
+            return Total(np.inf, np.inf, radius)
+        inverse = np.linalg.inv(np.eye(self.n_states) - step)
+        mass = float(self.initial @ inverse @ self.final)
+        length = float(self.initial @ inverse @ step @ inverse @ self.final)
+        return Total(mass, length / mass if mass else 0.0, radius)
+
+    def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
+        """Draw strings as right-branching trees; empty ones are drawn again."""
+        self._require_probabilities()
+        rng, states = np.random.default_rng(seed), self.n_states
+        outcomes = np.concatenate(
+            [self.final[:, None], self.steps.transpose(1, 0, 2).reshape(states, -1)], axis=1
+        )
+        cumulative = np.cumsum(outcomes, axis=1)
+        start = np.cumsum(self.initial)
+        drawn = []
+        for _ in range(as_count(n, "the number of strings")):
+            for _ in range(MAX_DRAWS):
+                words: list[int] = []
+                h = int(np.searchsorted(start, rng.random() * start[-1], side="right"))
+                while len(words) <= MAX_DRAWN_SYMBOLS:
+                    ticket = rng.random() * cumulative[h, -1]
+                    outcome = int(np.searchsorted(cumulative[h], ticket, side="right")) - 1
+                    if outcome < 0:
+                        break
+                    x, h = divmod(outcome, states)
+                    words.append(x)
+                if 0 < len(words) <= MAX_DRAWN_SYMBOLS:
+                    break
+            else:
+                raise endless_draws()
+            drawn.append(right_branching([self.symbols[x] for x in words]).tree())
+        return drawn

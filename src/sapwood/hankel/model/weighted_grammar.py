@@ -16,29 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from sapwood.core.arguments import as_count
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
-from sapwood.core.errors import SapwoodError, count
-from sapwood.core.memory import require_memory
-from sapwood.core.model_files import FileContents, SavedModel, read_names
+from sapwood.core.errors import SapwoodError, as_count, count, require_memory
 from sapwood.corpora.tree import Tree
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary
-from sapwood.hankel.data.bracketed import LABEL, Bracketed, bracket, from_splits
+from sapwood.hankel.data import LABEL, Bracketed, PairConstraints, bracket, from_splits
 from sapwood.hankel.model.string_model import (
-    MAX_TRIES,
-    MAX_WORDS,
-    SUM_TOLERANCE,
+    MAX_DRAWN_SYMBOLS,
+    MAX_DRAWS,
     StringModel,
     Total,
-    check_arrays,
-    refuse_to_draw,
-    refuse_to_end,
+    endless_draws,
     signed_log,
 )
 
@@ -46,9 +39,9 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 
 
-MAX_STEPS = 20_000  # of the sum over ever deeper trees
+MAX_DEPTH = 20_000  # of the sum over ever deeper trees
 CHART_BYTES = 32  # of memory for a state of a span, by its two ends: three charts and a scale
-AT_ONCE = 1 << 22  # operations of a chart, roughly, in one call of compiled code
+CHART_OPERATIONS = 1 << 22  # operations of a chart, roughly, in one call of compiled code
 
 
 class ClassicForm(NamedTuple):
@@ -60,7 +53,7 @@ class ClassicForm(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WeightedGrammar(StringModel, SavedModel):
+class WeightedGrammar(StringModel):
     """A weighted grammar over symbols; see the notation of this module.
 
     Attributes
@@ -84,39 +77,17 @@ class WeightedGrammar(StringModel, SavedModel):
     False
     """
 
+    SHAPES: ClassVar[Mapping[str, str]] = {"initial": "n", "terminals": "dn", "binary": "nnn"}
     symbols: tuple[str, ...]
     initial: FloatArray
     terminals: FloatArray
     binary: FloatArray
     record: Mapping[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        n, d = self.initial.size, len(self.symbols)
-        arrays = {
-            "initial": (self.initial, (n,)),
-            "terminals": (self.terminals, (d, n)),
-            "binary": (self.binary, (n, n, n)),
-        }
-        check_arrays(self.symbols, arrays)
-
-    # -- forms ------------------------------------------------------------------------------------
-
     @property
-    def n_states(self) -> int:
-        """Hidden states."""
-        return len(self.initial)
-
-    @cached_property
-    def is_probabilistic(self) -> bool:
-        """Whether weights are probabilities: none negative, and each state sums to 1."""
-        arrays = (self.initial, self.terminals, self.binary)
-        sums = self.terminals.sum(axis=0) + self.binary.sum(axis=(1, 2))
-        near = abs(self.initial.sum() - 1) < SUM_TOLERANCE
-        return bool(
-            near
-            and (np.abs(sums - 1) < SUM_TOLERANCE).all()
-            and all((x >= 0).all() for x in arrays)
-        )
+    def state_sums(self) -> FloatArray:
+        """The weights of the symbols of a state, and of its pairs of states."""
+        return np.asarray(self.terminals.sum(axis=0) + self.binary.sum(axis=(1, 2)))
 
     def classic(self) -> ClassicForm:
         """The rules, equations (13) to (15).
@@ -190,8 +161,8 @@ class WeightedGrammar(StringModel, SavedModel):
         for first, last in portions(lengths, self.n_states):
             words = np.concatenate(strings[first:last])
             string_values(
-                words, starts_of(lengths[first:last]), self.initial, self.terminals, self.binary,
-                value[first:last], scale[first:last],
+                words, starts_of(lengths[first:last]), *self.weights, value[first:last],
+                scale[first:last],
             )  # fmt: skip
         return value, scale
 
@@ -238,47 +209,119 @@ class WeightedGrammar(StringModel, SavedModel):
 
     def chart(self, words: IntArray) -> tuple[FloatArray, IntArray]:
         """Inside vectors of all spans, divided by powers of two, and those; see the kernel."""
-        from sapwood.hankel.model.kernels.weighted_grammar import inside
+        from sapwood.hankel.model.kernels.weighted_grammar import fill_inside_chart
 
         size = len(words)
         refuse_long_strings(size, self.n_states)
         beta = np.zeros((size, size + 1, self.n_states))
         scale = np.zeros((size, size + 1), np.int64)
-        inside(words, self.terminals, self.binary, beta, scale)
+        fill_inside_chart(words, self.terminals, self.binary, beta, scale)
         return beta, scale
 
-    def marginals(self, words: Sequence[str]) -> FloatArray:
-        """The share of each span [i, j) in the value of a string, shape [length, length + 1].
+    def marginals(self, words: Sequence[str], pairs: PairConstraints | None = None) -> FloatArray:
+        """The posterior of each span [i, j) of a string, shape [length, length + 1].
+
+        Parameters
+        ----------
+        pairs
+            What is known of the pairs of symbols: posteriors are then those given that.
 
         Raises
         ------
         SapwoodError
-            For a string of the value 0.
+            For a string of the value 0, also where this is the value of the trees with these pairs.
         """
-        from sapwood.hankel.model.kernels.weighted_grammar import outside
+        from sapwood.hankel.model.kernels.weighted_grammar import fill_outside_chart
 
+        if pairs is not None:
+            return self._paired_chart(words, pairs)[1]
         ids = self.numbers(words)
         beta, scale = self.chart(ids)
         alpha = np.zeros_like(beta)
-        if outside(ids, self.initial, self.terminals, self.binary, beta, scale, alpha) == 0.0:
+        if (
+            fill_outside_chart(ids, self.initial, self.terminals, self.binary, beta, scale, alpha)
+            == 0.0
+        ):
             msg = f"the model gives the string {' '.join(list(words)[:8])} ... the value 0"
             raise SapwoodError(msg, hint="learn from more strings, or with --method em")
         return np.asarray(np.einsum("ija,ija->ij", alpha, beta))
 
-    def best_brackets(self, words: Sequence[str]) -> Bracketed:
-        """The brackets with the largest sum of shares, of which those below 0 count as 0.
+    def _paired_chart(
+        self, words: Sequence[str], pairs: PairConstraints
+    ) -> tuple[SignedLog, FloatArray]:
+        """The sum over the trees with some pairs, and the posteriors of spans in them."""
+        from sapwood.hankel.model.kernels.paired_chart import (
+            fill_paired_inside,
+            fill_paired_outside,
+        )
 
-        Of a string of the value 0, the right-branching ones.
+        _check_length(words, pairs)
+        ids, masks = self.numbers(words), (pairs.ok, pairs.free)
+        size = len(ids)
+        refuse_long_strings(size, 3 * self.n_states)
+        beta = np.zeros((size, size + 1, 3, self.n_states))
+        scale = np.zeros((size, size + 1), np.int64)
+        fill_paired_inside(ids, self.terminals, self.binary, *masks, beta, scale)
+        posterior, alpha = np.zeros((size, size + 1)), np.zeros_like(beta)
+        value = fill_paired_outside(
+            self.initial, self.binary, *masks, beta, scale, alpha, posterior
+        )
+        if value == 0.0 or (size == 1 and not pairs.free[0]):
+            msg = f"the model gives all trees with the pairs {pairs.signs[:40]} the value 0"
+            raise SapwoodError(msg, hint="ask for fewer pairs, or learn with --method em")
+        return signed_log(float(value), int(scale[0, size])), posterior
+
+    def pair_log_prob(self, words: Sequence[str], pairs: PairConstraints) -> SignedLog:
+        """Log and sign of the share that trees with some pairs have in the value of a string.
+
+        Where weights are probabilities, it is the probability of the pairs given the string.
         """
+        _check_length(words, pairs)
+        try:
+            some, _ = self._paired_chart(words, pairs)
+        except SapwoodError:
+            self.numbers(words)  # whose complaint, if any, is another
+            return SignedLog(-np.inf, 0)
+        everything = self.signed_log_prob(words)
+        if everything.sign == 0:
+            return SignedLog(-np.inf, 0)
+        return SignedLog(some.log - everything.log, some.sign * everything.sign)
+
+    def best_brackets(
+        self, words: Sequence[str], pairs: PairConstraints | None = None
+    ) -> Bracketed:
+        """The brackets with the largest sum of posteriors, where negative ones count as 0.
+
+        A string of the value 0 gets right-branching brackets, or those of its pairs.
+
+        Parameters
+        ----------
+        pairs
+            What is known of the pairs of symbols, which the brackets then have.
+
+        Raises
+        ------
+        SapwoodError
+            Where no brackets have such pairs.
+        """
+        from sapwood.hankel.model.kernels.paired_chart import best_paired_brackets
         from sapwood.hankel.model.kernels.weighted_grammar import best_brackets
 
+        _check_length(words, pairs)
         try:
-            gain = np.maximum(self.marginals(words), 0.0)
+            gain = np.maximum(self.marginals(words, pairs), 0.0)
         except SapwoodError:
             self.numbers(words)  # whose complaint, if any, is another
             gain = np.zeros((len(words), len(words) + 1))
         split = np.zeros(gain.shape, np.int64)
-        best_brackets(gain, split)
+        if pairs is None:
+            best_brackets(gain, split)
+        elif best_paired_brackets(gain, pairs.ok, pairs.free, split) == -np.inf:
+            raise SapwoodError(
+                f"no brackets have the pairs {pairs.signs[:40]}",
+                hint="a symbol with one of | < > needs a partner: at least one symbol between "
+                "them, and no pairs that cross",
+            )
         return from_splits(words, {(i, j): int(k) for (i, j), k in np.ndenumerate(split)})
 
     # -- sums -------------------------------------------------------------------------------------
@@ -286,9 +329,8 @@ class WeightedGrammar(StringModel, SavedModel):
     def length_masses(self, longest: int) -> FloatArray:
         """The sum of the values of all strings of each length 1, 2, ..., shape [longest]."""
         sums = [self.terminals.sum(axis=0)]
-        for length in range(2, longest + 1):
+        for _ in range(2, longest + 1):
             pairs = np.einsum("kb,kc->bc", np.array(sums), np.array(sums[::-1]))
-            assert len(sums) == length - 1
             sums.append(np.einsum("abc,bc->a", self.binary, pairs))
         return np.asarray(np.array(sums) @ self.initial)
 
@@ -302,7 +344,7 @@ class WeightedGrammar(StringModel, SavedModel):
         c = self.terminals.sum(axis=0)
         b = np.zeros_like(c)
         with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(MAX_STEPS):
+            for _ in range(MAX_DEPTH):
                 new = c + np.einsum("abc,b,c->a", self.binary, b, b)
                 is_still = np.abs(new - b).max() <= 1e-15 * np.abs(new).max()
                 b = new
@@ -323,19 +365,18 @@ class WeightedGrammar(StringModel, SavedModel):
         return Total(mass, float(self.initial @ slope) / mass if mass else 0.0, radius)
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Tree]:
-        """Draw strings with their brackets."""
+        """Draw strings with their brackets, as trees."""
         return [found.tree() for found in self.sample_brackets(n, seed=seed)]
 
     def sample_brackets(self, n: int, *, seed: int | np.random.Generator = 0) -> list[Bracketed]:
-        """Draw bracketed strings.
+        """Draw strings with their brackets, as `Bracketed`.
 
         Raises
         ------
         SapwoodError
             For weights that are no probabilities, or strings that do not end.
         """
-        if not self.is_probabilistic:
-            raise refuse_to_draw()
+        self._require_probabilities()
         rng, d = np.random.default_rng(seed), len(self.symbols)
         # outcomes of a state: its symbols, then its pairs of states
         outcomes = np.hstack([self.terminals.T, self.binary.reshape(self.n_states, -1)])
@@ -344,12 +385,12 @@ class WeightedGrammar(StringModel, SavedModel):
         start = np.cumsum(self.initial) / self.initial.sum()
         drawn = []
         for _ in range(as_count(n, "the number of strings")):
-            for _ in range(MAX_TRIES):
+            for _ in range(MAX_DRAWS):
                 found = _draw(rng, start, cumulative, d, self.n_states)
                 if found is not None:
                     break
             else:
-                raise refuse_to_end()
+                raise endless_draws()
             words, splits = found
             drawn.append(Bracketed(tuple(self.symbols[x] for x in words), splits))
         return drawn
@@ -383,8 +424,8 @@ class WeightedGrammar(StringModel, SavedModel):
     def to_latent(self) -> LatentGrammar:
         """A grammar for `Parser` with the one label X, for phrases and for tags.
 
-        A state goes on as a tag with the sum of its terminals for its share, where weights are
-        probabilities; other weights are left as they are.
+        Where weights are probabilities, a state becomes a tag with the probability of its terminals
+        and a phrase with the rest; other weights are left as they are.
         """
         from sapwood.constituency.data.transform import Symbol
         from sapwood.constituency.grammar.latent_grammar import (
@@ -419,21 +460,14 @@ class WeightedGrammar(StringModel, SavedModel):
             coarse, is_probabilistic=self.is_probabilistic, record=self.record,
         )  # fmt: skip
 
-    # -- files ------------------------------------------------------------------------------------
 
-    def to_file(self) -> FileContents:
-        """The three arrays, the symbols and the record."""
-        arrays = {"initial": self.initial, "terminals": self.terminals, "binary": self.binary}
-        return FileContents(arrays, {"symbols": list(self.symbols), "record": dict(self.record)})
-
-    @classmethod
-    def from_file(cls, contents: FileContents) -> Self:
-        """The grammar of a file."""
-        arrays, header = contents
-        return cls(
-            read_names(header["symbols"], "symbols"), arrays["initial"],
-            arrays["terminals"], arrays["binary"], header.get("record", {}),
-        )  # fmt: skip
+def _check_length(words: Sequence[str], pairs: PairConstraints | None) -> None:
+    """Refuse constraints of a string of another length."""
+    if pairs is not None and len(pairs.signs) != len(words):
+        n_signs, n_words = count(len(pairs.signs), "sign"), count(len(words), "symbol")
+        raise SapwoodError(
+            f"{n_signs} for a string of {n_words}", hint="give one sign for each symbol"
+        )
 
 
 def refuse_long_strings(longest: int, n_states: int, jobs: int = 1) -> None:
@@ -451,7 +485,7 @@ def portions(lengths: IntArray, n_states: int) -> Iterable[tuple[int, int]]:
         return []
     refuse_long_strings(int(lengths.max()), n_states)
     cost = np.cumsum(lengths.astype(float) ** 3 / 6 * n_states**2 + lengths**2 / 2 * n_states**3)
-    cuts = np.flatnonzero(np.diff(cost // (10 * AT_ONCE))) + 1
+    cuts = np.flatnonzero(np.diff(cost // (10 * CHART_OPERATIONS))) + 1
     bounds = [0, *cuts.tolist(), len(lengths)]
     return pairwise(bounds)
 
@@ -479,6 +513,6 @@ def _draw(
             left, right = divmod(min(outcome, d + n * n - 1) - d, n)
             made = [len(words)]
             waiting += [(-1, made), (right, []), (-2, made), (left, [])]
-        if len(words) + len(waiting) > 2 * MAX_WORDS:
+        if len(words) + len(waiting) > 2 * MAX_DRAWN_SYMBOLS:
             return None
     return words, tuple(splits)

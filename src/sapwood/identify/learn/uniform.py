@@ -4,7 +4,7 @@ PCFG-IE and DEP-IES have their moments as sums over compound parameters (M Psi, 
 `identify/mixing.py`), an M-step and the closed form's needs; `UNIFORM_FAMILIES` has them by name.
 
 **EM** sums over all trees of every distinct sentence. The M-step divides counts by their totals;
-for DEP-IES, whose root must stay the stationary vector of A, it climbs
+for DEP-IES, whose root must stay the stationary vector of A, it maximises
 
     Q(A) = sum of N[y, x] log A[y, x]  +  sum of r[x] log pi(A)[x],      pi = A pi
     dQ/dA = N / A  +  Z' (r / pi) pi',                                   Z = (I - A + pi 1')^-1
@@ -37,29 +37,28 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import FloatArray
-from sapwood.core.em_loop import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.core.errors import SapwoodError
+from sapwood.core.training_loops import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.execute import Engine, Threads
 from sapwood.identify.families import stationary
-from sapwood.identify.learn.sentence_counts import SentenceCounts, UniformCounts
 from sapwood.identify.mixing import MixingMatrix, pair_mixing, triple_mixing
-from sapwood.identify.model.uniform_trees import UniformTreeModel
+from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
 from sapwood.progress import step
 
 AnyArray = npt.NDArray[Any]
 Tables = Mapping[str, AnyArray]
-TINY = 1e-12  # below that a probability is 0 for the logarithms of Q
-CLIMB = {"maxiter": 20, "ftol": 1e-14, "gtol": 1e-10}  # of the M-step of DEP-IES
-FLOOR = 1e-3  # share of the uniform distribution in a start: EM never leaves a probability of 0
+LEAST_P = 1e-12  # below that a probability is 0 for the logarithms of Q
+M_STEP = {"maxiter": 20, "ftol": 1e-14, "gtol": 1e-10}  # of L-BFGS in the M-step of DEP-IES
+FLOOR = 1e-3  # weight of the uniform distribution in a start: EM never leaves probability 0
 SHARD_SENTENCES = 20_000  # shards depend on the data alone, so that jobs never change a sum
-SHORTEST = 0.1  # what a jump leaves of a probability at least
-STEP = 1e-30  # of the imaginary part: nothing is subtracted, so it may be tiny
+SHORTEST = 0.1  # an extrapolation leaves at least this fraction of a probability
+I_STEP = 1e-30  # of the imaginary part: nothing is subtracted, so it may be tiny
 LARGEST = 4e6  # entries of the Jacobian: about a second an evaluation
 EVALUATIONS = 60
 
 
 class UniformFamily(ABC):
-    """What estimators need to know of a family."""
+    """A family with uniform hidden trees: its moments, M-step and needs of the closed form."""
 
     name: ClassVar[str]  # as on the command line
     lengths: ClassVar[tuple[int, ...]]  # of the sentences that the closed form reads
@@ -70,10 +69,10 @@ class UniformFamily(ABC):
 
     @abstractmethod
     def mixing(self, max_length: int) -> MixingMatrix:
-        """M of sentences up to a length."""
+        """The mixing matrix M of sentences up to a length."""
 
     def complete(self, tables: Tables) -> dict[str, AnyArray]:
-        """All tables from the free ones, which most are."""
+        """All tables, given the free ones."""
         return dict(tables)
 
     @abstractmethod
@@ -85,7 +84,7 @@ class UniformFamily(ABC):
         """The M-step: the free tables that expected counts make likeliest, at least the old."""
 
     def model(self, vocabulary: Sequence[str], free: Tables) -> UniformTreeModel:
-        """A model of its free tables."""
+        """The model of given free tables."""
         return UniformTreeModel(self.name, tuple(vocabulary), self.complete(free))
 
     def require_lengths(self, counts: SentenceCounts) -> None:
@@ -135,7 +134,7 @@ class _PcfgIE(UniformFamily):
         return np.asarray(tensor.reshape(len(states), -1))
 
     def maximise(self, old: Tables, counts: Tables) -> dict[str, FloatArray]:
-        """Counts divided by their totals."""
+        """Normalise the expected counts of each column."""
         return {name: _normalise(table, old[name]) for name, table in counts.items()}
 
 
@@ -148,11 +147,11 @@ class _DepIES(UniformFamily):
     free = ("argument",)
 
     def mixing(self, max_length: int) -> MixingMatrix:
-        """M of pairs."""
+        """The mixing matrix of pairs of words."""
         return pair_mixing(max_length)
 
     def complete(self, tables: Tables) -> dict[str, AnyArray]:
-        """The root follows from the arguments."""
+        """The tables with the root, the stationary vector of the arguments."""
         argument = tables["argument"]
         return {"root": np.asarray(stationary(argument)), "argument": argument}
 
@@ -166,15 +165,15 @@ class _DepIES(UniformFamily):
         return np.asarray(matrix @ psi.reshape(len(psi), -1))
 
     def maximise(self, old: Tables, counts: Tables) -> dict[str, FloatArray]:
-        """A climb of Q from the better of the old table and the counts over their totals."""
+        """Maximise Q by L-BFGS, from the better of the old table and the normalised counts."""
         from scipy.optimize import minimize
 
         N, r = counts["argument"], counts["root"]  # noqa: N806 - as in the formula
         plain = _normalise(N, old["argument"])
-        plain = (1 - TINY) * plain + TINY / len(plain)
-        starts = [np.log(np.maximum(t, TINY)).ravel() for t in (plain, old["argument"])]
+        plain = (1 - LEAST_P) * plain + LEAST_P / len(plain)
+        starts = [np.log(np.maximum(t, LEAST_P)).ravel() for t in (plain, old["argument"])]
         logits = min(starts, key=lambda start: _loss(start, N, r)[0])
-        done = minimize(_loss, logits, (N, r), "L-BFGS-B", jac=True, options=CLIMB)
+        done = minimize(_loss, logits, (N, r), "L-BFGS-B", jac=True, options=M_STEP)
         best = done.x if done.fun <= _loss(logits, N, r)[0] else logits
         return {"argument": _softmax(best.reshape(N.shape))}
 
@@ -191,7 +190,7 @@ def _powers(matrix: AnyArray, largest: int) -> AnyArray:
 
 
 def _normalise(counts: FloatArray, old: FloatArray) -> FloatArray:
-    """Columns divided by their totals; what was never used stays as it was."""
+    """Columns divided by their totals; columns without counts stay as they were."""
     total = counts.sum(axis=0)
     return np.where(total > 0, counts / np.where(total > 0, total, 1.0), old)
 
@@ -204,8 +203,8 @@ def _softmax(logits: FloatArray) -> FloatArray:
 def _loss(logits: FloatArray, N: FloatArray, r: FloatArray) -> tuple[float, FloatArray]:  # noqa: N803
     """-Q(A) and its gradient in the logits of A's columns, both a count."""
     d = len(r)
-    A = np.maximum(_softmax(logits.reshape(d, d)), TINY)  # noqa: N806
-    pi = np.maximum(np.asarray(stationary(A / A.sum(axis=0))), TINY)
+    A = np.maximum(_softmax(logits.reshape(d, d)), LEAST_P)  # noqa: N806
+    pi = np.maximum(np.asarray(stationary(A / A.sum(axis=0))), LEAST_P)
     Q = float((N * np.log(A)).sum() + (r * np.log(pi)).sum())  # noqa: N806
     solved = np.linalg.solve((np.eye(d) - A + pi[:, None]).T, r / pi)
     gradient = N / A + np.outer(solved, pi)
@@ -231,7 +230,7 @@ def em(
     tolerance
         EM ends when a step gains less than this, in nats a sentence.
     floor
-        Share of the uniform distribution that is mixed into the start, since EM never leaves 0.
+        Weight of the uniform distribution mixed into the start, since EM never leaves 0.
     accelerate
         Whether to try, after every two steps, the point that they seem to go to.
 
@@ -251,7 +250,7 @@ def em(
 
     steps = EMSteps[UniformTreeModel, UniformCounts](
         expect,
-        maximise,
+        maximise_uniform,
         # first of all, no sentence may be impossible
         score=lambda now: (-now.counts.n_impossible, now.counts.log_likelihood),
         extrapolate=extrapolate if accelerate else None,
@@ -259,7 +258,10 @@ def em(
     stop = EMStop(iterations - 1, gains_less_than(tolerance * max(sentences.total, 1.0)))
     with step("EM, at most", total=iterations, unit="iteration") as advance:
         run = run_em(
-            steps, smooth(start, floor), stop, listen=lambda now: advance(now.n_expectations)
+            steps,
+            mix_with_uniform(start, floor),
+            stop,
+            listen=lambda now: advance(now.n_expectations),
         )
     assert run.best is not None
     run.move(run.best)
@@ -269,7 +271,7 @@ def em(
 def extrapolate(
     first: UniformTreeModel, second: UniformTreeModel, third: UniformTreeModel
 ) -> UniformTreeModel | None:
-    """The limit of a geometric series of steps; None where they do not shrink.
+    """Extrapolate EM steps as a geometric series; None where they do not shrink.
 
     r = second - first,  v = (third - second) - r,  a = |r| / |v|,  first + 2 a r + a^2 v
     """
@@ -283,27 +285,27 @@ def extrapolate(
     tables = {}
     for name in x:
         ahead = x[name] + 2 * a * (y[name] - x[name]) + a * a * (z[name] - 2 * y[name] + x[name])
-        # A jump may shorten a probability, but not below 0.
+        # An extrapolated probability may be smaller, but not below 0.
         kept = np.maximum(ahead, SHORTEST * z[name])
         tables[name] = kept / kept.sum(axis=0)
     return UNIFORM_FAMILIES[first.family].model(first.vocabulary, tables)
 
 
-def smooth(model: UniformTreeModel, share: float) -> UniformTreeModel:
-    """A little of the uniform distribution mixed into every column."""
-    tables = {name: (1 - share) * t + share / len(t) for name, t in model.tables.items()}
+def mix_with_uniform(model: UniformTreeModel, weight: float) -> UniformTreeModel:
+    """Mix the uniform distribution into every column, with a weight."""
+    tables = {name: (1 - weight) * t + weight / len(t) for name, t in model.tables.items()}
     return UNIFORM_FAMILIES[model.family].model(model.vocabulary, tables)
 
 
-def maximise(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
-    """The M-step."""
+def maximise_uniform(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
+    """The M-step: the likeliest model given expected counts."""
     family = UNIFORM_FAMILIES[model.family]
     return family.model(model.vocabulary, family.maximise(model.tables, counts.tables))
 
 
 @dataclass(frozen=True)
 class MomentFit:
-    """Where the fit ended: the model, the weighted squares per moment, and what was used."""
+    """The fitted model, its chi-square per moment, and the longest sentences that were fitted."""
 
     model: UniformTreeModel
     chi_square: float
@@ -324,8 +326,8 @@ def fit_moments(start: UniformTreeModel, sentences: SentenceCounts, max_length: 
         return moments.residuals(columns.tables(theta))
 
     def jacobian(theta: FloatArray) -> FloatArray:
-        slopes = [residuals(theta + 1j * STEP * unit).imag / STEP for unit in np.eye(len(theta))]
-        return np.stack(slopes, axis=1)
+        units = np.eye(len(theta))
+        return np.stack([residuals(theta + 1j * I_STEP * u).imag / I_STEP for u in units], axis=1)
 
     done = least_squares(residuals, columns.start, jacobian, max_nfev=EVALUATIONS)
     model = UniformTreeModel(start.family, start.vocabulary, columns.tables(done.x))
@@ -353,7 +355,7 @@ class _Columns:
 
     def __init__(self, model: UniformTreeModel, family: UniformFamily) -> None:
         self.complete = family.complete
-        positive = smooth(model, FLOOR).tables  # logarithms need it
+        positive = mix_with_uniform(model, FLOOR).tables  # logarithms need it
         self.shapes = {name: positive[name].shape for name in family.free}
         self.is_free, parts = {}, []
         for name in family.free:

@@ -45,16 +45,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from sapwood.core.arguments import as_items, as_sentence
 from sapwood.core.arrays import FloatArray
-from sapwood.core.errors import NotIdentifiableError, SapwoodError
-from sapwood.core.info import Info
-from sapwood.core.learner import OfHiddenTrees, maybe, parameter, positional, whole
-from sapwood.core.memory import require_memory
+from sapwood.core.errors import (
+    NotIdentifiableError,
+    SapwoodError,
+    as_items,
+    as_sentence,
+    require_memory,
+)
+from sapwood.core.learner import HiddenTreeParameters, Info, maybe, parameter, positional, whole
 from sapwood.execute import Engine
 from sapwood.identify.check import check, remedy
 from sapwood.identify.families import family_of, moments
-from sapwood.identify.learn.sentence_counts import SentenceCounts, UniformCounts
 from sapwood.identify.learn.uniform import (
     DEP_IES,
     FLOOR,
@@ -63,37 +65,37 @@ from sapwood.identify.learn.uniform import (
     UniformFamily,
     em,
     fit_moments,
-    smooth,
+    mix_with_uniform,
 )
-from sapwood.identify.model.uniform_trees import UniformTreeModel
+from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
 from sapwood.linalg.diagonalise import Roots, decompose, stochastic_root
 
 MOST_WORDS_PCFG_IE = 2000  # matrices are words x words
 Contract = Callable[[FloatArray], FloatArray]
-TINY = 1e-13
+BALANCE_TOLERANCE = 1e-13
 MOST_ROUNDS = 1000  # of balancing; 20 do, mostly
 MOST_WORDS_DEP_IES = 300  # every eigenvalue of words x words has a root to choose
 # Roots nearer than that move with the square root of the noise, not with its slope.
 NEAR_ROOTS = 1e-2
 # Relative error of the eigenvectors, to first order, above which they mean little.
-UNSURE = 0.3
+LARGEST_ERROR = 0.3
 LARGEST_REPORT = 8  # states of the report on a pcfg: a second, and more states look the same
 # Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
-LIBRARIES, KERNELS, MATRICES, TOKEN_BYTES = 60e6, 100e6, 16, 100
+LIBRARY_BYTES, KERNEL_BYTES, MATRICES, TOKEN_MEMORY = 60e6, 100e6, 16, 100
 CUBES = 7  # arrays of words by words by words, for the closed form of dep-ies
 CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
 
 
-class _Unmix(OfHiddenTrees, ABC):
-    """The course of unmixing, whatever the family."""
+class _Unmix(HiddenTreeParameters, ABC):
+    """Unmixing of any family: count, apply the closed form, refine, check the fit."""
 
     _family: ClassVar[UniformFamily]
     _most_words: ClassVar[int]
 
     def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
-        """Learn from sentences, each a list of words; some as short as the closed form asks."""
+        """Learn from lists of words, some of them as short as the closed form needs."""
         self._check_parameters()
-        vocabulary, counts = count_sentences(sentences, self._most_words)
+        vocabulary, counts = index_sentences(sentences, self._most_words)
         self._check_words(len(vocabulary))
         self._family.require_lengths(counts)
         return self.fit_counts(counts, vocabulary)
@@ -117,28 +119,29 @@ class _Unmix(OfHiddenTrees, ABC):
     def memory_needed(self, counts: SentenceCounts) -> float:
         """Bytes of matrices of words by words, and of the charts of EM, about."""
         tokens = sum(n * len(counts.rows[n]) for n in counts.lengths)
-        kernels = 0 if self.refine == "none" else KERNELS
-        return LIBRARIES + kernels + 8 * MATRICES * counts.n_words**2 + TOKEN_BYTES * tokens
+        kernels = 0 if self.refine == "none" else KERNEL_BYTES
+        matrices = 8 * MATRICES * counts.n_words**2
+        return LIBRARY_BYTES + kernels + matrices + TOKEN_MEMORY * tokens
 
     @abstractmethod
     def _unmix_counts(self, counts: SentenceCounts, info: Info) -> dict[str, FloatArray]:
-        """The closed form, and warnings where it cannot be trusted."""
+        """The tables of the closed form, with warnings where they cannot be trusted."""
 
     def _check_words(self, n_words: int) -> None:
-        """Refuse vocabularies that are too small."""
+        """Refuse vocabularies that are too small for the family."""
 
     def _arrange(self, model: UniformTreeModel) -> UniformTreeModel:
         return model
 
     def _record(self, info: Info) -> dict[str, Any]:
-        """How the model was made."""
+        """The provenance of the model."""
         given, n = self.get_params(), sum(info.n_sentences.values())
-        told = {
+        record = {
             "method": "unmix", "states": given.get("n_states"), "seed": given.get("seed"),
             "sentences": int(n) if np.isfinite(n) else None, "refine": info.refined,
             "iterations": info.iterations, "log_likelihood": info.log_likelihood,
         }  # fmt: skip
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in record.items() if value is not None}
 
     def _model(
         self, tables: dict[str, FloatArray], d: int, vocabulary: Sequence[str] | None
@@ -175,13 +178,7 @@ class UnmixPCFGIE(_Unmix):
         return tables
 
     def fit_moments(self, mu_123: FloatArray, vocabulary: Sequence[str] | None = None) -> Self:
-        """Learn from the exact joint distribution of the words of three-word sentences.
-
-        Parameters
-        ----------
-        mu_123 : [d, d, d]
-            P(x_1, x_2, x_3).
-        """
+        """Learn from the exact distribution of three words, P(x_1, x_2, x_3), [d, d, d]."""
         self._check_parameters()
         d = len(mu_123)
         self._check_words(d)
@@ -299,14 +296,10 @@ class UnmixDEPIES(_Unmix):
         two: FloatArray,
         vocabulary: Sequence[str] | None = None,
     ) -> Self:
-        """Learn from exact distributions of pairs of words.
+        """Learn from exact distributions of pairs of words, [d, d] each.
 
-        Parameters
-        ----------
-        mu_12, mu_13 : [d, d]
-            Of the first two, and of the first and last word of three-word sentences.
-        two : [d, d]
-            Of two-word sentences.
+        `mu_12`, `mu_13` are those of the first two, and of the first and last word of three-word
+        sentences; `two` is that of two-word sentences.
         """
         self._check_parameters()
         self.info_ = unmix_info({2: np.inf, 3: np.inf})
@@ -355,10 +348,10 @@ def _balance(down: FloatArray, pi: FloatArray) -> FloatArray:
     Rows and columns are scaled in turn (Sinkhorn and Knopp 1967). A little of the table of
     independent words, whose margins are right, keeps it going where zeros are in the way.
     """
-    down = (1 - TINY) * down + TINY * np.outer(pi, pi)
+    down = (1 - BALANCE_TOLERANCE) * down + BALANCE_TOLERANCE * np.outer(pi, pi)
     for _ in range(MOST_ROUNDS):
         rows = down.sum(axis=1)
-        if np.abs(rows - pi).max() < TINY:
+        if np.abs(rows - pi).max() < BALANCE_TOLERANCE:
             break
         down = down * (pi / rows)[:, None]
         down = down * (pi / down.sum(axis=0))
@@ -370,7 +363,7 @@ def _mean_of_ends(pair: FloatArray, mirrored: FloatArray) -> FloatArray:
 
 
 def _noise_gain(roots: Roots, pi: FloatArray) -> float:
-    """Of the rarest word's column and the eigenvalue with the nearest two roots, to first order."""
+    """Amplification of noise, to first order: rarest word, eigenvalue with the nearest roots."""
     slope = float(np.min(np.abs(2 * roots.eigenvalues + 1)))
     return 7 * float(np.sqrt(2)) / (float(np.sqrt(pi.min())) * max(slope, NEAR_ROOTS))
 
@@ -395,7 +388,7 @@ def unmix_info(n_sentences: dict[int, float]) -> Info:
     )  # fmt: skip
 
 
-def count_sentences(
+def index_sentences(
     sentences: Iterable[Sequence[str]], max_words: int
 ) -> tuple[tuple[str, ...], SentenceCounts]:
     """The words of sentences, lists of strings, commonest first; and the sentences, counted."""
@@ -420,7 +413,7 @@ def count_sentences(
 
 
 def clip_columns(table: FloatArray) -> tuple[FloatArray, float]:
-    """Columns as distributions, negative entries set to 0; and the largest share so removed."""
+    """Columns as distributions, negative entries set to 0; and the largest fraction so removed."""
     clipped = np.maximum(table, 0.0)
     total = clipped.sum(axis=0)
     mass = np.abs(table).sum(axis=0)
@@ -432,8 +425,8 @@ def clip_columns(table: FloatArray) -> tuple[FloatArray, float]:
 
 def check_conditioning(info: Info, n: float) -> None:
     """Warn where the noise of n sentences is multiplied to the size of what is looked for."""
-    if np.isfinite(n) and info.noise_gain / np.sqrt(n) > UNSURE:
-        needed = (info.noise_gain / UNSURE) ** 2
+    if np.isfinite(n) and info.noise_gain / np.sqrt(n) > LARGEST_ERROR:
+        needed = (info.noise_gain / LARGEST_ERROR) ** 2
         info.warn(
             f"ill-conditioned: noise is multiplied by {info.noise_gain:.3g}; too few short "
             f"sentences for the closed form: {n:,.0f}, where {_roughly(needed)} would do"
@@ -525,20 +518,16 @@ def _better_start(
     except SapwoodError:  # too many words for that
         return model
     read = counts.up_to(max_length)
-    found = [UniformCounts.of(read, smooth(one, FLOOR)) for one in (model, fitted)]
+    found = [UniformCounts.of(read, mix_with_uniform(one, FLOOR)) for one in (model, fitted)]
     gains = found[1].log_likelihood > found[0].log_likelihood
     return fitted if gains else model
 
 
 def refuse_family(family: str, n_states: int | None) -> None:
-    """Say why a family cannot be unmixed.
+    """Raise the reason why a family cannot be unmixed.
 
-    Raises
-    ------
-    NotIdentifiableError
-        Where no sentences determine the parameters; its report is that of `identify`.
-    SapwoodError
-        Where they do, but no closed form is known; or for a name that is no family.
+    NotIdentifiableError, with the report of `identify`, where no sentences determine the
+    parameters; SapwoodError where no closed form is known, or for a name that is no family.
     """
     found = family_of(family)
     k = 2 if n_states is None else n_states

@@ -1,8 +1,4 @@
-"""Counts of n-grams: additive, in memory bounded by a setting, the same wherever they are made.
-
-    text -> shards -> words and their counts -> vocabulary, commonest first
-                   -> n-grams of each shard, sorted: a run on disk
-    runs -> merged, a range of n-grams at a time -> counts
+"""`NgramCounts`: a table of n-grams with their counts, and its Parquet files.
 
 An n-gram is counted for every word of the text, with as many words before it as there are, up to
 order - 1; missing ones are `NOTHING`. Rows are sorted by their last word, then by the one before,
@@ -14,48 +10,43 @@ Notation
     w[i, j]     word j places before the last of n-gram i               [n, order]
     c[i]        how often it was seen                                   [n]
     key         w[i, 0], w[i, 1], ... as the digits of a number, most significant first
+
+Parquet files are read by DuckDB, Polars, pandas and Spark. Columns w1 .. wN are the words of an
+n-gram as they are read, null where the text has none there; `count` is how often it was seen. The
+counts of words, and all lower orders, follow from the table.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.core.outputs import write_bytes
-from sapwood.corpora.files import Source
-from sapwood.execute import Engine, Threads, ordered_map, peak_memory
-from sapwood.lm.data.numbered_words import number_shard, read_ids, refuse_reserved
-from sapwood.lm.data.plain_text import (
+from sapwood.core.errors import ModelFormatError, SapwoodError
+from sapwood.core.outputs import explain_disk_errors, find_target, new_file
+from sapwood.lm.data.text import (
     END,
+    NOTHING,
     SPECIAL,
     UNKNOWN,
     KnownWords,
     Rows,
-    TextShard,
-    cut_text,
-    ngrams_of,
 )
-from sapwood.progress import counted, step
+
+if TYPE_CHECKING:
+    from sapwood.lm.data.counting import SortedRuns
 
 MAX_ORDER = 5
-DEFAULT_MEMORY = 2 << 30
-_BYTES_A_ROW = 120  # while rows are merged: as measured, with what allocators keep
-_BASE = 320 << 20  # bytes that Python, its libraries and the words take besides
-_BYTES_A_SHARD = 80 << 20  # while a shard is counted
-_WRITING = 96 << 20  # bytes of the libraries that write a file of counts, and of their buffers
-_FENCE = 256  # rows of a run behind one key that is kept in memory
-
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
 Counts = npt.NDArray[np.int64]
+COUNTS_FORMAT = 1
+_KEY = b"sapwood_counts"
+MAX_GROUP = 1 << 20  # rows that are compressed together
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +78,11 @@ class NgramCounts:
         return int(self.rows.shape[1])
 
     @property
+    def n_words(self) -> int:
+        """Number of different words of the text, special ones not counted."""
+        return len(self.words) - len(SPECIAL)
+
+    @property
     def n_tokens(self) -> int:
         """Words of the text, without starts and ends of sentences."""
         return int(self.word_counts[UNKNOWN:].sum())
@@ -94,15 +90,20 @@ class NgramCounts:
     def __repr__(self) -> str:
         return (
             f"<NgramCounts: {len(self.rows):,} {self.order}-grams of {self.n_tokens:,} tokens, "
-            f"{len(self.words) - len(SPECIAL):,} words>"
+            f"{self.n_words:,} words>"
         )
+
+    def portions(self) -> Iterable[tuple[Rows, Counts]]:
+        """All rows with their counts, in order."""
+        return [(self.rows, self.counts)]
 
     def cut_words(self, min_count: int) -> NgramCounts:
         """The same text with words below a count as the unknown word.
 
         Examples
         --------
-        >>> counts = count_sentences([["a", "b"], ["a", "c"]], order=2)
+        >>> from sapwood.lm.data.counting import count_sentence_ngrams
+        >>> counts = count_sentence_ngrams([["a", "b"], ["a", "c"]], order=2)
         >>> counts.cut_words(2).words
         ('<nothing>', '<s>', '</s>', '<unk>', 'a')
         """
@@ -111,12 +112,10 @@ class NgramCounts:
             return self
         # Words come commonest first, so that those cut off are the last.
         rows = np.where(self.rows >= n_kept, np.uint32(UNKNOWN), self.rows)
-        bits = bits_for(n_kept)
-        keys, counts = merge_runs([(pack(rows, bits), self.counts)])
         word_counts = self.word_counts[:n_kept].copy()
         word_counts[UNKNOWN] += self.word_counts[n_kept:].sum()
-        rows = unpack(keys, self.order, bits)
-        return NgramCounts(self.words[:n_kept], word_counts, rows, counts, self.is_stream)
+        table = merge_rows(rows, self.counts, n_kept)
+        return NgramCounts(self.words[:n_kept], word_counts, *table, self.is_stream)
 
     def shorten(self, order: int) -> NgramCounts:
         """The same text in n-grams of a lower order."""
@@ -132,7 +131,7 @@ class NgramCounts:
 
 
 def first_of_runs(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Where a sorted table has a row that differs from the one before."""
+    """Indices of the rows of a sorted table that differ from the row before."""
     if not len(rows):
         return np.zeros(0, np.int64)
     differs = (rows[1:] != rows[:-1]).any(axis=1)
@@ -140,16 +139,16 @@ def first_of_runs(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def bits_for(n_words: int) -> int:
-    """Bits of a word's number."""
+    """The number of bits of a word's number."""
     return max(1, (n_words - 1).bit_length())
 
 
-def pack(rows: Rows, bits: int) -> Keys:
+def pack_rows(rows: Rows, bits: int) -> Keys:
     """Numbers that sort as the rows do, in one column of 64 bits or two.
 
     Examples
     --------
-    >>> pack(np.array([[1, 2], [3, 0]], np.uint32), 4).ravel().tolist()
+    >>> pack_rows(np.array([[1, 2], [3, 0]], np.uint32), 4).ravel().tolist()
     [18, 48]
     """
     n_a_column = 64 // bits
@@ -162,7 +161,7 @@ def pack(rows: Rows, bits: int) -> Keys:
     return np.stack(columns, axis=1)
 
 
-def unpack(keys: Keys, order: int, bits: int) -> Rows:
+def unpack_rows(keys: Keys, order: int, bits: int) -> Rows:
     """The rows that were packed."""
     n_a_column, mask = 64 // bits, np.uint64((1 << bits) - 1)
     rows = np.empty((len(keys), order), np.uint32)
@@ -173,8 +172,8 @@ def unpack(keys: Keys, order: int, bits: int) -> Rows:
     return rows
 
 
-def merge_runs(runs: Iterable[tuple[Keys, npt.NDArray[Any]]]) -> tuple[Keys, Counts]:
-    """Sorted, every key once, counts summed; these may be of any whole numbers."""
+def merge_keys(runs: Iterable[tuple[Keys, npt.NDArray[Any]]]) -> tuple[Keys, Counts]:
+    """Sorted keys, every one once, with their counts of any integer type summed."""
     keys, counts = (np.concatenate(parts) for parts in zip(*runs, strict=True))
     # Stable sorting finds runs that are sorted already.
     order = (
@@ -189,312 +188,187 @@ def merge_runs(runs: Iterable[tuple[Keys, npt.NDArray[Any]]]) -> tuple[Keys, Cou
     return keys[firsts], total
 
 
-def count_keys(keys: Keys) -> tuple[Keys, Counts]:
-    """Every key once, sorted, and how often it is there."""
+def merge_runs(
+    runs: Iterable[tuple[Keys, npt.NDArray[Any]]], order: int, bits: int
+) -> tuple[Rows, Counts]:
+    """The sorted rows of some keys, every one once, with their counts summed."""
+    keys, total = merge_keys(runs)
+    return unpack_rows(keys, order, bits), total
+
+
+def merge_rows(rows: Rows, counts: Counts, n_words: int) -> tuple[Rows, Counts]:
+    """Sorted rows, every one once, with their counts summed."""
+    bits = bits_for(n_words)
+    return merge_runs([(pack_rows(rows, bits), counts)], rows.shape[1], bits)
+
+
+def count_rows(rows: Rows, bits: int) -> tuple[Keys, Counts]:
+    """The key of every different row, sorted, and how often the row is there."""
+    keys = pack_rows(rows, bits)
     if keys.shape[1] > 1:
-        return merge_runs([(keys, np.ones(len(keys), np.int64))])
+        return merge_keys([(keys, np.ones(len(keys), np.int64))])
     column = np.sort(keys[:, 0])[:, None]  # sorting values is several times as fast as places
     firsts = first_of_runs(column)
     return column[firsts], np.diff(firsts, append=len(column))
 
 
-def count_words(shard: TextShard) -> Counter[bytes]:
-    """How often each word occurs in a shard."""
-    data = shard.read()
-    words, counts, _ = number_shard(data)
-    found = Counter(dict(zip(words, counts.tolist(), strict=True)))
-    refuse_reserved(shard, data, found)
-    return found
-
-
-class Job(NamedTuple):
-    """What counting a shard needs besides the shard.
-
-    Attributes
-    ----------
-    ids
-        Number of each word.
-    order, bits
-        Of n-grams, and of a word's number.
-    is_stream
-        Whether n-grams reach over ends of lines.
-    folder
-        Where runs are put.
-    """
-
-    ids: KnownWords
-    order: int
-    bits: int
-    is_stream: bool
-    folder: Path
-
-
-class Run(NamedTuple):
-    """A sorted run on disk. It is read, not mapped: a search would leave all of a map in memory.
-
-    Attributes
-    ----------
-    path
-    width
-        Numbers of a key.
-    fences
-        The first number of every `_FENCE`-th key.
-    n_rows
-    """
-
-    path: Path
-    width: int
-    fences: npt.NDArray[np.uint64]
-    n_rows: int
-
-    @classmethod
-    def at(cls, path: Path, width: int) -> Run:
-        """A run that is there."""
-        rows = np.fromfile(path, row_type(width))
-        return cls(path, width, rows["key"][::_FENCE, 0].copy(), len(rows))
-
-    def between(self, low: int, high: int | None) -> tuple[Keys, npt.NDArray[np.uint32]]:
-        """Keys whose first number is at least `low` and below `high`, and their counts."""
-        start = _FENCE * max(0, int(np.searchsorted(self.fences, low)) - 1)
-        stop = self.n_rows
-        if high is not None:
-            stop = min(stop, _FENCE * int(np.searchsorted(self.fences, high)))
-        kind = row_type(self.width)
-        rows = np.fromfile(self.path, kind, stop - start, offset=kind.itemsize * start)
-        first = np.ascontiguousarray(rows["key"][:, 0])
-        end = len(rows) if high is None else int(np.searchsorted(first, high))
-        rows = rows[int(np.searchsorted(first, low)) : end]
-        return rows["key"], rows["count"]
-
-
-def row_type(width: int) -> np.dtype[Any]:
-    """A row of a run: a key, and how often it was seen in one shard."""
-    return np.dtype([("key", np.uint64, (width,)), ("count", np.uint32)])
-
-
-def write_run(numbered: tuple[int, TextShard], job: Job) -> Run:
-    """Count a shard into a sorted run on disk; one of the same text that is there is taken.
-
-    The name of a run has the checksum of its text: the text may have changed since it was counted,
-    even where its size and its words are the same.
-    """
-    number, shard = numbered
-    checksum = sha256(shard.read()).hexdigest()[:16]
-    path = job.folder / f"run-{number:06d}-{checksum}"
-    width = -(-job.order // (64 // job.bits))
-    if not path.exists():
-        found = read_ids(shard, job.ids, is_stream=job.is_stream)
-        keys, counts = count_keys(pack(ngrams_of(found, job.order, len(shard.lead)), job.bits))
-        rows = np.empty(len(keys), row_type(width))
-        rows["key"], rows["count"] = keys, counts
-        write_bytes(path, rows.tobytes())
-    return Run.at(path, width)
-
-
-@dataclass(frozen=True)
-class CountSettings:
-    """How a text is counted.
-
-    Attributes
-    ----------
-    order
-        Words of an n-gram, 1 to 5.
-    is_stream
-        Whether the text is one stream of words without ends of sentences.
-    memory
-        Bytes that counting may use in this process; the words of the text are not reckoned with.
-    """
-
-    order: int = 3
-    is_stream: bool = False
-    memory: int = DEFAULT_MEMORY
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.order <= MAX_ORDER:
-            msg = f"n-grams of order {self.order}: expected 1 to {MAX_ORDER}"
-            raise SapwoodError(msg)
-
-
-def count_runs(
-    sources: Source | Iterable[Source],
-    folder: Path,
-    settings: CountSettings,
-    engine: Engine,
-    words: tuple[str, ...] | None = None,
-) -> Runs:
-    """Sorted runs of a text in a folder; runs of an earlier try at the same text are used.
-
-    Parameters
-    ----------
-    words
-        The vocabulary to count in, all others being the unknown word; None for the text's own.
-    """
-    engine = _within(settings.memory, engine)
-    n_lead = settings.order - 1 if settings.is_stream else 0
-    shards = cut_text(sources, folder, n_lead=n_lead)
-    if words is None:
-        with step("finding words", total=1):  # the shards are read once
-            words = find_words(shards, engine)
-    elif not shards:
-        raise _no_text()
-    _remove_other_runs(folder, shards, words, settings)
-    job = Job(KnownWords(words), settings.order, bits_for(len(words)), settings.is_stream, folder)
-    placed = engine.place(list(enumerate(shards)))
-    with step("counting n-grams", total=1):
-        runs = list(engine.gather(engine.map(write_run, placed, job)))
-    return Runs(words, runs, job.bits, settings, engine.jobs_here)
-
-
-def _within(memory: int, engine: Engine) -> Engine:
-    """The engine with no more threads of this process than there is memory for."""
-    most = max(1, (memory - _BASE) // _BYTES_A_SHARD)
-    if not isinstance(engine, Threads) or engine.jobs <= most:
-        return engine
-    fewer = Threads(most)
-    fewer.report = engine.report
-    return fewer
-
-
-def find_words(shards: list[TextShard], engine: Engine) -> tuple[str, ...]:
-    """All words of a text, commonest first."""
-    found = engine.total(count_words, engine.place(shards)) if shards else Counter()
-    found.pop(SPECIAL[UNKNOWN].encode(), 0)
-    if not found:
-        raise _no_text()
-    # Words of equal count by their bytes, so that the order is the text's own.
-    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return (*SPECIAL, *(word.decode() for word, _ in ordered))
-
-
-def _no_text() -> CorpusError:
-    hint = "give tokens apart by blanks, a sentence a line"
-    return CorpusError("no words: the text is empty", hint=hint)
-
-
-def _remove_other_runs(
-    folder: Path, shards: list[TextShard], words: tuple[str, ...], settings: CountSettings
-) -> None:
-    """Remove runs in a folder that are of another text or order."""
-    told = repr([(s.start, s.stop, s.name, s.lead) for s in shards]) + repr(words)
-    digest = sha256(f"{told} {settings.order} {settings.is_stream}".encode()).hexdigest()
-    note = folder / "text.json"
-    if note.exists() and json.loads(note.read_text()).get("sha256") == digest:
-        return
-    for run in folder.glob("run-*"):
-        run.unlink()
-    write_bytes(note, json.dumps({"sha256": digest}).encode(), force=True)
-
-
-class Runs(NamedTuple):
-    """A text in sorted runs.
-
-    Attributes
-    ----------
-    words
-        See `NgramCounts`.
-    runs
-    bits
-        Of a word's number in their keys.
-    settings
-    jobs
-        Ranges of keys that are merged at the same time.
-    """
-
-    words: tuple[str, ...]
-    runs: list[Run]
-    bits: int
-    settings: CountSettings
-    jobs: int = 1
-
-    def merged(self) -> Iterator[tuple[Rows, Counts]]:
-        """Rows and counts in order, a range of keys at a time, as large as memory allows."""
-        cuts = self._cuts()
-        parts = ordered_map(
-            self._merge, zip(cuts, [*cuts[1:], None], strict=True), jobs=self.jobs, ahead=1
-        )
-        yield from counted(parts, "merging", total=len(cuts), unit="range of keys")
-
-    def _merge(self, range_: tuple[int, int | None]) -> tuple[Rows, Counts]:
-        keys, counts = merge_runs(run.between(*range_) for run in self.runs)
-        return unpack(keys, self.settings.order, self.bits), counts
-
-    def _cuts(self) -> list[int]:
-        """Where ranges of about equal size start: first numbers of keys."""
-        given = self.settings.memory
-        # What was counted with is still held; allocators give little of it back.
-        held = max(_BASE, (peak_memory() or 0) + _WRITING)
-        # As many ranges as there are jobs are merged while one is written.
-        most = max(1, max(given - held, given // 8) // (_BYTES_A_ROW * (self.jobs + 1)))
-        n_ranges = -(-sum(run.n_rows for run in self.runs) // most)
-        fences = np.sort(np.concatenate([run.fences for run in self.runs]))
-        places = np.arange(1, n_ranges) * len(fences) // max(1, n_ranges)
-        return [0, *np.unique(fences[places]).tolist()]
-
-    def whole(self) -> NgramCounts:
-        """All of it in memory."""
-        rows, counts = (np.concatenate(parts) for parts in zip(*self.merged(), strict=True))
-        return table_of(self.words, rows, counts, is_stream=self.settings.is_stream)
-
-
 def table_of(words: tuple[str, ...], rows: Rows, counts: Counts, *, is_stream: bool) -> NgramCounts:
-    """Counts of n-grams with those of words, each of which ends as many n-grams as it is seen."""
+    """Counts of n-grams, with counts of words: each word ends one n-gram wherever it is seen."""
     seen = np.bincount(rows[:, 0], counts, len(words)).astype(np.int64)
     seen[END] = 0
     return NgramCounts(words, seen, rows, counts, is_stream)
 
 
-def count_text(
-    sources: Source | Iterable[Source],
-    settings: CountSettings | None = None,
-    *,
-    words: tuple[str, ...] | None = None,
-    engine: Engine | None = None,
-) -> NgramCounts:
-    r"""Count the n-grams of a text.
-
-    Parameters
-    ----------
-    sources
-        Files, globs, folders, `-`; also compressed.
-    words
-        The vocabulary to count in, all others being the unknown word; None for the text's own.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as here:
-    ...     text = Path(here, "text.txt")
-    ...     _ = text.write_text("the dog barks\nthe cat sleeps\n")
-    ...     count_text(text, CountSettings(order=2))
-    <NgramCounts: 7 2-grams of 6 tokens, 5 words>
-    """
-    from tempfile import TemporaryDirectory
-
-    settings, engine = settings or CountSettings(), engine or Threads(1)
-    with TemporaryDirectory(prefix="sapwood-") as here:
-        return count_runs(sources, Path(here), settings, engine, words).whole()
-
-
-def count_sentences(sentences: Iterable[Iterable[str]], order: int = 3) -> NgramCounts:
-    """Count n-grams of sentences in memory.
-
-    Examples
-    --------
-    >>> count_sentences([["a", "b"], ["a"]], order=2).counts.tolist()
-    [1, 1, 2, 1]
-    """
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="sapwood-") as here:
-        path = Path(here, "text")
-        write_bytes(path, ("\n".join(" ".join(words) for words in sentences) + "\n").encode())
-        return count_text(path, CountSettings(order=order))
-
-
 def share_seen(counts: NgramCounts, others: NgramCounts) -> float:
-    """Share of the n-grams of one text that also occur in another, both in the same words."""
+    """Fraction of the n-grams of one text that also occur in another, both in the same words."""
     bits = bits_for(len(counts.words))
-    mine, theirs = pack(counts.rows, bits), pack(others.shorten(counts.order).rows, bits)
+    mine, theirs = pack_rows(counts.rows, bits), pack_rows(others.shorten(counts.order).rows, bits)
     both = np.concatenate([mine, theirs])
-    _, seen = merge_runs([(both, np.ones(len(both), np.int64))])
+    _, seen = merge_keys([(both, np.ones(len(both), np.int64))])
     return float((seen > 1).sum() / max(1, len(mine)))
+
+
+def save_counts(counts: NgramCounts | SortedRuns, path: Path) -> int:
+    """Write counts to a Parquet file, whole or not at all; returns the number of n-grams."""
+    pa, pq = _pyarrow()
+    order = counts.order
+    words = pa.array(counts.words, pa.string())
+    header = json.dumps(
+        {"format": COUNTS_FORMAT, "order": order, "is_stream": counts.is_stream}
+    ).encode()
+    text = pa.dictionary(pa.int32(), pa.string())
+    fields = [pa.field(f"w{k}", text) for k in range(1, order + 1)]
+    schema = pa.schema([*fields, pa.field("count", pa.int64())], metadata={_KEY: header})
+    n_rows = 0
+    with (
+        explain_disk_errors(path),
+        new_file(find_target(path)) as part,
+        part.open("wb") as raw,  # by Python, which takes names that are not UTF-8
+        pq.ParquetWriter(raw, schema, compression="zstd") as writer,
+    ):
+        for rows, seen in _row_groups(counts.portions(), order):
+            columns = [_text_column(pa, words, rows[:, j]) for j in reversed(range(order))]
+            table = pa.Table.from_arrays([*columns, pa.array(seen)], schema=schema)
+            writer.write_table(table, row_group_size=MAX_GROUP)
+            n_rows += len(rows)
+    return n_rows
+
+
+def _row_groups(parts: Iterable[tuple[Rows, Counts]], order: int) -> Iterator[tuple[Rows, Counts]]:
+    """The same rows in portions that do not depend on how they came, each good until the next."""
+    rows, seen = np.empty((MAX_GROUP, order), np.uint32), np.empty(MAX_GROUP, np.int64)
+    filled = 0
+    for part in parts:
+        start = 0
+        while start < len(part[0]):
+            n = min(len(part[0]) - start, MAX_GROUP - filled)
+            rows[filled : filled + n] = part[0][start : start + n]
+            seen[filled : filled + n] = part[1][start : start + n]
+            start, filled = start + n, filled + n
+            if filled == MAX_GROUP:
+                yield rows, seen
+                filled = 0
+    if filled:
+        yield rows[:filled], seen[:filled]
+
+
+def _text_column(pa: Any, words: Any, numbers: Any) -> Any:
+    """Numbers as words, with those of a portion alone in its dictionary."""
+    is_used = np.zeros(len(words), bool)
+    is_used[numbers] = True
+    used, new = np.flatnonzero(is_used), np.cumsum(is_used, dtype=np.int32) - 1
+    nothing = numbers == NOTHING if is_used[NOTHING] else None
+    indices = pa.array(new[numbers], pa.int32(), mask=nothing)
+    return pa.DictionaryArray.from_arrays(indices, words.take(pa.array(used)))
+
+
+def load_counts(path: Path) -> NgramCounts:
+    """Read a file of counts.
+
+    Raises
+    ------
+    ModelFormatError
+        For a file that is damaged, foreign, or of another version.
+    """
+    pa, pq = _pyarrow()
+    try:
+        with path.open("rb") as raw:
+            return _read_counts(pq.ParquetFile(raw), path)
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        pa.ArrowException,
+    ) as error:
+        msg = f"{path}: not a complete file of counts ({' '.join(str(error).split())[:80]})"
+        raise ModelFormatError(msg, hint="name a file that `sapwood lm count` wrote") from error
+
+
+def _read_counts(file: Any, path: Path) -> NgramCounts:
+    header = json.loads((file.schema_arrow.metadata or {}).get(_KEY, b"null"))
+    if not isinstance(header, dict):
+        msg = f"{path}: no counts of Sapwood"
+        raise ModelFormatError(msg, hint="name a file that `sapwood lm count` wrote")
+    if header.get("format") != COUNTS_FORMAT:
+        msg = (
+            f"{path}: counts of format {header.get('format')!r}; this version reads {COUNTS_FORMAT}"
+        )
+        raise ModelFormatError(msg, hint="count the text again")
+    return _table(file, int(header["order"]), bool(header["is_stream"]))
+
+
+def _table(file: Any, order: int, is_stream: bool) -> NgramCounts:
+    """All rows, in words numbered by how common they are."""
+    numbers: dict[str, int] = {}
+    parts = []
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group)
+        rows = np.empty((len(table), order), np.uint32)
+        for k in range(order):
+            column = table.column(f"w{k + 1}").combine_chunks()
+            given = column.dictionary.to_pylist()
+            own = [numbers.setdefault(word, len(SPECIAL) + len(numbers)) for word in given]
+            lookup = np.array([NOTHING, *own], np.uint32)  # index -1, no word, comes first
+            index = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            rows[:, order - 1 - k] = lookup[index + 1]
+        parts.append((rows, table.column("count").to_numpy()))
+    rows = np.concatenate([rows for rows, _ in parts])
+    seen = np.concatenate([seen for _, seen in parts])
+    if (seen <= 0).any():
+        raise ValueError("counts below 1")
+    return _by_count(list(numbers), rows, seen, is_stream=is_stream)
+
+
+def _by_count(names: list[str], rows: Rows, seen: Counts, *, is_stream: bool) -> NgramCounts:
+    """The same table with words as `NgramCounts` numbers them."""
+    special = {name: i for i, name in enumerate(SPECIAL)}
+    first = len(SPECIAL)
+    times = np.bincount(rows[:, 0], seen, first + len(names))[first:]
+    order = sorted(
+        (i for i, name in enumerate(names) if name not in special),
+        key=lambda i: (-times[i], names[i].encode()),
+    )
+    words = (*SPECIAL, *(names[i] for i in order))
+    new = np.zeros(first + len(names), np.uint32)
+    number = KnownWords(words)
+    new[first:] = [number[name.encode()] for name in names]
+    return table_of(words, *merge_rows(new[rows], seen, len(words)), is_stream=is_stream)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise SapwoodError("files of counts need pyarrow", hint="pip install pyarrow") from error
+    return pa, pq
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Whether a file starts as those of Parquet do."""
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(4) == b"PAR1"

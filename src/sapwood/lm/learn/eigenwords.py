@@ -21,8 +21,6 @@ numbers of the words from a temporary file, once for every iteration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
@@ -30,31 +28,30 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from sapwood.core.arguments import as_items, as_sentence
-from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import SapwoodError
+from sapwood.core.arrays import FloatArray
+from sapwood.core.errors import SapwoodError, require_memory
 from sapwood.core.learner import Estimator, between, one_of, parameter, positional, whole
-from sapwood.core.memory import require_memory
 from sapwood.corpora.eigenwords import ContextMap, Eigenwords
-from sapwood.corpora.sentences import split_words
-from sapwood.corpora.vocabulary import STYLES, Vocabulary, choose_vocabulary
+from sapwood.corpora.vocabulary import STYLES, choose_vocabulary
 from sapwood.execute import Engine, tree_sum
-from sapwood.linalg.cca import cca
-from sapwood.linalg.svd import block_svd
-from sapwood.lm.data.plain_text import TextShard, cut_text
-from sapwood.lm.learn.contexts import ContextCounts, WordCounts, number_words
-from sapwood.lm.learn.smooths import SmoothMoments
-from sapwood.progress import Advance, step
+from sapwood.linalg.svd import block_svd, cca
+from sapwood.lm.learn.contexts import (
+    ContextCounts,
+    NumberedText,
+    SmoothMoments,
+    Text,
+    _Source,
+    _total,
+    count_vocabulary,
+)
+from sapwood.progress import step
 
-METHODS = ("cca", "two-step", "bigram", "lr-mvl")
 RATES = (1.0, 0.5, 0.1)  # of LR-MVL's smooths: the nearest word alone, a few, and many words
 # Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks. A text
 # of n words has about PAIRS * n^PAIRS_POWER different pairs of words at each distance.
 PAIRS, PAIRS_POWER, PAIR_BYTES, VECTOR_COPIES, LIBRARIES = 8, 0.8, 60, 5, 150e6
 RIDGE = 1e-6  # of the covariances of states, as a share of their mean
-SHARD_LINES = 5_000  # shards depend on the text alone, so that jobs never change a vector
 OVERSAMPLE, N_POWER = 20, 5
-Text = str | Path | Iterable[Any]
 
 
 class WordEmbedding(Estimator):
@@ -71,7 +68,7 @@ class WordEmbedding(Estimator):
     )
     method: str = parameter(
         "cca",
-        one_of(METHODS),
+        one_of(("cca", "two-step", "bigram", "lr-mvl")),
         "`cca` of words and neighbours; `two-step`, in which neighbours are first reduced to what "
         "left and right ones say of each other, for rare words; `bigram` for the plain SVD of "
         "pairs of words; `lr-mvl` for two steps again and again, with exponential smooths of all "
@@ -96,7 +93,7 @@ class WordEmbedding(Estimator):
     seed: int = parameter(0, whole(0), "Of the random projections.")
 
     def fit(self, text: Text) -> Self:
-        """Learn from text.
+        """Learn vectors of the words of a text.
 
         Parameters
         ----------
@@ -109,9 +106,9 @@ class WordEmbedding(Estimator):
         n_distances = distances[self.method]
         with TemporaryDirectory(prefix="sapwood-") as folder:
             source, engine = _Source(text, Path(folder)), self._engine()
-            words = _total("counting words", engine, WordCounts.of, source)
-            known = choose_vocabulary(words.counts, self.min_count, self.style)
-            n_tokens = sum(words.counts.values())
+            words = _total("counting words", engine, count_vocabulary, source)
+            known = choose_vocabulary(words, self.min_count, self.style)
+            n_tokens = sum(words.values())
             require_memory(
                 self.memory_needed(n_tokens, len(known), n_distances),
                 f"learning {self.dimension:,} dimensions of {len(known):,} words",
@@ -188,7 +185,7 @@ class Directions(NamedTuple):
 
 
 def state_maps(sums: SmoothMoments, k: int) -> tuple[FloatArray, FloatArray]:
-    """From the smooths of each side to states of unit variance: what both sides agree on most."""
+    """Maps from the smooths of each side to states of unit variance, by CCA of both sides."""
     found = cca(sums.across, sums.left, sums.right, k, ridge=RIDGE)
     scale = np.sqrt(sums.words.sum())  # moments are sums, not means
     return scale * found.left, scale * found.right
@@ -289,82 +286,3 @@ def _scale(M: Any, rows: FloatArray, columns: FloatArray) -> Any:
 
 def _inverse_root(variance: FloatArray) -> FloatArray:
     return np.where(variance > 0, np.where(variance > 0, variance, 1.0) ** -0.5, 0.0)
-
-
-class _Source:
-    """Text that can be read more than once, in shards of sentences.
-
-    What cannot be read twice is unpacked into a folder.
-    """
-
-    def __init__(self, text: Text, folder: Path) -> None:
-        if isinstance(text, (str, Path)):
-            text = [text]
-        items = list(as_items(text, "sentences, or paths of text files"))
-        self.files: list[TextShard] = []
-        self.sentences: list[list[str]] = []
-        if items and all(isinstance(item, (str, Path)) for item in items):
-            self.files = cut_text(items, folder)
-        else:
-            self.sentences = [as_sentence(words) for words in items]
-        self.n_bytes = sum(shard.stop - shard.start for shard in self.files)
-        self.n_read = 0  # of these bytes, since `shards` was called last
-
-    def shards(self) -> Iterator[list[list[str]]]:
-        self.n_read = 0
-        sentences = chain(self.sentences, self._lines())
-        while shard := list(islice(sentences, SHARD_LINES)):
-            yield shard
-
-    def _lines(self) -> Iterator[list[str]]:
-        for shard in self.files:
-            for line in self._read(shard):
-                if words := split_words(line):
-                    yield words
-
-    def _read(self, shard: TextShard) -> list[str]:
-        self.n_read += shard.stop - shard.start
-        return shard.read().decode().split("\n")
-
-
-class NumberedText(NamedTuple):
-    """The rows of the words of a text, shard by shard, in files of a temporary folder."""
-
-    files: tuple[Path, ...]
-
-    @classmethod
-    def write(
-        cls, source: _Source, engine: Engine, known: Vocabulary, folder: Path
-    ) -> NumberedText:
-        """Look up every word once."""
-        files: list[Path] = []
-        with step("numbering words", total=source.n_bytes or None) as advance:
-            for rows, offsets in engine.stream(number_words, source.shards(), known):
-                files.append(folder / f"{len(files)}.npz")
-                np.savez(files[-1], rows=rows, offsets=offsets)
-                advance(source.n_read)
-        return cls(tuple(files))
-
-    def shards(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Rows and offsets of sentences, one shard after the other."""
-        for file in self.files:
-            with np.load(file) as arrays:
-                yield arrays["rows"].astype(np.int64), arrays["offsets"]
-
-
-def _total(what: str, engine: Engine, task: Any, source: _Source, *common: Any) -> Any:
-    """Sum over the shards of a stream, of which a few are in memory at a time."""
-
-    def parts(advance: Advance) -> Iterator[Any]:
-        for part in engine.stream(task, source.shards(), *common):
-            yield part
-            advance(source.n_read)
-
-    try:
-        with step(what, total=source.n_bytes or None) as advance:
-            return tree_sum(parts(advance))
-    except SapwoodError as error:
-        if "no shards" not in str(error):
-            raise
-        msg = "no sentences: nothing can be learnt"
-        raise SapwoodError(msg, hint="give tokenised text, one sentence a line") from error

@@ -1,9 +1,9 @@
-"""`KneserNey`: interpolated Kneser-Ney smoothing, with one discount for an order or with three.
+"""`KneserNey`: interpolated Kneser-Ney smoothing; `LatentKneserNey`: backing off to hidden states.
 
 Notation (Chen and Goodman 1999)
 --------------------------------
     a(c w)    count of an n-gram; below the highest order, of the different words it follows
-    D(a)      what is taken off a count: by one number, or apart for counts 1, 2, and 3 or more
+    D(a)      discount of a count: one number, or one each for counts 1, 2, and 3 or more
     A(c)      sum of a(c w) over w
     g(c)      sum of D(a(c w)) over w, by A(c)
 
@@ -12,6 +12,20 @@ Notation (Chen and Goodman 1999)
 The lowest order is interpolated with the uniform distribution over all words that can follow.
 N-grams at the start of a sentence follow nothing: their own counts are taken at every order.
 Counts may be 0, for n-grams that were held out: they get what the lower order gives.
+
+`LatentKneserNey` has hidden states between pairs and single words, with d[x, y] = D(a(x y)):
+
+    p(y | x) = (a(x y) - d[x, y]) / A(x) + g(x) ((1 - weight[x]) sum of r[x, h] s[y, h] + ...)
+
+Pairs back off to hidden states, and these, where they say little, to single words. States are
+learnt by EM from the discounts, which they have to give back. After an M-step
+
+    sum over x of (sum over y of d[x, y]) sum over h of r[x, h] s[y, h] = sum over x of d[x, y],
+
+so that pairs have the frequencies of words of the text, as Kneser-Ney means them to: sum over x of
+A(x) p(y | x) = sum over x of a(x y), for a weight of 0. With one discount for all counts, one state
+is Kneser-Ney itself but for the uniform distribution; with three, it weighs pairs by their
+discounts. A state for each word before is no smoothing at all.
 """
 
 from __future__ import annotations
@@ -22,43 +36,53 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.learner import FLAG, parameter, positional, whole
-from sapwood.lm.data.ngram_files import CountsLike
+from sapwood.core.learner import FLAG, maybe, parameter, positional, whole
+from sapwood.lm.data.counting import CountsLike
 from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
-from sapwood.lm.data.plain_text import END, NOTHING, START
-from sapwood.lm.learn.language_learner import LanguageEstimator
-from sapwood.lm.model.ngram_model import LOG_10, Keys, NgramModel, find_ngrams
+from sapwood.lm.data.text import END, NOTHING, START
+from sapwood.lm.learn.latent import (
+    BLOCKS_WORDS,
+    BigramEM,
+    BigramStates,
+    HeldPairs,
+    LatentEstimator,
+    block_sizes,
+    follow_counts,
+    hold_out,
+    join_blocks,
+    require_pairs,
+    run_blocks,
+    smoothing_weights,
+)
+from sapwood.lm.learn.methods import LanguageEstimator
+from sapwood.lm.model.latent_models import LatentNgramModel, pair_mix
+from sapwood.lm.model.ngram_model import LOG_10, NEVER, Keys, NgramModel, find_ngrams
 
 MAX_DISCOUNTS = 3
-NEVER = -99.0 * LOG_10  # for what is never predicted, as in ARPA files
+# The distribution that pairs of words are interpolated with: p(y | x) of words x and y after them.
+Below = Callable[[IntArray, IntArray], FloatArray]
 
 
 class Level(NamedTuple):
-    """N-grams of one order.
+    """N-grams of one order."""
 
-    Attributes
-    ----------
-    p
-        Probability of each.
-    g
-        Of each context; 1 for those that nothing follows.
-    taken : [4]
-        The discounts.
-    """
-
-    p: FloatArray
-    g: FloatArray
-    taken: FloatArray
-
-
-# What pairs of words are interpolated with: of words x, and y after them, p(y | x).
-Below = Callable[[IntArray, IntArray], FloatArray]
+    p: FloatArray  # probability of each n-gram
+    g: FloatArray  # back-off weight of each context; 1 where nothing follows
+    discounts: FloatArray  # of counts of 0, 1, 2, and 3 or more
 
 
 class KneserNey(LanguageEstimator):
     """N-gram model with Kneser-Ney smoothing.
+
+    Attributes
+    ----------
+    model_
+        An `NgramModel`.
+    discounts_
+        For each order, the discounts of counts of 0, 1, 2, and 3 or more.
 
     Examples
     --------
@@ -74,18 +98,16 @@ class KneserNey(LanguageEstimator):
         True, FLAG, "Discounts apart for counts of 1, 2 and more; False for one of all counts."
     )
 
-    def fit(self, source: CountsLike) -> Self:
-        """Learn from counts of at least this order, or from text.
-
-        Attributes set: `model_`; `discounts_`, for each order those of counts 1, 2 and more.
-        """
-        self._check_parameters()
-        if not isinstance(source, (str, Path, NgramCounts)):
-            self._refuse_engine("sentences are counted in this process: give the path of a text")
-        counts = self._read(source, self.order)
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
+        """Learn from counts of at least this order; held-out counts are not used."""
         record = self._record("kn-mod" if self.is_modified else "kn", counts)
         self.model_ = replace(self.model_of(counts), record=record)
         return self
+
+    def _read(self, source: CountsLike) -> NgramCounts:
+        if not isinstance(source, (str, Path, NgramCounts)):
+            self._refuse_engine("sentences are counted in this process: give the path of a text")
+        return super()._read(source)
 
     def model_of(self, counts: NgramCounts, below: Below | None = None) -> NgramModel:
         """The model of counts, which may be longer than its order.
@@ -99,9 +121,9 @@ class KneserNey(LanguageEstimator):
         levels = [self._lowest(counts)]
         for k in range(1, self.order):
             levels.append(self._higher(counts, k, tries, levels[-1].p, below if k == 1 else None))
-        self.discounts_ = [level.taken for level in levels]
+        self.discounts_ = [level.discounts for level in levels]
         with np.errstate(divide="ignore"):
-            log_p = tuple(np.maximum(np.log(level.p), NEVER) for level in levels)
+            log_p = tuple(np.maximum(np.log(level.p), NEVER * LOG_10) for level in levels)
         log_b = tuple(np.log(level.g) for level in levels[1:])
         return NgramModel(counts.words, tuple(tries), log_p, log_b, counts.is_stream)
 
@@ -161,7 +183,7 @@ def adjusted_counts(counts: NgramCounts, k: int) -> IntArray:
 
 
 def discounts(a: IntArray, *, is_modified: bool) -> FloatArray:
-    """What is taken off counts of 0, 1, 2, and 3 or more.
+    """The discounts of counts of 0, 1, 2, and 3 or more.
 
         Y = n_1 / (n_1 + 2 n_2);   D(k) = k - (k + 1) Y n_(k + 1) / n_k,  or Y for all
 
@@ -182,3 +204,77 @@ def discounts(a: IntArray, *, is_modified: bool) -> FloatArray:
     k = np.arange(1, 4)
     D = np.where(n[k] > 0, k - (k + 1) * Y * n[k + 1] / np.maximum(n[k], 1), usual)
     return np.concatenate([[0.0], np.where((D > 0) & (k > D), D, usual)])
+
+
+class LatentKneserNey(LatentEstimator):
+    """Modified Kneser-Ney whose pairs of words back off to hidden states.
+
+    Attributes
+    ----------
+    model_
+        A `LatentNgramModel`.
+    climbs_
+        An `EMResult` for each block.
+
+    Examples
+    --------
+    >>> text = [["the", "dog", "barks"], ["the", "cat", "sleeps"]] * 20
+    >>> model = LatentKneserNey(2, order=2).fit(text).model_
+    >>> float(np.exp(model.next_log_probs(["the"])).sum().round(4))
+    1.0
+    """
+
+    order: int = parameter(3, whole(2, 5), "Words of an n-gram.")
+    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
+
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
+        """Learn from counts of this order at least; held-out text says when EM ends."""
+        rest, judge = hold_out(counts, self.seed) if held is None else (counts, held)
+        (r, s), weight = self._states(rest, judge)
+        single = np.exp(KneserNey(1).model_of(counts).p[0])
+        ngrams = KneserNey(self.order).model_of(
+            counts, lambda x, y: (1 - weight[x]) * pair_mix(r, s, x, y) + weight[x] * single[y]
+        )
+        record = self._record("kn-latent", counts, held, self.iterations_)
+        self.model_ = LatentNgramModel(ngrams, r, s, weight, record)
+        return self
+
+    def _states(
+        self, counts: NgramCounts, held_out: NgramCounts
+    ) -> tuple[BigramStates, FloatArray]:
+        """States by EM over the discounts of pairs, and the weights of single words."""
+        plain = KneserNey(2)
+        pairs = plain.model_of(counts)
+        d = pair_discounts(counts, plain.discounts_[1])
+        require_pairs(d)
+        held = _held_pairs(pairs, held_out)
+        em = BigramEM(self.iterations, self.prior, held.u, held)
+        sizes = block_sizes(self.n_states, self.n_blocks)
+        self.climbs_ = run_blocks(em, self._e_step(d), sizes, self.seed)
+        states = join_blocks([run.parameters for run in self.climbs_])
+        return states, smoothing_weights(states, held.u, counts, held)
+
+    @property
+    def iterations_(self) -> int:
+        """Number of EM iterations of all blocks."""
+        return sum(len(run.values) for run in self.climbs_)
+
+
+def pair_discounts(counts: NgramCounts, discounts: FloatArray) -> sparse.csr_array:
+    """d[x, y], the discount of each pair, by the discounts of its order."""
+    rows = counts.rows[counts.rows[:, 1] != NOTHING][:, :2]
+    y, x = rows[first_of_runs(rows)].astype(np.int64).T
+    n, a = len(counts.words), adjusted_counts(counts, 1)
+    d = sparse.csr_array((discounts[np.minimum(a, MAX_DISCOUNTS)], (x, y)), shape=(n, n))
+    d.eliminate_zeros()
+    return d
+
+
+def _held_pairs(pairs: NgramModel, held_out: NgramCounts) -> HeldPairs:
+    """Held-out pairs, with their probabilities by Kneser-Ney alone, and back-off weights."""
+    u = np.exp(pairs.p[0])
+    held = HeldPairs.of(follow_counts(held_out.rows, held_out.counts, len(pairs.words)), u)
+    backoff = np.exp(pairs.b[0])[held.before]
+    p = np.exp(pairs.log_probs(np.stack([held.after, held.before], axis=1).astype(np.uint32)))
+    known = np.maximum(p - backoff * u[held.after], 0.0)
+    return HeldPairs(held.before, held.after, held.counts, u, known, backoff)

@@ -1,7 +1,7 @@
-"""`EMBigram`, `PivotBigram`, `LatentTrigram`: hidden states between neighbouring words.
+"""`EMBigram`: hidden states between neighbouring words, by EM on the engine or on a GPU.
 
-Notation as in `models.lm.latent_models`, and
----------------------------------------------
+Notation as in `lm.model.latent_models`, and
+--------------------------------------------
     c[x, y]     how often y follows x, by contexts x            sparse
     R[x, h]     expected count of state h after x               [V, m]
     S[y, h]     expected count of state h before y              [V, m]
@@ -14,49 +14,37 @@ one: with blocks r = (r_1 .. r_B) / B and s = (s_1 .. s_B) side by side,
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import ClassVar, Self
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.em_loop import EMResult
+from sapwood.core.arrays import FieldSums, FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import Domain, at_least, maybe, parameter, positional, whole
-from sapwood.linalg.cca import cca
-from sapwood.linalg.latent_bigrams import TINY, maximise_states
-from sapwood.linalg.pivots import PivotStates, columns_given_states, states_from_points
-from sapwood.lm.data.ngram_files import CountsLike
-from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
-from sapwood.lm.data.plain_text import NOTHING, START, UNKNOWN
-from sapwood.lm.learn.bigram_em import (
-    BigramEM,
-    EStep,
-    Expected,
-    Held,
-    OnDevice,
-    OnEngine,
-    Start,
-    cut_pairs,
-)
-from sapwood.lm.learn.language_learner import LanguageEstimator
-from sapwood.lm.model.latent_models import BigramModel, LatentTrigramModel, pair_mix
-from sapwood.progress import counted
+from sapwood.core.training_loops import EMResult, EMSteps, EMStop, run_em
+from sapwood.execute import Engine
+from sapwood.linalg.latent_bigrams import TINY, DevicePairs, maximise_states
+from sapwood.lm.data.ngrams import NgramCounts
+from sapwood.lm.data.text import NOTHING, START, UNKNOWN
+from sapwood.lm.learn.methods import LanguageEstimator
+from sapwood.lm.model.latent_models import BigramModel, pair_mix
+from sapwood.progress import counted, step
 
-# Of a text without held-out part, what is held out to choose when to stop: a share, and the most;
-# more says nothing new, and is looked at after every iteration.
-HELD_SHARE, MOST_HELD = 0.05, 2_000_000
+SHARD_ENTRIES = 400_000  # of contexts with their words: tenths of a second of work
+STOP_WEIGHT = 0.05  # of single words while held-out text decides when EM ends
+# Of a text without held-out part, what is held out to choose when to stop: a fraction, and the
+# most; more says nothing new, and is looked at after every iteration.
+HELD_FRACTION, MOST_HELD = 0.05, 2_000_000
 UNIGRAM_PRIOR = 0.5
 # Chosen on Brown's held-out part: blocks of 32 against 16, 64 and 128; rare pivots are noise.
 BLOCK_STATES, MOST_BLOCKS = 32, 8
-CONVEX_ITERATIONS = 50
-RARE_ITERATIONS = 3
-PIVOT_COUNT, PIVOT_SHARE, PIVOT_RIDGE = 50, 0.01, 10.0
 DEVICE = Domain("cpu or a name that PyTorch knows, such as cuda", lambda x: isinstance(x, str))
 DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, which rounds in another way."
-BLOCKS = (
+BLOCKS_WORDS = (
     "Parts of the states that are learnt apart, each from its own start; 1 is the plain model, "
     "None one for every 32 states, at most 8."
 )
@@ -64,23 +52,267 @@ SMOOTHING_STEPS = 60
 N_WEIGHT_BINS = 24
 # Arrays of 4-byte numbers, [words or pairs of words, states], that are held at once: as measured.
 STATE_COPIES, PAIR_COPIES = 6, 6
+Single = npt.NDArray[np.float32]
+Expected = tuple[Any, Any, float]  # R, S without its factor s, and the log-likelihood
+
+
+class BigramStates(NamedTuple):
+    """The parameters r and s of hidden states between two words."""
+
+    r: Single
+    s: Single
+
+
+# -- the E-step -----------------------------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Some contexts, numbered from `first`, and the words that follow them."""
+
+    first: int
+    starts: npt.NDArray[np.int64]  # where the words of each context start, [n + 1]
+    seconds: npt.NDArray[np.int64]  # the words, by context, [nnz]
+    counts: Single
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedStates(FieldSums):
+    """The result of an E-step over some contexts; `+` joins shards."""
+
+    R: list[Single]  # rows of the contexts, in order
+    S: Single  # without its factor s
+    log_likelihood: float
+
+
+def expect_pairs(pairs: Pairs, r: Single, s: Single) -> ExpectedStates:
+    """The E-step for some contexts."""
+    from sapwood.lm.kernels.bigrams import expect_bigram_states
+
+    here = np.ascontiguousarray(r[pairs.first : pairs.first + len(pairs.starts) - 1])
+    R, S = np.zeros_like(here), np.zeros_like(s)
+    value = expect_bigram_states(pairs.starts, pairs.seconds, pairs.counts, here, s, R, S)
+    return ExpectedStates([R], S, float(value))
+
+
+def cut_pairs(c: sparse.csr_array, dtype: npt.DTypeLike = np.float32) -> list[Pairs]:
+    """Shards of whole contexts with about `SHARD_ENTRIES` entries each."""
+    starts = c.indptr.astype(np.int64)
+    wanted = np.arange(SHARD_ENTRIES, starts[-1], SHARD_ENTRIES)
+    cuts = np.unique([0, *np.searchsorted(starts, wanted), len(starts) - 1])
+    shards = []
+    for a, b in pairwise(cuts):
+        part = slice(starts[a], starts[b])
+        words = c.indices[part].astype(np.int64), c.data[part].astype(dtype)
+        shards.append(Pairs(int(a), starts[a : b + 1] - starts[a], *words))
+    return shards
+
+
+class EngineEStep:
+    """Expected counts as sums over shards of contexts."""
+
+    def __init__(self, engine: Engine, shards: list[Pairs]) -> None:
+        self.engine, self.placed = engine, engine.place(shards)
+
+    def put(self, array: FloatArray | Single) -> Any:
+        """The array where the E-step runs."""
+        return array
+
+    def fetch(self, states: BigramStates) -> BigramStates:
+        """The parameters as NumPy arrays."""
+        return states
+
+    def expect(self, states: BigramStates) -> Expected:
+        """R, S without its factor s, and the log-likelihood."""
+        found = self.engine.total(expect_pairs, self.placed, states.r, states.s)
+        return np.concatenate(found.R), found.S, found.log_likelihood
+
+    def expect_states(self, states: BigramStates) -> BigramStates:
+        """R, and S without its factor s, as NumPy arrays."""
+        placed = BigramStates(self.put(states.r), self.put(states.s))
+        return self.fetch(BigramStates(*self.expect(placed)[:2]))
+
+
+class DeviceEStep(EngineEStep):
+    """Expected counts on a GPU."""
+
+    def __init__(self, c: sparse.csr_array, device: str) -> None:
+        c.sort_indices()
+        self.pairs = DevicePairs(c.indptr, c.indices, c.data, c.shape[1], device)
+
+    def put(self, array: FloatArray | Single) -> Any:
+        """The array on the device."""
+        return self.pairs.put(array)
+
+    def fetch(self, states: BigramStates) -> BigramStates:
+        """The parameters as NumPy arrays."""
+        tables: tuple[Any, Any] = states
+        return BigramStates(*(np.ascontiguousarray(table.cpu().numpy()) for table in tables))
+
+    def expect(self, states: BigramStates) -> Expected:
+        """R, S without its factor s, and the log-likelihood, on the device."""
+        return self.pairs.expect(states.r, states.s)
+
+
+# -- EM -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeldPairs:
+    """Held-out pairs of words, which decide when EM ends.
+
+    Attributes
+    ----------
+    before, after, counts : [n]
+        Pairs of words and how often each was seen.
+    u : [V]
+        Distribution of single words, for smoothing.
+    known, backoff : [n]
+        Where a pair backs off to the states: its probability without them, and their weight.
+    """
+
+    before: IntArray
+    after: IntArray
+    counts: FloatArray
+    u: FloatArray
+    known: FloatArray | float = 0.0
+    backoff: FloatArray | float = 1.0
+
+    @classmethod
+    def of(cls, c: sparse.csr_array, u: FloatArray) -> HeldPairs:
+        """Pairs of a table, except those before the unknown word, which is not predicted."""
+        found = c.tocoo()
+        kept = found.col != UNKNOWN
+        before, after = found.row[kept].astype(np.int64), found.col[kept].astype(np.int64)
+        return cls(before, after, np.asarray(found.data[kept], float), u)
+
+    def value(self, states: BigramStates) -> float:
+        """Mean log-probability, smoothed a little; 0 where no pair of known words is held out."""
+        if not len(self.counts):
+            return 0.0
+        p = pair_mix(states.r, states.s, self.before, self.after)
+        mixed = (1 - STOP_WEIGHT) * p + STOP_WEIGHT * self.u[self.after]
+        return float(self.counts @ np.log(self.known + self.backoff * mixed) / self.counts.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class BigramEM:
+    """EM for hidden states between two words.
+
+    Attributes
+    ----------
+    iterations
+        The most iterations.
+    prior
+        Words that are added to every context, spread as states are, and to every state, as u is.
+    u : [V]
+        Distribution of single words.
+    held
+        What decides when to stop; None for after all iterations.
+    patience
+        Iterations that may make held-out text less likely.
+    is_r_free
+        Whether r is learnt too; with r fixed, the likelihood is concave, and EM finds its maximum.
+    """
+
+    iterations: int
+    prior: float
+    u: FloatArray
+    held: HeldPairs | None = None
+    patience: int = 2
+    is_r_free: bool = True
+
+    def run(self, source: EngineEStep, start: BigramStates) -> EMResult[BigramStates, Expected]:
+        """EM until held-out text gets less likely; the parameters are the best, as NumPy arrays."""
+        u, held = source.put(self.u.astype(np.float32)), self.held
+
+        def maximise(now: BigramStates, counts: Expected) -> BigramStates:
+            R, S, _ = counts
+            fixed = None if self.is_r_free else now.r
+            return BigramStates(*maximise_states(R, S * now.s, u, self.prior, r=fixed))
+
+        steps = EMSteps[BigramStates, Expected](
+            source.expect,
+            maximise,
+            lambda now, counts: counts[2],
+            None if held is None else lambda now: held.value(source.fetch(now.parameters)),
+        )
+        stop = EMStop(
+            self.iterations, patience=self.patience, keeps_latest=True, evaluates_last=False
+        )
+        placed = BigramStates(source.put(start.r), source.put(start.s))
+        # without a total: held-out text mostly ends it long before the last of them
+        with step("", unit="iteration") as advance:
+            run = run_em(steps, placed, stop, listen=lambda now: advance(len(now.values)))
+        assert run.best is not None
+        best = source.fetch(run.best)
+        return EMResult(best, run.values, run.scores, best)
+
+
+def run_blocks(
+    em: BigramEM, e_step: EngineEStep, sizes: list[int], seed: int
+) -> list[EMResult[BigramStates, Expected]]:
+    """EM for models of some sizes, each from its own start."""
+    starts = (
+        random_states(em.u, m, np.random.default_rng([seed, block]))
+        for block, m in enumerate(sizes)
+    )
+    blocks = counted(starts, "EM", total=len(sizes), unit="block of states")
+    return [em.run(e_step, start) for start in blocks]
+
+
+def block_sizes(n_states: int, n_blocks: int | None = None) -> list[int]:
+    """The number of states of each block, as equal as can be.
+
+    Examples
+    --------
+    >>> block_sizes(10, 4), block_sizes(2, 4), block_sizes(100)
+    ([3, 3, 2, 2], [1, 1], [34, 33, 33])
+    """
+    if n_blocks is None:
+        n_blocks = max(1, min(MOST_BLOCKS, n_states // BLOCK_STATES))
+    n_blocks = min(n_blocks, n_states)
+    return [n_states // n_blocks + (b < n_states % n_blocks) for b in range(n_blocks)]
+
+
+def random_states(
+    u: FloatArray, m: int, rng: np.random.Generator, dtype: npt.DTypeLike = np.float32
+) -> BigramStates:
+    """Random states of contexts, and distributions of words near that of all words."""
+    s = u[:, None] * rng.uniform(0.5, 1.5, (len(u), m)) + TINY
+    r = rng.dirichlet(np.ones(m), len(u))
+    return BigramStates(r.astype(dtype), (s / s.sum(axis=0)).astype(dtype))
+
+
+def join_blocks(blocks: list[BigramStates]) -> BigramStates:
+    """Models side by side, as one; see the notation of this module."""
+    r = np.concatenate([block.r for block in blocks], axis=1) / np.float32(len(blocks))
+    return BigramStates(r.astype(blocks[0].r.dtype), np.concatenate([b.s for b in blocks], axis=1))
+
+
+# -- counts and smoothing -------------------------------------------------------------------------
 
 
 def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> sparse.csr_array:
-    """c[x, y] of the pairs that end n-grams; what follows nothing is left out."""
+    """c[x, y] of the pairs that end n-grams; n-grams of one word are left out."""
     is_pair = rows[:, 1] != NOTHING
     x, y = rows[is_pair, 1].astype(np.int64), rows[is_pair, 0].astype(np.int64)
     return sparse.csr_array((counts[is_pair].astype(float), (x, y)), shape=(n, n))
 
 
+def require_pairs(c: sparse.csr_array) -> None:
+    """Refuse text in which no word follows another: hidden states stand between two words."""
+    if not c.nnz:
+        raise SapwoodError("no word follows another in the counts", hint="count more text")
+
+
 def draw_held(counts: IntArray, seed: int) -> IntArray:
-    """How many of each are held out: a share, drawn one by one."""
-    share = min(HELD_SHARE, MOST_HELD / max(1, int(counts.sum())))
-    return np.random.default_rng(seed).binomial(counts, share)
+    """How many occurrences of each item are held out, drawn one by one."""
+    fraction = min(HELD_FRACTION, MOST_HELD / max(1, int(counts.sum())))
+    return np.random.default_rng(seed).binomial(counts, fraction)
 
 
 def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
-    """N-grams to learn from, and a share that is held out, drawn one by one."""
+    """N-grams to learn from, and n-grams that are held out, drawn one by one."""
     drawn = draw_held(counts.counts, seed)
     if not drawn.any():  # a few sentences: there is nothing to spare
         return counts, counts
@@ -89,8 +321,48 @@ def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
     return replace(counts, counts=counts.counts - drawn), held
 
 
+def word_distribution(c: sparse.csr_array) -> FloatArray:
+    """How often words follow anything, with a little for each that could."""
+    seen = np.asarray(c.sum(axis=0)).ravel()
+    could = seen + UNIGRAM_PRIOR
+    could[:UNKNOWN] = np.where(seen[:UNKNOWN] > 0, could[:UNKNOWN], 0.0)
+    return np.asarray(could / could.sum())
+
+
+def smoothing_weights(
+    states: BigramStates, u: FloatArray, counts: NgramCounts, held: HeldPairs
+) -> FloatArray:
+    """The weight of single words after each word, by how often it was seen, from held-out text.
+
+    A bin starts with one pair of either kind, so that unseen bins are half and half.
+    """
+    bins = np.minimum(np.log2(1 + counts.word_counts), N_WEIGHT_BINS - 1).astype(np.int64)
+    bins[START] = N_WEIGHT_BINS - 1  # starts of sentences are many, and not counted as words
+    here = bins[held.before]
+    p, q = pair_mix(states.r, states.s, held.before, held.after), u[held.after]
+    weight = np.full(N_WEIGHT_BINS, 0.1)
+    for _ in range(SMOOTHING_STEPS):
+        single = held.backoff * weight[here] * q
+        both = single + held.backoff * (1 - weight[here]) * p
+        ratio = held.counts / (held.known + both)
+        n = np.bincount(here, both * ratio, N_WEIGHT_BINS)
+        weight = (np.bincount(here, single * ratio, N_WEIGHT_BINS) + 1) / (n + 2)
+    return np.asarray(weight[bins])
+
+
+# -- estimators -----------------------------------------------------------------------------------
+
+
+class TrainingPairs(NamedTuple):
+    """Pairs of words to learn from, and what goes with them."""
+
+    c: sparse.csr_array
+    u: FloatArray  # distribution of words
+    held: HeldPairs  # decides when to stop, and how to smooth
+
+
 class LatentEstimator(LanguageEstimator):
-    """What learning of hidden states between words has in common."""
+    """Parameters and data of all learners of hidden states between words."""
 
     uses_held: ClassVar[bool] = True
     n_states: int = positional(
@@ -110,46 +382,47 @@ class LatentEstimator(LanguageEstimator):
         copies = STATE_COPIES + self._engine().jobs_here
         return super().memory_needed(counts) + 4 * copies * len(counts.words) * self.n_states
 
-    def _e_step(self, c: sparse.csr_array) -> EStep:
+    def _e_step(self, c: sparse.csr_array) -> EngineEStep:
         if self.device == "cpu":
-            return OnEngine(self._engine(), cut_pairs(c))
-        return OnDevice(c, self.device)
+            return EngineEStep(self._engine(), cut_pairs(c))
+        return DeviceEStep(c, self.device)
 
-    def _train_and_held(
-        self, counts: NgramCounts, held_out: NgramCounts | None
-    ) -> tuple[sparse.csr_array, FloatArray, Held, sparse.csr_array]:
-        """Pairs to learn from, distribution of words, what decides when to stop, held-out pairs."""
+    def _pairs(self, counts: NgramCounts, held: NgramCounts | None) -> TrainingPairs:
+        """Pairs to learn from; without held-out text, some of the pairs are held out."""
         n = len(counts.words)
         c = follow_counts(counts.rows, counts.counts, n)
         require_pairs(c)
         u = word_distribution(c)
-        if held_out is not None:
-            if held_out.words != counts.words:
-                msg = "the held-out text is counted in other words"
-                raise SapwoodError(msg)
-            held = follow_counts(held_out.rows, held_out.counts, n)
-            return c, u, Held.of(held, u), held
+        if held is not None:
+            if held.words != counts.words:
+                raise SapwoodError("the held-out text is counted in other words")
+            return TrainingPairs(c, u, HeldPairs.of(follow_counts(held.rows, held.counts, n), u))
         drawn = draw_held(c.data.astype(np.int64), self.seed)
         if not drawn.any():  # a few sentences: there is nothing to spare
-            return c, u, Held.of(c, u), c
-        held, rest = c.copy(), c.copy()
-        held.data, rest.data = drawn.astype(float), c.data - drawn
-        held.eliminate_zeros()
+            return TrainingPairs(c, u, HeldPairs.of(c, u))
+        apart, rest = c.copy(), c.copy()
+        apart.data, rest.data = drawn.astype(float), c.data - drawn
+        apart.eliminate_zeros()
         rest.eliminate_zeros()
-        return rest, u, Held.of(held, u), held
+        return TrainingPairs(rest, u, HeldPairs.of(apart, u))
 
     def _model(
-        self, counts: NgramCounts, start: Start, u: FloatArray, held: sparse.csr_array
+        self, counts: NgramCounts, states: BigramStates, pairs: TrainingPairs, record: Any
     ) -> BigramModel:
-        weight = smoothing_weights(start, u, counts, Held.of(held, u))
-        return BigramModel(
-            counts.words, start.r.astype(np.float32), start.s.astype(np.float32), u, weight,
-            counts.is_stream,
-        )  # fmt: skip
+        weight = smoothing_weights(states, pairs.u, counts, pairs.held)
+        r, s = (table.astype(np.float32) for table in states)
+        return BigramModel(counts.words, r, s, pairs.u, weight, counts.is_stream, record)
 
 
 class EMBigram(LatentEstimator):
     """Latent bigram model by EM from random starts.
+
+    Attributes
+    ----------
+    model_
+        A `BigramModel`.
+    climbs_
+        An `EMResult` for each block.
 
     Examples
     --------
@@ -159,289 +432,20 @@ class EMBigram(LatentEstimator):
     1.0
     """
 
-    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS)
+    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
 
-    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
-        """Learn from counts of pairs at least; held-out text says when to stop and how to smooth.
-
-        Attributes set: `model_`; `climbs_`, how EM went for each block.
-        """
-        self._check_parameters()
-        counts = self._read(source, 2)
-        c, u, stop, held_pairs = self._train_and_held(counts, held)
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
+        """Learn from counts of pairs; held-out text says when to stop and how to smooth."""
+        pairs = self._pairs(counts, held)
         sizes = block_sizes(self.n_states, self.n_blocks)
-        e_step, em = self._e_step(c), BigramEM(self.iterations, self.prior, u, stop)
-        self.climbs_ = run_blocks(em, e_step, sizes, self.seed)
-        whole_model = join_blocks([run.parameters for run in self.climbs_])
-        model = self._model(counts, whole_model, u, held_pairs)
-        self.model_ = replace(model, record=self._record("em", counts, held))
+        em = BigramEM(self.iterations, self.prior, pairs.u, pairs.held)
+        self.climbs_ = run_blocks(em, self._e_step(pairs.c), sizes, self.seed)
+        states = join_blocks([run.parameters for run in self.climbs_])
+        record = self._record("em", counts, held, self.iterations_)
+        self.model_ = self._model(counts, states, pairs, record)
         return self
 
     @property
     def iterations_(self) -> int:
-        """EM iterations of all blocks."""
+        """Number of EM iterations of all blocks."""
         return sum(len(run.values) for run in self.climbs_)
-
-
-def require_pairs(c: sparse.csr_array) -> None:
-    """Refuse text in which no word follows another: hidden states stand between two words."""
-    if not c.nnz:
-        msg = "no word follows another in the counts"
-        raise SapwoodError(msg, hint="count more text")
-
-
-def run_blocks(
-    em: BigramEM, e_step: EStep, sizes: list[int], seed: int
-) -> list[EMResult[Start, Expected]]:
-    """EM for models of some sizes, each from its own start."""
-    starts = (
-        random_start(em.u, m, np.random.default_rng([seed, block])) for block, m in enumerate(sizes)
-    )
-    blocks = counted(starts, "EM", total=len(sizes), unit="block of states")
-    return [em.run(e_step, start) for start in blocks]
-
-
-def block_sizes(n_states: int, n_blocks: int | None = None) -> list[int]:
-    """States of each block, as equal as can be.
-
-    Examples
-    --------
-    >>> block_sizes(10, 4), block_sizes(2, 4), block_sizes(100)
-    ([3, 3, 2, 2], [1, 1], [34, 33, 33])
-    """
-    if n_blocks is None:
-        n_blocks = max(1, min(MOST_BLOCKS, n_states // BLOCK_STATES))
-    n_blocks = min(n_blocks, n_states)
-    return [n_states // n_blocks + (b < n_states % n_blocks) for b in range(n_blocks)]
-
-
-def random_start(
-    u: FloatArray, m: int, rng: np.random.Generator, dtype: npt.DTypeLike = np.float32
-) -> Start:
-    """Random states of contexts, and distributions of words near that of all."""
-    s = u[:, None] * rng.uniform(0.5, 1.5, (len(u), m)) + TINY
-    return Start(rng.dirichlet(np.ones(m), len(u)).astype(dtype), (s / s.sum(axis=0)).astype(dtype))
-
-
-def join_blocks(blocks: list[Start]) -> Start:
-    """Models side by side, as one; see the notation of this module."""
-    r = np.concatenate([block.r for block in blocks], axis=1) / np.float32(len(blocks))
-    return Start(r.astype(blocks[0].r.dtype), np.concatenate([b.s for b in blocks], axis=1))
-
-
-def word_distribution(c: sparse.csr_array) -> FloatArray:
-    """How often words follow anything, with a little for each that could."""
-    seen = np.asarray(c.sum(axis=0)).ravel()
-    could = seen + UNIGRAM_PRIOR
-    could[:UNKNOWN] = np.where(seen[:UNKNOWN] > 0, could[:UNKNOWN], 0.0)
-    return np.asarray(could / could.sum())
-
-
-def smoothing_weights(start: Start, u: FloatArray, counts: NgramCounts, held: Held) -> FloatArray:
-    """Share of single words after each word, by how often it was seen, from held-out text.
-
-    A bin starts with one pair of either kind, so that unseen bins are half and half.
-    """
-    bins = np.minimum(np.log2(1 + counts.word_counts), N_WEIGHT_BINS - 1).astype(np.int64)
-    bins[START] = N_WEIGHT_BINS - 1  # starts of sentences are many, and not counted as words
-    here = bins[held.before]
-    p, q = pair_mix(start.r, start.s, held.before, held.after), u[held.after]
-    weight = np.full(N_WEIGHT_BINS, 0.1)
-    for _ in range(SMOOTHING_STEPS):
-        mine = held.left * weight[here] * q
-        both = mine + held.left * (1 - weight[here]) * p
-        share = held.counts / (held.known + both)
-        n = np.bincount(here, both * share, N_WEIGHT_BINS)
-        weight = (np.bincount(here, mine * share, N_WEIGHT_BINS) + 1) / (n + 2)
-    return np.asarray(weight[bins])
-
-
-class PivotBigram(LatentEstimator):
-    """Latent bigram model by pivot words, convex EM, and a few iterations of EM.
-
-    The states of contexts come from pivots: words after which the state is certain. Given them,
-    the likelihood of the words that follow is concave, and its maximum is found. `iterations` of
-    EM may follow; 0 keeps the pivot estimate.
-    """
-
-    iterations: int = parameter(
-        100, whole(0), "The most EM iterations that follow; held-out text ends them earlier."
-    )
-    min_pivot_count: int | None = parameter(
-        None,
-        maybe(whole(1)),
-        "How often a word must be seen to be a pivot; None for a hundredth of what a state is seen "
-        "on average, and at least 50.",
-    )
-
-    min_count: int = parameter(
-        20,
-        whole(1),
-        "How often a word must be seen for its states to come from pivots; those of rarer words, "
-        "which are noise there, come from EM given the others.",
-    )
-
-    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
-        """Learn from counts of pairs at least; held-out text says when to stop and how to smooth.
-
-        Attributes set: `model_`; `pivots_`, a word for each state; `climb_`, how EM went.
-        """
-        self._check_parameters()
-        counts = self._read(source, 2)
-        c, u, stop, held_pairs = self._train_and_held(counts, held)
-        wanted = self.min_pivot_count or max(PIVOT_COUNT, PIVOT_SHARE * c.sum() / self.n_states)
-        found, s = pivot_states(
-            c, self.n_states, least=wanted, ridge=PIVOT_RIDGE, trusted=self.min_count
-        )
-        self.pivots_ = [counts.words[i] for i in found.pivots]
-        start = Start(
-            _spread(found.posterior, axis=1, floor=found.pi).astype(np.float32),
-            _spread(s, axis=0, floor=u[:, None]).astype(np.float32),
-        )
-        e_step = self._e_step(c)
-        is_rare = np.asarray(c.sum(axis=1)).ravel() < self.min_count
-        for _ in range(RARE_ITERATIONS):
-            start = self._rare_states(e_step, start, is_rare, u)
-        convex = BigramEM(CONVEX_ITERATIONS, self.prior, u, stop, is_r_free=False)
-        start = convex.run(e_step, start).parameters
-        self.climb_ = BigramEM(self.iterations, self.prior, u, stop).run(e_step, start)
-        model = self._model(counts, self.climb_.parameters, u, held_pairs)
-        record = self._record("pivot-em" if self.iterations else "pivot", counts, held)
-        self.model_ = replace(model, record=record)
-        return self
-
-    def _rare_states(
-        self, e_step: EStep, start: Start, is_rare: npt.NDArray[np.bool_], u: FloatArray
-    ) -> Start:
-        """An iteration of EM for the states of some words, all else being fixed."""
-        R, S, _ = e_step.expect(e_step.put(start))
-        R, S = e_step.fetch(Start(R, S))
-        r, _ = maximise_states(R, S * start.s, u, self.prior)
-        return start._replace(r=np.where(is_rare[:, None], r, start.r).astype(np.float32))
-
-    @property
-    def iterations_(self) -> int:
-        """EM iterations that followed."""
-        return len(self.climb_.values)
-
-
-def pivot_states(
-    c: sparse.csr_array, m: int, *, least: float, ridge: float, trusted: float = 0.0
-) -> tuple[PivotStates, FloatArray]:
-    """States of the words before, by pivots, and words that follow each state, by least squares.
-
-        v[x] = sum over y of p(y | x) phi[y];   r[x] = argmin |sum over h of r[x, h] w[h] - v[x]|^2
-
-    Parameters
-    ----------
-    least
-        How often a word must be seen to be a pivot; less, where there are not enough such words.
-    ridge
-        Of the CCA, see `cca`; 0 for exact probabilities.
-    trusted
-        How often a word must be seen for its point to count; less, as for `least`.
-
-    Returns
-    -------
-    tuple
-        With p(h | x) as `posterior`, [V, m]; and s, [V, m], without negative entries. Words that
-        are not trusted, or that nothing follows, have the states of all.
-    """
-    seen = np.asarray(c.sum(axis=1)).ravel()
-    p_x, p_y = seen / seen.sum(), np.asarray(c.sum(axis=0)).ravel() / seen.sum()
-    Q = sparse.csr_array(c / seen.sum())
-    phi = cca(Q, p_x, p_y, m, ridge=ridge).right[:, :m]
-    inverse = np.divide(1.0, p_x, out=np.zeros_like(p_x), where=p_x > 0)
-    enough = max(float(np.sort(seen)[-m:].min()), np.finfo(float).tiny)  # each state needs a word
-    is_candidate, is_trusted = (seen >= min(n, enough) for n in (least, trusted))
-    is_candidate &= seen > 0
-    p = np.where(is_trusted, p_x, 0.0)
-    found = states_from_points((Q @ phi) * inverse[:, None], p, m, candidates=is_candidate)
-    q = found.posterior  # 0 where a word is not trusted
-    s = np.maximum(columns_given_states(q.T @ (p[:, None] * q), Q.T @ q), 0.0)
-    is_known = is_trusted & (seen > 0)
-    return found._replace(posterior=np.where(is_known[:, None], q, found.pi)), s / s.sum(axis=0)
-
-
-def _spread(p: FloatArray, axis: int, floor: FloatArray, share: float = 1e-3) -> FloatArray:
-    """Distributions with a small share of another, so that EM can leave their zeros."""
-    p = (1 - share) * p / p.sum(axis=axis, keepdims=True) + share * floor
-    return np.asarray(p / p.sum(axis=axis, keepdims=True))
-
-
-class LatentTrigram(LatentEstimator):
-    """The hidden state depends on two words, and backs off to one.
-
-        r2[c, h] ~ expected count of h after the pair c  +  strength * r[last word of c, h]
-
-    The words that follow a state are those of a latent bigram model, which is learnt first.
-    """
-
-    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS)
-    strength: float = parameter(
-        4.0, at_least(0), "Words that the nearer word's states count for in a pair."
-    )
-    min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
-    pair_iterations: int = parameter(4, whole(1), "Of EM for the states of pairs.")
-
-    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
-        """Learn from counts of order 3 at least.
-
-        Attributes set: `model_`, and `bigram_`, the estimator of the model it backs off to.
-        """
-        self._check_parameters()
-        counts = self._read(source, 3)
-        self.bigram_ = EMBigram(
-            self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
-            seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
-        ).fit(counts, held)  # fmt: skip
-        model = self.add_pairs(self.bigram_.model_, counts)
-        self.model_ = replace(model, record=self._record("latent-trigram", counts, held))
-        return self
-
-    def memory_needed(self, counts: NgramCounts) -> float:
-        """Also of the states of every pair of words."""
-        n_pairs = len(first_of_runs(counts.rows[:, :2]))
-        return super().memory_needed(counts) + 4 * PAIR_COPIES * n_pairs * self.n_states
-
-    def add_pairs(self, bigram: BigramModel, counts: NgramCounts) -> LatentTrigramModel:
-        """States of pairs of words, given those of single words."""
-        c, pairs = pair_follow_counts(counts, self.min_pair_count)
-        if not len(pairs):
-            msg = f"no pair of words was seen {self.min_pair_count} times and followed"
-            raise SapwoodError(msg, hint="lower min_pair_count, or use EMBigram")
-        nearer = (pairs % np.uint64(len(counts.words))).astype(np.int64)
-        e_step, prior = self._e_step(c), bigram.r[nearer]
-        r2 = prior
-        for _ in range(self.pair_iterations):
-            R, S, _ = e_step.expect(e_step.put(Start(r2, bigram.s)))
-            R = e_step.fetch(Start(R, S)).r + np.float32(self.strength) * prior
-            r2 = np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
-        return LatentTrigramModel(bigram, pairs, r2)
-
-    @property
-    def iterations_(self) -> int:
-        """EM iterations in all."""
-        return self.bigram_.iterations_ + self.pair_iterations
-
-
-def pair_follow_counts(
-    counts: NgramCounts, least: int
-) -> tuple[sparse.csr_array, npt.NDArray[np.uint64]]:
-    """What follows each pair of words that was seen often enough, and these pairs."""
-    rows, n = counts.rows, np.uint64(len(counts.words))
-    is_whole = rows[:, 2] != NOTHING
-    keys = rows[is_whole, 2].astype(np.uint64) * n + rows[is_whole, 1]
-    pairs, place = np.unique(keys, return_inverse=True)
-    seen = np.bincount(place, counts.counts[is_whole])
-    kept = seen >= least
-    number = np.cumsum(kept) - 1
-    chosen = kept[place]
-    c = sparse.csr_array(
-        (
-            counts.counts[is_whole][chosen].astype(float),
-            (number[place[chosen]], rows[is_whole, 0][chosen].astype(np.int64)),
-        ),
-        shape=(int(kept.sum()), len(counts.words)),
-    )
-    return c, pairs[kept]

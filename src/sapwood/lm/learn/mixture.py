@@ -1,4 +1,4 @@
-"""`LanguageMixture`: Kneser-Ney and hidden states together, with weights from held-out text."""
+"""`LatentTrigram`: states after two words; `LanguageMixture`: all models, weighed by context."""
 
 from __future__ import annotations
 
@@ -7,28 +7,133 @@ from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
+from scipy import sparse
 
 from sapwood.core.arrays import FloatArray
-from sapwood.core.learner import maybe, parameter, positional, whole
-from sapwood.lm.data.ngram_files import CountsLike
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.plain_text import UNKNOWN
+from sapwood.core.errors import SapwoodError
+from sapwood.core.learner import at_least, maybe, parameter, positional, whole
+from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
+from sapwood.lm.data.text import NOTHING, UNKNOWN
 from sapwood.lm.learn.kneser_ney import KneserNey
-from sapwood.lm.learn.language_learner import LanguageEstimator
-from sapwood.lm.learn.latent import BLOCKS, DEVICE, DEVICE_WORDS, LatentTrigram, hold_out
-from sapwood.lm.model.language_model import LanguageModel, require_same_words
-from sapwood.lm.model.mixture import N_BINS, ContextBins, MixtureModel
+from sapwood.lm.learn.latent import (
+    BLOCKS_WORDS,
+    DEVICE,
+    DEVICE_WORDS,
+    PAIR_COPIES,
+    BigramStates,
+    EMBigram,
+    LatentEstimator,
+    hold_out,
+)
+from sapwood.lm.learn.methods import LanguageEstimator
+from sapwood.lm.model.language_model import LanguageModel
+from sapwood.lm.model.latent_models import (
+    N_CONTEXT_BINS,
+    BigramModel,
+    ContextBins,
+    LatentTrigramModel,
+    MixtureModel,
+)
 from sapwood.progress import counted, step
 
-STEPS = 60
-SHRINKAGE = 50.0  # words that the weights of all contexts count for in a bin
+WEIGHT_ITERATIONS = 60
+SHRINKAGE = 50.0  # words that the weights of all contexts together count for in a bin
+
+
+class LatentTrigram(LatentEstimator):
+    """The hidden state depends on two words, and backs off to one.
+
+        r2[c, h] ~ expected count of h after the pair c  +  strength * r[last word of c, h]
+
+    The words that follow a state are those of a latent bigram model, which is learnt first.
+
+    Attributes
+    ----------
+    model_
+        A `LatentTrigramModel`.
+    bigram_
+        The estimator of the model that it backs off to.
+    """
+
+    least_order: ClassVar[int] = 3
+    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
+    strength: float = parameter(
+        4.0, at_least(0), "Words that the nearer word's states count for in a pair."
+    )
+    min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
+    pair_iterations: int = parameter(4, whole(1), "Of EM for the states of pairs.")
+
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
+        """Learn from counts of order 3 at least."""
+        self.bigram_ = EMBigram(
+            self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
+            seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
+        ).learn(counts, held)  # fmt: skip
+        record = self._record("latent-trigram", counts, held, self.iterations_)
+        self.model_ = replace(self.add_pairs(self.bigram_.model_, counts), record=record)
+        return self
+
+    def memory_needed(self, counts: NgramCounts) -> float:
+        """Bytes as for a latent bigram, and of the states of every pair of words."""
+        n_pairs = len(first_of_runs(counts.rows[:, :2]))
+        return super().memory_needed(counts) + 4 * PAIR_COPIES * n_pairs * self.n_states
+
+    def add_pairs(self, bigram: BigramModel, counts: NgramCounts) -> LatentTrigramModel:
+        """States of pairs of words, given those of single words."""
+        c, pairs = pair_follow_counts(counts, self.min_pair_count)
+        if not len(pairs):
+            msg = f"no pair of words was seen {self.min_pair_count} times and followed"
+            raise SapwoodError(msg, hint="lower min_pair_count, or use EMBigram")
+        nearer = (pairs % np.uint64(len(counts.words))).astype(np.int64)
+        e_step, prior = self._e_step(c), bigram.r[nearer]
+        r2 = prior
+        for _ in range(self.pair_iterations):
+            expected = e_step.expect_states(BigramStates(r2, bigram.s))
+            R = expected.r + np.float32(self.strength) * prior
+            r2 = np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
+        return LatentTrigramModel(bigram, pairs, r2)
+
+    @property
+    def iterations_(self) -> int:
+        """Number of EM iterations for words and for pairs."""
+        return self.bigram_.iterations_ + self.pair_iterations
+
+
+def pair_follow_counts(
+    counts: NgramCounts, least: int
+) -> tuple[sparse.csr_array, npt.NDArray[np.uint64]]:
+    """What follows each pair of words that was seen often enough, and these pairs."""
+    rows, n = counts.rows, np.uint64(len(counts.words))
+    is_whole = rows[:, 2] != NOTHING
+    keys = rows[is_whole, 2].astype(np.uint64) * n + rows[is_whole, 1]
+    pairs, place = np.unique(keys, return_inverse=True)
+    seen = np.bincount(place, counts.counts[is_whole])
+    kept = seen >= least
+    number = np.cumsum(kept) - 1
+    chosen = kept[place]
+    c = sparse.csr_array(
+        (
+            counts.counts[is_whole][chosen].astype(float),
+            (number[place[chosen]], rows[is_whole, 0][chosen].astype(np.int64)),
+        ),
+        shape=(int(kept.sum()), len(counts.words)),
+    )
+    return c, pairs[kept]
 
 
 class LanguageMixture(LanguageEstimator):
     """Modified Kneser-Ney, a latent bigram and a latent trigram model, mixed by context.
 
-    Without held-out text, a share of the n-grams is held out to learn the weights, and the members
-    are then learnt again from all of them.
+    Without held-out text, some n-grams are held out to learn the weights, and the members are then
+    learnt again from all of them.
+
+    Attributes
+    ----------
+    model_
+        A `MixtureModel`.
+    latent_
+        The estimator of the latent members.
     """
 
     uses_held: ClassVar[bool] = True
@@ -36,18 +141,13 @@ class LanguageMixture(LanguageEstimator):
         default=256, domain=whole(1, 4096), words="Hidden states.", kw_only=False
     )
     order: int = parameter(3, whole(3, 5), "Words of an n-gram of Kneser-Ney.")
-    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS)
+    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
     iterations: int = parameter(100, whole(0), "The most of EM, see `EMBigram`.")
     seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
     device: str = parameter("cpu", DEVICE, DEVICE_WORDS, changes_model=False)
 
-    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
-        """Learn from counts of this order at least.
-
-        Attributes set: `model_`; `members_`, models by name; `latent_`, their estimator.
-        """
-        self._check_parameters()
-        counts = self._read(source, self.order)
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
+        """Learn the members and their weights from counts of this order at least."""
         if held is not None:
             model = mix(self._members(counts, held), counts, held)
         else:
@@ -55,12 +155,13 @@ class LanguageMixture(LanguageEstimator):
             weighed = mix(self._members(rest, drawn), rest, drawn)
             bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
             model = MixtureModel(tuple(self._members(counts, None)), bins, weighed.weights)
-        self.model_ = replace(model, record=self._record("mix", counts, held))
+        record = self._record("mix", counts, held, self.iterations_)
+        self.model_ = replace(model, record=record)
         return self
 
     def memory_needed(self, counts: NgramCounts) -> float:
-        """Bytes of the member that takes most, and of the others."""
-        return self._latent().memory_needed(counts) + KneserNey(self.order).memory_needed(counts)
+        """Bytes of the latent members, and of the n-grams."""
+        return self._latent().memory_needed(counts) + super().memory_needed(counts)
 
     def _latent(self) -> LatentTrigram:
         return LatentTrigram(
@@ -69,14 +170,14 @@ class LanguageMixture(LanguageEstimator):
         )  # fmt: skip
 
     def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:
-        self.latent_ = self._latent().fit(counts, held_out)
+        self.latent_ = self._latent().learn(counts, held_out)
         with step("n-grams"):
-            plain = KneserNey(self.order).fit(counts).model_
+            plain = KneserNey(self.order).learn(counts).model_
         return [plain, self.latent_.bigram_.model_, self.latent_.model_]
 
     @property
     def iterations_(self) -> int:
-        """EM iterations of the latent members."""
+        """Number of EM iterations of the latent members."""
         return self.latent_.iterations_
 
 
@@ -92,7 +193,9 @@ def mix(
     held_out
         In the same words, of at least the order of every member.
     """
-    require_same_words(members)
+    bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
+    even = np.full((N_CONTEXT_BINS, len(members)), 1 / len(members))
+    model = MixtureModel(tuple(members), bins, even)  # refuses members of different words
     known = held_out.rows[:, 0] != UNKNOWN
     rows, n = held_out.rows[known], held_out.counts[known].astype(float)
     scored = (
@@ -100,12 +203,11 @@ def mix(
         for member in counted(members, "held-out probabilities", unit="member")
     )
     p = np.stack(list(scored), axis=1)
-    bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
     everywhere = mixture_weights(
         p, n, np.zeros(len(rows), np.int64), 1, np.full(p.shape[1], 1.0), 0.0
     )
-    weights = mixture_weights(p, n, bins.bin(rows), N_BINS, everywhere[0], SHRINKAGE)
-    return MixtureModel(tuple(members), bins, weights)
+    weights = mixture_weights(p, n, bins.bin(rows), N_CONTEXT_BINS, everywhere[0], SHRINKAGE)
+    return replace(model, weights=weights)
 
 
 def mixture_weights(
@@ -114,11 +216,11 @@ def mixture_weights(
     """EM for the weights of every bin: [n_bins, members]."""
     prior = prior / prior.sum()
     lam = np.tile(prior, (n_bins, 1))
-    for _ in counted(range(STEPS), "weights of the mixture", unit="iteration"):
-        share = lam[bins] * p
-        share *= (n / share.sum(axis=1))[:, None]
+    for _ in counted(range(WEIGHT_ITERATIONS), "weights of the mixture", unit="iteration"):
+        posterior = lam[bins] * p
+        posterior *= (n / posterior.sum(axis=1))[:, None]
         total: FloatArray = np.stack(
-            [np.bincount(bins, column, n_bins).astype(float) for column in share.T], axis=1
+            [np.bincount(bins, column, n_bins).astype(float) for column in posterior.T], axis=1
         )
         total = total + (strength + 1e-6) * prior
         lam = total / total.sum(axis=1, keepdims=True)

@@ -1,14 +1,13 @@
-"""What all language models offer: words and numbers, next words, sentences, samples.
+"""`LanguageModel`: what all language models offer, and checks of their files.
 
 A model gives the probability of the first word of a row, given the others: the word before it, the
-one before that, and so on; `NOTHING` where there is none (`moments.ngrams` has rows like that, and
-counts of them).
+one before that, and so on; `NOTHING` where there is none (see `lm.data.ngrams`).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +16,8 @@ import numpy.typing as npt
 
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import ModelFormatError, SapwoodError
-from sapwood.core.model_files import SavedModel
-from sapwood.lm.data.plain_text import (
+from sapwood.core.model_files import SavedModel, require_type
+from sapwood.lm.data.text import (
     END,
     NOTHING,
     RESERVED,
@@ -29,6 +28,9 @@ from sapwood.lm.data.plain_text import (
     Rows,
     ngrams_of,
 )
+
+SINGLE_TOLERANCE = 1e-3  # of a sum, in files of single precision
+HALF_TOLERANCE = 1e-2  # of a sum, in files of half precision
 
 
 class LanguageModel(SavedModel):
@@ -51,7 +53,7 @@ class LanguageModel(SavedModel):
     @property
     @abstractmethod
     def order(self) -> int:
-        """Words of a row that it looks at, the predicted one included."""
+        """The number of words of a row that the model reads, the predicted one included."""
 
     @abstractmethod
     def log_probs(self, rows: Rows) -> FloatArray:
@@ -60,7 +62,7 @@ class LanguageModel(SavedModel):
         Parameters
         ----------
         rows : [n, any]
-            Columns beyond its order are not looked at; missing ones are NOTHING.
+            Columns beyond the order are not read; missing words are NOTHING.
         """
 
     @cached_property
@@ -86,11 +88,11 @@ class LanguageModel(SavedModel):
         """
         if not RESERVED.isdisjoint(words):
             place = next(i for i, word in enumerate(words) if word in RESERVED)
-            msg = (
+            raise SapwoodError(
                 f"word {place + 1} of the sentence is {words[place]!r}, a symbol that is reserved "
-                "for the start or end of a sentence"
+                "for the start or end of a sentence",
+                hint=RESERVED_HINT,
             )
-            raise SapwoodError(msg, hint=RESERVED_HINT)
         found = [self.numbers[word.encode()] for word in words]
         before = [NOTHING] * (self.order - 1) if self.is_stream else [START]
         after = [] if self.is_stream else [END]
@@ -139,28 +141,47 @@ class LanguageModel(SavedModel):
 
 
 def require_words(words: object) -> tuple[str, ...]:
-    """The words of a file, which may be damaged."""
+    """The words of a file, after checking them."""
     if not isinstance(words, list) or tuple(words[: len(SPECIAL)]) != SPECIAL:
-        msg = "its words do not start with the special ones"
-        raise ModelFormatError(msg)
+        raise ModelFormatError("its words do not start with the special ones")
     if not all(isinstance(word, str) for word in words) or len(set(words)) < len(words):
-        msg = "its words are not all different texts"
-        raise ModelFormatError(msg)
+        raise ModelFormatError("its words are not all different texts")
     return tuple(words)
-
-
-def require_same_words(models: Iterable[LanguageModel]) -> None:
-    """Refuse models that do not share words and the kind of text."""
-    first, *others = models
-    for other in others:
-        if other.words != first.words or other.is_stream != first.is_stream:
-            msg = "the models were not learnt from the same words, so they cannot be mixed"
-            raise SapwoodError(msg, hint="train them from the same counts, with the same min-count")
 
 
 def require_finite(arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Refuse weights that are no numbers."""
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            msg = f"{name} has values that are not finite"
-            raise ModelFormatError(msg)
+            raise ModelFormatError(f"{name} has values that are not finite")
+
+
+def require_distribution(
+    p: npt.NDArray[np.floating], name: str, *, tolerance: float = SINGLE_TOLERANCE
+) -> None:
+    """Refuse numbers that are no probabilities which sum to 1 along the last axis."""
+    # One pass finds NaN and negative numbers; sums find infinite ones.
+    if p.size and not p.min() >= 0:
+        msg = f"{name} has values below 0 or that are not numbers, expected probabilities"
+        raise ModelFormatError(msg)
+    sums = p.sum(axis=-1, dtype=np.float64)
+    wrong = ~(np.abs(sums - 1) <= tolerance)
+    if wrong.any():
+        raise ModelFormatError(
+            f"{name} sums to {float(sums[wrong].flat[0]):.4g}, expected probabilities that sum to 1"
+        )
+
+
+def require_shares(weight: FloatArray, name: str) -> None:
+    """Refuse weights outside of 0 to 1."""
+    if weight.size and not (weight.min() >= 0 and weight.max() <= 1):
+        raise ModelFormatError(f"{name} has values outside of 0 to 1")
+
+
+def require_shape(
+    array: npt.NDArray[Any], name: str, kind: npt.DTypeLike, shape: tuple[int, ...]
+) -> None:
+    """Refuse an array that kernels could not take."""
+    require_type(array, name, kind, len(shape))
+    if array.shape != shape:
+        raise ModelFormatError(f"{name} is of shape {array.shape}, expected {shape}")

@@ -11,29 +11,45 @@ Notation
     p(w | c) = p[c w] where c w was seen, else b[c] p(w | c without its first word)
 
 N-grams are found from their last word backwards, one binary search for each order.
+
+Models from files must sum to 1. With c' for the context c without its first word, and seen(c) for
+the words w whose n-gram c w is in the model,
+
+    sum over w of p(w | c)  =  sum over seen(c) of p[c w]
+                               + exp(b[c]) (1 - sum over seen(c) of p(w | c'))
+
+The suffix of c w is c' w, which is in the model too, so that every sum needs its n-grams alone. In
+large models, only contexts that start with some of the words are summed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arguments import describe
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import CorpusError, ModelFormatError
+from sapwood.core.errors import CorpusError, ModelFormatError, describe
 from sapwood.core.model_files import FileContents, read_flag, read_record, require_type
-from sapwood.lm.data.plain_text import END, NOTHING, SPECIAL, START, Rows
-from sapwood.lm.model.language_model import LanguageModel, require_finite, require_words
-from sapwood.lm.model.normalisation import require_sums
+from sapwood.lm.data.text import END, NOTHING, SPECIAL, START, Rows
+from sapwood.lm.model.language_model import (
+    SINGLE_TOLERANCE,
+    LanguageModel,
+    require_finite,
+    require_words,
+)
 
 Keys = npt.NDArray[np.uint64]
 LOG_10 = float(np.log(10.0))
 ARPA_METHOD = "arpa"  # of models that another tool may have made
 NEVER = -99.0  # what ARPA files have for the start of a sentence, which is never predicted
+FOREIGN_EXCESS = 0.05  # by which sums of models of other tools, which prune, may pass 1
+MOST_NGRAMS = 5_000  # whose contexts are all summed
+LARGEST_LOG = 1e-4  # natural logarithm of a probability, as rounded
+Lower = Callable[[IntArray, IntArray], FloatArray]  # p of last words given the words before them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,15 +77,15 @@ class NgramModel(LanguageModel):
 
     @property
     def order(self) -> int:
-        """Of its longest n-grams."""
+        """The order of the longest n-grams."""
         return len(self.p)
 
     def log_probs(self, rows: Rows) -> FloatArray:
-        """See `LanguageModel`."""
+        """Log-probability of the first word of each row; see `LanguageModel.log_probs`."""
         return self.log_probs_above(rows, self.p[0][rows[:, 0]].astype(float))
 
     def log_probs_above(self, rows: Rows, result: FloatArray) -> FloatArray:
-        """The same where something else than single words is backed off to: `result`, [n]."""
+        """Log-probabilities where pairs back off to `result`, [n], instead of single words."""
         rows = rows[:, : self.order]
         places = find_ngrams(self.keys, len(self.words), rows)
         contexts = find_ngrams(self.keys, len(self.words), rows[:, 1:])
@@ -96,7 +112,7 @@ class NgramModel(LanguageModel):
         return np.stack(columns[::-1], axis=1)
 
     def to_file(self) -> FileContents:
-        """Arrays by order."""
+        """The keys, probabilities and weights of each order, and the words."""
         arrays = {f"keys_{k}": keys for k, keys in enumerate(self.keys, 2)}
         arrays |= {f"p_{k}": p.astype(np.float32) for k, p in enumerate(self.p, 1)}
         arrays |= {f"b_{k}": b.astype(np.float32) for k, b in enumerate(self.b, 1)}
@@ -108,7 +124,7 @@ class NgramModel(LanguageModel):
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
-        """Check what could lead a search astray."""
+        """The model of a file; arrays that could lead a search astray are refused."""
         arrays, header = contents
         words, order = require_words(header["words"]), header["order"]
         if not isinstance(order, int) or not 1 <= order <= len(arrays):
@@ -123,14 +139,12 @@ class NgramModel(LanguageModel):
             require_type(array, f"keys_{k + 2}", np.uint64, 1)
             rises = (array[1:] > array[:-1]).all()
             if not rises or (len(array) and int(array[-1]) // len(words) >= sizes[k]):
-                msg = f"keys_{k + 2} are not those of n-grams"
-                raise ModelFormatError(msg)
+                raise ModelFormatError(f"keys_{k + 2} are not those of n-grams")
         for name, found, expected in (("p", p, sizes), ("b", b, sizes[:-1])):
             for k, array in enumerate(found):
                 require_type(array, f"{name}_{k + 1}", np.float32, 1)
                 if len(array) != expected[k]:
-                    msg = f"{name}_{k + 1} has {len(array)} entries"
-                    raise ModelFormatError(msg)
+                    raise ModelFormatError(f"{name}_{k + 1} has {len(array)} entries")
         record = read_record(header.get("record", {}))
         model = cls(words, keys, p, b, read_flag(header["is_stream"], "is_stream"), record)
         if not header.get("has_states"):  # whoever has states looks at the sums with them
@@ -172,7 +186,7 @@ def find_ngrams(keys: Iterable[Keys], n_words: int, rows: Rows) -> list[IntArray
 
 
 def arpa_lines(model: NgramModel) -> Iterator[str]:
-    """The text of an ARPA file, which most tools for language models read."""
+    """The lines of an ARPA file, which most tools for language models read."""
     yield "\\data\\"
     skip = [NOTHING, END] if model.is_stream else [NOTHING]
     shown = [_shown(model, k, skip) for k in range(1, model.order + 1)]
@@ -195,16 +209,15 @@ def arpa_lines(model: NgramModel) -> Iterator[str]:
 
 
 def _shown(model: NgramModel, k: int, skip: list[int]) -> IntArray:
-    """N-grams of an order that files have: all but those of words that are not."""
-    rows = model.rows(k)
-    return np.flatnonzero(~np.isin(rows, skip).any(axis=1))
+    """N-grams of an order that files have: all without the special words to skip."""
+    return np.flatnonzero(~np.isin(model.rows(k), skip).any(axis=1))
 
 
 def read_arpa(file: IO[str], name: str) -> NgramModel:
     """A model from an ARPA file.
 
-    An n-gram whose last words are not in the file gets them, with the probability that backing off
-    gives: files of tools that prune have such.
+    Files of tools that prune lack the suffixes of some n-grams: these are added, with the
+    probability that backing off gives.
 
     Raises
     ------
@@ -248,8 +261,7 @@ def read_arpa(file: IO[str], name: str) -> NgramModel:
 
 def _whole(text: str, name: str, number: int) -> int:
     if not text.strip().isdigit():
-        msg = f"expected a number, found {text.strip()[:40]!r}"
-        raise CorpusError(msg, file=name, line=number)
+        raise CorpusError(f"expected a number, found {text.strip()[:40]!r}", file=name, line=number)
     return int(text)
 
 
@@ -293,14 +305,13 @@ def _from_tables(tables: list[dict[tuple[str, ...], tuple[float, float]]]) -> Ng
 
 
 def _add_suffixes(tables: list[dict[tuple[str, ...], tuple[float, float]]]) -> None:
-    """Give every n-gram its suffix, where it is missing, with what backing off gives it."""
+    """Add the missing suffixes of n-grams, with the probability that backing off gives."""
     known = {word for (word,) in tables[0]}
     for k in range(len(tables) - 1, 0, -1):
         for gram in list(tables[k]):
             if not known.issuperset(gram):
                 missing = next(w for w in gram if w not in known)
-                msg = f"{missing!r} is in n-grams of order {k + 1}, not of order 1"
-                raise CorpusError(msg)
+                raise CorpusError(f"{missing!r} is in n-grams of order {k + 1}, not of order 1")
             if gram[1:] not in tables[k - 1]:
                 tables[k - 1][gram[1:]] = (_back_off(tables, gram[1:]), 0.0)
 
@@ -313,3 +324,103 @@ def _back_off(
         return found[0]
     context = tables[len(gram) - 2].get(gram[:-1], (0.0, 0.0))
     return context[1] + _back_off(tables, gram[1:])
+
+
+def require_sums(
+    keys: Sequence[npt.NDArray[np.uint64]],
+    p: Sequence[npt.NDArray[np.floating]],
+    b: Sequence[npt.NDArray[np.floating]],
+    can_follow: npt.NDArray[np.bool_],
+    *,
+    lowest: Lower | None = None,
+    tolerance: float = SINGLE_TOLERANCE,
+    is_foreign: bool = False,
+) -> None:
+    """Refuse back-off n-grams whose next-word probabilities do not sum to 1.
+
+    Parameters
+    ----------
+    keys, p, b
+        See `NgramModel`.
+    can_follow : [V]
+        Which words are predicted.
+    lowest
+        What pairs of words back off to; None for single words.
+    is_foreign
+        Whether the model is of another tool: sums may then be below 1.
+    """
+    for k, array in enumerate(p, 1):
+        if array.size and not array.max() <= LARGEST_LOG:
+            raise ModelFormatError(f"p_{k} has a probability above 1, or that is not a number")
+    of_words = float(np.exp(p[0].astype(float))[can_follow].sum())
+    _require(np.array([of_words]), 1, tolerance, is_foreign)
+    n_words, step = len(can_follow), -(-sum(map(len, keys)) // MOST_NGRAMS)
+    for k, table in enumerate(keys, 2):
+        first = (table % np.uint64(n_words)).astype(np.int64)
+        at = np.flatnonzero(first % step == 0) if step > 1 else np.arange(len(table))
+        suffix = (table[at] // np.uint64(n_words)).astype(np.int64)
+        if k == 2 and lowest is not None:
+            low = lowest(suffix, first[at])
+        else:
+            low = np.exp(p[k - 2][suffix].astype(float))
+        contexts, place = np.unique(_context_keys(keys, k, at, n_words), return_inverse=True)
+        seen = np.bincount(place, np.exp(p[k - 1][at].astype(float)), len(contexts))
+        below_seen = np.bincount(place, low, len(contexts)).astype(float)
+        index = contexts.astype(np.int64) if k == 2 else _find(keys[k - 3], contexts)
+        with np.errstate(over="ignore"):
+            weight = np.where(index >= 0, np.exp(b[k - 2][index].astype(float)), 1.0)
+            below = of_words if is_foreign else 1.0
+            _require(seen + weight * (below - below_seen), k, tolerance, is_foreign)
+        if step == 1:  # else contexts were left out, and nothing is known of the others
+            _require_rest(b[k - 2], index, keys, k, n_words, 0.0 if is_foreign else -tolerance)
+
+
+def _require_rest(
+    b: npt.NDArray[np.floating],
+    seen: IntArray,
+    keys: Sequence[npt.NDArray[np.uint64]],
+    k: int,
+    n_words: int,
+    lowest: float,
+) -> None:
+    """Refuse back-off weights other than 1 for contexts that nothing was seen behind.
+
+    Models of other tools may have weights below 1 there: their `lowest` logarithm is 0.
+    """
+    wrong = np.flatnonzero((b > LARGEST_LOG) | (b < lowest) if lowest else b > LARGEST_LOG)
+    last = wrong = wrong[~np.isin(wrong, seen)]
+    for j in range(k - 2, 0, -1):  # the last word of a context is at the end of its suffixes
+        last = (keys[j - 1][last] // np.uint64(n_words)).astype(np.int64)
+    if (last != END).any():  # nothing follows an end
+        msg = f"b_{k - 1} has weights that are not 1, of contexts that nothing was seen behind"
+        raise ModelFormatError(msg)
+
+
+def _context_keys(
+    keys: Sequence[npt.NDArray[np.uint64]], k: int, at: IntArray, n_words: int
+) -> npt.NDArray[np.uint64]:
+    """The keys of the contexts of some n-grams: all their words but the last."""
+    table = keys[k - 2][at]
+    first = table % np.uint64(n_words)
+    if k == 2:
+        return first
+    suffix = (table // np.uint64(n_words)).astype(np.int64)
+    shorter = _context_keys(keys, k - 1, suffix, n_words)
+    index = shorter if k == 3 else _find(keys[k - 4], shorter).astype(np.uint64)
+    return np.asarray(index * np.uint64(n_words) + first)
+
+
+def _find(table: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64]) -> IntArray:
+    """Indices of keys in a sorted table; -1 for missing keys."""
+    if not len(table):
+        return np.full(len(wanted), -1)
+    at = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
+    return np.where(table[at] == wanted, at, -1)
+
+
+def _require(sums: FloatArray, order: int, tolerance: float, is_foreign: bool) -> None:
+    above = FOREIGN_EXCESS if is_foreign else tolerance
+    right = (sums <= 1 + above) & (sums >= (0 if is_foreign else 1 - tolerance))
+    if not right.all():
+        what = f"probabilities of the next word sum to {float(sums[~right][0]):.4g}, expected 1"
+        raise ModelFormatError(f"{what} (n-grams of order {order})")

@@ -8,26 +8,23 @@ from sapwood.core.jit import kernel, part
 
 
 @part
-def _move(weights, means, squares, gradient, rate, forget, forget_squares, tiny):
+def _update(weights, means, squares, gradient, rate, beta_1, beta_2, epsilon):
     number = weights.dtype.type
-    rate, tiny = number(rate), number(tiny)
-    keep, add = number(forget), number(1 - forget)
-    keep_square, add_square = number(forget_squares), number(1 - forget_squares)
+    rate, epsilon = number(rate), number(epsilon)
+    keep, add = number(beta_1), number(1 - beta_1)
+    keep_square, add_square = number(beta_2), number(1 - beta_2)
     for k in range(len(weights)):
         means[k] = keep * means[k] + add * gradient[k]
         squares[k] = keep_square * squares[k] + add_square * gradient[k] * gradient[k]
-        weights[k] -= rate * means[k] / (np.sqrt(squares[k]) + tiny)
+        weights[k] -= rate * means[k] / (np.sqrt(squares[k]) + epsilon)
 
 
 @kernel
-def move_rows(weights, means, squares, rows, gradient, rate, forget, forget_squares, tiny):
-    """Move some rows of weights and their moments, given the gradient of those rows.
+def adam_rows(weights, means, squares, rows, gradient, rate, beta_1, beta_2, epsilon):
+    """Update some rows of weights and their moments, given the gradient of these rows.
 
-    m = f m + (1 - f) g;   v = f' v + (1 - f') g^2;   w = w - rate m / (sqrt(v) + tiny)
+    m = b1 m + (1 - b1) g;   v = b2 v + (1 - b2) g^2;   w = w - rate m / (sqrt(v) + epsilon)
     """
     for k in range(len(rows)):
         row = rows[k]
-        _move(
-            weights[row], means[row], squares[row], gradient[k],
-            rate, forget, forget_squares, tiny,
-        )  # fmt: skip
+        _update(weights[row], means[row], squares[row], gradient[k], rate, beta_1, beta_2, epsilon)

@@ -8,11 +8,11 @@ import { plainContext, plainRule, spokenSymbol } from "/static/symbols.js";
 const part = (...children) => h("div", { class: "part" }, ...children);
 const small = (text) => h("p", { class: "small" }, text);
 
-export function headPart(title, words) {
+function headPart(title, words) {
   return part(h("span", { class: "big" }, title), h("p", { class: "quote", dir: "auto" }, words.join(" ")));
 }
 
-export function posteriorPart(report, node) {
+function posteriorPart(report, node) {
   if (node.posterior === null) return part(h("p", { class: "none" }, "The root: every tree has it."));
   const cell = report.chart.find((one) => one.start === node.start && one.end === node.end);
   const rivals = (cell?.labels ?? []).filter(([label]) => label !== node.label).slice(0, 4);
@@ -35,7 +35,7 @@ export function otherCell(report, [start, end]) {
   ];
 }
 
-export function memberPart(voices, index) {
+function memberPart(voices, index) {
   const row = voices?.nodes[index];
   if (!row || row.posteriors.every((p) => p === null)) return null;
   const opinions = voices.members.map((one, k) => [
@@ -45,8 +45,19 @@ export function memberPart(voices, index) {
   return part(small(row.disagree ? "Members disagree" : "By member"), bars(opinions, { most: 1 }));
 }
 
-// Fills in by itself when the server has answered; isWanted tells whether somebody still looks at it.
-export function statesPart(report, node, model, isWanted) {
+// The parts of the panel for a node, its head first. The meaning of its states fills in by itself when the server has
+// answered; isWanted tells whether somebody still looks at it.
+export function nodeParts(report, index, { opinions, model, isWanted }) {
+  const node = report.nodes[index];
+  return [
+    headPart(node.label, report.words.slice(node.start, node.end)),
+    posteriorPart(report, node),
+    memberPart(opinions, index),
+    statesPart(report, node, model, isWanted),
+  ];
+}
+
+function statesPart(report, node, model, isWanted) {
   if (!node.states) {
     const haveStates = report.nodes.some((one) => one.states);
     return haveStates ? part(h("p", { class: "none" }, "This label has a single state.")) : null;
@@ -99,6 +110,16 @@ async function explainState(place, question, isWanted) {
     );
   } catch (error) {
     if (isWanted()) place.append(failure(error));
+  }
+}
+
+// Asks the members of a mix for their posteriors of a tree; without an answer the tree stays as it is.
+export async function askOpinions(question, onanswer) {
+  try {
+    const found = await ask("members", question);
+    if (found.members.length) onanswer(found);
+  } catch {
+    // The tree stays, without the posteriors of the members.
   }
 }
 

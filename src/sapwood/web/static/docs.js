@@ -11,6 +11,8 @@ function typeOf(schema) {
   if (schema.anyOf) return schema.anyOf.map(typeOf).join(" or ");
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
   if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.prefixItems) return `[${schema.prefixItems.map(typeOf).join(", ")}]`;
+  if (schema.additionalProperties) return `object of ${typeOf(schema.additionalProperties)}`;
   if (schema.type === "array") return `list of ${typeOf(schema.items)}`;
   const bounds = [schema.minimum ?? schema.exclusiveMinimum, schema.maximum ?? schema.exclusiveMaximum];
   const range = bounds.some((one) => one !== undefined) ? ` ${bounds[0] ?? ""}…${bounds[1] ?? ""}` : "";

@@ -41,6 +41,9 @@ export const percent = (p) =>
       : p < 0.001
         ? "< 0.1 %"
         : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)} %`;
+// For what may be far below a tenth of a per cent.
+export const tinyPercent = (p) =>
+  p > 0 && p < 0.001 ? p.toExponential(1).replace("-", "−") : p === 0 ? "0" : percent(p);
 export const number = (x, digits = 2) =>
   x === null || x === undefined
     ? "–"

@@ -1,6 +1,7 @@
 // The elements of the view Parse, how they are arranged, and its sentences on a model or a tree.
 
 import { chartScale } from "/static/chart.js";
+import { ConstraintEditor } from "/static/constraints.js";
 import { choose, field, h, modelPicker, number, percent, plural } from "/static/dom.js";
 import { exportBar } from "/static/exports.js";
 import { sidePanel } from "/static/panel.js";
@@ -103,12 +104,16 @@ function buildResults(view) {
     suffix: "conllu",
   });
   const exportsPlace = h("div", {}, treeExports);
+  const editor = new ConstraintEditor(view, frame.place);
+  const surprisal = h("div", {});
   const treeCard = h(
     "section",
     { class: "card", "aria-label": "Tree" },
     h("header", {}, h("div", { class: "chips" }, slider, sliderText, frame.controls), exportsPlace),
+    editor.element,
     frame.place,
     outline,
+    surprisal,
   );
   const membersCard = h("section", { class: "card", "aria-label": "Members", hidden: true });
   const triangle = h("div", { class: "figure fit" });
@@ -121,8 +126,35 @@ function buildResults(view) {
   const panel = sidePanel("Constituent", () => view.chooseNode(null));
   const stack = h("div", { class: "stack" }, treeCard, membersCard, chartCard);
   const split = h("div", { class: "split" }, stack, panel.element);
-  const cards = { split, membersCard, chartCard, triangle, panel };
+  const cards = { split, membersCard, chartCard, triangle, panel, editor, surprisal };
   return { ...cards, slider, sliderText, outline, frame, treeExports, arcExports, exportsPlace };
+}
+
+const FALLBACKS = {
+  joined:
+    "No parse: the grammar cannot build this sentence as a whole. Shown are its best pieces, side by side.",
+  asked:
+    "No parse: no tree of the model has all that you ask for. Shown is what you ask for, and what goes with it.",
+  flat: "Too long to chart: each word has its likeliest tag, and nothing above.",
+};
+const IMPOSSIBLE = "The model cannot build this tree: its probability is 0. It is drawn as it is.";
+
+const notice = (...parts) => h("div", { class: "notice", role: "status" }, h("p", {}, ...parts));
+
+// What is unusual about a tree, or null.
+export function fallbackNotice(report, isAsked) {
+  if (report.kind === "given" && report.log_prob === null) return notice(IMPOSSIBLE);
+  const text = FALLBACKS[report.kind === "joined" && isAsked ? "asked" : report.kind];
+  return text ? notice(text) : null;
+}
+
+// Says how a tree in brackets is read, and offers the other reading.
+export function bracketsNotice({ isArcs, state }, onclick) {
+  if (isArcs) return notice("A tree in brackets: its words are parsed.");
+  const link = (text) => h("button", { type: "button", class: "link", onclick }, text);
+  return state.words
+    ? notice("A tree in brackets: its words are parsed. ", link("Draw the tree as it was given"))
+    : notice("A tree in brackets: it is drawn as it was given. ", link("Parse its words instead"));
 }
 
 // The sentence under the title: what a user can see depends on the kind of the model.
@@ -137,6 +169,14 @@ export function leadOf(model) {
   if (model.method === "spectral")
     return `${start}, what else it might be, and what its hidden directions mean.`;
   return `${start}, which hidden states it is in, and what they mean.`;
+}
+
+// What the panel shows while nothing is pointed at.
+export function emptyPart(isArcs) {
+  const [title, text] = isArcs
+    ? ["Word", "Point at a word to see its head, and the rivals of its head."]
+    : ["Constituent", "Point at a label, or walk the tree with the arrow keys."];
+  return h("div", {}, h("h2", {}, title), h("p", { class: "none" }, text));
 }
 
 const fact = (name, value) => h("span", {}, name, " ", h("b", {}, value));

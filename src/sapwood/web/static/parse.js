@@ -3,30 +3,25 @@
 
 import { ask } from "/static/api.js";
 import { chartFigure } from "/static/chart.js";
-import {
-  headPart,
-  memberPart,
-  membersTable,
-  otherCell,
-  posteriorPart,
-  statesPart,
-} from "/static/constituent.js";
+import { askOpinions, membersTable, nodeParts, otherCell } from "/static/constituent.js";
 import { arcsFigure, arcsOutline, wordParts } from "/static/dependencies.js";
-import { announce, busy, failure, h, isRightToLeft, latest, plural, put } from "/static/dom.js";
-import { arcFacts, buildParsePage, leadOf, treeFacts } from "/static/parse-page.js";
+import { announce, busy, failure, isRightToLeft, latest, plural, put } from "/static/dom.js";
+import {
+  arcFacts,
+  bracketsNotice,
+  buildParsePage,
+  emptyPart,
+  fallbackNotice,
+  leadOf,
+  treeFacts,
+} from "/static/parse-page.js";
+import { clearSurprisal, showSurprisal } from "/static/surprisal.js";
 import { outlineOf, treeFigure } from "/static/tree.js";
 import { showTyped, wordsOf } from "/static/typed.js";
 
 const N_BEST = 10; // trees in the list of the best
 const READABLE = 0.8; // scale down to which a tree may shrink before it takes the whole width of the page
 const PANEL = 380; // pixels of the panel and the gaps beside a tree
-const FALLBACKS = {
-  joined:
-    "No parse: the grammar cannot build this sentence as a whole. Shown are its best pieces, side by side.",
-  flat: "Too long to chart: each word has its likeliest tag, and nothing above.",
-};
-
-const notice = (...parts) => h("div", { class: "notice", role: "status" }, h("p", {}, ...parts));
 
 export function mount(root, { state, set, models, limits }) {
   const usable = models.filter((model) => model.kind === "trees" || model.kind === "arcs");
@@ -38,7 +33,10 @@ export function mount(root, { state, set, models, limits }) {
   }
   const view = new ParseView(root, { state, set, models: usable, limits });
   view.start();
-  return () => view.page.panel.close();
+  return () => {
+    view.page.panel.close();
+    view.page.editor.stop();
+  };
 }
 
 // The state of the view. `state` and `set` are those of the address; `page` holds the elements.
@@ -75,6 +73,7 @@ class ParseView {
     const { input, slider, facts } = this.page;
     input.addEventListener("input", () => {
       const another = { tree: null, node: null, line: null, words: null };
+      this.page.editor.forget();
       this.set({ s: input.value, model: this.model.name, ...another });
       this.draw();
     });
@@ -93,6 +92,12 @@ class ParseView {
   change(values) {
     this.set({ ...values, tree: null });
     this.draw();
+  }
+
+  // Another sentence of the text, or the same one read in another way: constraints do not fit it.
+  changeSentence(values) {
+    this.page.editor.forget();
+    this.change({ ...values, node: null });
   }
 
   chooseModel(name) {
@@ -131,18 +136,10 @@ class ParseView {
       state: this.state,
       chips: sentences,
       notice: readAs,
-      treeNotice: () => this.treeNotice(),
-      onchange: (values) => this.change({ ...values, node: null }),
+      treeNotice: () =>
+        bracketsNotice(this, () => this.changeSentence({ words: this.state.words ? null : 1 })),
+      onchange: (values) => this.changeSentence(values),
     });
-  }
-
-  treeNotice() {
-    if (this.isArcs) return notice("A tree in brackets: its words are parsed.");
-    const onclick = () => this.change({ words: this.state.words ? null : 1, node: null });
-    const link = (text) => h("button", { type: "button", class: "link", onclick }, text);
-    return this.state.words
-      ? notice("A tree in brackets: its words are parsed. ", link("Draw the tree as it was given"))
-      : notice("A tree in brackets: it is drawn as it was given. ", link("Parse its words instead"));
   }
 
   // -- requests for trees --
@@ -152,6 +149,11 @@ class ParseView {
     const isWords = this.typed.areTrees && this.state.words && !this.isArcs;
     const sentence = isWords ? { words: wordsOf(text) } : { sentence: text };
     return { ...sentence, model: this.model.name, k: Math.min(N_BEST, this.limits.k) };
+  }
+
+  // A question about trees, with the decoder and the constraints.
+  treeRequest(question) {
+    return { ...question, ...this.page.editor.fields(), decoder: this.decoder };
   }
 
   async parseAndShow() {
@@ -166,7 +168,7 @@ class ParseView {
       const began = performance.now();
       const report = this.isArcs
         ? await ask("depend", this.request())
-        : await ask("draw", { ...this.request(), decoder: this.decoder });
+        : await ask("draw", this.treeRequest(this.request()));
       put(problem);
       this.sentenceReport = report;
       slider.max = String(Math.max(report.k_best.length, 1));
@@ -175,9 +177,17 @@ class ParseView {
       else this.show(report, 1);
       this.root.dataset.drawn = String(Math.round(performance.now() - began));
     } catch (error) {
-      this.clear();
-      put(problem, failure(error));
+      this.fail(error);
     }
+  }
+
+  // Where constraints are refused, the tree before them stays, so that they can be changed.
+  fail(error) {
+    const { editor, problem } = this.page;
+    const isRefused = !this.isArcs && editor.items.length > 0;
+    if (!isRefused || this.shownBy !== this.model) this.clear();
+    if (isRefused) editor.refuse(error);
+    else put(problem, failure(error));
   }
 
   // Shows the tree of this rank, from 1, in the list of the best trees.
@@ -192,7 +202,7 @@ class ParseView {
     try {
       const report = this.isArcs
         ? { ...(await ask("arcs", { conllu: best.conllu })), score: best.score }
-        : await ask("tree", { tree: best.tree, model: this.model.name, decoder: this.decoder });
+        : await ask("tree", this.treeRequest({ tree: best.tree, model: this.model.name }));
       this.show({ ...report, kind, k_best }, rank);
     } catch (error) {
       put(this.page.problem, failure(error));
@@ -200,8 +210,9 @@ class ParseView {
   }
 
   clear() {
-    const { frame, outline, triangle, facts, panel, membersCard } = this.page;
-    for (const part of [frame.place, outline, triangle, facts]) put(part);
+    const { frame, outline, triangle, facts, panel, membersCard, surprisal, editor } = this.page;
+    for (const part of [frame.place, outline, triangle, facts, surprisal]) put(part);
+    editor.hide();
     panel.show();
     panel.close();
     membersCard.hidden = true;
@@ -215,6 +226,7 @@ class ParseView {
     const width = Number(report.svg.match(/ width="(\d+)"/)[1]);
     split.classList.toggle("wide", width * READABLE > split.clientWidth - PANEL);
     this.shown = report;
+    this.shownBy = this.model;
     this.opinions = null;
     membersCard.hidden = true;
     chartCard.hidden = this.isArcs;
@@ -253,10 +265,8 @@ class ParseView {
   }
 
   showTree(report, rank) {
-    const { problem, facts, frame, triangle } = this.page;
-    if (FALLBACKS[report.kind]) put(problem, notice(FALLBACKS[report.kind]));
-    else if (report.kind === "given" && report.log_prob === null)
-      put(problem, notice("The model cannot build this tree: its probability is 0. It is drawn as it is."));
+    const { problem, facts, frame, triangle, editor } = this.page;
+    put(problem, fallbackNotice(report, editor.items.length > 0));
     put(facts, ...treeFacts(report, report.k_best[rank - 1], this.decoder));
     this.figure = treeFigure(report, {
       onpoint: (index) => this.pointAt(index),
@@ -269,12 +279,24 @@ class ParseView {
       onchoose: (span) => this.chooseSpan(span),
     });
     put(triangle, this.chart.element);
-    this.loadMembers(report);
+    editor.show(report);
+    this.figure.mark("asked", (node) => editor.canAsk && editor.isAsked(node));
+    if (!report.is_fallback && this.model.n_members > 1) this.askMembers(report);
+    this.showSurprisal(report);
     announce(`Tree of ${plural(report.words.length, "word")} drawn`);
+  }
+
+  showSurprisal(report) {
+    const places = { editor: this.page.editor, table: this.page.surprisal };
+    if (this.model.can_sample)
+      showSurprisal(this.model.name, report.words, places, () => report === this.shown);
+    else clearSurprisal(places);
   }
 
   showArcs(report, rank) {
     put(this.page.facts, ...arcFacts(report, report.k_best[rank - 1]));
+    put(this.page.surprisal);
+    this.page.editor.hide();
     this.figure = arcsFigure(report, {
       onshow: (index) => this.pointAt(index),
       onchoose: (index) => this.chooseNode(index),
@@ -288,10 +310,7 @@ class ParseView {
   showNothing() {
     this.panelTurn++;
     this.page.panel.close();
-    const [title, text] = this.isArcs
-      ? ["Word", "Point at a word to see its head, and the rivals of its head."]
-      : ["Constituent", "Point at a label, or walk the tree with the arrow keys."];
-    this.page.panel.show(h("div", {}, h("h2", {}, title), h("p", { class: "none" }, text)));
+    this.page.panel.show(emptyPart(this.isArcs));
   }
 
   // index: the node under the pointer, or null where there is none; the chosen node is then shown again.
@@ -310,12 +329,10 @@ class ParseView {
       this.page.panel.show(...wordParts(this.shown, at));
       return;
     }
-    this.page.panel.show(
-      headPart(node.label, this.shown.words.slice(node.start, node.end)),
-      posteriorPart(this.shown, node),
-      memberPart(this.opinions, at),
-      statesPart(this.shown, node, this.model.name, () => turn === this.panelTurn),
-    );
+    const isWanted = () => turn === this.panelTurn;
+    const about = { opinions: this.opinions, model: this.model.name, isWanted };
+    const [head, ...rest] = nodeParts(this.shown, at, about);
+    this.page.panel.show(head, this.page.editor.nodePart(node), ...rest);
   }
 
   chooseNode(index) {
@@ -346,8 +363,12 @@ class ParseView {
       this.pointAt(index, false);
       return;
     }
+    this.showOther(span);
+  }
+
+  showOther(span) {
     this.panelTurn++;
-    this.page.panel.show(...otherCell(this.shown, span));
+    this.page.panel.show(...otherCell(this.shown, span), this.page.editor.cellPart(span));
   }
 
   chooseSpan(span) {
@@ -356,25 +377,22 @@ class ParseView {
       this.chooseNode(index);
       return;
     }
-    this.page.panel.show(...otherCell(this.shown, span));
+    this.showOther(span);
     this.page.panel.open();
   }
 
-  // Asks the members of an ensemble for their posteriors; without an answer the tree stays as it is.
-  async loadMembers(report) {
-    if (report.is_fallback || this.model.n_members < 2) return;
-    try {
-      const found = await ask("members", { model: this.model.name, tree: report.tree });
-      if (report !== this.shown || !found.members.length) return;
-      this.opinions = found;
-      const disagrees = (_, index) => found.nodes[index].disagree;
-      this.figure.mark("doubt", disagrees);
-      this.page.membersCard.hidden = false;
-      const n_disagreements = report.nodes.filter(disagrees).length;
-      put(this.page.membersCard, ...membersTable(found, n_disagreements, this.model.name));
-      if (this.chosen !== null) this.pointAt(this.chosen);
-    } catch {
-      // The tree stays, without the posteriors of the members.
-    }
+  askMembers(report) {
+    const question = { model: this.model.name, tree: report.tree, ...this.page.editor.fields() };
+    askOpinions(question, (found) => report === this.shown && this.showOpinions(found));
+  }
+
+  showOpinions(found) {
+    this.opinions = found;
+    const disagrees = (_, index) => found.nodes[index].disagree;
+    this.figure.mark("doubt", disagrees);
+    this.page.membersCard.hidden = false;
+    const n_disagreements = this.shown.nodes.filter(disagrees).length;
+    put(this.page.membersCard, ...membersTable(found, n_disagreements, this.model.name));
+    if (this.chosen !== null) this.pointAt(this.chosen);
   }
 }

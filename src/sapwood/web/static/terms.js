@@ -10,6 +10,12 @@ const MEANINGS = {
   "log P(sentence)": `How probable the model holds these words, whatever their tree. ${LOG}`,
   "log P": `How probable the model holds this tree with its words. ${LOG}`,
   "P(tree | sentence)": "How probable this tree is among all trees of this sentence.",
+  "P(constraints)":
+    "How probable it was, before you asked, that the tree of this sentence is as you ask; all else on this page is " +
+    "given that it is.",
+  surprisal:
+    "The negative logarithm of the probability of the word given the words before it. Its syntactic part is that of " +
+    "the structure up to the tag of the word, its lexical part that of the word given the structure.",
   bits: "How surprising the text is: a word of probability 1/2 has 1 bit, one of 1/1024 has 10 bits.",
   perplexity: "Among how many equally likely words the model chooses on average. Lower is better.",
   F1: "Agreement with the gold tree: the harmonic mean of precision and recall of labelled brackets, in per cent.",

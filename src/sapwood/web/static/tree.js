@@ -39,6 +39,7 @@ export function treeFigure(report, { onpoint = () => {}, onchoose = () => {}, la
     // a word is part of its tag, and the line between them too
     const below = mine.length > 1 ? Number(mine[1].getAttribute("y")) : y;
     group.append(s("rect", { class: "reach", x: x - width / 2, y: y - 16, width, height: below - y + 21 }));
+    if (node.is_tag) for (const text of mine.slice(1)) text.setAttribute("data-word", node.start);
     head.replaceWith(group);
     group.append(...mine);
     if (!node.is_tag && node.posterior !== null) {

@@ -130,7 +130,7 @@ class _Reader:
             )
 
     def read_each(self, tokens: list[_Token], read: Callable[[list[_Token]], None]) -> None:
-        """Read a line once for each way to give values to its variables."""
+        """Read a line once for each assignment of values to its variables."""
         for values in self.assignments(tokens):
             read([token.fill(values) for token in tokens])
 
@@ -183,8 +183,8 @@ class _Reader:
         self.defined.setdefault(parent, tokens[0])
         weight = self.weight(tokens[4], tokens[4].text)
         pairs = product(self.child(tokens[2]), self.child(tokens[3]))
-        for (left, left_share), (right, right_share) in pairs:
-            self.binary[parent, left, right] += weight * left_share * right_share
+        for (left, p), (right, q) in pairs:
+            self.binary[parent, left, right] += weight * p * q
 
     def read_lexical(self, tokens: list[_Token]) -> None:
         """Read ``T[h] U[i] : word*weight word ...``."""
@@ -200,7 +200,7 @@ class _Reader:
                 self.lexical[tag, word.text] += weight
 
     def assignments(self, tokens: list[_Token]) -> Iterator[dict[str, str]]:
-        """Yield each way to give values to the variables of a line."""
+        """Yield each assignment of values to the variables of a line."""
         names: dict[str, None] = {}
         for token in tokens:
             for name in _VARIABLE.findall(token.text):
@@ -220,7 +220,7 @@ class _Reader:
     def child(
         self, token: _Token, within: tuple[str, ...] = ()
     ) -> list[tuple[LatentSymbol, float]]:
-        """Return the symbols that a child stands for, with their shares."""
+        """Return the symbols that a child stands for, with their probabilities."""
         if not token.text.startswith("~"):
             symbol = self.symbol(token)
             self.used.setdefault(symbol, token)
@@ -230,8 +230,8 @@ class _Reader:
         if token.text in within:
             raise self.error(token, f"the choice {token.text} is defined by itself")
         return [
-            (symbol, share * part)
-            for item, share in self.choices[token.text]
+            (symbol, p * part)
+            for item, p in self.choices[token.text]
             for symbol, part in self.child(item, (*within, token.text))
         ]
 
@@ -264,8 +264,7 @@ class _Reader:
     def finish(self) -> GrammarText:
         """Check what only the whole text can tell, and normalise."""
         if not self.roots:
-            msg = "the grammar has no 'root' line"
-            raise CorpusError(msg, file=self.file)
+            raise CorpusError("the grammar has no 'root' line", file=self.file)
         self.check_symbols()
         totals: dict[LatentSymbol, float] = defaultdict(float)
         for (parent, _, _), weight in self.binary.items():

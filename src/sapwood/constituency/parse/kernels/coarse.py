@@ -28,13 +28,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.constituency.parse.kernels.cells import cell_of
+from sapwood.core.arrays import cell
 from sapwood.core.jit import kernel, part
 
 _FAST = {"contract", "reassoc"}  # dot products may be summed in any order; nan and inf stay
 NO_WEIGHT = -(2**30)  # scale of a span that nothing derives
-LEAST_POWER, MOST_POWER = -1074, 1023  # all that a number can hold
+LEAST_POWER, MOST_POWER = -1074, 1023  # powers of two that a float can hold
 NO_SLOT = np.uint32(0xFFFFFFFF)
+_NO_FACTORS = np.empty(0)
+_cell = part(cell)
+
+
+@part
+def cell_of(i, j, n):
+    """Number of the span [i, j) of n words, unsigned: it needs no check for negative indices.
+
+    The only function that kernels of other files share: Numba's cache does not see edits in files
+    other than a kernel's own, and this one never changes.
+    """
+    return np.uint64(_cell(i, j, n))
 
 
 class CoarseRules(NamedTuple):
@@ -77,6 +89,7 @@ class Tags(NamedTuple):
     weight: np.ndarray
     scale: np.ndarray  # [n]
     entry: np.ndarray  # which entries of the lexicon they are
+    factor: np.ndarray = _NO_FACTORS  # what constraints multiply their weights by; empty for none
 
 
 class Runs(NamedTuple):
@@ -93,7 +106,7 @@ class Runs(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Inside weights in three orders; see the notation above."""
+    """Inside weights in three orders; see the notation of this module."""
 
     n: int
     beta: np.ndarray  # [n_cells, n_phrases]
@@ -262,7 +275,7 @@ def _scale_runs(runs, post, low, high, factor, scaled):
 def _select(out, prior, beam, found):
     """List the phrases with weight, those below the beam left out; how many, and the largest.
 
-    A phrase is below the beam when its weight times prior is below the beam's share of the best.
+    A phrase is below the beam when its weight times prior is below the beam times the best.
     """
     n_found = np.uint64(0)
     for a in range(np.uint64(len(out))):
@@ -341,8 +354,18 @@ def _extend_down(runs, post, slot, split, value):
     runs.first[post, slot] = split
 
 
+@part
+def _exclude(out, of_cell, allowed, cell):
+    """Set the weights of the phrases to 0 that are not allowed over a span."""
+    row = of_cell[cell]
+    if row > 0:  # class 0 allows everything
+        for a in range(len(out)):
+            if not allowed[row, a]:
+                out[a] = 0.0
+
+
 @kernel(fastmath=_FAST)
-def fill(rules, tags, room, active, prior, beam):
+def fill(rules, tags, room, active, prior, beam, of_cell, allowed):
     """The parts of a `Chart`: weight of every labelled span, summed over its derivations.
 
         beta[i, j, a] = sum over k and a -> b c of  w(a -> b c) * beta[i, k, b] * beta[k, j, c]
@@ -355,8 +378,11 @@ def fill(rules, tags, room, active, prior, beam):
     prior : [n_phrases]
         How common each phrase is; only used with a beam.
     beam
-        Phrases whose weight times prior is below this share of their span's best are dropped; 0
+        Phrases whose weight times prior is below the beam times their span's best are dropped; 0
         keeps the full chart, and the sums exact.
+    of_cell, allowed
+        Constraints: the class of each span, and the phrases that each class allows, see
+        `sapwood.constituency.grammar.constraints`; empty where there is none.
 
     Cost: O(n^2 R + n^3 P) time for R rules and P pairs of phrases, O(n^2 N) memory.
     """
@@ -389,6 +415,8 @@ def fill(rules, tags, room, active, prior, beam):
             if width >= 4:
                 _scale_runs(chart.right, j, i + 2, j - 2, factor, scaled)
                 _combine_phrases(rules, chart, i, j, scaled, out)
+            if len(of_cell):
+                _exclude(out, of_cell, allowed, cell_of(i, j, n))
             n_found, largest = _select(out, prior, beam if width < n else 0.0, found)
             _store(rules, chart, i, j, base, out, found, n_found, largest)
     return (
@@ -527,7 +555,7 @@ def _clear_messages(runs, messages):
 
 
 @kernel(fastmath=_FAST)
-def outside(rules, tags, chart, root, room):
+def plain_outside(rules, tags, chart, root, room):
     """Weight of everything outside each labelled span, divided by the weight of the sentence.
 
         alpha[i, k, b] = sum over j and a -> b c of  w(a -> b c) * alpha[i, j, a] * beta[k, j, c]

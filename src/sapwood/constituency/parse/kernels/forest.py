@@ -5,8 +5,8 @@ Notation
     item   a labelled span; items stand in the order of their width, so children come first
     edge   a rule that builds an item (`head`) from two others (`left`, `right`)
 
-A forest is what is left of a chart after pruning. All decoders, and the vectors of latent models,
-work on forests; the full chart is only ever needed for the plain grammar.
+A forest is a pruned chart. All decoders, and the vectors of latent models, work on forests; only
+the plain grammar needs the full chart.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.constituency.parse.kernels.cells import cell_of
+from sapwood.constituency.parse.kernels.coarse import cell_of
 from sapwood.core.jit import kernel, part
 
-NONE = np.uint32(0xFFFFFFFF)
+NO_ITEM = np.uint32(0xFFFFFFFF)
 
 
 class PairTable(NamedTuple):
     """Binary rules by their two children: rules of pair p are `rule[start[p]:start[p + 1]]`."""
 
-    left_slot: np.ndarray  # [n_symbols], NONE when never a left child
+    left_slot: np.ndarray  # [n_symbols], NO_ITEM when never a left child
     right_slot: np.ndarray  # [n_symbols]
     pair: np.ndarray  # [n_left, n_right], pair + 1, 0 for none
     start: np.ndarray  # [n_pairs + 1]
@@ -45,13 +45,12 @@ class Forest(NamedTuple):
 
 
 @part
-def _select_items(n, posterior, tag_start, tag, tag_posterior, threshold):
+def _select_items(n, n_phrases, phrases, tag_start, tag, tag_posterior, threshold):
     """Items whose posterior reaches the threshold, narrow spans first, and those of each cell."""
-    n_phrases = posterior.shape[1]
+    phrase_start, phrase, posterior = phrases
     kept = 0
-    for cell in range(posterior.shape[0]):
-        for a in range(n_phrases):
-            kept += posterior[cell, a] >= threshold
+    for x in range(len(posterior)):
+        kept += posterior[x] >= threshold
     for x in range(len(tag_posterior)):
         kept += tag_posterior[x] >= threshold
     symbol, start, end = (
@@ -74,18 +73,17 @@ def _select_items(n, posterior, tag_start, tag, tag_posterior, threshold):
                         value[item] = tag_posterior[x]
                         item += 1
             else:
-                row = posterior[cell]
-                for a in range(n_phrases):
-                    if row[a] >= threshold:
-                        symbol[item], start[item], end[item] = a, i, i + width
-                        value[item] = row[a]
+                for x in range(phrase_start[cell], phrase_start[cell + np.uint64(1)]):
+                    if posterior[x] >= threshold:
+                        symbol[item], start[item], end[item] = phrase[x], i, i + width
+                        value[item] = posterior[x]
                         item += 1
             stop[cell] = item
     return symbol, start, end, value, first, stop
 
 
 @part
-def _grown(column, n_used):
+def _grow_column(column, n_used):
     bigger = np.empty(2 * len(column), column.dtype)
     for place in range(n_used):  # a slice would compile NumPy's errors of shapes: 2 s
         bigger[place] = column[place]
@@ -93,8 +91,27 @@ def _grown(column, n_used):
 
 
 @kernel
-def prune(pairs, tags, posterior, tag_posterior, threshold):
+def phrase_posteriors(chart, alpha):
+    """Phrases of each span and their posteriors: starts by cell, phrases, beta times alpha."""
+    n_cells = len(chart.n_active)
+    start = np.zeros(n_cells + 1, np.uint64)
+    for cell in range(n_cells):
+        start[cell + 1] = start[cell] + np.uint64(chart.n_active[cell])
+    phrase, posterior = np.empty(start[n_cells], np.uint32), np.empty(start[n_cells])
+    for cell in range(n_cells):
+        first = start[cell]
+        for place in range(np.uint64(chart.n_active[cell])):
+            a = chart.active[cell, place]
+            phrase[first + place] = a
+            posterior[first + place] = chart.beta[cell, a] * alpha[cell, a]
+    return start, phrase, posterior
+
+
+@kernel
+def prune(pairs, n_phrases, tags, phrases, tag_posterior, threshold):
     """Prune a chart to the items at or above a posterior and list every rule that joins them.
+
+    Phrases with their posteriors are those of `phrase_posteriors`.
 
     Returns the columns of a `Forest`, then the posterior of each item; tags stand first, in order.
 
@@ -102,12 +119,12 @@ def prune(pairs, tags, posterior, tag_posterior, threshold):
     """
     n, n_symbols = len(tags.scale), len(pairs.left_slot)
     symbol, start, end, value, first, stop = _select_items(
-        n, posterior, tags.start, tags.tag, tag_posterior, threshold
+        n, n_phrases, phrases, tags.start, tags.tag, tag_posterior, threshold
     )
     n_edges = 0
     head, left = np.empty(256, np.uint32), np.empty(256, np.uint32)
     right, rule = np.empty(256, np.uint32), np.empty(256, np.uint32)
-    item_of = np.full(n_symbols, NONE, np.uint32)
+    item_of = np.full(n_symbols, NO_ITEM, np.uint32)
     for width in range(2, n + 1):
         for i in range(n - width + 1):
             j = i + width
@@ -122,25 +139,31 @@ def prune(pairs, tags, posterior, tag_posterior, threshold):
                     continue
                 for x in range(first[west], stop[west]):
                     slot = pairs.left_slot[symbol[x]]
-                    if slot == NONE:
+                    if slot == NO_ITEM:
                         continue
                     for y in range(first[east], stop[east]):
                         other = pairs.right_slot[symbol[y]]
-                        if other == NONE or pairs.pair[slot, other] == 0:
+                        if other == NO_ITEM or pairs.pair[slot, other] == 0:
                             continue
                         pair = pairs.pair[slot, other]
                         for r in range(pairs.start[pair - np.uint32(1)], pairs.start[pair]):
                             parent = item_of[pairs.parent[r]]
-                            if parent == NONE:
+                            if parent == NO_ITEM:
                                 continue
                             if n_edges == len(head):
-                                head, left = _grown(head, n_edges), _grown(left, n_edges)
-                                right, rule = _grown(right, n_edges), _grown(rule, n_edges)
+                                head, left = (
+                                    _grow_column(head, n_edges),
+                                    _grow_column(left, n_edges),
+                                )
+                                right, rule = (
+                                    _grow_column(right, n_edges),
+                                    _grow_column(rule, n_edges),
+                                )
                             head[n_edges], left[n_edges] = parent, x
                             right[n_edges], rule[n_edges] = y, pairs.rule[r]
                             n_edges += 1
             for item in range(first[here], stop[here]):
-                item_of[symbol[item]] = NONE
+                item_of[symbol[item]] = NO_ITEM
     return (
         symbol, start, end, head[:n_edges].copy(), left[:n_edges].copy(), right[:n_edges].copy(),
         rule[:n_edges].copy(), value,
@@ -157,7 +180,7 @@ def best_derivations(forest, item_gain, edge_gain):
     listed first, so the result does not depend on threads.
     """
     best = np.full(len(forest.symbol), -np.inf)
-    choice = np.full(len(forest.symbol), NONE, np.uint32)
+    choice = np.full(len(forest.symbol), NO_ITEM, np.uint32)
     for item in range(len(forest.symbol)):
         if forest.end[item] - forest.start[item] == 1:
             best[item] = item_gain[item]
@@ -170,7 +193,7 @@ def best_derivations(forest, item_gain, edge_gain):
 
 
 @kernel
-def follow(forest, choice, root):
+def backtrace_items(forest, choice, root):
     """Items of the chosen derivation of `root`, children before parents.
 
     Returns arrays `item`, `left`, `right`; left and right are places in these arrays, -1 for
@@ -184,7 +207,7 @@ def follow(forest, choice, root):
     free = place - 1  # filled from the back: a parent always stands behind its children
     while place >= 0:
         edge = choice[item[place]]
-        if edge != NONE:
+        if edge != NO_ITEM:
             right[place], item[free] = free, forest.right[edge]
             left[place], item[free - 1] = free - 1, forest.left[edge]
             free -= 2

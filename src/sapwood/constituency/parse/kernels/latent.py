@@ -7,6 +7,8 @@ Notation
 
 A tensor is stored whole (rank 0), or, for a rule seen rarely, as a sum of k outer products:
 C = sum over t of A[t] (x) B[t] (x) D[t], stored as A [k, m(a)], B [k, m(b)], D [k, m(c)].
+A tensor that is nearly all zeros, as EM and clustering leave them, is also kept as a list of the
+others, which is all that is read of it.
 
 Ordinary latent grammars and spectral ones run through the same code: a weight may be negative, so
 values stay linear, with one power of two per span. The plain grammar's chart has already found good
@@ -16,13 +18,29 @@ powers of two; they are used again.
 from __future__ import annotations
 
 from math import ldexp
+from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.constituency.parse.kernels.cells import cell_of
+from sapwood.constituency.parse.kernels.coarse import cell_of
 from sapwood.core.jit import kernel, part
 
 _FAST = {"contract", "reassoc"}
+
+
+class RuleTensors(NamedTuple):
+    """The tensors of all rules of a grammar."""
+
+    start: np.ndarray  # [n_rules]: where each rule's tensor lies in `weights`
+    rank: np.ndarray  # [n_rules]: its number of outer products; 0 where it is stored whole
+    weights: np.ndarray
+    # [n_rules + 1]: where the numbers other than 0 of each rule start; none for a rule whose
+    # tensor is read from `weights`
+    nonzero_start: np.ndarray
+    parent: np.ndarray  # [n_nonzero]: state h of each
+    left: np.ndarray  # state p
+    right: np.ndarray  # state q
+    nonzero: np.ndarray  # C[h, p, q]
 
 
 @part
@@ -52,8 +70,32 @@ def _dot(left, at, right, start, size):
     return total
 
 
+@part(fastmath=_FAST)
+def _add_nonzero(rules, begin, end, factor, first, left, right, beta):
+    """beta[first + h] += factor * C[h, p, q] * beta[left + p] * beta[right + q], C not 0."""
+    h, p, q, values = rules.parent, rules.left, rules.right, rules.nonzero
+    for t in range(begin, end):
+        value = factor * values[t] * beta[left + np.uint64(p[t])]
+        beta[first + np.uint64(h[t])] += value * beta[right + np.uint64(q[t])]
+
+
+@part(fastmath=_FAST)
+def _send_nonzero(rules, begin, end, factor, first, left, right, beta, alpha):
+    """Add to the outside vectors of both children over C not 0; the posterior of the edge."""
+    h, p, q, values = rules.parent, rules.left, rules.right, rules.nonzero
+    total = 0.0
+    for t in range(begin, end):
+        at_left, at_right = left + np.uint64(p[t]), right + np.uint64(q[t])
+        above = factor * values[t] * alpha[first + np.uint64(h[t])]
+        to_left = above * beta[at_right]
+        alpha[at_left] += to_left
+        alpha[at_right] += above * beta[at_left]
+        total += to_left * beta[at_left]
+    return total
+
+
 @kernel(fastmath=_FAST)
-def inside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, largest):
+def latent_inside(forest, n, scale, vector_start, rules, beta, largest):
     """Fill the inside vectors of all phrases; those of the leaves are given.
 
         beta[x][h] = sum over edges of x, p, q of  C[h, p, q] * beta[left][p] * beta[right][q]
@@ -62,14 +104,16 @@ def inside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, la
     ----------
     vector_start : [n_items + 1]
         Where each item's vector lies in `beta`.
-    tensor_start, rank : [n_rules]
-        Where each rule's tensor lies in `tensors`, and its number of outer products or 0.
+    rules
+        The `RuleTensors`.
     beta
         Leaf vectors in place (divided by 2**scale of their span), zeros elsewhere.
     largest
         The largest number of states of any symbol (for scratch space).
     """
     one, zero = np.uint64(1), np.uint64(0)
+    one_rule, nonzero_start = np.uint32(1), rules.nonzero_start
+    tensor_start, rank, tensors = rules.start, rules.rank, rules.weights
     pair = np.empty(largest * largest)
     pair_left, pair_right = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFF)
     for edge in range(len(forest.head)):
@@ -79,6 +123,10 @@ def inside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, la
         m_y, m_z = vector_start[y + one] - left, vector_start[z + one] - right
         at, k = tensor_start[forest.rule[edge]], rank[forest.rule[edge]]
         factor = _factor(forest, edge, n, scale)
+        begin, end = nonzero_start[forest.rule[edge]], nonzero_start[forest.rule[edge] + one_rule]
+        if begin < end:
+            _add_nonzero(rules, begin, end, factor, first, left, right, beta)
+            continue
         if k == 0:
             if y != pair_left or z != pair_right:  # neighbouring edges often share their children
                 _outer(beta, left, m_y, right, m_z, pair)
@@ -96,15 +144,17 @@ def inside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, la
 
 
 @kernel(fastmath=_FAST)
-def outside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, alpha, largest):
+def latent_outside(forest, n, scale, vector_start, rules, beta, alpha, largest):
     """Fill the outside vectors from those of the root items; return the posterior of each edge.
 
         alpha[left][p] = sum over edges, h, q of  alpha[x][h] * C[h, p, q] * beta[right][q]
 
-    and mirrored. Parameters as for `inside`; `alpha` holds the root vectors divided by the weight
-    of the sentence, and zeros elsewhere.
+    and mirrored. Parameters as for `latent_inside`; `alpha` holds the root vectors divided by the
+    weight of the sentence, and zeros elsewhere.
     """
     one = np.uint64(1)
+    one_rule, nonzero_start = np.uint32(1), rules.nonzero_start
+    tensor_start, rank, tensors = rules.start, rules.rank, rules.weights
     posterior = np.empty(len(forest.head))
     both = np.empty(largest * largest)
     for back in range(len(forest.head)):
@@ -116,6 +166,12 @@ def outside(forest, n, scale, vector_start, tensor_start, rank, tensors, beta, a
         at, k = tensor_start[forest.rule[edge]], rank[forest.rule[edge]]
         factor = _factor(forest, edge, n, scale)
         total = 0.0
+        begin, end = nonzero_start[forest.rule[edge]], nonzero_start[forest.rule[edge] + one_rule]
+        if begin < end:
+            posterior[edge] = _send_nonzero(
+                rules, begin, end, factor, first, left, right, beta, alpha
+            )
+            continue
         if k == 0:
             size = m_y * m_z
             for pq in range(size):

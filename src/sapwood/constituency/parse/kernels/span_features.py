@@ -20,7 +20,7 @@ from sapwood.core.jit import kernel, part
 
 N_ITEM, N_TAG, N_EDGE = 16, 16, 9
 N_PROPERTIES = 6  # of a word: itself, ending, shorter ending, shape, small letters, beginning
-WORD, ENDING, SHORT, SHAPE, LOWER, BEGINNING = range(N_PROPERTIES)
+WORD, ENDING, SHORT_ENDING, SHAPE, LOWER, BEGINNING = range(N_PROPERTIES)
 _A, _B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _C, _D = np.uint64(0x165667B19E3779F9), np.uint64(0xBF58476D1CE4E5B9)
 _0 = np.uint64(0)
@@ -75,7 +75,7 @@ def item_features(symbol, start, end, words, mask):
         length = np.uint64(_length_class(j - i + 1))
         first, last, before, after = words[i], words[j], words[i - 1], words[j + 1]
         shape = np.uint64(0)
-        for k in range(i, min(j, i + 7) + 1):  # of the first words: as telling as all of them
+        for k in range(i, min(j, i + 7) + 1):  # of the first words: as informative as all
             shape = shape * np.uint64(31) + words[k, SHAPE] + np.uint64(1)
         out[x, 0] = _hash(0, a, _0, _0, mask)
         out[x, 1] = _hash(1, a, length, _0, mask)
@@ -101,7 +101,7 @@ def _tag_features(a, i, words, mask, out):
     here, before, after = words[i], words[i - 1], words[i + 1]
     out[0] = _hash(20, a, here[WORD], _0, mask)
     out[1] = _hash(21, a, here[ENDING], _0, mask)
-    out[2] = _hash(22, a, here[SHORT], _0, mask)
+    out[2] = _hash(22, a, here[SHORT_ENDING], _0, mask)
     out[3] = _hash(23, a, here[SHAPE], _0, mask)
     out[4] = _hash(24, a, here[LOWER], _0, mask)
     out[5] = _hash(25, a, here[BEGINNING], _0, mask)

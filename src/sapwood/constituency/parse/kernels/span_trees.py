@@ -4,7 +4,7 @@ Notation
 --------
     w[i, j]     log-weight of a span; a tree's is the sum over its spans, those of words included
     beta[i, j]  log of the sum over the trees of a span
-    mu[i, j]    share of the trees of the whole sentence that have the span
+    mu[i, j]    marginal of a span: posterior probability that a tree has it
 
     beta[i, j] = w[i, j] + log sum over k of  exp(beta[i, k] + beta[k, j])
     mu[i, k], mu[k, j] += mu[i, j] exp(w[i, j] + beta[i, k] + beta[k, j] - beta[i, j])
@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from sapwood.constituency.parse.kernels.cells import cell_of
+from sapwood.constituency.parse.kernels.coarse import cell_of
 from sapwood.core.jit import kernel
 
-_NOTHING = -40.0  # numbers whose exponentials are lost when they are added to 1
-_NO_SHARE = np.exp(_NOTHING)
+_NEGLIGIBLE = -40.0  # exp of smaller numbers is lost when it is added to 1
+_NO_MARGINAL = np.exp(_NEGLIGIBLE)
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def span_shares(weight, n):
-    """Log of the sum over all binary trees, and the share of each span.
+def span_marginals(weight, n):
+    """Log of the sum over all binary trees, and the marginal of each span.
 
     Parameters
     ----------
@@ -48,28 +48,28 @@ def span_shares(weight, n):
                 rest = 0.0
                 for k in range(i + 1, j):
                     less = by_start[i, k] + by_end[j, k] - top
-                    if less > _NOTHING:
+                    if less > _NEGLIGIBLE:
                         rest += np.exp(less)
                 total += top + np.log(rest)
             by_start[i, j] = total
             by_end[j, i] = total
-    share = np.zeros(len(weight))
-    share[cell_of(0, n, n)] = 1.0
+    marginal = np.zeros(len(weight))
+    marginal[cell_of(0, n, n)] = 1.0
     for gap in range(n - 1):
         size = n - gap
         for i in range(gap + 1):
             j = i + size
-            here = share[cell_of(i, j, n)]
-            if here < _NO_SHARE:
+            here = marginal[cell_of(i, j, n)]
+            if here < _NO_MARGINAL:
                 continue
             around = weight[cell_of(i, j, n)] - by_start[i, j]
             for k in range(i + 1, j):
                 less = around + by_start[i, k] + by_end[j, k]
-                if less > _NOTHING:
+                if less > _NEGLIGIBLE:
                     part = here * np.exp(less)
-                    share[cell_of(i, k, n)] += part
-                    share[cell_of(k, j, n)] += part
-    return by_start[0, n], share
+                    marginal[cell_of(i, k, n)] += part
+                    marginal[cell_of(k, j, n)] += part
+    return by_start[0, n], marginal
 
 
 @kernel

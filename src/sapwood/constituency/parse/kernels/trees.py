@@ -2,7 +2,7 @@
 
 Notation
 --------
-    tree         as people see it: nodes with any number of children, unary chains as one node
+    tree         nodes with any number of children, unary chains as one node
     derivation   a binary tree of the grammar's symbols that restores to the tree
     item         a symbol over neighbouring children of one node, or over all of them
     edge         a rule that builds an item from two others; edges stand bottom up
@@ -24,8 +24,8 @@ from sapwood.core.jit import kernel, part
 
 _FAST = {"contract", "reassoc"}
 HIDDEN = -2
-UNKNOWN = -1
-NO_WEIGHT = -(2**40)  # power of two of a vector of zeros
+UNKNOWN_CHAIN = -1
+NO_POWER = -(2**40)  # power of two of a vector of zeros
 
 
 class Trees(NamedTuple):
@@ -34,13 +34,13 @@ class Trees(NamedTuple):
     offsets: np.ndarray  # [n_trees + 1]
     left: np.ndarray  # [n_rows], counted from the tree's first; -1 for a leaf
     right: np.ndarray
-    chain: np.ndarray  # [n_rows], UNKNOWN when the grammar has no such chain
+    chain: np.ndarray  # [n_rows], UNKNOWN_CHAIN when the grammar has no such chain
     root_chain: np.ndarray  # [n_trees], chain of the last row with the root above it
     word: np.ndarray  # [n_rows], row of the lexicon; any number for an in-terminal
 
 
 class TreeGrammar(NamedTuple):
-    """A grammar as far as trees need it."""
+    """The tables of a grammar that trees need."""
 
     n_phrases: int
     chain: np.ndarray  # [n_symbols]
@@ -50,9 +50,7 @@ class TreeGrammar(NamedTuple):
     entry_start: np.ndarray  # [n_entries + 1], where each emission vector lies in `emissions`
     emissions: np.ndarray
     n_states: np.ndarray  # [n_symbols]
-    tensor_start: (
-        np.ndarray
-    )  # [n_rules + 1], stored as `sapwood.constituency.parse.kernels.latent` says
+    tensor_start: np.ndarray  # [n_rules + 1], stored as in `kernels.latent`
     rank: np.ndarray
     tensors: np.ndarray
     root_start: np.ndarray  # [n_symbols + 1]
@@ -97,7 +95,7 @@ def _children(trees, first, node, stack, kids):
 
 @part
 def _tags(grammar, word, key, wanted, items, n_items):
-    """Add the tags of a word that restore to what is wanted."""
+    """Add the tags of a word that restore to the wanted chain."""
     for entry in range(grammar.row_start[word], grammar.row_start[word + 1]):
         symbol = grammar.n_phrases + grammar.entry_tag[entry]
         if key[symbol] == wanted:
@@ -191,7 +189,7 @@ def _derivations(trees, tree, grammar, pairs, item_of):
                 grammar, pairs, kids[:n_kids], of_row, key, wanted,
                 item_of, items, n_items, edges, n_edges,
             )  # fmt: skip
-        if first == n_items:  # what has no derivation in one place has none at all
+        if first == n_items:  # a node without derivation: the tree has none
             break
         of_row[row, 0], of_row[row, 1] = first, n_items
     roots = (of_row[n_rows - 1, 0], of_row[n_rows - 1, 1])
@@ -240,12 +238,12 @@ def _add_rule(tensors, start, k, vectors, x, m, y, m_left, z, m_right, factor):
 
 @part
 def _normalise(vectors, start, size, power):
-    """Scale a vector to about 1; its new power of two, NO_WEIGHT for a vector of zeros."""
+    """Scale a vector to about 1; its new power of two, NO_POWER for a vector of zeros."""
     peak = 0.0
     for h in range(size):
         peak = max(peak, abs(vectors[start + h]))
     if peak == 0.0:
-        return np.int64(NO_WEIGHT)
+        return np.int64(NO_POWER)
     _, more = frexp(peak)
     more = max(more, -1022)
     for h in range(size):
@@ -256,7 +254,7 @@ def _normalise(vectors, start, size, power):
 @part
 def _lift(vectors, start, size, power, other):
     """The larger of two powers; a vector of smaller power is brought to it."""
-    if power == NO_WEIGHT or power >= other:
+    if power == NO_POWER or power >= other:
         return max(power, other)
     for h in range(size):
         vectors[start + h] *= ldexp(1.0, int(max(power - other, -1074)))
@@ -278,7 +276,7 @@ def _weight(found, grammar):
     for x in range(n_items):
         m[x] = grammar.n_states[found.symbol[x]]
         start[x + 1] = start[x] + (m[x] if used[x] else 0)
-    vectors, power = np.zeros(start[n_items]), np.full(n_items, NO_WEIGHT, np.int64)
+    vectors, power = np.zeros(start[n_items]), np.full(n_items, NO_POWER, np.int64)
     for x in range(n_items):
         if used[x] and found.leaf[x] >= 0:
             at = found.leaf[x]
@@ -287,7 +285,7 @@ def _weight(found, grammar):
             power[x] = _normalise(vectors, start[x], m[x], 0)
     for e in range(len(edges)):
         x, y, z, rule = edges[e]
-        if not used[x] or power[y] == NO_WEIGHT or power[z] == NO_WEIGHT:
+        if not used[x] or power[y] == NO_POWER or power[z] == NO_POWER:
             continue
         new = power[y] + power[z]
         power[x] = _lift(vectors, start[x], m[x], power[x], new)
@@ -303,7 +301,7 @@ def _weight(found, grammar):
 @part
 def _root_weight(found, grammar, vectors, start, power):
     first, last = found.roots
-    top = np.int64(NO_WEIGHT)
+    top = np.int64(NO_POWER)
     for x in range(first, last):
         top = max(top, power[x])
     total = 0.0

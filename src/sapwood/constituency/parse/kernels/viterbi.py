@@ -1,7 +1,7 @@
 """The single best derivation of a plain PCFG: max instead of sum in the full chart.
 
-Looks like `coarse.fill` on purpose; the helpers are repeated here because Numba's cache does not
-see edits in other files; only the numbers of cells, which never change, are shared.
+Looks like `coarse.fill` on purpose; helpers are repeated here because Numba's cache does not see
+edits in other files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from sapwood.constituency.parse.kernels.cells import cell_of
+from sapwood.constituency.parse.kernels.coarse import cell_of
 from sapwood.core.jit import kernel, part
 
 
@@ -125,7 +125,7 @@ def _child_value(delta, n_phrases, tags, n, i, j, symbol):
 
 
 @kernel
-def trace(
+def backtrace_chart(
     delta, scale, tags, root_symbol, first_word, last_word, rule_start, rule_order, rules, weights,
     n_phrases,
 ):  # fmt: skip
@@ -203,7 +203,7 @@ def best_states(forest, n, scale, vector_start, tensor_start, tensors, delta, ch
 
 
 @kernel
-def follow_states(
+def backtrace_states(
     forest, n, scale, vector_start, tensor_start, tensors, delta, choice, root, state
 ):
     """The edge that the best derivation of one root item and state uses for each of its items."""

@@ -4,7 +4,7 @@ Notation (WCFG, section 2.2)
 ----------------------------
     beta[i, j, a]   inside vector of the words [i, j), divided by 2**scale[i, j]
     alpha[i, j, a]  outside vector, times 2**scale[i, j], divided by the value of the string, so
-                    that alpha . beta is the share of a span in the value, its posterior
+                    that alpha . beta is the posterior of a span
     A[a, b, c]      the bilinear operator;  T[x, a]  terminals;  alpha_*[a]  the initial vector
 
     beta[i, j, a]   = sum over k, b, c of  A[a, b, c] beta[i, k, b] beta[k, j, c]
@@ -22,12 +22,12 @@ import numpy as np
 
 from sapwood.core.jit import kernel, part
 
-ZERO = -(1 << 40)  # scale of a span whose vector is 0
-LEAST = -2000  # powers of two below it are 0 in any case
+ZERO_SCALE = -(1 << 40)  # scale of a span whose vector is 0
+LEAST_POWER = -2000  # powers of two below it are 0 in any case
 
 
 @kernel
-def inside(words, terminals, binary, beta, scale):
+def fill_inside_chart(words, terminals, binary, beta, scale):
     """Fill the inside vectors of all spans.
 
     Parameters
@@ -69,7 +69,7 @@ def _inside(words, terminals, binary, beta, by_end, scale, pair):
             for a in range(n):
                 largest = max(largest, abs(beta[i, j, a]))
             if largest == 0.0:
-                scale[i, j] = ZERO
+                scale[i, j] = ZERO_SCALE
             else:
                 power = math.frexp(largest)[1]
                 scale[i, j] = top + power
@@ -86,17 +86,17 @@ def _pairs(i, j, beta, by_end, scale, pair):
     for b in range(n):
         for c in range(n):
             pair[b, c] = 0.0
-    top = 2 * ZERO
+    top = 2 * ZERO_SCALE
     for k in range(i + 1, j):
         top = max(top, scale[i, k] + scale[k, j])
-    if top < ZERO // 2:
+    if top < ZERO_SCALE // 2:
         return 0
     for k in range(i + 1, j):
         gap = scale[i, k] + scale[k, j] - top
-        if gap > LEAST:
-            share = math.ldexp(1.0, int(gap))
+        if gap > LEAST_POWER:
+            factor = math.ldexp(1.0, int(gap))
             for b in range(n):
-                left = share * beta[i, k, b]
+                left = factor * beta[i, k, b]
                 for c in range(n):
                     pair[b, c] += left * by_end[j, k, c]
     return top
@@ -131,7 +131,7 @@ def string_values(words, starts, initial, terminals, binary, value, scale):
 
 
 @kernel
-def outside(words, initial, terminals, binary, beta, scale, alpha):
+def fill_outside_chart(words, initial, terminals, binary, beta, scale, alpha):
     """Fill the outside vectors of all spans, from their inside vectors; see this module.
 
     Returns the value of the string divided by 2**scale of the whole; where it is 0, `alpha` is not
@@ -168,15 +168,15 @@ def _outside(length, initial, binary, beta, scale, alpha):
                     down[b, c] = sum_
             for k in range(i + 1, j):
                 power = scale[i, k] + scale[k, j] - scale[i, j]
-                if power > LEAST and power < -LEAST:
-                    share = math.ldexp(1.0, int(power))
+                if power > LEAST_POWER and power < -LEAST_POWER:
+                    factor = math.ldexp(1.0, int(power))
                     for b in range(n):
                         sum_ = 0.0
-                        left = share * beta[i, k, b]
+                        left = factor * beta[i, k, b]
                         for c in range(n):
                             sum_ += down[b, c] * beta[k, j, c]
                             alpha[k, j, c] += left * down[b, c]
-                        alpha[i, k, b] += share * sum_
+                        alpha[i, k, b] += factor * sum_
     return total
 
 
@@ -195,8 +195,8 @@ def log_slopes(
 ):
     """Add the weighted derivatives of log |value| of strings by all weights; fill `log_values`.
 
-    Times the weights they are expected counts: those of the derivations of a string, each with its
-    share in the value.
+    Times the weights they are expected counts: those of the derivations of a string, each weighted
+    by its posterior.
 
     Parameters
     ----------
@@ -229,15 +229,15 @@ def log_slopes(
         for a in range(n):
             root_slope[a] += weight[s] * beta[0, length, a] / total
         for i in range(length):
-            share = weight[s] * math.ldexp(1.0, int(-max(scale[i, i + 1], LEAST)))
+            factor = weight[s] * math.ldexp(1.0, int(-max(scale[i, i + 1], LEAST_POWER)))
             for a in range(n):
-                word_slope[row[i], a] += share * alpha[i, i + 1, a]
+                word_slope[row[i], a] += factor * alpha[i, i + 1, a]
             for j in range(i + 2, length + 1):
                 power = _pairs(i, j, beta, by_end, scale, pair) - scale[i, j]
-                if power > LEAST and power < -LEAST:
-                    share = weight[s] * math.ldexp(1.0, int(power))
+                if power > LEAST_POWER and power < -LEAST_POWER:
+                    factor = weight[s] * math.ldexp(1.0, int(power))
                     for a in range(n):
-                        above = share * alpha[i, j, a]
+                        above = factor * alpha[i, j, a]
                         for b in range(n):
                             for c in range(n):
                                 rule_slope[a, b, c] += above * pair[b, c]
@@ -273,7 +273,7 @@ def tree_counts(
         total = 0.0
         for a in range(n):
             total += initial[a] * beta[size - 1, a]
-        if total == 0.0 or scale[size - 1] <= ZERO // 2:
+        if total == 0.0 or scale[size - 1] <= ZERO_SCALE // 2:
             log_values[t] = -np.inf
             continue
         log_values[t] = math.log(abs(total)) + scale[size - 1] * math.log(2.0)
@@ -286,11 +286,11 @@ def tree_counts(
                     word_sum[word[first + v], a] += weight[t] * alpha[v, a] * beta[v, a]
                 continue
             y, z = left[first + v], right[first + v]
-            share = math.ldexp(1.0, int(scale[y] + scale[z] - scale[v]))
+            factor = math.ldexp(1.0, int(scale[y] + scale[z] - scale[v]))
             for a in range(n):
                 alpha[y, a], alpha[z, a] = 0.0, 0.0
             for a in range(n):
-                above = share * alpha[v, a]
+                above = factor * alpha[v, a]
                 for b in range(n):
                     for c in range(n):
                         down = above * binary[a, b, c]
@@ -319,7 +319,7 @@ def _tree_inside(v, first, word, left, right, terminals, binary, beta, scale):
     for a in range(n):
         largest = max(largest, abs(beta[v, a]))
     if largest == 0.0:
-        scale[v] = ZERO
+        scale[v] = ZERO_SCALE
     else:
         power = math.frexp(largest)[1]
         scale[v] = top + power

@@ -14,7 +14,7 @@ Notation
     total = sum over r of  pi[x_r] left[0, r] right[r, n - 1]
 
 The outside pass is the derivative of the total, taken backwards. Names that end in `_bar` hold it.
-Trees are not weighed: the caller divides by their number.
+All trees weigh 1: the caller divides by their number.
 """
 
 from __future__ import annotations
@@ -25,21 +25,11 @@ from sapwood.core.jit import kernel, part
 
 
 @kernel
-def expected_counts(rows, weight, root, argument, root_sum, argument_sum, log_totals):
+def uniform_arc_counts(rows, weight, root, argument, root_sum, argument_sum, log_totals):
     """Add the expected counts of sentences of one length to the sums; fill `log_totals`.
 
-    Parameters
-    ----------
-    rows : [n, length]
-        Word numbers.
-    weight : [n]
-        How often each sentence counts.
-    root, argument
-        pi and A, any positive scale.
-    root_sum, argument_sum
-        Receive the expected counts, in the same shapes. A sentence of probability 0 adds nothing.
-    log_totals : [n]
-        Receives the logarithm of the sum over trees.
+    The sentences, [n, length], count as often as `weight` says. Tables (root, argument: pi and A)
+    may have any positive scale. A sentence of probability 0 adds nothing.
 
     Cost: O(length^3) a sentence.
     """
@@ -52,16 +42,16 @@ def expected_counts(rows, weight, root, argument, root_sum, argument_sum, log_to
             log_totals[n] = -np.inf
             continue
         log_totals[n] = np.log(total)
-        share = weight[n] / total
+        scale = weight[n] / total
         _outside(rows[n], root, argument, spans, bars)
         for r in range(size):
             inside = spans[0, 0, r] * spans[1, r, size - 1]
-            root_sum[rows[n, r]] += share * root[rows[n, r]] * inside
+            root_sum[rows[n, r]] += scale * root[rows[n, r]] * inside
         for i in range(size):
             for j in range(i + 1, size):
                 x, y = rows[n, i], rows[n, j]
-                argument_sum[y, x] += share * spans[2, i, j] * bars[2, i, j]
-                argument_sum[x, y] += share * spans[3, i, j] * bars[3, i, j]
+                argument_sum[y, x] += scale * spans[2, i, j] * bars[2, i, j]
+                argument_sum[x, y] += scale * spans[3, i, j] * bars[3, i, j]
 
 
 @part

@@ -12,7 +12,7 @@ Notation
     down[i, m, a] += alpha[i, j, a] up[m, j, a];   down[m, j, a] += alpha[i, j, a] up[i, m, a]
     alpha[i, j, b] = sum over a of  T[b, a] down[i, j, a]
 
-Trees are not weighed: the caller divides by their number.
+All trees weigh 1: the caller divides by their number.
 """
 
 from __future__ import annotations
@@ -23,21 +23,13 @@ from sapwood.core.jit import kernel, part
 
 
 @kernel
-def expected_counts(rows, weight, root, child, words, root_sum, child_sum, word_sum, log_totals):
+def uniform_bracket_counts(
+    rows, weight, root, child, words, root_sum, child_sum, word_sum, log_totals
+):
     """Add the expected counts of sentences of one length to the sums; fill `log_totals`.
 
-    Parameters
-    ----------
-    rows : [n, length]
-        Word numbers.
-    weight : [n]
-        How often each sentence counts.
-    root, child, words
-        pi, T and O, any positive scale.
-    root_sum, child_sum, word_sum
-        Receive the expected counts, in the same shapes. A sentence of probability 0 adds nothing.
-    log_totals : [n]
-        Receives the logarithm of the sum over trees.
+    The sentences, [n, length], count as often as `weight` says. Tables (root, child, words: pi, T
+    and O) may have any positive scale. A sentence of probability 0 adds nothing.
 
     Cost: O(length^3 k + length^2 k^2) a sentence.
     """
@@ -52,19 +44,19 @@ def expected_counts(rows, weight, root, child, words, root_sum, child_sum, word_
             log_totals[n] = -np.inf
             continue
         log_totals[n] = np.log(total)
-        share = weight[n] / total
+        scale = weight[n] / total
         _outside(length, root, child, up, alpha, down)
         for a in range(k):
-            root_sum[a] += share * root[a] * beta[0, length, a]
+            root_sum[a] += scale * root[a] * beta[0, length, a]
         for i in range(length):
             for j in range(i + 1, length + 1):
                 if j - i == 1:
                     for a in range(k):
-                        word_sum[rows[n, i], a] += share * alpha[i, j, a] * beta[i, j, a]
+                        word_sum[rows[n, i], a] += scale * alpha[i, j, a] * beta[i, j, a]
                 if j - i < length:
                     for b in range(k):
                         for a in range(k):
-                            child_sum[b, a] += share * down[i, j, a] * child[b, a] * beta[i, j, b]
+                            child_sum[b, a] += scale * down[i, j, a] * child[b, a] * beta[i, j, b]
 
 
 @part

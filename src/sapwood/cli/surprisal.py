@@ -1,0 +1,201 @@
+"""`sapwood surprisal`: how unexpected each word of a text is, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from math import isinf
+from typing import Any, NamedTuple
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo
+from sapwood.cli.display import data_on_stdout
+from sapwood.cli.inputs import STDIN, Text, as_kind, load_any, load_tokenizer, stream_lines
+from sapwood.core.errors import SapwoodError, count, join_words
+from sapwood.progress import step
+
+SURPRISAL_EPILOG = """\b
+Examples:
+  sapwood surprisal model.sapwood sentences.txt > table.tsv
+  echo 'The dog sleeps.' | sapwood surprisal bundled - --raw
+  sapwood surprisal model.sapwood items.txt --join --restart 1e-4 > items.tsv
+"""
+
+
+class _Sentence(NamedTuple):
+    """A line of the input: its tokens, and the units that its rows stand for."""
+
+    words: list[str]
+    sizes: list[int]  # number of tokens of each unit; empty where every token is a unit
+    units: list[str]
+
+
+def print_surprisal(  # noqa: PLR0913 - every option of the command is an argument
+    model: opt.Model,
+    file: str = typer.Argument(
+        STDIN, metavar="FILE", help="A sentence a line; - for stdin.", show_default="stdin"
+    ),
+    *,
+    unit: str = typer.Option("bits", "--unit", metavar="UNIT", help="bits or nats."),
+    restart: float = typer.Option(
+        0.0,
+        "--restart",
+        min=0.0,
+        max=0.5,
+        metavar="P",
+        help="For grammars: the probability, at each word, that the derivation is broken off and a "
+        "new fragment begins. 1e-4 gives every word a finite surprisal and changes the others "
+        "little; 0 is the grammar itself.",
+    ),
+    raw: opt.Raw = False,
+    tokenizer: opt.Tokenizer = None,
+    join: bool = typer.Option(
+        False,
+        "--join",
+        help="Lines are text as an experiment shows it: tokenise as --raw does, and print a row "
+        "for each word between blanks (`owners.` is two tokens and one row) or, in lines with "
+        "tabs, for each region between tabs (NA where it is empty). Surprisals of the tokens of a "
+        "row are added up.",
+    ),
+    jobs: opt.Jobs = 0,
+    engine: opt.EngineOption = None,
+    scheduler: opt.SchedulerOption = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Print the surprisal of each word: -log P(word | words before it), one row a word.
+
+    Columns, separated by tabs, with a header: sentence, number (both from 1), word, surprisal, its
+    syntactic and lexical part, and the entropy of the next tag and of the next word before the word
+    was read. The end of a sentence is the row </s>. Numbers that a model does not have are NA.
+
+    MODEL is a grammar with probabilities (--method pcfg, em, cluster, pivot, pivot-em), a mix with
+    one of them, or a language model of `sapwood lm train`. Sums over trees are exact, without
+    pruning. An unknown word counts as its class. A word that the grammar cannot derive behind the
+    words before it has the surprisal Inf, and the words behind it NA: see --restart.
+    """
+    from sapwood.corpora.files import peek_line
+    from sapwood.incremental import COLUMNS, UNITS
+    from sapwood.report import to_json
+
+    if unit not in UNITS:
+        raise typer.BadParameter(f"{unit!r} is not bits or nats", param_hint="--unit")
+    if join and tokenizer:
+        raise typer.BadParameter("not together with --tokenizer", param_hint="--join")
+    loaded = _load(model)
+    rows, n_sentences, n_words, n_dead = [], 0, 0, 0
+    with ExitStack() as stack:
+        if not as_json:
+            stack.enter_context(data_on_stdout(None, file))
+        advance = stack.enter_context(step("reading words", unit="sentence"))
+        where = stack.enter_context(opt.open_engine(engine, scheduler, jobs))
+        _, lines = peek_line(stream_lines(file))
+        if not as_json:  # after a look at the text, so that a missing file leaves no table
+            print("\t".join(("sentence", "number", "word", *COLUMNS)))
+        sentences = _sentences(lines, file, loaded, Text(None, raw, tokenizer), join=join)
+        ask = partial(_rows_of, unit=unit, restart=restart)
+        for number, found in enumerate(where.stream(ask, sentences, loaded), 1):
+            advance(number)
+            n_sentences, n_words = n_sentences + bool(found), n_words + len(found)
+            n_dead += any(row["surprisal"] is not None and isinf(row["surprisal"]) for row in found)
+            if as_json:
+                rows += [{"sentence": number} | row for row in found]
+                continue
+            for row in found:
+                cells = (_number(row[name]) for name in COLUMNS)
+                print("\t".join((str(number), str(row["number"]), row["word"], *cells)))
+    if as_json:
+        print(to_json({"unit": unit, "words": rows}, indent=2))
+    echo(f"{count(n_sentences, 'sentence')}  {count(n_words, 'row')}  surprisal in {unit}")
+    if n_dead:
+        echo(
+            f"{n_dead:,} of {n_sentences:,} sentences have a word that the grammar cannot derive "
+            "there (Inf); --restart 1e-4 gives every word a finite surprisal"
+        )
+
+
+def _load(name: str) -> Any:
+    """The model, reduced to the members that have probabilities of prefixes."""
+    from sapwood.constituency.grammar.ensemble import Model, generative_part
+    from sapwood.constituency.parse.prefixes import NO_PREFIXES
+    from sapwood.lm.model.language_model import LanguageModel
+
+    loaded = load_any(name)
+    as_kind(loaded, (Model, LanguageModel), name, "a grammar or a language model", NO_PREFIXES)
+    if isinstance(loaded, LanguageModel):
+        return loaded
+    try:
+        usable = generative_part(loaded)
+    except SapwoodError as error:
+        methods = join_words(dict.fromkeys(member.method for member in loaded.members))
+        raise SapwoodError(
+            f"{name}: no surprisal by {methods}: there are no probabilities of prefixes",
+            hint=NO_PREFIXES,
+        ) from error
+    if usable is not loaded:
+        weighted = zip(usable.members, usable.weights.tolist(), strict=True)
+        parts = join_words(f"{member.method} ({weight:.0%})" for member, weight in weighted)
+        echo(f"{name}: surprisal by {parts}, the members with probabilities of prefixes")
+    return usable
+
+
+def _sentences(
+    lines: Iterator[str], file: str, model: Any, text: Text, *, join: bool
+) -> Iterator[_Sentence]:
+    from sapwood.corpora.files import source_name
+    from sapwood.corpora.sentences import refuse_other_kinds, split_words, tokenise_lines
+    from sapwood.corpora.tokenize import PennTokenizer
+    from sapwood.lm.model.language_model import LanguageModel
+
+    is_text = isinstance(model, LanguageModel)
+    known = model.words if is_text else model.grammars[0].lexicon.words
+    if join:
+        tokenise = PennTokenizer(known)
+        for line in refuse_other_kinds(lines, file, source_name(file)):
+            yield _joined(line, tokenise)
+        return
+    if not is_text:
+        found: Iterable[list[str]] = text.words_of(lines, file, model)
+    elif text.raw or text.tokenizer:
+        split = load_tokenizer(text.tokenizer) if text.tokenizer else PennTokenizer(known)
+        found = tokenise_lines(lines, split, source_name(file))
+    else:
+        found = map(split_words, refuse_other_kinds(lines, file, source_name(file)))
+    for words in found:
+        yield _Sentence(words, [], [])
+
+
+def _joined(line: str, tokenise: Any) -> _Sentence:
+    """The tokens of a line, and its units: regions between tabs, or words between blanks.
+
+    An empty region keeps its number, unless it is at the end of the line.
+    """
+    chunks = tokenise.by_chunk(line)
+    words = [word for chunk in chunks for word in chunk]
+    sizes = [len(chunk) for chunk in chunks]
+    units = line.split()
+    if "\t" in line.strip("\r\n"):
+        units = [region.strip() for region in line.rstrip().split("\t")]
+        ends = iter(sizes)
+        sizes = [sum(next(ends) for _ in region.split()) for region in units]
+    return _Sentence(words, sizes, units)
+
+
+def _rows_of(sentence: _Sentence, model: Any, *, unit: str, restart: float) -> list[dict[str, Any]]:
+    from sapwood.incremental import join_tokens, surprisal
+
+    if not sentence.words:
+        return []
+    found = surprisal(model, sentence.words, unit=unit, restart=restart)
+    if sentence.sizes:
+        found = join_tokens(found, sentence.sizes, sentence.units)
+    return list(found.rows())
+
+
+def _number(value: float | None) -> str:
+    """A number as R and pandas read it."""
+    if value is None:
+        return "NA"
+    return "Inf" if isinf(value) else f"{round(value, 6) + 0.0:.6f}"  # never -0

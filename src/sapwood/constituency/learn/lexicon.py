@@ -1,0 +1,337 @@
+"""Counts of a treebank, and the lexicon of its plain grammar: P(word | tag) for any word.
+
+Notation
+--------
+    a      a tag symbol of the model (`NN`, `NP|NN`)   B(a)   its base, the treebank's tag (`NN`)
+    x      a word                                      s      a class of unknown words
+    n(x)   count of a word     T(a)   number of distinct words seen with a
+
+Joint and annotated tags are sparse, so words are shared through the base tag (Witten-Bell):
+
+    q(x | a) = (n(a, x) + k T(a) q(x | B)) / (n(a) + k T(a))
+
+The base distribution q(x | B) comes from soft counts n(x) P(B | x), where the tags of a word seen
+n(x) times are mixed with those of its class:
+
+    P(B | x) = (n(B, x) + u P(B | s(x))) / (n(x) + u)
+
+Classes are learnt from rare words, each class smoothed towards the next plainer one. As in Good and
+Turing's estimate, unknown words are expected as often as words seen once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array
+
+from sapwood.constituency.data.transform import Inventory
+from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.grammar.latent_grammar import Lexicon
+from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.corpora.heads import uses_penn_tags
+from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, signatures
+
+Rows = npt.NDArray[np.int64]
+RARE = 2  # words seen at most this often also stand for the unknown words of their class
+FREQUENT = 100  # words seen more often show only the tags they were seen with
+NEGLIGIBLE = 1e-3  # share of a tag in a class below which it is not offered
+CUT = 1e-4  # entries this much rarer than the word's commonest tag only slow the chart down
+CLASS_SMOOTHING = 3.0  # pseudo-tokens with which a plainer class backs a more telling one
+
+
+@dataclass(frozen=True, eq=False)
+class TreebankCounts:
+    """Counts of rules, symbols, roots and words in trees; `+` joins shards."""
+
+    rules: FloatArray  # [n_rules]
+    symbols: FloatArray  # [n_symbols]
+    roots: FloatArray  # [n_symbols]
+    # distinct codes `(tag * n_words + word) * 2 + is_first`, rising; tags counted from 0
+    lexical: npt.NDArray[np.int64]
+    lexical_count: FloatArray  # how often each code occurs
+
+    @property
+    def pairs(self) -> npt.NDArray[np.int64]:
+        """Distinct codes `tag * n_words + word`, rising."""
+        return np.unique(self.lexical // 2)
+
+    @classmethod
+    def zero(cls, inventory: Inventory) -> TreebankCounts:
+        """Return the counts of no trees."""
+        n_symbols = len(inventory.symbols)
+        return cls(
+            np.zeros(len(inventory.rules)), np.zeros(n_symbols), np.zeros(n_symbols),
+            np.empty(0, np.int64), np.empty(0),
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, bank: Treebank) -> TreebankCounts:
+        """Count a treebank, or a shard of one."""
+        inventory = bank.inventory
+        n_symbols = len(inventory.phrases) + len(inventory.tags)
+        leaf = bank.word >= 0
+        tag = bank.label[leaf].astype(np.int64) - len(inventory.phrases)
+        codes = (tag * len(inventory.words) + bank.word[leaf]) * 2 + (bank.start[leaf] == 0)
+        lexical, count = np.unique(codes, return_counts=True)
+        return cls(
+            np.bincount(bank.rule[~leaf], minlength=len(inventory.rules)).astype(float),
+            np.bincount(bank.label, minlength=n_symbols).astype(float),
+            np.bincount(bank.label[bank.offsets[1:] - 1], minlength=n_symbols).astype(float),
+            lexical,
+            count.astype(float),
+        )
+
+    def __add__(self, other: TreebankCounts) -> TreebankCounts:
+        codes = np.concatenate([self.lexical, other.lexical])
+        lexical, inverse = np.unique(codes, return_inverse=True)
+        count = np.bincount(
+            inverse, np.concatenate([self.lexical_count, other.lexical_count]), len(lexical)
+        )
+        return TreebankCounts(
+            self.rules + other.rules,
+            self.symbols + other.symbols,
+            self.roots + other.roots,
+            lexical,
+            count.astype(float),
+        )
+
+
+@dataclass(frozen=True)
+class LexiconSettings:
+    """How words are generalised.
+
+    Parameters
+    ----------
+    rare_count
+        Words seen at most this often teach the classes of unknown words.
+    class_count
+        A class needs this many rare tokens to be used.
+    sharing
+        k above: how strongly joint tags share words through their base tag.
+    class_weight
+        u above: pseudo-tokens of a word's class added to its own counts.
+    style
+        `english`, `generic`, or `auto` to decide by the tags.
+    """
+
+    rare_count: int = 5
+    class_count: int = 5
+    sharing: float = 4.0
+    class_weight: float = 1.0
+    style: str = "auto"
+
+
+def estimate_lexicon(
+    counts: TreebankCounts, inventory: Inventory, settings: LexiconSettings
+) -> Lexicon:
+    """Build the lexicon of a plain grammar from lexical counts.
+
+    Returns
+    -------
+    Lexicon
+        With one weight per entry; the weights of each tag sum to 1 over words and classes.
+    """
+    table = _LexicalTable(counts, inventory, settings)
+    classes = _Classes(table)
+    soft = _soft_base_counts(table, classes)
+    weights = _share(table, soft)
+    return _pack(table, classes, weights)
+
+
+class _LexicalTable:
+    """Lexical counts as sparse matrices: words x tags and words x base tags."""
+
+    def __init__(
+        self, counts: TreebankCounts, inventory: Inventory, settings: LexiconSettings
+    ) -> None:
+        self.settings = settings
+        self.words = inventory.words
+        n_words, n_tags = len(inventory.words), len(inventory.tags)
+        bases = [symbol.chain[-1] for symbol in inventory.tags]
+        number = {name: place for place, name in enumerate(dict.fromkeys(bases))}
+        self.n_bases = len(number)
+        self.base_of = np.array([number[name] for name in bases])
+        style = settings.style
+        self.style = style if style != "auto" else "english" if uses_penn_tags(bases) else "generic"
+        pair, self.is_first = np.divmod(counts.lexical, 2)
+        self.tag, self.word = np.divmod(pair, n_words)
+        self.count = counts.lexical_count
+        self.by_tag = _sparse(self.count, self.word, self.tag, (n_words, n_tags))
+        base = self.base_of[self.tag]
+        self.by_base = _sparse(self.count, self.word, base, (n_words, self.n_bases))
+        self.word_count = np.asarray(self.by_tag.sum(axis=1)).ravel()
+
+
+def _sparse(
+    values: FloatArray, rows: IntArray, columns: IntArray, shape: tuple[int, int]
+) -> csr_array:
+    matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
+class _Classes:
+    """P(B | class) for every class of unknown words, and how many of them to expect."""
+
+    def __init__(self, table: _LexicalTable) -> None:
+        rare = np.flatnonzero(table.word_count[table.word] <= table.settings.rare_count)
+        tags_of: dict[str, FloatArray] = {UNKNOWN: np.zeros(table.n_bases)}
+        chains = []
+        for token in rare:
+            word, is_first = table.words[table.word[token]], bool(table.is_first[token])
+            chains.append(signatures(word, is_first=is_first, style=table.style))
+            base, count = table.base_of[table.tag[token]], table.count[token]
+            for name in chains[-1]:
+                tags_of.setdefault(name, np.zeros(table.n_bases))[base] += count
+        least = table.settings.class_count
+        self.tags_of = {x: n for x, n in tags_of.items() if x == UNKNOWN or n.sum() >= least}
+        # how many distinct words a tag has says how open it is to new ones
+        openness = np.asarray((table.by_base > 0).sum(axis=0), dtype=float).ravel()
+        self.prior = openness / openness.sum()
+        self.names = sorted(self.tags_of)
+        self.share: dict[tuple[str, ...], FloatArray] = {}
+        number = {name: place for place, name in enumerate(self.names)}
+        # a class may be needed though no word seen once has it
+        self.expected = np.full(len(self.names), 0.1)
+        for token, chain in zip(rare, chains, strict=True):
+            if table.word_count[table.word[token]] == 1:
+                self.expected[number[self.known(chain)[0]]] += 1.0
+
+    def known(self, chain: Iterable[str]) -> tuple[str, ...]:
+        """The classes of a chain that exist, most telling first."""
+        return tuple(name for name in chain if name in self.tags_of)
+
+    def tag_share(self, chain: tuple[str, ...]) -> FloatArray:
+        """P(B | class): each class smoothed towards the next plainer one, small shares dropped."""
+        if chain not in self.share:
+            p = self.prior
+            for name in reversed(chain):
+                seen = self.tags_of[name]
+                p = (seen + CLASS_SMOOTHING * p) / (seen.sum() + CLASS_SMOOTHING)
+            p = np.where(p >= NEGLIGIBLE * p.max(), p, 0.0)
+            self.share[chain] = p / p.sum()
+        return self.share[chain]
+
+
+def _soft_base_counts(table: _LexicalTable, classes: _Classes) -> csr_array:
+    """n(x) P(B | x) for words, then for classes; shape [n_words + n_classes, n_bases]."""
+    u = table.settings.class_weight
+    mixed = np.flatnonzero((table.word_count <= FREQUENT) & (table.word_count > 0))
+    chains = [signatures(table.words[x], is_first=False, style=table.style) for x in mixed]
+    chains += [_plainer(name) for name in classes.names]
+    n_words = len(table.words)
+    places = [*mixed.tolist(), *range(n_words, n_words + len(classes.names))]
+    factors = [*[u] * len(mixed), *classes.expected]
+    rows, columns, values = [], [], []
+    for place, chain, factor in zip(places, chains, factors, strict=True):
+        share = classes.tag_share(classes.known(chain))
+        base = np.flatnonzero(share)
+        rows.append(np.full(len(base), place))
+        columns.append(base)
+        values.append(factor * share[base])
+    shape = (n_words + len(classes.names), table.n_bases)
+    added = _sparse(np.concatenate(values), np.concatenate(rows), np.concatenate(columns), shape)
+    seen = table.by_base.copy()
+    seen.resize(shape)
+    total = seen + added
+    keep = np.ones(shape[0])
+    keep[mixed] = table.word_count[mixed] / (table.word_count[mixed] + u)
+    return total.multiply(keep[:, None]).tocsr()
+
+
+def _plainer(name: str) -> tuple[str, ...]:
+    """A class with the plainer ones behind it: `<unk-a-b>`, `<unk-a>`, `<unk>`."""
+    chain, inner = [name], name[1:-1]
+    while "-" in inner:
+        inner = inner.rsplit("-", 1)[0]
+        chain.append(f"<{inner}>")
+    return tuple(dict.fromkeys(chain))
+
+
+def _share(table: _LexicalTable, soft: csr_array) -> csr_array:
+    """q(x | a) from soft base counts; shape [n_rows, n_tags], columns sum to 1."""
+    n_rows, n_tags = soft.shape[0], len(table.base_of)
+    base_total = np.asarray(soft.sum(axis=0)).ravel()
+    q_base = (soft.multiply(1.0 / np.maximum(base_total, 1e-300)[None, :])).tocsr()
+    spread = csr_array(
+        (np.ones(n_tags), (table.base_of, np.arange(n_tags))), shape=(table.n_bases, n_tags)
+    )
+    own = table.by_tag.copy()
+    own.resize((n_rows, n_tags))
+    total = np.asarray(own.sum(axis=0)).ravel()
+    types = np.asarray((own > 0).sum(axis=0), dtype=float).ravel()
+    k = table.settings.sharing * types
+    q = (own + (q_base @ spread).multiply(k[None, :])).multiply(
+        1.0 / np.maximum(total + k, 1e-300)[None, :]
+    )
+    return _without_negligible(q.tocsr(), total)
+
+
+def _without_negligible(q: csr_array, tag_count: FloatArray) -> csr_array:
+    """Drop entries far below their word's commonest tag, then let each tag sum to 1 again."""
+    joint = q.multiply(tag_count[None, :]).tocsr()
+    largest = joint.max(axis=1).toarray().ravel()
+    row = np.repeat(np.arange(q.shape[0]), np.diff(joint.indptr))
+    kept = joint.data >= CUT * largest[row]
+    q = _sparse(q.data[kept], row[kept], q.indices[kept], q.shape)
+    sums = np.asarray(q.sum(axis=0)).ravel()
+    return q.multiply(1.0 / np.where(sums > 0, sums, 1.0)[None, :]).tocsr()
+
+
+def _pack(table: _LexicalTable, classes: _Classes, weights: csr_array) -> Lexicon:
+    seen = np.flatnonzero(table.word_count)  # not all words, in a part: others are unknown
+    weights = weights[np.concatenate([seen, np.arange(len(table.words), weights.shape[0])])]
+    weights.sort_indices()
+    return Lexicon(
+        Vocabulary(tuple(table.words[x] for x in seen.tolist()), tuple(classes.names), table.style),
+        row_start=weights.indptr.astype(np.uint32),
+        entry_tag=weights.indices.astype(np.uint32),
+        weights=weights.data.astype(np.float64),
+        weight_start=np.arange(len(weights.data) + 1, dtype=np.int64),
+    )
+
+
+class WordClasses(NamedTuple):
+    """Rows of the lexicon for tokens."""
+
+    seen: FloatArray  # [n_words]: how often each word occurs
+    # [n_words]: for features: the row of a word, or of its class when it was seen once
+    row_of_word: Rows
+    # [n_words]: the row of each word itself, -1 for words that the lexicon does not list
+    own_row: Rows
+    # [2, n_words]: the row of its class, in the middle of a sentence and at its start; -1 for
+    # words that are not rare
+    class_of_word: Rows
+
+    @classmethod
+    def of(cls, counts: TreebankCounts, inventory: Inventory, lexicon: Lexicon) -> WordClasses:
+        """Look up every word once."""
+        words, vocabulary = inventory.words, lexicon.vocabulary
+        word = counts.lexical // 2 % len(words)
+        count = np.asarray(np.bincount(word, counts.lexical_count, len(words)), float)
+        number = {word: row for row, word in enumerate(vocabulary.words)}
+        own = np.array([number.get(word, -1) for word in words])
+        classes = np.full((2, len(words)), -1)
+        for x in np.flatnonzero((count > 0) & (count <= RARE)).tolist():
+            for is_first in (0, 1):
+                classes[is_first, x] = vocabulary.class_row(words[x], is_first=bool(is_first))
+        once = (count <= 1) & (classes[0] >= 0)
+        return cls(count, np.where(once, classes[0], own), own, classes)
+
+    def entries(self, shard: Treebank, lexicon: Lexicon) -> Rows:
+        """Entries that each leaf of a shard is an instance of: its word's and its class's, or -1.
+
+        Returns
+        -------
+        array of [2, n_leaves]
+        """
+        leaf = np.flatnonzero(shard.word >= 0)
+        word, is_first = shard.word[leaf], (shard.start[leaf] == 0).astype(np.int64)
+        tag = shard.label[leaf].astype(np.int64) - len(shard.inventory.phrases)
+        rows = (self.own_row[word], self.class_of_word[is_first, word])
+        return np.stack([lexicon.find_entries(row, tag) for row in rows])

@@ -1,0 +1,507 @@
+"""Posteriors of brackets, averaged over the members of an ensemble.
+
+Members that prune alike form a group and share one chart: the one with the fewest states runs over
+the chart first and prunes it once more, so that the larger ones see only probable items. Groups,
+and members that need no chart, are averaged over brackets, which are labels of the treebank over
+words: a joint symbol (`S|VP`) stands for several brackets, an intermediate one (`@VP:>PP`) for
+none. The ensemble knows no kinds of members.
+
+Notation
+--------
+    code    (label * (n + 1) + start) * (n + 1) + end, a bracket as one number;
+            its label is 2 * number of the label + (1 for the tag of a word)
+    p       posterior of a bracket: the sum of those of the items whose chain has the label
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sapwood.constituency.data.transform import Symbol
+from sapwood.constituency.grammar.ensemble import Ensemble
+from sapwood.constituency.parse.charts import (
+    ForestPosteriors,
+    feature_log_sum,
+    one_word_posteriors,
+    posteriors,
+    pruned_forests,
+)
+from sapwood.constituency.parse.prepared import prepare, sentence_log_weight
+from sapwood.core.arrays import FloatArray, IntArray, ranges
+
+if TYPE_CHECKING:
+    from sapwood.constituency.grammar.constraints import Constraints
+    from sapwood.constituency.grammar.ensemble import Model
+    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+    from sapwood.constituency.grammar.member import BracketReader
+    from sapwood.constituency.parse.kernels.forest import Forest
+    from sapwood.constituency.parse.prepared import PreparedGrammar
+
+
+class ItemLabels(NamedTuple):
+    """All labels of all items of a forest."""
+
+    item: IntArray  # the item of each row
+    code: IntArray  # the bracket
+    is_tag: npt.NDArray[np.bool_]  # whether it is the tag of a word
+
+
+class BracketPosteriors(NamedTuple):
+    """Brackets and tags with their posteriors; codes rise."""
+
+    code: IntArray
+    p: FloatArray
+
+    def of(self, code: IntArray) -> FloatArray:
+        """Posteriors of brackets by their codes; 0 for brackets that are not listed."""
+        if not len(self.code):
+            return np.zeros(len(code))
+        at = np.minimum(np.searchsorted(self.code, code), len(self.code) - 1)
+        return np.where(self.code[at] == code, self.p[at], 0.0)
+
+
+NO_BRACKETS = BracketPosteriors(np.empty(0, np.int64), np.empty(0))
+
+
+class LabelledForest(NamedTuple):
+    """A forest whose items are scored by the brackets that they stand for."""
+
+    posteriors: ForestPosteriors  # of the members that share the chart
+    labels: ItemLabels
+    brackets: BracketPosteriors  # of all members
+
+
+class LabelTable(NamedTuple):
+    """The labels that each symbol stands for."""
+
+    start: IntArray  # [n_symbols + 1]: where the labels of a symbol start
+    label: IntArray  # numbers of the labels, outermost first
+    is_tag: npt.NDArray[np.bool_]  # whether each is the tag of a word, which is no bracket
+
+
+def label_table(
+    symbols: Sequence[Symbol], n_phrases: int, numbers: Mapping[str, int]
+) -> LabelTable:
+    """Labels of all symbols of a grammar, by the numbers of the labels."""
+    chains = [symbol.chain if symbol.context is None else () for symbol in symbols]
+    start = np.append(0, np.cumsum([len(chain) for chain in chains]))
+    label = np.array([numbers[name] for chain in chains for name in chain], dtype=np.int64)
+    is_tag = np.zeros(len(label), np.bool_)
+    is_tag[start[n_phrases + 1 :] - 1] = True  # the innermost label of a tag symbol
+    return LabelTable(start, label, is_tag)
+
+
+def item_labels(forest: Forest, n: int, table: LabelTable) -> ItemLabels:
+    """The labels of the items of a forest over n words."""
+    symbol = forest.symbol.astype(np.int64)
+    first, end = table.start[symbol], table.start[symbol + 1]
+    item, place = np.repeat(np.arange(len(symbol)), end - first), ranges(first, end)
+    label = table.label[place] * 2 + table.is_tag[place]  # a tag may be named like a phrase
+    code = (label * (n + 1) + forest.start[item]) * (n + 1) + forest.end[item]
+    return ItemLabels(item, code, table.is_tag[place])
+
+
+def sum_by_bracket(rows: ItemLabels, items: FloatArray) -> BracketPosteriors:
+    """Sum the posteriors of items into those of brackets."""
+    code, place = np.unique(rows.code, return_inverse=True)
+    return BracketPosteriors(
+        code, np.asarray(np.bincount(place, items[rows.item], len(code)), float)
+    )
+
+
+def average_brackets(
+    parts: Sequence[BracketPosteriors], weights: Sequence[float]
+) -> BracketPosteriors:
+    """The weighted mean of posteriors; a bracket that is missing somewhere has 0 there."""
+    code, place = np.unique(np.concatenate([part.code for part in parts]), return_inverse=True)
+    weighted = [part.p * w for part, w in zip(parts, weights, strict=True)]
+    return BracketPosteriors(
+        code, np.asarray(np.bincount(place, np.concatenate(weighted), len(code)), float)
+    )
+
+
+def sharpen(p: FloatArray, sharpness: float) -> FloatArray:
+    """Means of posteriors as probabilities: p^a / (p^a + (1 - p)^a)."""
+    if sharpness == 1.0:
+        return p
+    inner = np.clip(p, 0.0, 1.0)
+    yes, no = inner**sharpness, (1.0 - inner) ** sharpness
+    return np.asarray(yes / (yes + no))
+
+
+def normalise_tags(p: FloatArray, start: IntArray, is_tag: npt.NDArray[np.bool_]) -> FloatArray:
+    """Posteriors, in which the tags of each word are normalised to sum to 1.
+
+    Sums differ from 1 where posteriors were clipped or sharpened, or where tags were pruned.
+    """
+    total = np.bincount(start[is_tag], p[is_tag])
+    normalised = p.copy()
+    normalised[is_tag] /= np.where(total > 0.0, total, 1.0)[start[is_tag]]
+    return normalised
+
+
+def split_codes(
+    code: IntArray, n: int
+) -> tuple[IntArray, IntArray, IntArray, npt.NDArray[np.bool_]]:
+    """Label, start, end of brackets, and whether each is a tag, from their codes."""
+    rest, end = np.divmod(code, n + 1)
+    label, start = np.divmod(rest, n + 1)
+    return label // 2, start, end, label % 2 == 1
+
+
+LEAST_FACTOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
+
+
+class Pruning(NamedTuple):
+    """How much of a chart is pruned; the parameters of `Parser`."""
+
+    threshold: float
+    beam: float
+    middle: float
+
+
+class SentenceLog(NamedTuple):
+    """Log-probabilities of a sentence under a group."""
+
+    owner: int  # the group's chart owner, see `Ensemble.chart_owners`
+    weight: float  # of the group
+    log_prob: float
+    plain_log_prob: float | None  # under the plain grammar, where there is a chart of it
+
+
+class SentencePosteriors(NamedTuple):
+    """Posteriors of the brackets of a sentence, and the first forest where there is one."""
+
+    brackets: BracketPosteriors
+    forest: LabelledForest | None = None
+    logs: tuple[SentenceLog, ...] = ()
+
+
+class PreparedEnsemble:
+    """A model prepared for parsing; a single member is an ensemble of one.
+
+    Attributes
+    ----------
+    ensemble
+        The model.
+    groups
+        Members that share a chart. Groups with zero weight are skipped, except the first: output
+        trees use its symbols.
+    readers
+        Readers of members without a chart, with their weights.
+    labels
+        Names of the labels in brackets.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.ensemble = model.as_ensemble()
+        chains = (symbol.chain for one in self.ensemble.grammars for symbol in one.symbols)
+        self.labels = tuple(dict.fromkeys(label for chain in chains for label in chain))
+        self._numbers = {label: number for number, label in enumerate(self.labels)}
+        self.groups: list[ChartGroup] = []
+        self.readers: list[tuple[BracketReader, float]] = []
+        # plain grammars beside members without charts, with the weights of these, by chart owner
+        self._beside: dict[int, tuple[LatentGrammar, float]] = {}
+        for group in self.ensemble.groups:
+            if self.ensemble.weights[list(group)].sum() == 0 and group[0] > 0:
+                continue
+            member = self.ensemble.members[group[0]]
+            reader = member.reader(self._numbers)
+            if reader is None:
+                self.groups.append(ChartGroup(self.ensemble, group, self._numbers))
+                continue
+            weight = float(self.ensemble.weights[group[0]])
+            self.readers.append((reader, weight))
+            owner = self.ensemble.chart_owners[group[0]]
+            plain, others = self._beside.get(owner, (self.ensemble.grammars[group[0]], 0.0))
+            self._beside[owner] = plain, others + weight
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PreparedEnsemble, (self.ensemble,)  # tables are made again where they are needed
+
+    @cached_property
+    def first_group(self) -> ChartGroup:
+        """Members that share the first chart; the first plain grammar where none needs a chart."""
+        if self.groups:
+            return self.groups[0]
+        return ChartGroup(Ensemble.of(self.ensemble.grammars[:1]), (0,), self._numbers)
+
+    @cached_property
+    def chains(self) -> dict[frozenset[str], tuple[str, ...]]:
+        """Labels that were seen over the same words, outermost first, by the set of them."""
+        return unary_chains(self.ensemble.grammars)
+
+    def read_many(
+        self, sentences: Sequence[tuple[list[str], Constraints | None]]
+    ) -> list[list[BracketPosteriors]]:
+        """Posteriors of sentences by each of the members without a chart."""
+        by_reader = [reader.read_many(sentences) for reader, _ in self.readers]
+        return [
+            [BracketPosteriors(*found[k]) for found in by_reader] for k in range(len(sentences))
+        ]
+
+    def bracket_posteriors(
+        self,
+        words: list[str],
+        pruning: Pruning,
+        constraints: Constraints | None = None,
+        read: Sequence[BracketPosteriors] | None = None,
+    ) -> SentencePosteriors | None:
+        """Posteriors of a sentence, given constraints; None when no member finds a parse.
+
+        `read` are those by the members without a chart, where they are known.
+        """
+        found = [group.read(words, pruning, constraints) for group in self.groups]
+        return self.average(words, found, constraints, read)
+
+    def average(
+        self,
+        words: list[str],
+        found: Sequence[SentencePosteriors | None],
+        constraints: Constraints | None = None,
+        read: Sequence[BracketPosteriors] | None = None,
+    ) -> SentencePosteriors | None:
+        """Average brackets over groups and readers; the forest is that of the first group.
+
+        Groups without a parse (None) are left out of the average. Readers read the sentence now
+        unless `read` has their posteriors.
+        """
+        pairs = zip(self.groups, found, strict=True)
+        parsed = [(group.weight, one) for group, one in pairs if one is not None]
+        if not parsed and not self.readers:
+            return None
+        weights = [weight for weight, _ in parsed] + [weight for _, weight in self.readers]
+        parts = [one.brackets for _, one in parsed]
+        parts += self.read_many([(words, constraints)])[0] if read is None else read
+        mean = parts[0]
+        if len(parts) > 1:
+            mean = average_brackets(parts, [weight / sum(weights) for weight in weights])
+        sharp = mean._replace(p=sharpen(mean.p, self.ensemble.sharpness))
+        forest = next((one.forest for _, one in parsed if one.forest is not None), None)
+        forest = None if forest is None else forest._replace(brackets=sharp)
+        return SentencePosteriors(
+            sharp, forest, tuple(log for _, one in parsed for log in one.logs)
+        )
+
+    def sentence_log_prob(
+        self,
+        words: list[str],
+        found: SentencePosteriors,
+        pruning: Pruning,
+        constraints: Constraints | None = None,
+    ) -> float:
+        """Log-probability of a sentence: the weighted mean over members, as in `Ensemble.log_prob`.
+
+        A member without a chart has the log-probability of its plain grammar, which is charted
+        now unless a group has charted it.
+        """
+        logs = [(log.weight, log.log_prob) for log in found.logs]
+        charted = {log.owner: log.plain_log_prob for log in found.logs}
+        for owner, (plain, weight) in self._beside.items():
+            log_prob = charted.get(owner)
+            if log_prob is None:
+                log_prob = _plain_log_prob(plain, words, pruning, constraints)
+            logs += [(weight, log_prob)] if log_prob is not None else []
+        weights, log_probs = np.array(logs).reshape(-1, 2).T
+        with np.errstate(divide="ignore"):  # a first group may have no weight
+            return float(np.logaddexp.reduce(np.log(weights) + log_probs))
+
+    def constraint_log_prob(
+        self, words: list[str], constraints: Constraints, pruning: Pruning
+    ) -> float:
+        """Log of the members' weighted mean probability that a tree satisfies constraints."""
+        logs = [(weight, reader.log_ratio(words, constraints)) for reader, weight in self.readers]
+        for group in self.groups:
+            weights = zip(group.members, group.weights.tolist(), strict=True)
+            logs += [(w, group.log_ratio(member, words, constraints, pruning))
+                     for member, w in weights if w > 0.0]  # fmt: skip
+        columns = np.array(logs).T
+        with np.errstate(divide="ignore"):
+            mean = np.logaddexp.reduce(np.log(columns[0] / columns[0].sum()) + columns[1])
+        return float(min(mean, 0.0)) if not np.isnan(mean) else -np.inf
+
+    def forest(
+        self,
+        words: list[str],
+        brackets: BracketPosteriors,
+        pruning: Pruning,
+        constraints: Constraints | None = None,
+    ) -> LabelledForest | None:
+        """The forest of the first group, with given posteriors of its brackets."""
+        found = self.first_group.read(words, pruning, constraints)
+        forest = None if found is None else found.forest
+        return None if forest is None else forest._replace(brackets=brackets)
+
+
+def unary_chains(grammars: Sequence[LatentGrammar]) -> dict[frozenset[str], tuple[str, ...]]:
+    """Labels that the grammars have over the same words, outermost first, by their set."""
+    every = (symbol.chain for grammar in grammars for symbol in grammar.symbols)
+    above = (chain[:k] for chain in every for k in range(1, len(chain) + 1))
+    return {frozenset(chain): chain for chain in above}
+
+
+def _plain_log_prob(
+    grammar: LatentGrammar, words: list[str], pruning: Pruning, constraints: Constraints | None
+) -> float | None:
+    """Log-probability of a sentence under a plain grammar; None when it finds no parse."""
+    prepared = prepare(grammar)
+    if len(words) == 1:
+        plain = one_word_posteriors(prepared, words[0], constraints)
+    else:
+        plain = next(pruned_forests(prepared, words, *pruning[:2], constraints), None)
+    return None if plain is None else plain.log_prob
+
+
+class ChartGroup:
+    """Members that share a chart, those with fewer states first."""
+
+    def __init__(self, ensemble: Ensemble, group: Sequence[int], numbers: dict[str, int]) -> None:
+        used = [k for k in group if ensemble.weights[k] > 0] or group[:1]
+        by_size = sorted(used, key=lambda k: int(ensemble.grammars[k].n_states.sum()))
+        first = prepare(ensemble.members[by_size[0]])
+        others = [prepare(ensemble.members[k], chart_owner=first) for k in by_size[1:]]
+        self.members = [first, *others]
+        self.weights = ensemble.weights[by_size]
+        self.weight = float(self.weights.sum())
+        self.combine = ensemble.combine
+        self.owner = ensemble.chart_owners[group[0]]
+        self.table = label_table(first.grammar.symbols, first.grammar.n_phrases, numbers)
+
+    def read(
+        self, words: list[str], pruning: Pruning, constraints: Constraints | None = None
+    ) -> SentencePosteriors | None:
+        """Posteriors of the group; None when no member has a parse."""
+        if len(words) == 1:
+            return self._labelled(self._one_word(words[0], constraints), None)
+        plain_log_prob = None
+        for plain in pruned_forests(self.members[0], words, *pruning[:2], constraints):
+            plain_log_prob = plain.log_prob if plain_log_prob is None else plain_log_prob
+            found = self._posteriors(plain, pruning.middle)
+            if found is not None:
+                return self._labelled(found, plain_log_prob)
+        return None
+
+    def log_ratio(
+        self,
+        member: PreparedGrammar,
+        words: list[str],
+        constraints: Constraints,
+        pruning: Pruning,
+    ) -> float:
+        """Log-probability under one member that a tree satisfies constraints."""
+        constraints = replace(constraints, is_strict=True)
+        if member.features is None:
+            found, free = (sentence_log_weight(member, words, x) for x in (constraints, None))
+            return found.log - free.log if found.sign == free.sign == 1 else -np.inf
+        logs = [self._feature_log_sum(member, words, x, pruning) for x in (constraints, None)]
+        return min(0.0, logs[0] - logs[1]) if np.isfinite(logs[1]) else -np.inf
+
+    def _feature_log_sum(
+        self,
+        member: PreparedGrammar,
+        words: list[str],
+        constraints: Constraints | None,
+        pruning: Pruning,
+    ) -> float:
+        """Log of the sum over a pruned forest by a member that scores spans by features."""
+        if len(words) == 1:
+            plain = one_word_posteriors(member, words[0], constraints)
+            return -np.inf if plain is None else plain.log_prob
+        plain = next(pruned_forests(member, words, *pruning[:2], constraints), None)
+        return -np.inf if plain is None else feature_log_sum(member, plain)
+
+    def read_pruned(self, plain: ForestPosteriors) -> SentencePosteriors | None:
+        """Posteriors of the group over a pruned forest; None for no parse."""
+        return self._labelled(self._posteriors(plain, 0.0), plain.log_prob)
+
+    def _labelled(
+        self, found: ForestPosteriors | None, plain_log_prob: float | None
+    ) -> SentencePosteriors | None:
+        if found is None:
+            return None
+        rows = item_labels(found.pruned.forest, len(found.pruned.words), self.table)
+        brackets = sum_by_bracket(rows, np.clip(found.items, 0.0, 1.0))
+        log = SentenceLog(self.owner, self.weight, found.log_prob, plain_log_prob)
+        return SentencePosteriors(brackets, LabelledForest(found, rows, brackets), (log,))
+
+    def _one_word(self, word: str, constraints: Constraints | None) -> ForestPosteriors | None:
+        found = [one_word_posteriors(member, word, constraints) for member in self.members]
+        parts = [part for part in found if part is not None]
+        if not parts:
+            return None
+        # Members leave out tags without any weight; where that differs, only the first is used.
+        first = parts[0].pruned.forest.symbol
+        is_same = all(np.array_equal(part.pruned.forest.symbol, first) for part in parts)
+        if len(parts) == 1 or not is_same:
+            return parts[0]
+        weights = [float(w) for part, w in zip(found, self.weights, strict=True) if part]
+        return combine_posteriors(parts, weights, "mean")
+
+    def _posteriors(self, plain: ForestPosteriors, middle: float) -> ForestPosteriors | None:
+        parts, weights = [], []
+        for k, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):
+            part = posteriors(member, plain)
+            if part is None:
+                continue
+            if k == 0 and len(self.members) > 1 and middle > 0.0:
+                plain, part = prune_more(part, middle, plain, part)
+            parts.append(part)
+            weights.append(float(weight))
+        if not parts or len(self.members) == 1:
+            return parts[0] if parts else None
+        return combine_posteriors(parts, weights, self.combine)
+
+
+def prune_more(
+    by: ForestPosteriors, least: float, *parts: ForestPosteriors
+) -> list[ForestPosteriors]:
+    """Posteriors without the items that have less than a least posterior under one member."""
+    forest = by.pruned.forest
+    items = np.abs(by.items) >= least
+    edges = items[forest.head] & items[forest.left] & items[forest.right]
+    number = (np.cumsum(items) - 1).astype(np.uint32)
+    kept = forest._replace(
+        symbol=forest.symbol[items], start=forest.start[items], end=forest.end[items],
+        head=number[forest.head[edges]], left=number[forest.left[edges]],
+        right=number[forest.right[edges]], rule=forest.rule[edges],
+    )  # fmt: skip
+    roots, entries = by.pruned.roots, by.pruned.entries
+    pruned = by.pruned._replace(
+        forest=kept, roots=number[roots[items[roots]]].astype(np.int64),
+        entries=entries[items[: len(entries)]],
+        factors=by.pruned.factors[items[: len(by.pruned.factors)]],
+    )  # fmt: skip
+    return [
+        one._replace(
+            pruned=pruned,
+            items=one.items[items],
+            edges=one.edges[edges] if len(one.edges) else one.edges,
+        )
+        for one in parts
+    ]
+
+
+def combine_posteriors(
+    parts: Sequence[ForestPosteriors], weights: Sequence[float], combine: str
+) -> ForestPosteriors:
+    """The weighted mean, or product, of posteriors over the same forest."""
+    weight = np.asarray(weights) / sum(weights)
+    items = np.array([np.clip(part.items, 0.0, 1.0) for part in parts])
+    edges = np.array([np.clip(part.edges, 0.0, 1.0) for part in parts])
+    if combine == "product":
+        items, edges = (np.log(np.maximum(x, LEAST_FACTOR)) for x in (items, edges))
+    items, edges = weight @ items, weight @ edges
+    if combine == "product":
+        items, edges = np.exp(items), np.exp(edges)
+    logs = np.array([part.log_prob for part in parts])
+    return parts[0]._replace(
+        items=items, edges=edges,
+        log_prob=float(np.log(weight @ np.exp(logs - logs.max())) + logs.max()),
+        n_negative=sum(part.n_negative for part in parts),
+    )  # fmt: skip

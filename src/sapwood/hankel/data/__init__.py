@@ -1,1 +1,0 @@
-"""Reading, writing and preparing the data."""

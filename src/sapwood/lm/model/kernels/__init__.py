@@ -1,1 +1,0 @@
-"""Compiled recursions, one file each."""

@@ -1,0 +1,116 @@
+"""`sapwood surprisal`: tables that R reads, regions of experiments, and refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sapwood as sw
+
+Run = Callable[..., Any]
+
+
+def table(text: str) -> list[dict[str, str]]:
+    header, *rows = (line.split("\t") for line in text.splitlines())
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def test_a_row_for_each_word(cli: Run) -> None:
+    result = cli("surprisal", "bundled", "-", stdin="they sleep .\n\nthe dog sleeps .\n")
+    assert result.status == 0, result.err
+    rows = table(result.out)
+    assert [row["sentence"] for row in rows] == ["1"] * 4 + ["3"] * 5
+    assert [row["word"] for row in rows[:4]] == ["they", "sleep", ".", "</s>"]
+    expected = sw.surprisal(sw.bundled_grammar(), ["they", "sleep", "."]).surprisal
+    assert [float(row["surprisal"]) for row in rows[:4]] == pytest.approx(expected, abs=1e-6)
+    assert "2 sentences" in result.err
+
+
+def test_units_and_json(cli: Run) -> None:
+    bits, nats = (
+        json.loads(
+            cli("surprisal", "bundled", "-", "--json", "--unit", unit, stdin="they sleep .").out
+        )
+        for unit in ("bits", "nats")
+    )
+    ratio = bits["words"][0]["surprisal"] / nats["words"][0]["surprisal"]
+    assert ratio == pytest.approx(1.4426950408889634)
+    assert bits["words"][0].keys() == {
+        "sentence", "number", "word", "surprisal", "syntactic", "lexical", "tag_entropy",
+        "word_entropy",
+    }  # fmt: skip
+
+
+def test_words_and_regions_of_an_experiment(cli: Run) -> None:
+    words = cli("surprisal", "bundled", "-", "--join", stdin="The dog sleeps.\n")
+    assert [row["word"] for row in table(words.out)] == ["The", "dog", "sleeps.", "</s>"]
+    regions = cli("surprisal", "bundled", "-", "--join", stdin="The dog\tsleeps.\n")
+    assert [row["word"] for row in table(regions.out)] == ["The dog", "sleeps.", "</s>"]
+    totals = [sum(float(row["surprisal"]) for row in table(x.out)) for x in (words, regions)]
+    assert totals[0] == pytest.approx(totals[1], abs=1e-5)
+
+
+def test_empty_regions_keep_their_numbers(cli: Run) -> None:
+    result = cli("surprisal", "bundled", "-", "--join", stdin="The dog\t\tsleeps.\t\t\r\n")
+    rows = table(result.out)
+    assert [row["word"] for row in rows] == ["The dog", "", "sleeps.", "</s>"]
+    assert [row["number"] for row in rows] == ["1", "2", "3", "4"]
+    assert rows[1]["surprisal"] == "NA"
+
+
+def test_a_region_with_an_impossible_word_is_told(cli: Run) -> None:
+    result = cli("surprisal", "bundled", "-", "--join", stdin="They\tthe dog.\tHe sleeps.\n")
+    assert [row["surprisal"] for row in table(result.out)][1:] == ["Inf", "NA", "NA"]
+    assert "--restart 1e-4" in result.err
+
+
+def test_a_word_that_cannot_be_derived_is_infinite_and_told(cli: Run) -> None:
+    result = cli("surprisal", "bundled", "-", stdin="dog the .\n")
+    assert [row["surprisal"] for row in table(result.out)] == ["Inf", "NA", "NA", "NA"]
+    assert "--restart 1e-4" in result.err
+    mended = cli("surprisal", "bundled", "-", "--restart", "1e-4", stdin="dog the .\n")
+    assert not {"Inf", "NA"} & {row["surprisal"] for row in table(mended.out)}
+
+
+def test_a_language_model_gives_the_same_table(cli: Run, tmp_path: Path) -> None:
+    sw.KneserNey(2).fit([["a", "b"], ["b", "a", "c"]] * 20).model_.save(tmp_path / "m.lm")
+    result = cli("surprisal", tmp_path / "m.lm", "-", stdin="a b\n")
+    assert result.status == 0, result.err
+    rows = table(result.out)
+    assert [row["word"] for row in rows] == ["a", "b", "</s>"]
+    assert {row["syntactic"] for row in rows} == {"NA"}
+
+
+def test_the_result_does_not_depend_on_the_number_of_jobs(cli: Run) -> None:
+    text = "they sleep .\nthe dog sees the man .\n" * 5
+    one, two = (cli("surprisal", "bundled", "-", "--jobs", n, stdin=text).out for n in (1, 2))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (["bundled", "-", "--unit", "bans"], "a\n", "is not bits or nats"),
+        (["bundled", "-", "--restart", "0.9"], "a\n", "--restart"),
+        (["bundled", "-", "--join", "--tokenizer", "a:b"], "a\n", "not together with --tokenizer"),
+        (["bundled", "-"], "(S (NP a) (VP b))\n", "expected one sentence a line"),
+        (["bundled", "missing.txt"], "", "missing.txt"),
+    ],
+)
+def test_wrong_usage(cli: Run, arguments: list[str], stdin: str, message: str) -> None:
+    result = cli("surprisal", *arguments, stdin=stdin)
+    assert result.status != 0
+    assert message in result.err
+    assert "missing.txt" not in arguments or not result.out
+
+
+def test_models_without_probabilities_are_refused(cli: Run, tmp_path: Path, learn: Any) -> None:
+    learn("spectral").save(tmp_path / "s.sapwood")
+    result = cli("surprisal", tmp_path / "s.sapwood", "-", stdin="they sleep .\n")
+    assert result.status == 1
+    assert "no surprisal by spectral" in result.err
+    assert "pivot-em" in result.err

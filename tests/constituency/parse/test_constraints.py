@@ -1,0 +1,329 @@
+"""Given tags and partial trees: posteriors against lists of all trees, and trees that obey."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import exp, inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.reference import enumerate as listing
+from tests.toys import random_toy, tree_of
+
+import sapwood as sw
+from sapwood.constituency.grammar import constraints as module
+from sapwood.constituency.grammar.constraints import (
+    ConstrainedPhrase,
+    Constraints,
+    KnownLabels,
+    PartialSentence,
+    _entry_sources,
+    constrain,
+    word_entries,
+)
+from sapwood.constituency.grammar.discriminative import SpanNetwork
+from sapwood.core.errors import SapwoodError
+
+WORDS = ["w0", "w1", "w2", "w0", "w1"]
+N = len(WORDS)
+KNOWN = KnownLabels(frozenset({"P0", "P1"}), frozenset({"T2", "T3"}))
+SPANS = [(i, j) for i in range(N) for j in range(i + 1, N + 1)]
+
+
+def listed_trees(seed: int, n_states: int) -> tuple[sw.LatentGrammar, list[tuple[sw.Tree, float]]]:
+    """A random grammar, and all trees of the sentence with their weights."""
+    toy = random_toy(np.random.default_rng(seed), n_states=n_states)
+    root, rules, emissions = toy.floats(WORDS)
+    weighted = listing.weighted_trees(root, rules, emissions)
+    return toy.grammar(), [(tree_of(tree, WORDS, 2), float(w)) for tree, w in weighted]
+
+
+def satisfies(tree: sw.Tree, asked: PartialSentence) -> bool:
+    """Whether a tree has all that was asked for; written without the code that is tested."""
+    spans = tree.spans()
+    phrases = {(i, j, label) for label, i, j in spans if label.startswith("P")}
+    tags = [label for label, _, _ in spans if label.startswith("T") and label != "TOP"]
+    over = {(i, j) for i, j, _ in phrases}
+    return (
+        all(tag in (None, found) for tag, found in zip(asked.tags or tags, tags, strict=True))
+        and all((i, j, x) in phrases or (x is None and (i, j) in over) for i, j, x in asked.spans)
+        and not any((i, j, x) in phrases or (x is None and (i, j) in over)
+                    for i, j, x in asked.forbidden)
+    )  # fmt: skip
+
+
+def requests() -> st.SearchStrategy[PartialSentence]:
+    span = st.tuples(st.sampled_from(SPANS), st.sampled_from(["P0", "P1", None])).map(
+        lambda x: (*x[0], x[1])
+    )
+    tags = st.lists(st.sampled_from([None, None, "T2", "T3"]), min_size=N, max_size=N)
+    return st.builds(
+        PartialSentence, st.just(WORDS), tags, st.lists(span, max_size=2),
+        st.lists(span, max_size=2),
+    )  # fmt: skip
+
+
+@settings(max_examples=30)
+@given(requests(), st.integers(0, 3), st.sampled_from([1, 2]))
+def test_posteriors_are_those_of_the_trees_that_satisfy(
+    asked: PartialSentence, seed: int, n_states: int
+) -> None:
+    grammar, trees = listed_trees(seed, n_states)
+    parser = sw.Parser(grammar, threshold=0.0, beam=0.0)
+    try:
+        parse = parser.parse(WORDS, tags=asked.tags, spans=asked.spans, forbidden=asked.forbidden)
+    except SapwoodError:  # two of the requests contradict each other
+        parse = None
+    if parse is None:
+        assert not any(satisfies(tree, asked) for tree, _ in trees)
+        return
+    left = [(tree, weight) for tree, weight in trees if satisfies(tree, asked)]
+    total, everything = (sum(weight for _, weight in some) for some in (left, trees))
+    assert exp(parse.constraint_log_prob) == pytest.approx(total / everything, rel=1e-9, abs=1e-12)
+    assert not left or parse.kind == "parsed"
+    constraints = constrain(N, KNOWN, asked.tags, asked.spans, asked.forbidden)
+    assert constraints is None or constraints.unmet(parse.tree) is None
+    if left:
+        assert satisfies(parse.tree, asked)
+        np.testing.assert_allclose(exp(parse.sentence_log_prob), total, rtol=1e-9)
+        for label, i, j, p in parse.marginals:
+            share = sum(w for tree, w in left if (label, i, j) in tree.spans()) / total
+            assert p == pytest.approx(share, abs=1e-9)
+        listed = [one.tree for one in parse.k_best(40)]
+        assert len(listed) == min(40, len(left))
+        assert set(listed) <= {tree for tree, _ in left}
+
+
+def test_a_mutant_that_forgets_crossing_spans_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without excluded crossing spans, trees without the required phrase stay in the chart."""
+    grammar, trees = listed_trees(0, 2)
+    parser = sw.Parser(grammar, threshold=0.0, beam=0.0)
+    asked = PartialSentence(WORDS, None, [(1, 3, "P0")])
+    expected = sum(w for tree, w in trees if satisfies(tree, asked)) / sum(w for _, w in trees)
+    right = parser.parse(WORDS, spans=asked.spans).constraint_log_prob
+    assert exp(right) == pytest.approx(expected, rel=1e-9)
+    monkeypatch.setattr(module, "CLOSED", module.FREE)
+    wrong = parser.parse(WORDS, spans=asked.spans).constraint_log_prob
+    assert exp(wrong) > 1.05 * expected
+
+
+@pytest.mark.parametrize("method", ["pcfg", "em", "spectral", "crf", "encoder", "mix"])
+def test_every_kind_of_member_obeys(
+    method: str, learn: Any, small_bank: sw.Treebank, network: SpanNetwork
+) -> None:
+    model = _model(method, learn, small_bank, network)
+    parser = sw.Parser(model)
+    rng = np.random.default_rng(3)
+    labels = sorted(parser.known_labels.phrases)
+    tags = sorted(parser.known_labels.tags)
+    n_refused = 0
+    for tree in sw.bundled_treebank("test")[:12]:
+        words = tree.words()
+        n = len(words)
+        i, k = (int(rng.integers(0, n - 1)) for _ in range(2))
+        j, m = int(rng.integers(i + 1, n + 1)), int(rng.integers(k + 1, n + 1))
+        given_tags: list[Any] = [None] * n
+        given_tags[i] = str(rng.choice(tags))
+        given_tags[k] = {str(rng.choice(tags)): 0.3, str(rng.choice(tags)): 0.7}
+        asked = PartialSentence(
+            words, given_tags, [(i, j, str(rng.choice(labels)))], [(k, m, str(rng.choice(labels)))]
+        )
+        try:
+            parse = parser.parse_compiled(asked)
+        except SapwoodError:  # the phrase is required and forbidden
+            n_refused += 1
+            continue
+        constraints = constrain(n, parser.known_labels, *asked[1:])
+        assert constraints is not None
+        assert constraints.unmet(parse.tree) is None
+        assert parse.constraint_log_prob <= 0.0
+        for one in parse.k_best(3):
+            assert constraints.unmet(one.tree) is None
+    assert n_refused < 4
+
+
+@pytest.fixture(scope="module")
+def network(small_bank: sw.Treebank) -> SpanNetwork:
+    return sw.SpanEncoder(passes=1).fit(small_bank).model_
+
+
+def _model(method: str, learn: Any, bank: sw.Treebank, network: SpanNetwork) -> Any:
+    if method == "encoder":
+        return network
+    if method == "crf":
+        return sw.SpanCRF(passes=1).fit(bank).model_
+    if method == "mix":
+        return sw.Ensemble.of([learn("em"), learn("pcfg", binarise="right"), network])
+    return learn(method)
+
+
+def test_gold_constraints_give_the_gold_tree(
+    learn: Any, small_bank: sw.Treebank, network: SpanNetwork
+) -> None:
+    parser = sw.Parser(_model("mix", learn, small_bank, network))
+    for tree in sw.bundled_treebank("test")[:10]:
+        words, tags, spans = tree.words(), [], []
+        for node, (label, i, j) in zip(tree.nodes(), tree.spans(), strict=True):
+            if node.is_preterminal:
+                tags.append(label)
+            elif label != "TOP":
+                spans.append((i, j, label))
+        assert parser.parse(words, tags=tags, spans=spans).tree == sw.clean(tree)
+
+
+def test_soft_tags_multiply_and_hard_ones_exclude() -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    words = ["the", "man", "sees", "the", "dog", "with", "a", "hat", "."]
+    free = parser.parse(words)
+    soft = parser.parse(words, tags=[{"DT": 0.5, "NN": 0.5}, *[None] * 8])
+    assert soft.tree == free.tree
+    assert exp(soft.constraint_log_prob) == pytest.approx(0.5, rel=1e-6)
+    hard = parser.parse(words, tags=["NN", *[None] * 8])
+    assert next(node.label for node in hard.tree.nodes() if node.is_preterminal) == "NN"
+
+
+def test_tags_that_the_lexicon_does_not_list_count_a_tenth_of_those_it_lists() -> None:
+    grammar = sw.bundled_grammar()
+
+    def weights(tags: dict[str, float], **options: bool) -> list[tuple[str, float]]:
+        entries, factors = word_entries(grammar, "dog", 0, Constraints(1, (tags,), **options))
+        labels = [grammar.tags[k].chain[-1] for k in grammar.lexicon.entry_tag[entries].tolist()]
+        return list(zip(labels, grammar.coarse.lexical[entries] * factors, strict=True))
+
+    ((_, listed),) = weights({"NN": 1.0})
+    noun, *verbs = weights({"NN": 0.5, "VBD": 0.25})
+    assert noun == ("NN", pytest.approx(0.5 * listed))
+    assert {label for label, _ in verbs} == {"VBD"}
+    assert max(weight for _, weight in verbs) == pytest.approx(0.25 * 0.1 * 0.5 * listed)
+    assert weights({"NN": 0.5, "VBD": 0.25}, is_strict=True) == [noun]
+    ((label, alone),) = weights({"DT": 0.5})  # nothing listed: as for an unknown word
+    assert (label, alone) == ("DT", pytest.approx(0.5 * grammar.coarse.lexical.min()))
+
+
+def test_the_last_source_of_a_tag_is_the_word_for_which_it_is_most_probable() -> None:
+    grammar = sw.PCFG().fit([sw.Tree.parse("(TOP (S (A aa) (B bb) (C cc)))")] * 9).model_
+    *_, likeliest = _entry_sources(grammar, "bb", 1)
+    lexicon = grammar.lexicon
+    words = [lexicon.words[row] for row in lexicon.entry_row[likeliest].tolist()]
+    tags = [grammar.tags[tag].chain[-1] for tag in lexicon.entry_tag[likeliest].tolist()]
+    assert dict(zip(tags, words, strict=True)) == {"A": "aa", "B": "bb", "C": "cc"}
+
+
+def test_a_capital_at_the_start_of_a_sentence_is_no_other_word() -> None:
+    grammar = sw.bundled_grammar()
+    small, first, later = (
+        next(_entry_sources(grammar, word, place)).tolist()
+        for word, place in (("the", 1), ("The", 0), ("The", 1))
+    )
+    assert first == small
+    assert later != small
+
+
+def test_the_root_is_no_phrase_and_any_other_label_at_the_top_is() -> None:
+    whole = (ConstrainedPhrase(0, 2, ("S",)),)
+    for text in ("(S (A a) (B b))", "(TOP (S (A a) (B b)))"):
+        tree = sw.Tree.parse(text)
+        assert Constraints(2, (None, None), whole).unmet(tree) is None
+        assert Constraints(2, (None, None), (), whole).unmet(tree) == "S over words 1 to 2"
+    bare = sw.Tree.parse("(TOP (A a) (B b))")
+    assert Constraints(2, (None, None), (), (ConstrainedPhrase(0, 2, ()),)).unmet(bare) is None
+    assert Constraints(2, (None, None), whole).unmet(bare) == "no S over words 1 to 2"
+
+
+def test_a_phrase_over_one_word_may_stand_above_or_below_others() -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    words = ["they", "sleep", "."]
+    parse = parser.parse(words, spans=[(0, 1, "NP"), (1, 2, "VP")])
+    assert ("NP", 0, 1) in parse.tree.spans()
+    assert ("VP", 1, 2) in parse.tree.spans()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"spans": [(0, 3, "P0"), (2, 5, None)]}, "P0 over words 1 to 3 and a phrase over words 3"),
+        ({"spans": [(0, 3, "P0")], "forbidden": [(0, 3, "P0")]}, "is required, and P0 over words"),
+        ({"spans": [(0, 3, None)], "forbidden": [(0, 3, None)]}, "is forbidden"),
+        ({"spans": [(0, 9, "P0")]}, "is no span of a sentence of 5 words"),
+        ({"spans": [(2, 2, "P0")]}, "is no span"),
+        ({"spans": [("a", 2, "P0")]}, "is no span"),
+        ({"spans": [(0, 2, "P7")]}, "is P7, which the model does not have"),
+        ({"spans": [(0, 2, ["P0"])]}, r"is a list \(\['P0'\]\), which the model does not have"),
+        ({"spans": 7}, "expected a list of"),
+        (
+            {"spans": [(0, 2, None)], "forbidden": [(0, 2, "P0"), (0, 2, "P1")]},
+            "a phrase over words 1 to 2 is required, and every label",
+        ),
+        ({"tags": [["T2"], *[None] * 4]}, "the tag of word 1 is a list"),
+        ({"tags": ["T2"]}, "found 1 tags for a sentence of 5 words"),
+        ({"tags": "T2 T2"}, "for a sentence of 5 words"),
+        ({"tags": ["T9", *[None] * 4]}, "the tag of word 1 is T9"),
+        ({"tags": [{"T2": -1.0}, *[None] * 4]}, "the probability of T2 for word 1"),
+        ({"tags": [{"T2": 0.0}, *[None] * 4]}, "word 1 has no tag of positive probability"),
+    ],
+)
+def test_impossible_requests_are_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(SapwoodError, match=message) as caught:
+        constrain(N, KNOWN, **asked)
+    assert caught.value.hint
+
+
+def test_nothing_asked_is_no_constraint() -> None:
+    assert constrain(N, KNOWN, [None] * N) is None
+    assert sw.Parser(sw.bundled_grammar()).parse(["they", "sleep", "."]).constraint_log_prob == 0.0
+
+
+def test_a_request_that_no_grammar_can_meet_is_met_by_pieces() -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    parse = parser.parse(
+        ["the", "man", "sees", "the", "dog", "."], spans=[(1, 3, "NP"), (0, 3, None)]
+    )
+    assert parse.kind == "joined"
+    assert parse.constraint_log_prob == -inf
+    assert ("NP", 1, 3) in parse.tree.spans()
+    assert any((i, j) == (0, 3) for _, i, j in parse.tree.spans())
+
+
+def test_pieces_go_with_the_brackets_that_the_grammar_can_have() -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    words = ["the", "man", "sees", "the", "dog", "with", "a", "hat", "."]
+    parse = parser.parse(words, spans=[(0, 2, "PP"), (3, 8, None)])
+    assert parse.kind == "joined"
+    assert {("PP", 0, 2), ("NP", 3, 8), ("VP", 2, 8)} <= set(parse.tree.spans())
+
+
+def test_tags_that_no_tree_has_are_given_to_the_best_tree() -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    words = ["the", "man", "sees", "the", "dog", "with", "a", "hat", "."]
+    parse = parser.parse(words, tags=["DT", "NN", "IN", *[None] * 6], forbidden=[(3, 8, None)])
+    assert (parse.kind, parse.constraint_log_prob) == ("joined", -inf)
+    assert parse.tree.tags()[:3] == ["DT", "NN", "IN"]
+    assert {("S", 0, 9), ("NP", 0, 2), ("VP", 2, 8), ("PP", 5, 8)} <= set(parse.tree.spans())
+    assert ("NP", 3, 8) not in parse.tree.spans()
+
+
+def test_many_sentences_with_and_without_constraints() -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    words = ["the", "man", "sees", "the", "dog", "."]
+    some = [words, PartialSentence(words, None, [(3, 6, None)]), words]
+    first, middle, last = parser.parse_many(some, jobs=2)
+    assert first.tree == last.tree
+    assert any((i, j) == (3, 6) for _, i, j in middle.tree.spans())
+
+
+def test_spans_with_the_same_symbols_share_a_class() -> None:
+    constraints = Constraints(
+        4, (None,) * 4, (ConstrainedPhrase(1, 3, ("A",)),), (ConstrainedPhrase(0, 4, ()),)
+    )
+    chains: list[Any] = [("A",), ("B", "A"), ("B",), (), None]
+    of_cell, allowed = constraints.cell_classes(chains)
+    free = {(0, 1), (1, 2), (2, 3), (3, 4), (0, 3), (1, 4)}
+    cells = [(i, j) for i in range(4) for j in range(i + 1, 5)]
+    for (start, end), row in zip(cells, of_cell, strict=True):
+        expected = [constraints.allows(start, end, chain) for chain in chains]
+        assert allowed[row].tolist() == expected
+        assert (row == 0) == ((start, end) in free)
+    assert all(a <= b for a, b in pairwise(sorted(of_cell.tolist())))
