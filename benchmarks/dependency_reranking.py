@@ -24,10 +24,15 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.dependency.data.bank import ArcBank
-from sapwood.dependency.data.lists import CandidateLists
+from sapwood.dependency.data.reader import CandidateLists
 from sapwood.dependency.evaluate import AttachmentScores, attachment, compare_attachment
-from sapwood.dependency.learn.perceptron import RankLesson, learn_to_rank
-from sapwood.dependency.learn.reranker import BITS, ArcReranker, FoldLists
+from sapwood.dependency.learn.reranker import (
+    TRIPLE_BITS,
+    ArcReranker,
+    FoldLists,
+    RankingData,
+    learn_to_rank,
+)
 from sapwood.dependency.parse.reranking import propose_trees
 
 CORPORA = (
@@ -66,10 +71,10 @@ def material(corpus: str, order: int, limit: int | None, folds: int) -> Material
     if limit is not None and limit < len(train):  # from all over the treebank: texts differ
         train = train.select(np.linspace(0, len(train) - 1, limit).astype(int))
     learner = ArcReranker(order=order, folds=folds)
-    course = learner.prepare(train)
-    labels = course.labels(0, passes=1)  # which the heads do not depend on
-    made = [learner.fold_lists(course, labels, fold) for fold in range(learner.list_folds)]
-    parser = sw.ArcParser(learner.learn_parser(course, labels))
+    trainer = learner._prepare(train)
+    labels = trainer.train_labels(0)  # which the heads do not depend on
+    made = [learner.fold_lists(trainer, labels, fold) for fold in range(learner.list_folds)]
+    parser = sw.ArcParser(learner.learn_parser(trainer, labels))
     parses = list(parser.parse_many([gold.sentence(index) for index in range(len(gold))]))
     dev = FoldLists(propose_trees(parses, learner.n_best), gold, train)
     parsed = ArcBank.of(parse.arcs for parse in parses).head
@@ -87,10 +92,10 @@ def kept_material(folder: Path | None, *settings: Any) -> Material:
     return found
 
 
-def lesson_of(part: FoldLists, learners: list[Learner], column: str) -> RankLesson:
+def lesson_of(part: FoldLists, learners: list[Learner], column: str) -> RankingData:
     """Lists as features."""
     latent = [learn(part.others) for learn in learners]
-    return RankLesson.of(part.lists, part.right, latent, column, BITS)
+    return RankingData.of(part.lists, part.right, latent, column, TRIPLE_BITS)
 
 
 def heads_scored(gold: ArcBank, heads: np.ndarray) -> AttachmentScores:
@@ -103,7 +108,7 @@ def chosen(lists: CandidateLists, scores: np.ndarray) -> np.ndarray:
     return lists.bank.select(lists.best(scores)).head
 
 
-def rerank(lesson: RankLesson, shown: RankLesson, columns: list[int]) -> np.ndarray:
+def rerank(lesson: RankingData, shown: RankingData, columns: list[int]) -> np.ndarray:
     """Scores of the trees of lists, by a perceptron over others with some dense features."""
     choice = learn_to_rank(
         replace(lesson, dense=lesson.dense[:, columns]), passes=4, folds=3, seed=0
@@ -143,7 +148,7 @@ def rows(found: Material, corpus: str, order: int, states: int) -> Iterator[tupl
         f"EM, {2 * states}, children": em(2 * states, found.column, valence=True),
     }
     learners = list(models.values())
-    lesson = RankLesson.join([lesson_of(fold, learners, found.column) for fold in found.folds])
+    lesson = RankingData.join([lesson_of(fold, learners, found.column) for fold in found.folds])
     dev, gold, lists = lesson_of(found.dev, learners, found.column), *found.dev[1::-1]
     columns = {"+ reranker": [0, 1]}
     columns |= {
@@ -212,7 +217,7 @@ def search(found: Material, corpus: str, order: int, vectors: Any) -> Iterator[t
     plain = [lesson_of(fold, [], found.column) for fold in found.folds]
     own = []
     for k, shown in enumerate(plain):
-        others = RankLesson.join([part for j, part in enumerate(plain) if j != k])
+        others = RankingData.join([part for j, part in enumerate(plain) if j != k])
         own.append(rerank(others, shown, [0, 1]))
     own = [scores / np.concatenate(own).std() for scores in own]
     base = _held(found, [chosen(f.lists, s) for f, s in zip(found.folds, own, strict=True)])

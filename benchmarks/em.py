@@ -20,11 +20,15 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn.em_steps import NODES_PER_STATE, TrainingTrees
+from sapwood.constituency.learn.em_states import copy_states
+from sapwood.constituency.learn.em_steps import (
+    NODES_PER_STATE,
+    LatentParameters,
+    TrainingTrees,
+    maximise_tree_counts,
+)
 from sapwood.constituency.learn.kernels import treebank_em
-from sapwood.constituency.learn.latent_parameters import LatentParameters, copy_states, maximise
-from sapwood.constituency.learn.registry import METHODS
-from sapwood.constituency.learn.treebank_learner import WithEM
+from sapwood.constituency.learn.registry import METHODS, EMParameters
 from sapwood.execute import Threads
 
 # row of the table: a method, and what is set
@@ -45,7 +49,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "matsuzaki 16": ("em", {"n_states": 16, "start": "matsuzaki", "iterations": 50}),
 }
 SLOW = ("matsuzaki 16",)
-SMOOTHING = tuple(WithEM.parameters()[f"{x}_smoothing"].default for x in ("rule", "word"))
+SMOOTHING = tuple(EMParameters.parameters()[f"{x}_smoothing"].default for x in ("rule", "word"))
 CRAFT_STATES, CRAFT_ITERATIONS, CRAFT_JOBS = 16, 20, 2
 
 
@@ -112,14 +116,15 @@ def speed(bank: Treebank, states: int, repeats: int) -> Speed:
     copies = [np.zeros(size, np.int64) for size in sizes.tolist()]
     parameters = copy_states(plain, copies, np.random.default_rng(0))
     counts = trees.expect(parameters)
-    maximise(parameters, counts, *SMOOTHING)  # all kernels are compiled now
+    maximise_tree_counts(parameters, counts, *SMOOTHING)  # all kernels are compiled now
 
     def expect() -> object:
         return trees.expect(parameters)
 
+    maximise = lambda: maximise_tree_counts(parameters, counts, *SMOOTHING)  # noqa: E731
     return Speed(
         machine.seconds_of(expect, repeats).least,
-        machine.seconds_of(lambda: maximise(parameters, counts, *SMOOTHING), repeats).least,
+        machine.seconds_of(maximise, repeats).least,
         phase_seconds(expect, repeats), flops_of(bank, parameters), 8.0 * parameters.rules.size,
     )  # fmt: skip
 

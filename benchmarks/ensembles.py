@@ -22,8 +22,9 @@ import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.ensemble import Model
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.learn.ensemble import PLAN, EnsembleLPCFG, estimator_of
-from sapwood.constituency.learn.panel import Panel
+from sapwood.constituency.learn.dev_scores import MixScorer
+from sapwood.constituency.learn.ensemble import EnsembleLPCFG, estimator_of
+from sapwood.constituency.learn.ensemble_budget import PLAN
 
 THREE = ("spectral 16", "em 16", "crf")
 CLASSIC = ("spectral 16", "em 16", "cluster 16")
@@ -102,7 +103,7 @@ def plan_table(given: argparse.Namespace) -> None:
     trained = train(bank, None, given)
     print(f"\n{given.corpus}: {bank.n_trees:,} trees; dev {len(gold):,} sentences; "
           f"{given.jobs} threads; training peak {machine.peak_mb():,.0f} MB\n")  # fmt: skip
-    panel = Panel(gold, trained[0].model, given.jobs)
+    panel = MixScorer(gold, trained[0].model, given.jobs)
     rows, cpu, wall = [], reading.cpu, reading.wall
     for n, one in enumerate(trained):
         panel.add(one.model)
@@ -167,7 +168,7 @@ def choose(
     names = {one.name for one in trained}
     plan = [candidate for candidate in PLAN if str(candidate) in names]
     estimator = EnsembleLPCFG(plan=plan, seed=given.seed, n_jobs=given.jobs)
-    estimator._trained = lambda *_: next(models)  # type: ignore[method-assign]
+    estimator._train = lambda *_: next(models)  # type: ignore[method-assign]
     bank = sw.read_treebank(machine.corpus_file(given.corpus, "train"))[: given.limit]
     with machine.Clock() as clock:
         estimator.fit(bank, gold)

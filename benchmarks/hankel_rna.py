@@ -14,7 +14,7 @@ import machine  # first: it pins BLAS to one thread
 from papers.hankel_corpora import rnafold, study_rna
 
 from sapwood.corpora.files import open_text
-from sapwood.hankel.data.rna import Structure, read_structures
+from sapwood.hankel.data import Structure, read_structures
 
 METHODS = ("pcfg:1", "spectral:8", "spectral:16", "em:8", "em:16", "best:32")
 

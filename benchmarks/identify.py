@@ -17,8 +17,8 @@ from sapwood.identify import check
 from sapwood.identify.check import family_map
 from sapwood.identify.dual import Reals
 from sapwood.identify.families import FAMILIES, NAMED
-from sapwood.identify.figure import Cell, Size, figure, paper_answer, sizes
 from sapwood.identify.jacobian import draw_reals, jacobian
+from sapwood.identify.report import Cell, Size, figure, paper_answer, sizes
 
 LONG = 10  # words
 LARGE = ((6, 6), (8, 4), (8, 8))  # words and states

@@ -23,12 +23,13 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import sapwood as sw
-from sapwood.constituency.evaluate.scores import SentenceScore
+from sapwood.constituency.evaluate.bracketing import SentenceScore
 from sapwood.constituency.grammar.ensemble import Member
-from sapwood.constituency.learn.ensemble import NETWORK_WEIGHTS, estimator_of
-from sapwood.constituency.learn.panel import Panel, grade
-from sapwood.constituency.parse import unconstrained_trees as free_trees
-from sapwood.constituency.parse.brackets import BracketPosteriors, split_codes
+from sapwood.constituency.learn.dev_scores import MixScorer, score_on_dev
+from sapwood.constituency.learn.ensemble import estimator_of
+from sapwood.constituency.learn.ensemble_budget import EnsembleSettings
+from sapwood.constituency.parse import spans
+from sapwood.constituency.parse.posteriors import BracketPosteriors, split_codes
 
 PARTS = 5
 RESAMPLES = 1000
@@ -45,12 +46,14 @@ STUDENT = 2.776  # 95 % of the means of five lie within so many standard errors
 LEAST_ODDS = 1e-4  # posteriors closer to 0 or 1 count as this
 Scores = list[SentenceScore]
 
+NETWORK_WEIGHTS = EnsembleSettings().network_weights
+
 
 @dataclass
 class Fold:
     """Members that learnt from the other parts, and what they say of this one."""
 
-    panel: Panel
+    panel: MixScorer
     members: list[Member] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
@@ -66,12 +69,12 @@ class Fold:
         share = np.zeros(self.panel.n_members)
         share[list(grammars)] = (1 - weight) / max(len(grammars), 1)
         share[list(networks)] = weight / max(len(networks), 1)
-        return self.panel.scores(share / share.sum(), is_free=is_free)
+        return self.panel.scores(share / share.sum(), is_unconstrained=is_free)
 
     def learnt(self, places: Sequence[int]) -> Scores:
         """Rows with weights that make the brackets of every other sentence probable."""
 
-        def rows(learns: Panel, parses: Panel) -> Scores:
+        def rows(learns: MixScorer, parses: MixScorer) -> Scores:
             share = np.zeros(parses.n_members)
             share[list(places)] = learns.likely_weights(places)
             return parses.scores(share, is_free=True)
@@ -81,7 +84,7 @@ class Fold:
     def staged(self, places: Sequence[int]) -> Scores:
         """Rows of a second stage: the chance of a bracket, given what each member thinks of it."""
 
-        def rows(learns: Panel, parses: Panel) -> Scores:
+        def rows(learns: MixScorer, parses: MixScorer) -> Scores:
             stage = SecondStage(learns, places)
             one = copy(parses)
             one.sentences = [
@@ -92,13 +95,13 @@ class Fold:
 
         return self._by_halves(rows)
 
-    def _by_halves(self, rows: Callable[[Panel, Panel], Scores]) -> Scores:
+    def _by_halves(self, rows: Callable[[MixScorer, MixScorer], Scores]) -> Scores:
         halves = [_every_other(self.panel, k) for k in (0, 1)]
         found = [rows(halves[1 - k], halves[k]) for k in (0, 1)]
         return [found[k % 2][k // 2] for k in range(len(self.panel.sentences))]
 
 
-def _every_other(panel: Panel, first: int) -> Panel:
+def _every_other(panel: MixScorer, first: int) -> MixScorer:
     part = copy(panel)
     part.sentences, part.gold = panel.sentences[first::2], panel.gold[first::2]
     return part
@@ -107,7 +110,7 @@ def _every_other(panel: Panel, first: int) -> Panel:
 class SecondStage:
     """Logistic regression: whether a bracket is right, by what members say, label and length."""
 
-    def __init__(self, panel: Panel, places: Sequence[int]) -> None:
+    def __init__(self, panel: MixScorer, places: Sequence[int]) -> None:
         self.places, self.n_labels = list(places), len(panel.numbers)
         inputs, right = [], []
         for k, (sentence, tree) in enumerate(zip(panel.sentences, panel.gold, strict=True)):
@@ -118,7 +121,7 @@ class SecondStage:
         self.model = LogisticRegression(C=1.0, max_iter=1000)
         self.model.fit(np.concatenate(inputs), np.concatenate(right))
 
-    def _inputs(self, panel: Panel, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _inputs(self, panel: MixScorer, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Codes, whether they are tags, and [n, features], of the brackets of a sentence."""
         sentence = panel.sentences[place]
         heard = [sentence.brackets[k] for k in self.places]
@@ -130,7 +133,7 @@ class SecondStage:
         length = np.log2(np.maximum(end - start, 1))
         return code, is_tag, np.column_stack([np.log(inner / (1 - inner)).T, p.T, length, labels])
 
-    def brackets(self, panel: Panel, place: int) -> BracketPosteriors:
+    def brackets(self, panel: MixScorer, place: int) -> BracketPosteriors:
         """The stage's posteriors; of tags, means."""
         code, is_tag, x = self._inputs(panel, place)
         if not len(code):
@@ -143,12 +146,12 @@ class SecondStage:
 @contextmanager
 def bracket_cost(cost: float) -> Iterator[None]:
     """What a bracket must be worth, for a while."""
-    usual = free_trees.BRACKET_COST
-    free_trees.BRACKET_COST = cost
+    usual = spans.BRACKET_COST
+    spans.BRACKET_COST = cost
     try:
         yield
     finally:
-        free_trees.BRACKET_COST = usual
+        spans.BRACKET_COST = usual
 
 
 def at_cost(fold: Fold, cost: float) -> Scores:
@@ -220,7 +223,7 @@ def prepare(bank: sw.Treebank, part: int, given: argparse.Namespace) -> Fold:
             model.save(path)
         print(f"part {part}: {candidate}, {clock.cpu:.0f} CPU s", flush=True)
         if fold is None:
-            fold = Fold(Panel(trees[start:end], model, given.jobs))
+            fold = Fold(MixScorer(trees[start:end], model, given.jobs))
         fold.panel.add(model)
         fold.members.append(model)
         fold.cpu.append(clock.cpu)
@@ -296,7 +299,7 @@ def print_speed(fold: Fold, networks: Sequence[int]) -> None:
     w, n = NETWORK_WEIGHTS[len(networks) - 1], len(networks)
     members = [fold.members[k] for k in (*FOUR, *networks)]
     mix = sw.Ensemble.of(members, [(1 - w) / len(FOUR)] * len(FOUR) + [w / n] * n)
-    one = grade(mix, fold.panel.gold)
+    one = score_on_dev(mix, fold.panel.gold)
     print(
         f"\nThe parser of four grammars and {n} networks, part 0: F1 {one.f1:.2f}, strict "
         f"{one.report.strict.f1:.2f}, tags {one.report.all.tagging_accuracy:.2f}, "

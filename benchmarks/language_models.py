@@ -26,11 +26,18 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.execute import Threads
-from sapwood.lm.data.ngrams import CountSettings, NgramCounts, count_text
+from sapwood.lm.data.counting import CountSettings, count_text
+from sapwood.lm.data.ngrams import NgramCounts
 from sapwood.lm.evaluate import perplexity
-from sapwood.lm.learn import bigram_em
-from sapwood.lm.learn.bigram_em import BigramEM, OnEngine, cut_pairs
-from sapwood.lm.learn.latent import follow_counts, random_start, word_distribution
+from sapwood.lm.learn import latent
+from sapwood.lm.learn.latent import (
+    BigramEM,
+    EngineEStep,
+    cut_pairs,
+    follow_counts,
+    random_states,
+    word_distribution,
+)
 from sapwood.lm.model.language_model import LanguageModel
 
 BROWN = (800_000, 900_000, 1_000_000)
@@ -96,7 +103,7 @@ def paper(most_states: int) -> None:
     Each keeps the iteration that is best on the held-out part by its own perplexity.
     """
     counts, held, texts = brown_counts()
-    rows, usual = [], bigram_em.STOP_WEIGHT
+    rows, usual = [], latent.STOP_WEIGHT
     for order in (2, 3):
         model = sw.KneserNey(order, is_modified=False).fit(counts).model_
         rows.append([f"Kneser-Ney {order}", "", *score(model, texts), "", "", "", ""])
@@ -105,7 +112,7 @@ def paper(most_states: int) -> None:
             found: list[str | int] = []
             for is_alone in (True, False):
                 prior = {"prior": 0.0} if is_alone else {}
-                bigram_em.STOP_WEIGHT = 0.0 if is_alone else usual
+                latent.STOP_WEIGHT = 0.0 if is_alone else usual
                 if title == "em":
                     learner: Any = sw.EMBigram(m, n_blocks=1, **prior)
                 else:
@@ -222,9 +229,9 @@ def iteration(states: list[int]) -> None:
     shards = cut_pairs(c)
     rows = []
     for m in states:
-        start = random_start(u, m, np.random.default_rng(0))
+        start = random_states(u, m, np.random.default_rng(0))
         em = BigramEM(1, 1.0, u)
-        source = OnEngine(Threads(1), shards)
+        source = EngineEStep(Threads(1), shards)
         em.run(source, start)
         with machine.Clock() as clock:
             em.run(source, start)

@@ -30,18 +30,16 @@ from numba import njit
 from scipy import sparse
 
 from sapwood.execute import Threads
-from sapwood.lm.data.ngram_files import load_counts
-from sapwood.lm.learn.bigram_em import BigramEM, OnEngine, cut_pairs
+from sapwood.lm.data.ngrams import load_counts
 from sapwood.lm.learn.latent import (
-    PIVOT_COUNT,
-    PIVOT_RIDGE,
-    PIVOT_SHARE,
-    PivotBigram,
+    BigramEM,
+    EngineEStep,
+    cut_pairs,
     follow_counts,
-    pivot_states,
-    random_start,
+    random_states,
     word_distribution,
 )
+from sapwood.lm.learn.pivot import PIVOT_COUNT, PIVOT_RIDGE, PIVOT_SHARE, PivotBigram, pivot_states
 
 CHUNK = 2_000_000  # tokens that are drawn at a time
 PAPER = 1300  # millions of tokens
@@ -164,8 +162,8 @@ def learn(pairs: Path, m: int) -> dict[str, float]:
     with machine.Clock() as loading:
         c = load_pairs(pairs)
     u = word_distribution(c)
-    start = random_start(u, m, np.random.default_rng(0))
-    source = OnEngine(Threads(1), cut_pairs(c))
+    start = random_states(u, m, np.random.default_rng(0))
+    source = EngineEStep(Threads(1), cut_pairs(c))
     source.expect(start)  # compiled, and its pages touched
     with machine.Clock() as iteration:
         BigramEM(1, 1.0, u).run(source, start)

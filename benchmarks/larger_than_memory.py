@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import machine
 
 import sapwood as sw
-from sapwood.constituency.data.stored import StoredTreebank
+from sapwood.constituency.data.treebank import StoredTreebank
 from sapwood.constituency.report.training import peak_memory_mb
 from sapwood.execute import Cluster, Engine, Threads
 

@@ -20,8 +20,8 @@ import numpy as np
 import sapwood as sw
 from sapwood.dependency.learn.moments import SHARD_WORDS, ArcCounts, TripleSums
 from sapwood.dependency.model.latent import LatentArcs, SeenTrees
-from sapwood.dependency.parse.forests import ArcForest
-from sapwood.dependency.parse.latent import arc_posteriors
+from sapwood.dependency.parse.parser import arc_posteriors
+from sapwood.dependency.parse.scoring import ArcForest
 
 
 def data_file(*parts: str) -> Path:

@@ -132,12 +132,12 @@ def measure(kind: str, method: str, values: dict[str, Any], path: str) -> tuple[
 
     from machine import ROOT  # pins BLAS to one thread  # noqa: F401
 
-    import sapwood.core.memory
+    import sapwood.core.errors
 
     warnings.simplefilter("ignore")
     learner, data = prepare(kind, method, values, path)
     needs = []
-    asked = sapwood.core.memory.require_memory
+    asked = sapwood.core.errors.require_memory
 
     def note(needed: float, work: str, hint: str) -> None:
         needs.append(needed)
@@ -157,10 +157,10 @@ def prepare(kind: str, method: str, values: dict[str, Any], path: str) -> tuple[
     import sapwood as sw
     from sapwood.constituency.learn.registry import METHODS
     from sapwood.dependency.data.bank import as_arc_bank
-    from sapwood.dependency.learn.methods import ARC_METHODS
+    from sapwood.dependency.learn import ARC_METHODS
     from sapwood.execute import Threads
     from sapwood.identify.learn import unmix
-    from sapwood.lm.data.ngram_files import as_counts
+    from sapwood.lm.data.counting import as_counts
     from sapwood.lm.learn.eigenwords import WordEmbedding
     from sapwood.lm.learn.methods import LM_METHODS
 
@@ -185,14 +185,14 @@ class Reader:
     """Reads a file into memory where a learner would learn."""
 
     def __init__(self, kind: str) -> None:
-        from sapwood.cli.hankel.hankel import _read_strings
-        from sapwood.cli.inputs import Reading
+        from sapwood.cli.hankel import _read_strings
+        from sapwood.cli.inputs import TreeReading
         from sapwood.constituency.data.treebank import read_treebank
         from sapwood.dependency.data.reader import read_arcs
 
         readers: dict[str, Any] = {
             "read trees packed": read_treebank,
-            "read trees objects": Reading().trees,
+            "read trees objects": TreeReading().trees,
             "read arcs packed": read_arcs,
             "read text strings": _read_strings,
         }

@@ -2,6 +2,7 @@
 
 python benchmarks/page.py         start, drawing (needs Chromium), latency, and a minute of load
 python benchmarks/page.py --seconds 5 --parts load
+python benchmarks/page.py --parts asking --model MODEL
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ SIXTY = (
     "sailor sees your poet which the woman saw with the beard by the red garden or Max 's village "
     "of my fox !"
 )
+TWENTY_FIVE = (
+    "the woman saw the kind king who gave a song to every cook with a hat in the garden and they "
+    "hope that she slept"
+)
 MEMORY = "memory before, in the middle, after"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 LOAD = (
@@ -47,7 +52,9 @@ LOAD = (
     ("score", {"sentences": [TWENTY] * 5}, 1),
     ("sample", {"n": 5}, 1),
     ("depend", {"sentence": TWENTY, "k": 3}, 2),
+    ("parse", {"sentence": TWENTY, "spans": [[1, 3, "NP"]], "forbidden": [[13, 19, None]]}, 2),
     ("lm/surprise", {"sentence": TWENTY}, 1),
+    ("surprisal", {"sentence": TWENTY}, 1),
     ("identify", {"family": "dep-i", "words": 3, "length": 3}, 1),
 )
 
@@ -126,6 +133,34 @@ PRESS = """async (key) => {
   input.dispatchEvent(new Event('input'));
   return await drawn - began;
 }"""
+# A phrase over a few words is asked for, or the last one is taken back.
+ASK = """async ([start, end, label]) => {
+  const place = document.querySelector('.figure');
+  const drawn = () => new Promise((done) => new MutationObserver((_, watch) => {
+    watch.disconnect();
+    requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())));
+  }).observe(place, { childList: true }));
+  const words = [...document.querySelectorAll('.token')];
+  const press = (key, shiftKey = false) => {
+    const event = new KeyboardEvent('keydown', { key, shiftKey, bubbles: true });
+    document.activeElement.dispatchEvent(event);
+  };
+  if (start === null) {
+    const began = performance.now(), end = drawn();
+    document.querySelector('.given .chip').click();
+    return await end - began;
+  }
+  words.find((word) => word.tabIndex === 0).focus();
+  press('Home');
+  for (let k = 0; k < start; k++) press('ArrowRight');
+  for (let k = start + 1; k < end; k++) press('ArrowRight', true);
+  press('Enter');
+  const form = document.querySelector('.wish');
+  form.querySelector('input').value = label;
+  const began = performance.now(), shown = drawn();
+  form.requestSubmit();
+  return await shown - began;
+}"""
 FRAMES = """async () => {
   const nodes = [...document.querySelectorAll('.node, .chart-cell')];
   const times = [];
@@ -158,6 +193,26 @@ def measure_drawing(tab: Any, address: str, repeats: int) -> list[list[object]]:
         rows.append([f"pointing, {n_words} words", f"{statistics.median(frames):.0f} ms"])
         rows.append([f"pointing, {n_words} words, slowest", f"{max(frames):.0f} ms"])
     return rows
+
+
+def measure_asking(tab: Any, address: str, repeats: int) -> list[list[object]]:
+    """Milliseconds from asking for a phrase, or taking it back, to the frame with the tree."""
+    from urllib.parse import quote
+
+    n_words = len(TWENTY_FIVE.split())
+    tab.goto("about:blank")
+    tab.goto(f"{address}/parse#s={quote(TWENTY_FIVE)}")
+    tab.wait_for_selector("svg.chart")
+    tab.wait_for_timeout(2000)  # surprisal and members come behind the tree
+    times = []
+    for start, end, label in ((3, 6, "NP"), (13, 18, "NP"), (20, 24, "")) * repeats:
+        for step in ([start, end, label], [None, None, ""]):
+            times.append(tab.evaluate(ASK, step))
+            tab.wait_for_timeout(400)
+    return [
+        [f"asking for a phrase, {n_words} words, median", f"{statistics.median(times):.0f} ms"],
+        [f"asking for a phrase, {n_words} words, slowest", f"{max(times):.0f} ms"],
+    ]
 
 
 # -- load -----------------------------------------------------------------------------------------
@@ -228,15 +283,18 @@ def measure_load(clients: int, seconds: float) -> list[list[object]]:
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--parts", nargs="+", default=["start", "drawing", "latency", "load"])
+    parser.add_argument(
+        "--parts", nargs="+", default=["start", "drawing", "asking", "latency", "load"]
+    )
+    parser.add_argument("--model", help="what phrases are asked of, if not the bundled grammar")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
     rows: list[list[object]] = []
-    if {"start", "drawing"} & set(options.parts):
+    if {"start", "drawing", "asking"} & set(options.parts):
         if shutil.which("chromium") is None:
-            print("no Chromium here: start and drawing are left out", file=sys.stderr)
+            print("no Chromium here: start, drawing and asking are left out", file=sys.stderr)
         else:
             with browser() as tab:
                 if "start" in options.parts:
@@ -244,6 +302,10 @@ def main() -> None:
                 if "drawing" in options.parts:
                     with server() as (_, address):
                         rows += measure_drawing(tab, address, options.repeats)
+                if "asking" in options.parts:
+                    models = [options.model] if options.model else []
+                    with server(*models) as (_, address):
+                        rows += measure_asking(tab, address, options.repeats)
     if "latency" in options.parts:
         rows += measure_latency(40 * options.repeats)
     if "load" in options.parts:

@@ -57,6 +57,10 @@ class Request(NamedTuple):
 # -- requests by schema ---------------------------------------------------------------------------
 
 
+# Probability of names that random values are almost always wrong for.
+RARE = dict.fromkeys(("tags", "spans", "forbidden", "heads", "relations"), 0.1)
+
+
 class BySchema:
     """Draws random requests of the API from its OpenAPI schema; training is left out.
 
@@ -102,6 +106,8 @@ class BySchema:
         if kind == "object":
             return self.members(schema)
         if kind == "array":
+            if "prefixItems" in schema:  # a tuple
+                return [self.value(one) for one in schema["prefixItems"]]
             least, most = schema.get("minItems", 0), min(schema.get("maxItems", 6), 6)
             return [self.value(schema["items"]) for _ in range(rng.randint(least, most))]
         if kind in {"integer", "number"}:
@@ -119,7 +125,7 @@ class BySchema:
         return {
             name: self.value(facts)
             for name, facts in schema.get("properties", {}).items()
-            if self.rng.random() < (0.98 if name in required else 0.5)
+            if self.rng.random() < (0.98 if name in required else RARE.get(name, 0.5))
         }
 
 

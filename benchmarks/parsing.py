@@ -1,6 +1,7 @@
-"""Parsing: what `--fast` costs and gains, what a second core gains, where time goes.
+"""Parsing: what `--fast` costs and gains, what a second core and streams gain, where time goes.
 
 python benchmarks/parsing.py model.sapwood ensemble.sapwood --corpus ptb
+python benchmarks/parsing.py ensemble.sapwood --corpus craft --limit 300 --tables streams
 python benchmarks/parsing.py model.sapwood ensemble.sapwood --corpus ptb --tables cores stages
 """
 
@@ -25,7 +26,7 @@ from sapwood.constituency.evaluate.bracketing import bracketing
 from sapwood.constituency.evaluate.reliability import calibration, graded
 from sapwood.constituency.parse import charts, spans
 from sapwood.constituency.parse import parser as parsers
-from sapwood.constituency.parse import prepared_ensemble as ensembles
+from sapwood.constituency.parse import posteriors as ensembles
 from sapwood.execute import Processes
 
 LENGTHS = {"2 to 10": (2, 10), "15 to 25": (15, 25), "35 to 60": (35, 60)}  # words
@@ -151,6 +152,36 @@ def print_cores(paths: list[Path], gold: list[sw.Tree], repeats: int, seconds: f
     print("that of one.")
 
 
+def print_streams(paths: list[Path], gold: list[sw.Tree], repeats: int) -> None:
+    """Sentences one by one, and as a stream, whose sentences networks read in batches."""
+    sentences, rows = [tree.words() for tree in gold], []
+    for path in paths:
+        parser = sw.Parser(sw.load(path))
+        list(parser.parse_many(sentences[:20]))
+        ways = {
+            "one by one": lambda parser=parser: map(parser.parse_compiled, sentences),
+            "stream": lambda parser=parser: parser.parse_many(sentences),
+        }
+        times: defaultdict[str, list[float]] = defaultdict(list)
+        trees: dict[str, list[str]] = {}
+        for _ in range(repeats):  # in turns: others on the machine come and go
+            for name, way in ways.items():
+                with machine.Clock() as clock:
+                    trees[name] = [str(parse.tree) for parse in way()]
+                times[name].append(clock.thread)
+        alone, together = (len(gold) / min(times[name]) for name in ways)
+        pairs = zip(*(way() for way in ways.values()), strict=True)
+        n_same = sum(one.marginals == other.marginals for one, other in pairs)
+        n_trees = sum(a == b for a, b in zip(*trees.values(), strict=True))
+        rows.append(
+            (path.stem, f"{alone:.1f}", f"{together:.1f}", f"{together / alone:.2f}",
+             f"{n_trees}", f"{n_same}")
+        )  # fmt: skip
+    print(f"{len(gold)} sentences, sentences per CPU second of one thread:\n")
+    header = ("model", "one by one", "stream", "times as fast", "equal trees", "equal posteriors")
+    machine.print_table(header, rows)
+
+
 class Stages:
     """CPU seconds of this thread by stage; what a stage calls that is one itself is not its own."""
 
@@ -195,8 +226,8 @@ class Stages:
                 (ensembles.PreparedEnsemble, "average"), (ensembles, "item_labels"),
                 (ensembles, "sum_by_bracket"), (ensembles, "average_brackets"),
             ],
-            "network": [(spans.NetworkReader, "read")],
-            "decoding": [(parsers, "free_tree"), (parsers, "decode")],
+            "network": [(spans.NetworkReader, "read_many")],
+            "decoding": [(parsers, "unconstrained_tree"), (parsers, "decode")],
         }  # fmt: skip
         with ExitStack() as stack:
             for stage, places in homes.items():
@@ -227,8 +258,7 @@ def print_stages(paths: list[Path], gold: list[sw.Tree]) -> None:
             parser.parse(tree.words())
         stages = Stages()
         with stages.watching():
-            for tree in gold:
-                parse = parser.parse(tree.words())
+            for parse in parser.parse_many([tree.words() for tree in gold]):
                 stages.enter("output")
                 str(parse.tree)
                 stages.leave()
@@ -246,7 +276,7 @@ def main() -> None:
     """Print the tables that are asked for."""
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("models", nargs="+", type=Path)
-    options.add_argument("--tables", nargs="+", choices=["fast", "cores", "stages"])
+    options.add_argument("--tables", nargs="+", choices=["fast", "cores", "streams", "stages"])
     options.add_argument("--seconds", type=float, default=1.5, help="of one run, for cores")
     options.add_argument("--corpus", choices=sorted(machine.CORPORA), default="ptb")
     options.add_argument("--limit", type=int, help="first sentences of dev only")
@@ -260,6 +290,8 @@ def main() -> None:
         print_fast(given.models, gold, given.repeats)
     if "cores" in tables:
         print_cores(given.models, gold, given.repeats, given.seconds)
+    if "streams" in tables:
+        print_streams(given.models, gold, given.repeats)
     if "stages" in tables:
         print_stages(given.models, gold)
 

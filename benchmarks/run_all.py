@@ -34,6 +34,8 @@ PLAN = (
     ("robustness.py", (), ()),
     ("streaming.py", ("-n", "20000"), ()),
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
+    ("constraints.py", ("spectral.sapwood", "--limit", "60"), ("em.sapwood",)),
+    ("surprisal.py", ("--states", "8", "--words", "500"), ()),
     ("spectral.py", ("--corpus", "ptb", "--states", "8,16"), ()),
     ("em.py", ("--states", "8,16"), ("--table",)),
     ("memory_table.py", ("--sizes", "1kB", "3MB", "--seconds", "20"), ()),

@@ -1,7 +1,7 @@
 """What is lost when almost equal states of EM are merged after training: F1, likelihood, time.
 
 EM is trained with 16 states on the bundled trees, and on the train part of each corpus that is
-named. States up to a total variation apart are merged (`sapwood.constituency.learn.twin_states`),
+named. States up to a total variation apart are merged (`sapwood.constituency.learn.em_states`),
 weighted by how often they occur. Tolerance 0 is the model before any merging.
 
 python benchmarks/twin_states.py --corpora ptb
@@ -16,11 +16,11 @@ from time import process_time
 import machine
 
 import sapwood as sw
-from sapwood.constituency.learn import em_steps
-from sapwood.constituency.learn.twin_states import ROUNDING, merge_states, twin_states
+from sapwood.constituency.learn import em_states
+from sapwood.constituency.learn.em_states import TWIN_ROUNDING, merge_states, twin_states
 from sapwood.constituency.parse.state_vectors import StateVectors
 
-TOLERANCES = (0.0, ROUNDING, 0.001, 0.01, 0.03, 0.1)
+TOLERANCES = (0.0, TWIN_ROUNDING, 0.001, 0.01, 0.03, 0.1)
 HEADER = (
     "corpus", "tolerance", "states", "dev F1", "log P of a dev tree", "merge, CPU s",
     "ms a sentence",
@@ -34,7 +34,7 @@ def rows_of(corpus: str, states: int) -> Iterator[tuple[str, ...]]:
     else:
         bank = sw.Treebank.from_trees(machine.gold_trees(corpus, "train"))
         dev = machine.gold_trees(corpus, "dev")
-    em_steps.TWINS = -1.0  # nothing is merged while training
+    em_states.NEAR_TWINS = -1.0  # nothing is merged while training
     trained = sw.EMLPCFG(states).fit(bank).model_
     visits = StateVectors(trained).out
     for tolerance in TOLERANCES:

@@ -23,11 +23,10 @@ from sapwood.core.topologies import sample_words
 from sapwood.identify.families import family_of, moments, stationary
 from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.learn import unmix
-from sapwood.identify.learn.sentence_counts import SentenceCounts
 from sapwood.identify.learn.uniform import UNIFORM_FAMILIES, em, fit_moments
 from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE, clip_columns
 from sapwood.identify.mixing import PairPaths, pair_mixing, triple_mixing
-from sapwood.identify.model.uniform_trees import UniformTreeModel
+from sapwood.identify.model.uniform_trees import SentenceCounts, UniformTreeModel
 
 Tables = dict[str, np.ndarray]
 Learner = UnmixPCFGIE | UnmixDEPIES

@@ -51,11 +51,14 @@ def triples_needed(
     '8.30e+07'
     """
     if not 0 < delta < 1 or not epsilon > 0:
-        msg = f"delta must be between 0 and 1 and epsilon positive, not {delta!r} and {epsilon!r}"
-        raise SapwoodError(msg)
+        raise SapwoodError(
+            f"delta must be between 0 and 1 and epsilon positive, not {delta!r} and {epsilon!r}"
+        )
     if not n_words >= n_levels >= 1:
-        msg = f"a tree of {n_words} words cannot have {n_levels} levels"
-        raise SapwoodError(msg, hint="a tree has at least one level, and a word on each")
+        raise SapwoodError(
+            f"a tree of {n_words} words cannot have {n_levels} levels",
+            hint="a tree has at least one level, and a word on each",
+        )
     squares = (moments.head_left, moments.head_right, moments.left_right)
     values = [np.linalg.svd(square, compute_uv=False) for square in squares]
     if any(value[-1] <= ROUNDING * value[0] for value in values):

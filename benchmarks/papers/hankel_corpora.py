@@ -9,13 +9,13 @@ from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.core.errors import SapwoodError, SapwoodWarning
-from sapwood.hankel.data.bracketed import Bracketed
+from sapwood.hankel.data import Bracketed
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import Treebank
     from sapwood.corpora.tree import Tree
     from sapwood.dependency.data.bank import Arcs
-    from sapwood.hankel.data.rna import Structure
+    from sapwood.hankel.data import Structure
     from sapwood.hankel.model.string_model import StringModel
 
 
@@ -62,8 +62,8 @@ def phrases_of(arcs: Arcs) -> Tree:
     (X (X (DET the) (NOUN dog)) (VERB barks))
     """
     from sapwood.corpora.tree import Tree
-    from sapwood.dependency.data.projective import lift_arcs, top_down
-    from sapwood.hankel.data.bracketed import LABEL
+    from sapwood.dependency.data.transform import lift_arcs, top_down
+    from sapwood.hankel.data import LABEL
 
     heads, _ = lift_arcs(arcs.heads, arcs.relations)
     parts = [
@@ -113,14 +113,16 @@ def study_tags(
     dict
         `runs`, a row for each plan and number of states; `brackets`, those of others.
     """
-    from sapwood.hankel.data.bracketed import right_branching
+    from sapwood.hankel.data import right_branching
     from sapwood.hankel.learn.em_wcfg import EMWCFG
-    from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG
+    from sapwood.hankel.learn.spectral import SpectralWCFG
 
     known, judged = tag_strings(train), tag_strings(dev)
     if not known:
-        msg = f"no string of at most {LONGEST} tags"
-        raise SapwoodError(msg, hint="give trees whose sentences have some, punctuation apart")
+        raise SapwoodError(
+            f"no string of at most {LONGEST} tags",
+            hint="give trees whose sentences have some, punctuation apart",
+        )
     strings = Counter(x for _, x in known)
     trial = _TagTrial(strings, judged or known)
     runs = [trial.run(plan, n) for plan in plans for n in states]
@@ -232,11 +234,13 @@ def study_rna(
         package ViennaRNA is installed.
     """
     import sapwood.constituency.data.treebank as treebanks
-    from sapwood.hankel.data.rna import structure_tree
+    from sapwood.hankel.data import structure_tree
 
     if not train or not dev:
-        msg = f"no structures to {'judge by' if train else 'learn from'}"
-        raise SapwoodError(msg, hint="give records of a name, bases, and dots and brackets")
+        raise SapwoodError(
+            f"no structures to {'judge by' if train else 'learn from'}",
+            hint="give records of a name, bases, and dots and brackets",
+        )
     if (program := fold or rnafold()) is not None:
         yield _judge("RNAfold", 0, 0.0, dev, program)
     trees = [structure_tree(x.bases, x.pairs) for x in train]
@@ -264,7 +268,7 @@ def _judge_labelled(
     """A method of `sapwood train`."""
     from sapwood.constituency.learn.registry import METHODS
     from sapwood.constituency.parse.parser import Parser
-    from sapwood.hankel.data.rna import tree_structure
+    from sapwood.hankel.data import tree_structure
 
     method, start = METHODS[name], process_time()
     model = method.make(**method.pick({"n_states": n, "budget": budget})).fit(bank).model_
@@ -278,9 +282,9 @@ def _judge_unlabelled(
     name: str, n: int, trees: Sequence[Tree], dev: Sequence[Structure]
 ) -> dict[str, Any]:
     """A weighted grammar from the brackets of trees."""
-    from sapwood.hankel.data.rna import tree_structure
+    from sapwood.hankel.data import tree_structure
     from sapwood.hankel.learn.em_wcfg import EMWCFG
-    from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG
+    from sapwood.hankel.learn.spectral import SpectralWCFG
 
     is_em, start = name == "em", process_time()
     learner = EMWCFG(n, iterations=30, starts=1) if is_em else SpectralWCFG(n, basis=0.001)

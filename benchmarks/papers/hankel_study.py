@@ -123,7 +123,7 @@ class _Trial:
     def __init__(self, target: WeightedGrammar, em_iterations: int) -> None:
         import numpy as np
 
-        from sapwood.hankel.data.bracketed import from_splits
+        from sapwood.hankel.data import from_splits
         from sapwood.hankel.learn.moments import Basis
 
         from .string_distances import strings_up_to
@@ -187,7 +187,7 @@ class _Trial:
         """A fitted learner."""
         from sapwood.hankel.learn.em_wcfg import EMWCFG
         from sapwood.hankel.learn.moments import HankelCounts
-        from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG
+        from sapwood.hankel.learn.spectral import SpectralWCFG
         from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG
 
         n, strings = self.target.n_states, sample["strings"]
@@ -225,8 +225,7 @@ def study_dyck(
     """
     import numpy as np
 
-    from sapwood.hankel.learn.spectral_wcfg import SpectralWCFG
-    from sapwood.hankel.learn.spectral_wfa import SpectralWFA
+    from sapwood.hankel.learn.spectral import SpectralWCFG, SpectralWFA
     from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG
 
     from .string_distances import compare_strings

@@ -20,7 +20,7 @@ import numpy as np
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.tree import Tree
-from sapwood.hankel.data.bracketed import Bracketed
+from sapwood.hankel.data import Bracketed
 from sapwood.hankel.model.string_model import StringModel
 from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
@@ -151,8 +151,7 @@ def perplexity(model: StringModel, strings: Iterable[Sequence[str]]) -> tuple[fl
         total += log
         n += len(words) + 1
     if not n:
-        msg = "no string has a value above 0, so that there is no perplexity"
-        raise SapwoodError(msg)
+        raise SapwoodError("no string has a value above 0, so that there is no perplexity")
     return exp(-total / n), n_without
 
 
