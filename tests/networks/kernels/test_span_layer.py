@@ -1,5 +1,7 @@
 """The hidden layer of spans and scores of labels, against spans one by one."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,3 +102,27 @@ def test_gradients_go_back_to_both_ends(sizes, seed):
 def test_the_largest_of_each_row(n, width, seed):
     rows = np.random.default_rng(seed).normal(size=(n, width)).astype(np.float32)
     np.testing.assert_array_equal(row_maxima(rows), rows.max(axis=1))
+
+
+def test_results_do_not_depend_on_where_arrays_lie_in_memory() -> None:
+    """Arrays close to each other made the compiler's check for overlaps choose another loop."""
+    rng = np.random.default_rng(0)
+    n, width = 5, 10
+    start, end = np.triu_indices(n, 1)
+    A, b = rng.normal(size=(n, width)), rng.normal(size=width)
+    ones, zeros = np.ones((1, width), np.float32), np.zeros((1, width), np.float32)
+    found = set()
+    for gap, order in itertools.product(range(40), itertools.permutations("Abz")):
+        buffer, first, views = np.zeros(500, np.float32), 0, {}
+        for name in order:
+            array = {"A": A, "b": b, "z": np.zeros((len(start), width))}[name]
+            views[name] = buffer[first : first + array.size].reshape(array.shape)
+            views[name][:] = array
+            first += array.size + gap
+        factors, hidden = np.empty(len(start), np.float32), np.empty_like(views["z"])
+        span_layer(
+            views["A"], views["b"], ones, zeros, start, end, np.zeros(len(start), np.int64),
+            views["z"], factors, hidden,
+        )  # fmt: skip
+        found.add(factors.tobytes() + hidden.tobytes())
+    assert len(found) == 1

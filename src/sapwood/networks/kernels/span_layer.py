@@ -18,21 +18,36 @@ from __future__ import annotations
 import numpy as np
 
 from sapwood.core.jit import kernel, part
+from sapwood.networks.kernels.lstm import multiply_rows
 
-_BLOCK = 80  # spans: a BLAS multiplies so few rows without packing the matrix
+_BLOCK = 80  # spans whose hidden layers stay in the caches
 _EPSILON = 1e-5  # of layer normalisation
 _SUMS = {"reassoc", "contract"}  # vectorised sums, in an order that is always the same
 
 
+@part
+def _difference(first, last, b, x):
+    for k in range(len(x)):
+        x[k] = last[k] - first[k] + b[k]
+
+
 @part(fastmath=_SUMS)
+def _sum_of_squares(x):
+    total = x.dtype.type(0.0)
+    for k in range(len(x)):
+        total += x[k] * x[k]
+    return total
+
+
+@part
 def _normalise(first, last, b, z):
-    """Fill z with the normalised difference of two ends; return the factor c."""
-    total = z.dtype.type(0.0)
-    for k in range(len(z)):
-        x = last[k] - first[k] + b[k]
-        z[k] = x
-        total += x * x
-    c = z.dtype.type(1.0 / np.sqrt(total / len(z) + _EPSILON))
+    """Fill z with the normalised difference of two ends; return the factor c.
+
+    The sum has a loop that writes no array: a loop that also writes z is compiled twice, vectorised
+    and not, and which of them runs, and so the last bit of the sum, depends on addresses in memory.
+    """
+    _difference(first, last, b, z)
+    c = z.dtype.type(1.0 / np.sqrt(_sum_of_squares(z) / len(z) + _EPSILON))
     for k in range(len(z)):
         z[k] *= c
     return c
@@ -50,7 +65,8 @@ def _relu(z, gain, offset, hidden):
 def span_label_scores(A, b, gain, offset, start, end, sentence, U, u, scores):
     """Fill the scores of labels of spans, [n_spans, n_labels].
 
-    Hidden layers are not kept: the backward pass needs those of few spans.
+    Hidden layers are not kept: the backward pass needs those of few spans. The product is not that
+    of a BLAS, which rounds in other ways with another number of threads.
     """
     hidden = np.empty((_BLOCK, A.shape[1]), A.dtype)
     for first in range(0, len(start), _BLOCK):
@@ -59,7 +75,7 @@ def span_label_scores(A, b, gain, offset, start, end, sentence, U, u, scores):
             span = first + k
             _normalise(A[start[span]], A[end[span]], b, hidden[k])
             _relu(hidden[k], gain[sentence[span]], offset[sentence[span]], hidden[k])
-        np.dot(hidden[:n], U, scores[first : first + n])
+        multiply_rows(hidden[:n], U, scores[first : first + n])
         for k in range(n):
             row = scores[first + k]
             for label in range(len(u)):
