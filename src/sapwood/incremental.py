@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 UNITS = {"bits": log(2.0), "nats": 1.0}
 END = "</s>"
-COLUMNS = ("surprisal", "syntactic", "lexical", "tag_entropy", "word_entropy")
+MEASURES = ("surprisal", "syntactic", "lexical", "tag_entropy", "word_entropy")
 N_SUMS = 3  # columns that add up over the tokens of a unit
 
 
@@ -62,10 +62,10 @@ class Surprisal:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One dictionary for each word, numbered from 1; None for numbers that are NaN."""
-        columns = [getattr(self, name) for name in COLUMNS]
+        columns = [getattr(self, name) for name in MEASURES]
         for number, (word, *values) in enumerate(zip(self.words, *columns, strict=True), 1):
             cells = (None if np.isnan(value) else float(value) for value in values)
-            yield {"number": number, "word": word} | dict(zip(COLUMNS, cells, strict=True))
+            yield {"number": number, "word": word} | dict(zip(MEASURES, cells, strict=True))
 
 
 def join_tokens(found: Surprisal, sizes: Sequence[int], names: Sequence[str]) -> Surprisal:
@@ -91,11 +91,11 @@ def join_tokens(found: Surprisal, sizes: Sequence[int], names: Sequence[str]) ->
     """
     ends = found.words[sum(sizes) :]
     stops = np.cumsum([*sizes, *[1] * len(ends)])
-    table = np.full((len(COLUMNS), len(stops)), np.nan)
+    table = np.full((len(MEASURES), len(stops)), np.nan)
     for unit, (start, stop) in enumerate(pairwise([0, *stops.tolist()])):
         if start == stop:
             continue
-        for column, name in enumerate(COLUMNS):
+        for column, name in enumerate(MEASURES):
             part = getattr(found, name)[start:stop]
             table[column, unit] = part.sum() if column < N_SUMS else part[0]
         if np.isinf(found.surprisal[start:stop]).any():  # what follows in the unit is NaN
@@ -161,6 +161,29 @@ def surprisal(
     return _by_grammars(model, sentence, unit, restart, check)
 
 
+def members_with_prefixes(model: Any) -> Model:
+    """The part of a mix of trees' models whose members have prefix probabilities.
+
+    Raises
+    ------
+    SapwoodError
+        If no member has them, or the model is not one of trees.
+    """
+    from sapwood.constituency.grammar.ensemble import generative_part
+    from sapwood.constituency.parse.prefixes import NO_PREFIXES
+
+    if not hasattr(model, "can"):  # models of trees say what they can do
+        msg = f"surprisal needs a grammar or a language model, not {describe(model)}"
+        raise SapwoodError(msg, hint=NO_PREFIXES)
+    try:
+        return generative_part(model)
+    except SapwoodError as error:
+        methods = join_words(dict.fromkeys(member.method for member in model.members))
+        raise SapwoodError(
+            f"no surprisal by {methods}: there are no probabilities of prefixes", hint=NO_PREFIXES
+        ) from error
+
+
 def _by_language_model(model: LanguageModel, words: list[str], unit: str) -> Surprisal:
     found = -model.log_probs(model.rows_of(words)) / UNITS[unit]
     missing = np.full(len(found), np.nan)
@@ -171,19 +194,9 @@ def _by_language_model(model: LanguageModel, words: list[str], unit: str) -> Sur
 def _by_grammars(
     model: Any, words: list[str], unit: str, restart: float, check: Callable[[], None]
 ) -> Surprisal:
-    from sapwood.constituency.grammar.ensemble import generative_part
-    from sapwood.constituency.parse.prefixes import NO_PREFIXES, mix_predictions
+    from sapwood.constituency.parse.prefixes import mix_predictions
 
-    if not hasattr(model, "can"):  # models of trees say what they can do
-        msg = f"surprisal needs a grammar or a language model, not {describe(model)}"
-        raise SapwoodError(msg, hint=NO_PREFIXES)
-    try:
-        usable = generative_part(model)
-    except SapwoodError as error:
-        methods = join_words(dict.fromkeys(member.method for member in model.members))
-        raise SapwoodError(
-            f"no surprisal by {methods}: there are no probabilities of prefixes", hint=NO_PREFIXES
-        ) from error
+    usable = members_with_prefixes(model)
     table = np.full((len(words) + 1, 4), np.nan)
     for k, found in enumerate(mix_predictions(usable.grammars, usable.weights, words, restart)):
         with np.errstate(divide="ignore"):

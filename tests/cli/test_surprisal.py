@@ -114,3 +114,15 @@ def test_models_without_probabilities_are_refused(cli: Run, tmp_path: Path, lear
     assert result.status == 1
     assert "no surprisal by spectral" in result.err
     assert "pivot-em" in result.err
+
+
+@pytest.mark.parametrize("command", ["surprisal", "parse"])
+def test_hints_on_encodings_name_what_the_command_has(
+    fails: Run, tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes("le café était fermé .\n".encode("latin-1"))
+    result = fails(command, "bundled", path)
+    assert "not UTF-8 text" in result.err
+    assert "--encoding" not in result.err  # neither command has such an option
+    assert "iconv -f latin-1 -t utf-8" in result.err

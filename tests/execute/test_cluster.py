@@ -341,7 +341,7 @@ def test_shards_of_another_engine(both) -> None:
 
 
 def test_large_tasks_raise_no_warning(both) -> None:
-    both.total(len, both.place([b"x" * 12_000_000]))
+    assert both.total(len, both.place([b"x" * 12_000_000])) == 12_000_000  # warnings are errors
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "tcp://127.0.0.1:x"])

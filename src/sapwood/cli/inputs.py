@@ -81,16 +81,25 @@ def load_any(name: str) -> Any:
     return load(Path(name).expanduser())
 
 
-def stream_lines(source: str, encoding: str = "utf-8") -> Generator[str, None, None]:
-    """The lines of a file, compressed or not, or of stdin, as they come."""
-    from sapwood.corpora.files import open_lines
+def stream_lines(source: str, encoding: str | None = None) -> Generator[str, None, None]:
+    """The lines of a file, compressed or not, or of stdin, as they come.
+
+    Without an encoding, as in commands that have no `--encoding`, lines are UTF-8.
+    """
+    from sapwood.corpora.files import EncodingError, open_lines
 
     if source == STDIN and sys.stdin.isatty():
         echo("reading from the terminal, one line each; Ctrl-D ends")
     # A generator, so that only failures of reading, not of writing, pass through open_lines.
-    with open_lines(source, encoding) as (_, lines):
-        for line in lines:  # noqa: UP028 - `yield from` would close the file, and stdin with it
-            yield line
+    try:
+        with open_lines(source, encoding or "utf-8") as (_, lines):
+            for line in lines:  # noqa: UP028 - `yield from` would close the file, and stdin with it
+                yield line
+    except EncodingError as error:
+        if encoding is None:
+            name = error.likely[0] if error.likely else "ENCODING"
+            error.hint = f"if it is text, convert it: iconv -f {name} -t utf-8"
+        raise
 
 
 def count_lines(source: str, *, blank: bool = False) -> int | None:

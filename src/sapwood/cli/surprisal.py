@@ -77,7 +77,7 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
     words before it has the surprisal Inf, and the words behind it NA: see --restart.
     """
     from sapwood.corpora.files import peek_line
-    from sapwood.incremental import COLUMNS, UNITS
+    from sapwood.incremental import MEASURES, UNITS
     from sapwood.report import to_json
 
     if unit not in UNITS:
@@ -93,7 +93,7 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
         where = stack.enter_context(opt.open_engine(engine, scheduler, jobs))
         _, lines = peek_line(stream_lines(file))
         if not as_json:  # after a look at the text, so that a missing file leaves no table
-            print("\t".join(("sentence", "number", "word", *COLUMNS)))
+            print("\t".join(("sentence", "number", "word", *MEASURES)))
         sentences = _sentences(lines, file, loaded, Text(None, raw, tokenizer), join=join)
         ask = partial(_rows_of, unit=unit, restart=restart)
         for number, found in enumerate(where.stream(ask, sentences, loaded), 1):
@@ -104,7 +104,7 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
                 rows += [{"sentence": number} | row for row in found]
                 continue
             for row in found:
-                cells = (_number(row[name]) for name in COLUMNS)
+                cells = (_number(row[name]) for name in MEASURES)
                 print("\t".join((str(number), str(row["number"]), row["word"], *cells)))
     if as_json:
         print(to_json({"unit": unit, "words": rows}, indent=2))
@@ -118,8 +118,9 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
 
 def _load(name: str) -> Any:
     """The model, reduced to the members that have probabilities of prefixes."""
-    from sapwood.constituency.grammar.ensemble import Model, generative_part
+    from sapwood.constituency.grammar.ensemble import Model
     from sapwood.constituency.parse.prefixes import NO_PREFIXES
+    from sapwood.incremental import members_with_prefixes
     from sapwood.lm.model.language_model import LanguageModel
 
     loaded = load_any(name)
@@ -127,13 +128,9 @@ def _load(name: str) -> Any:
     if isinstance(loaded, LanguageModel):
         return loaded
     try:
-        usable = generative_part(loaded)
+        usable = members_with_prefixes(loaded)
     except SapwoodError as error:
-        methods = join_words(dict.fromkeys(member.method for member in loaded.members))
-        raise SapwoodError(
-            f"{name}: no surprisal by {methods}: there are no probabilities of prefixes",
-            hint=NO_PREFIXES,
-        ) from error
+        raise SapwoodError(f"{name}: {error}", hint=error.hint) from error
     if usable is not loaded:
         weighted = zip(usable.members, usable.weights.tolist(), strict=True)
         parts = join_words(f"{member.method} ({weight:.0%})" for member, weight in weighted)

@@ -260,15 +260,24 @@ def _explain_failures(name: str, encoding: str = "utf-8") -> Iterator[None]:
         raise _read_failure(name, error) from error
 
 
-def _not_text(name: str, encoding: str, error: UnicodeError) -> CorpusError:
+class EncodingError(CorpusError):
+    """A file whose bytes are not text in the expected encoding; knows the likely ones."""
+
+    likely: list[str]
+
+
+def _not_text(name: str, encoding: str, error: UnicodeError) -> EncodingError:
     encoding = getattr(error, "encoding", None) or encoding
     title = "UTF-8" if codecs.lookup(encoding).name == "utf-8" else encoding
     if not isinstance(error, UnicodeDecodeError):  # UTF-16 without a mark at its start
-        return CorpusError(f"not {title} text ({error})", file=name, hint=_NAME_IT)
-    msg = f"not {title} text (byte {error.object[error.start]:#04x}: {error.reason})"
-    likely = likely_encodings(error.object)
+        msg, likely = f"not {title} text ({error})", []
+    else:
+        msg = f"not {title} text (byte {error.object[error.start]:#04x}: {error.reason})"
+        likely = likely_encodings(error.object)
     hint = f"it may be {' or '.join(likely)}: --encoding {likely[0]}" if likely else _NAME_IT
-    return CorpusError(msg, file=name, hint=hint)
+    found = EncodingError(msg, file=name, hint=hint)
+    found.likely = likely
+    return found
 
 
 def likely_encodings(data: bytes) -> list[str]:

@@ -151,3 +151,13 @@ def test_any_line_is_read_or_refused_with_a_place(text: str) -> None:
         return
     assert found[0]
     assert 1 <= (found[1] or 0) <= len(text) + 1
+
+
+def test_a_phrase_of_several_words_is_compared_with_phrases_alone() -> None:
+    known = KnownLabels(frozenset({"NP", "VP"}), frozenset({"NNP", "DT"}))
+    with pytest.raises(CorpusError) as caught:
+        read_bracketing("(NPP the dog) sleeps", known)
+    assert "NNP" not in (caught.value.hint or "")
+    with pytest.raises(CorpusError) as caught:
+        read_bracketing("(NPP dog) sleeps", known)  # may be a tag
+    assert "NNP" in (caught.value.hint or "")

@@ -216,13 +216,11 @@ class _Line:
         is_word = bool(token) and not is_root and self._is_word(token, phrase, tag, column)
         label = None if is_root or is_word else phrase
         is_silent = is_root or (label is None and not self.stack)
-        self.stack.append(_Bracket(column, len(self.words), label, is_silent, self._n_opened()))
+        number = len(self.stack) + len(self.closed)
+        self.stack.append(_Bracket(column, len(self.words), label, is_silent, number))
         if is_word:
             self._add(token)
         return at
-
-    def _n_opened(self) -> int:
-        return len(self.stack) + len(self.closed)
 
     def _is_word(self, token: str, phrase: str | None, tag: str | None, column: int) -> bool:
         """Whether the token behind a bracket is a word, not the label of a phrase."""
@@ -233,7 +231,8 @@ class _Line:
             hint = f"a tag stands over one word, ({tag} word){blank}"
             raise self.place.error(f"{token} is a tag, found over no single word", column, hint)
         if tag is None and _LABEL_LIKE.fullmatch(token):
-            labels = self.known.phrases | self.known.tags
+            one_word = _ONE_WORD.match(self.text, column + 1 + len(token))
+            labels = self.known.phrases | (self.known.tags if one_word else frozenset())
             self.place.check(token, labels, "the label", column + 1, blank)
         return True
 

@@ -303,9 +303,9 @@ def mix_predictions(
     P(m | prefix) is proportional to the member's weight times its probability of the prefix. The
     entropy of the next word is NaN where the members have different vocabularies.
     """
-    shares = weights / weights.sum()
-    used = [prefix_tables(g) for g, share in zip(members, shares, strict=True) if share > 0]
-    _require_charts(used, len(words))
+    members = [g for g, weight in zip(members, weights, strict=True) if weight > 0.0]
+    posterior = weights[weights > 0.0] / weights.sum()  # P(m | prefix)
+    _require_charts([prefix_tables(g) for g in members], len(words))
     vocabularies = {g.lexicon.vocabulary for g in members}
     readers = [
         predict_words(g, words, restart=restart, with_words=len(vocabularies) == 1)
@@ -315,26 +315,23 @@ def mix_predictions(
     numbers = {label: k for k, label in enumerate(dict.fromkeys(x for xs in labels for x in xs), 1)}
     positions = [np.array([*map(numbers.__getitem__, xs), 0]) for xs in labels]
     for _ in range(len(words) + 1):
-        found = [next(reader, None) if share > 0 else None
-                 for reader, share in zip(readers, shares, strict=True)]  # fmt: skip
+        predictions = [next(reader, None) for reader in readers]  # None after a probability of 0
         probability = syntactic = 0.0
         tags, by_word = np.zeros(len(numbers) + 1), np.zeros(1)
-        for member, prediction in enumerate(found):
+        for weight, position, prediction in zip(posterior, positions, predictions, strict=True):
             if prediction is None:
                 continue
-            probability += shares[member] * prediction.probability
-            syntactic += shares[member] * prediction.syntactic
-            tags += shares[member] * np.bincount(
-                positions[member], prediction.tags, len(numbers) + 1
-            )
+            probability += weight * prediction.probability
+            syntactic += weight * prediction.syntactic
+            tags += weight * np.bincount(position, prediction.tags, len(numbers) + 1)
             if prediction.words is not None:
-                by_word = by_word + shares[member] * prediction.words
+                by_word = by_word + weight * prediction.words
         next_word = _entropy(by_word) if len(vocabularies) == 1 else np.nan
         yield MixedPrediction(probability, syntactic, _entropy(tags), next_word)
         if not probability > 0.0:
             return
-        of_members = np.array([0.0 if one is None else one.probability for one in found])
-        shares = shares * of_members / probability
+        of_members = np.array([0.0 if one is None else one.probability for one in predictions])
+        posterior = posterior * of_members / probability
 
 
 def _entropy(p: FloatArray) -> float:
