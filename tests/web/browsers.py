@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,48 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 ]  # fmt: skip
-WAIT = 30_000  # milliseconds
+WAIT = 60_000  # milliseconds; nothing takes so long, but a busy machine may
+
+# Milliseconds by which every answer of the API comes later to the page. A test that reads something
+# before the page has it may pass all the same where the server is quick; with
+# SAPWOOD_BROWSER_DELAY=1000 it fails each time.
+DELAY = int(os.environ.get("SAPWOOD_BROWSER_DELAY", "0"))
+
+# Delays the answers of the API, and counts the questions that are not answered yet. A question
+# counts as answered when the page has drawn what it draws at once from the answer: that has
+# happened before the next timer.
+WATCH = """(() => {
+  const fetchNow = window.fetch.bind(window);
+  const later = (delay) => new Promise((done) => setTimeout(done, delay));
+  window.nOpenQuestions = 0;
+  window.fetch = async (address, options) => {
+    if (!new URL(address, location.href).pathname.startsWith('/api/'))
+      return fetchNow(address, options);
+    window.nOpenQuestions++;
+    let isOpen = true;
+    const close = () => {
+      if (isOpen) setTimeout(() => window.nOpenQuestions--);
+      isOpen = false;
+    };
+    try {
+      const answer = await fetchNow(address, options);
+      const text = await answer.text();
+      if (DELAY) await later(DELAY);
+      if (answer.status === 503) close(); // its text may not be read: the page asks again
+      answer.json = async () => {
+        close();
+        return JSON.parse(text);
+      };
+      return answer;
+    } catch (error) {
+      if (DELAY) await later(DELAY);
+      close();
+      throw error;
+    }
+  };
+})()""".replace("DELAY", str(DELAY))
+SETTLED = """() => window.nOpenQuestions === 0 && new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => done(window.nOpenQuestions === 0))))"""
 
 
 class Page:
@@ -26,6 +68,7 @@ class Page:
 
     def __init__(self, context: Any, server: Server) -> None:
         self.tab, self.base = context.new_page(), server.address.rstrip("/")
+        self.tab.add_init_script(WATCH)
         self.troubles: list[str] = []
         self.may_fail = False
         self.tab.on("console", self._hear)
@@ -56,6 +99,27 @@ class Page:
     def count(self, selector: str) -> int:
         return int(self.tab.locator(selector).count())
 
+    @property
+    def address(self) -> str:
+        """The address as the page has it now; Playwright's own copy may be a moment older."""
+        return str(self.tab.evaluate("location.href"))
+
+    def settle(self) -> None:
+        """Wait until the page has all its answers and has drawn them.
+
+        Something of the view must have been seen before: while its script is still being loaded,
+        nothing was asked yet.
+        """
+        self.tab.wait_for_function(SETTLED)
+
+    def wait_texts(self, selector: str, expected: list[str]) -> None:
+        """Wait until the elements have these texts, and no others are there."""
+        sync_api = pytest.importorskip("playwright.sync_api")
+        # A list has to match element by element, and an empty one would match anything.
+        found = self.tab.locator(selector)
+        sync_api.expect(found).to_have_count(len(expected))
+        sync_api.expect(found).to_have_text(expected)
+
 
 @contextmanager
 def launched() -> Iterator[Any]:
@@ -66,6 +130,7 @@ def launched() -> Iterator[Any]:
             pytest.skip(
                 "no Chromium here: apt-get install chromium, or playwright install chromium"
             )
+        playwright.expect.set_options(timeout=WAIT)
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()

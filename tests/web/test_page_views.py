@@ -154,6 +154,7 @@ def test_a_language_model_reads_text_as_parse_does(page: Page) -> None:
     page.see(".context .unknown:text-is('zebra')")
     page.tab.fill("textarea", "(S (NP (PRP they)) (VP (VBP sleep)))")
     page.see(".facts:has-text('its words are taken')")
+    page.see(".surprise .word:text-is('sleep')")  # the notice comes before the answer
     assert words.all_inner_texts() == ["they", "sleep", "(end)"]
 
 
