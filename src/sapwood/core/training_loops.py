@@ -136,6 +136,19 @@ def run_em(
     return now
 
 
+def iterate_em(
+    expect: Callable[[P], C],
+    maximise: Callable[[P, C], P],
+    start: P,
+    iterations: int,
+    listen: Callable[[EMResult[P, C]], None] | None = None,
+) -> P:
+    """Parameters after a fixed number of EM iterations, for which no likelihood is needed."""
+    steps = EMSteps(expect, maximise, objective=lambda parameters, counts: 0.0)
+    stop = EMStop(iterations, evaluates_last=False)
+    return run_em(steps, start, stop, listen=listen).parameters
+
+
 def _evaluate(steps: EMSteps[P, C], now: EMResult[P, C], stop: EMStop) -> None:
     """Take the E-step, and append the objective to the values."""
     value = steps.objective(now.parameters, now.counts)

@@ -52,7 +52,7 @@ class SpanCRF(OnPlainGrammar):
     """
 
     passes: int = parameter(5, whole(1), "Over the training trees.")
-    rate: float = parameter(0.05, between(0, 1, "(]"), "Of AdaGrad.")
+    rate: float = parameter(0.05, between(0, 1, "(]"), "Learning rate of AdaGrad.")
     on_iteration: Callable[[int, int, float], None] | None = parameter(
         None,
         ANYTHING,

@@ -59,7 +59,9 @@ class SpanEncoder(OnPlainGrammar):
     )
     width: int = parameter(200, whole(1), "Numbers that an LSTM remembers, in each direction.")
     hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")
-    rate: float = parameter(0.003, between(0, 1, "(]"), "Of Adam; falls to 0 in a straight line.")
+    rate: float = parameter(
+        0.003, between(0, 1, "(]"), "Learning rate of Adam; falls to 0 in a straight line."
+    )
     dropout: float = parameter(0.2, between(0, 1, "[)"), "Share of numbers that are left out.")
     on_iteration: Callable[[int, int, float], int | None] | None = parameter(
         None,

@@ -69,7 +69,7 @@ class ArcEstimator(Estimator):
     folds: int = parameter(
         5, whole(2, 100), "Taggers that each leave out a share of the sentences and tag it."
     )
-    seed: int = parameter(0, whole(0), "Of the order of sentences.")
+    seed: int = parameter(0, whole(0), "Seed of the order of sentences.")
     embeddings: Eigenwords | None = parameter(
         None,
         maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
@@ -102,8 +102,8 @@ class ArcCRF(ArcEstimator):
         words="1 scores single arcs; 2 also siblings, and heads with their own heads.",
         kw_only=False,
     )
-    passes: int = parameter(5, whole(1), "Over the training sentences.")
-    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
+    passes: int = parameter(5, whole(1), "Passes over the training sentences.")
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
@@ -156,8 +156,10 @@ class LatentArcCRF(ArcEstimator):
     valence: bool = parameter(
         False, FLAG, "Whether the states show numbers of children too, see `EMDependency`."
     )
-    order: int = parameter(1, whole(1, 2), "Of the CRF whose posteriors are the prior of arcs.")
-    passes: int = parameter(5, whole(1), "Of the CRF over the training sentences.")
+    order: int = parameter(
+        1, whole(1, 2), "The order of the CRF whose posteriors are the prior of arcs."
+    )
+    passes: int = parameter(5, whole(1), "Passes of the CRF over the training sentences.")
     iterations: int = parameter(60, whole(1), "The most EM iterations.")
     trust: float = parameter(
         1.0, at_least(0), "The posteriors of the CRF, to this power, are the prior weights of arcs."
@@ -165,7 +167,7 @@ class LatentArcCRF(ArcEstimator):
     share: float = parameter(
         0.5,
         between(0, 1, "(]"),
-        "Of the latent posteriors in the mean with those of the CRF; 1 for nothing else.",
+        "Weight of the latent posteriors in the mean with those of the CRF; 1 for nothing else.",
     )
 
     def fit(self, bank: ArcBankLike) -> Self:
@@ -217,15 +219,17 @@ class ArcEnsemble(ArcEstimator):
     members: int = parameter(
         1, whole(1, 100), "Parsers by features that are averaged beside the network, at most."
     )
-    passes: int = parameter(5, whole(1), "Over the training sentences, of each such member.")
+    passes: int = parameter(5, whole(1), "Passes of each such member over the training sentences.")
     folds: int = parameter(
         3, whole(2, 100), "Taggers that each leave out a share of the sentences and tag it."
     )
     encoder_passes: int | None = parameter(
-        None, maybe(whole(0)),
-        "Of the network; 0 for none. None chooses: about 1.6 million words, in 8 to 30 passes.",
-    )  # fmt: skip
-    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
+        None,
+        maybe(whole(0)),
+        "Passes of the network; 0 for no network. None chooses: about 1.6 million words, in 8 to "
+        "30 passes.",
+    )
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
     spent: float = parameter(
         0.0, at_least(0), "Seconds of the budget that are gone before `fit`, for reading."
     )

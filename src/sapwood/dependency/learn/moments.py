@@ -68,7 +68,7 @@ class WordParameters(Estimator):
     style: str = parameter(
         "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
     )
-    seed: int = parameter(0, whole(0), "Of the random numbers that are drawn, if any.")
+    seed: int = parameter(0, whole(0), "Seed of the random numbers, where any are drawn.")
 
     def _place(self, trees: SeenTrees, n_symbols: int) -> tuple[Engine, Placed, ArcCounts]:
         """The engine, the shards where it has put them, and their counts."""

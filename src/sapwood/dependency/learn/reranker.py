@@ -214,7 +214,7 @@ class ArcReranker(ArcEstimator):
     n_states: int = positional(
         default=8, domain=whole(1, 256), words="Hidden states of latent models.", kw_only=False
     )
-    order: int = parameter(2, whole(1, 2), "Of the parser, as ArcCRF has it.")
+    order: int = parameter(2, whole(1, 2), "The order of the parser, see `ArcCRF`.")
     latent: str = parameter(
         "auto",
         one_of(LATENT_CHOICES),
@@ -231,9 +231,9 @@ class ArcReranker(ArcEstimator):
     list_folds: int = parameter(
         3, whole(2, 100), "Parsers that each leave out a share of the sentences and parse it."
     )
-    passes: int = parameter(5, whole(1), "Of the parser over the training sentences.")
-    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
-    list_passes: int = parameter(4, whole(1), "Of the perceptron over the lists, at most.")
+    passes: int = parameter(5, whole(1), "Passes of the parser over the training sentences.")
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
+    list_passes: int = parameter(4, whole(1), "The most passes of the perceptron over the lists.")
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""

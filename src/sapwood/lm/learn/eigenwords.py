@@ -90,7 +90,7 @@ class WordEmbedding(Estimator):
     style: str = parameter(
         "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
     )
-    seed: int = parameter(0, whole(0), "Of the random projections.")
+    seed: int = parameter(0, whole(0), "Seed of the random projections.")
 
     def fit(self, text: Text) -> Self:
         """Learn vectors of the words of a text.
