@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import log, nan
 from pathlib import Path
 from sys import intern
@@ -18,6 +18,8 @@ from sapwood.cli.reports import fact_lines, name_some, score_text, show
 from sapwood.constituency.report.training import Meter, warn_few, with_provenance
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.model_card import PURPOSES
+from sapwood.core.registry import Method
+from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.hankel.report import (
     at_line,
     bracket_record,
@@ -30,7 +32,6 @@ from sapwood.hankel.report import (
 from sapwood.report import ScoreReport, to_json
 
 if TYPE_CHECKING:
-    from sapwood.execute import Engine
     from sapwood.hankel.model.string_model import StringModel
 
 
@@ -122,7 +123,6 @@ Examples:
   sapwood hankel parse rna.sapwood strings-and-pairs.txt --partial > trees.mrg
 """
 Solver = Literal["admm", "fista", "direct", "factored"]
-Method = Literal["spectral", "em", "wfa"]
 
 app = typer.Typer(
     help="Learn weighted grammars from Hankel matrices, with trees and without; score, parse.",
@@ -171,9 +171,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         "factored is for large bases.",
         show_default="admm",
     ),
-    method: Method = typer.Option(
-        "spectral", help="Singular values; em for probabilities; wfa for an automaton."
-    ),
+    method: str = opt.method_option("spectral", STRING_METHODS),
     seed: int = typer.Option(0, min=0, metavar="N", help="Of the random starts of em."),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
@@ -182,7 +180,10 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     as_json: opt.Json = False,
 ) -> None:
     """Learn a weighted grammar without labels, or an automaton, and write it to a file."""
-    _check_options(supervised, basis, solver, method)
+    chosen = (BRACKET_METHODS if supervised else STRING_METHODS)[method]
+    given = {"n_states": states, "basis": basis, "solver": solver}
+    given = {name: value for name, value in given.items() if value is not None}
+    _check_options(chosen, method, given)
     check_files(file, out=out, force=force, is_model=True)
     meter, phases = Meter(), Phases(2)
     with phases.phase("reading") as notes:
@@ -190,7 +191,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         n_strings = len(data) if supervised else sum(data.values())
         notes.append(count(n_strings, "string"))
     with phases.phase("learning"), opt.open_engine(engine, scheduler, jobs) as where:
-        learner = _learner(supervised, states, basis, solver, method, seed, where)
+        learner = chosen.make(**given, **chosen.pick({"seed": seed, "engine": where}))
         if supervised and method == "wfa":
             data = Counter(tuple(tree.words()) for tree in data)
         learner.fit(data)
@@ -205,12 +206,12 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     show(report, _learn_text, as_json=as_json)
 
 
-def _check_options(supervised: bool, basis: float | None, solver: str | None, method: str) -> None:
-    if solver is not None and (supervised or method != "spectral"):
+def _check_options(chosen: Method, method: str, given: Mapping[str, Any]) -> None:
+    if "solver" in given and not chosen.has("solver"):
         msg = "completes a Hankel matrix: only without --supervised, and for --method spectral"
         raise typer.BadParameter(msg, param_hint="--solver")
-    if basis is not None and (method == "em" or solver == "direct"):
-        who = "--method em" if method == "em" else "--solver direct"
+    if "basis" in given and (not chosen.has("basis") or given.get("solver") == "direct"):
+        who = "--solver direct" if chosen.has("basis") else f"--method {method}"
         raise typer.BadParameter(f"{who} chooses no basis", param_hint="--basis")
 
 
@@ -247,28 +248,6 @@ def _read_strings(file: str) -> Counter[tuple[str, ...]]:
         msg = f"{name}: no strings"
         raise SapwoodError(msg, hint="give one string a line, its symbols apart by blanks")
     return found
-
-
-def _learner(
-    supervised: bool,
-    states: int | None,
-    basis: float | None,
-    solver: str | None,
-    method: str,
-    seed: int,
-    engine: Engine,
-) -> Any:
-    from sapwood.hankel.learn.em_wcfg import EMWCFG
-    from sapwood.hankel.learn.spectral import SpectralWCFG, SpectralWFA
-    from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG
-
-    if method == "em":
-        return EMWCFG(states or 4, seed=seed, engine=engine)
-    if method == "wfa":
-        return SpectralWFA(states, basis=basis or 0.1, engine=engine)
-    if supervised:
-        return SpectralWCFG(states, basis=basis or 0.1, engine=engine)
-    return UnsupervisedWCFG(states, solver=solver or "admm", basis=basis or 0.001, engine=engine)
 
 
 def _learn_text(report: dict[str, Any]) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self
 
 import numpy as np
 from scipy import sparse
 
-from sapwood.core.arrays import FloatArray
+from sapwood.core.arrays import BoolArray, FloatArray
 from sapwood.core.learner import maybe, parameter, whole
 from sapwood.core.training_loops import iterate_em
 from sapwood.linalg.latent_bigrams import maximise_states
@@ -74,11 +75,7 @@ class PivotBigram(LatentEstimator):
         )
         e_step = self._e_step(c)
         is_rare = np.asarray(c.sum(axis=1)).ravel() < self.min_count
-
-        def maximise(now: BigramStates, expected: BigramStates) -> BigramStates:
-            r, _ = maximise_states(expected.r, expected.s * now.s, u, self.prior)
-            return now._replace(r=np.where(is_rare[:, None], r, now.r).astype(np.float32))
-
+        maximise = partial(self._maximise_rare, is_rare, u)
         states = iterate_em(e_step.expect_states, maximise, states, RARE_ITERATIONS)
         convex = BigramEM(CONVEX_ITERATIONS, self.prior, u, pairs.held, is_r_free=False)
         states = convex.run(e_step, states).parameters
@@ -87,6 +84,13 @@ class PivotBigram(LatentEstimator):
         record = self._record(method, counts, held, self.iterations_)
         self.model_ = self._model(counts, self.climb_.parameters, pairs, record)
         return self
+
+    def _maximise_rare(
+        self, is_rare: BoolArray, u: FloatArray, now: BigramStates, expected: BigramStates
+    ) -> BigramStates:
+        """The M-step for the states of some words, all else being fixed."""
+        r, _ = maximise_states(expected.r, expected.s * now.s, u, self.prior)
+        return now._replace(r=np.where(is_rare[:, None], r, now.r).astype(np.float32))
 
     @property
     def iterations_(self) -> int:
