@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.compiling import defer_signals
 from sapwood.core.errors import SapwoodError
 from sapwood.progress import counted
 
@@ -227,7 +226,7 @@ def run_adagrad(
         likelihood = 0.0
         for some in counted(np.array_split(rng.permutation(n), table.parts)):
             for sentence in counted(some.tolist()):
-                likelihood += defer_signals(step, sentence, rate)
+                likelihood += step(sentence, rate)
             if 2 * done > passes:
                 total += table.weights
                 n_added += 1

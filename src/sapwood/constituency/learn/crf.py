@@ -24,7 +24,6 @@ from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Traina
 from sapwood.constituency.parse.charts import gold_forest
 from sapwood.constituency.parse.prepared import PreparedGrammar, prepare
 from sapwood.core.arrays import FloatArray
-from sapwood.core.compiling import defer_signals
 from sapwood.core.learner import ANYTHING, Info, PhaseClock, between, parameter, whole
 from sapwood.core.training_loops import WeightTable, run_adagrad
 from sapwood.progress import counted, step
@@ -119,7 +118,7 @@ class _Example(NamedTuple):
 
 def _examples_of(bank: Treebank, model: FeatureGrammar) -> list[_Example]:
     prepared = prepare(model)
-    made = (defer_signals(_example, prepared, bank, tree) for tree in range(bank.n_trees))
+    made = (_example(prepared, bank, tree) for tree in range(bank.n_trees))
     return [example for example in made if example is not None]
 
 
