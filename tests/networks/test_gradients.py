@@ -6,27 +6,33 @@ import scipy.sparse as sp
 from tests.reference.networks import hidden_of_span, read_words
 
 from sapwood.core.arrays import starts_of
-from sapwood.networks.biaffine import (
+from sapwood.networks.encoder import (
+    Dropout,
+    Lookup,
+    bilstm,
+    encode,
+    encode_backward,
+    init_encoder,
+    lstm,
+    pack_sentences,
+)
+from sapwood.networks.network import EncoderSizes, Parameters
+from sapwood.networks.scores import (
     ArcSizes,
+    SpanSizes,
     arc_vectors,
     arc_vectors_backward,
     biaffine_heads,
     biaffine_heads_backward,
     biaffine_relations,
     biaffine_relations_backward,
+    fenceposts,
     init_arcs,
+    init_spans,
+    span_scores,
+    spans_backward,
 )
-from sapwood.networks.encoder import EncoderSizes, Lookup, encode, encode_backward, init_encoder
-from sapwood.networks.layers import (
-    Dropout,
-    Parameters,
-    bilstm,
-    cross_entropy_backward,
-    gold_log_likelihood,
-    lstm,
-    pack_sentences,
-)
-from sapwood.networks.spans import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
+from sapwood.networks.training import cross_entropy_backward, gold_log_likelihood
 
 LENGTHS = np.array([5, 4, 4, 2])
 SIZES, ARC_SIZES, N_TAGS, N_RELATIONS = EncoderSizes(5, 4, 3, 6), ArcSizes(5, 4), 7, 6

@@ -10,12 +10,13 @@ import pytest
 
 from sapwood.constituency.learn.encoder import seconds_a_pass
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import UNKNOWN_ROW, EncoderSizes
-from sapwood.networks.layers import Parameters, cross_entropy_backward
+from sapwood.networks.encoder import UNKNOWN_ROW
+from sapwood.networks.network import EncoderSizes, Parameters
 from sapwood.networks.training import (
     NetworkPlan,
     NetworkTrainer,
     PartGradient,
+    cross_entropy_backward,
     train_network,
 )
 

@@ -20,9 +20,8 @@ from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.model_files import FileContents
 from sapwood.evaluate import bracketing
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.layers import Parameters
-from sapwood.networks.spans import SpanSizes
+from sapwood.networks.network import EncoderSizes, Parameters
+from sapwood.networks.scores import SpanSizes
 from sapwood.networks.training import NetworkPlan
 
 SMALL = {"width": 12, "hidden": 10}

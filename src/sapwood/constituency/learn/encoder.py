@@ -26,9 +26,8 @@ from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Traina
 from sapwood.constituency.parse.spans import span_posteriors
 from sapwood.core.arrays import IntArray, cell, ranges, starts_of
 from sapwood.core.learner import ANYTHING, Info, PhaseClock, between, maybe, parameter, whole
-from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.layers import Real
-from sapwood.networks.spans import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
+from sapwood.networks.network import EncoderSizes, Real
+from sapwood.networks.scores import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
 from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
 
 FAMILIAR_CHAIN = 2  # unary chains seen at least this often are labels of their own

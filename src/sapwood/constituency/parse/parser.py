@@ -42,7 +42,7 @@ from sapwood.constituency.parse.posteriors import (
 from sapwood.constituency.parse.prepared import derivation_log_probs, signed_log_probs
 from sapwood.constituency.parse.spans import unconstrained_tree
 from sapwood.core.arrays import FloatArray, SignedLog
-from sapwood.core.compiling import defer_signals, short_work
+from sapwood.core.compiling import short_work
 from sapwood.core.errors import (
     SapwoodError,
     SapwoodTypeError,
@@ -67,7 +67,6 @@ MIDDLE = 1e-4
 FAST = {"threshold": 3e-3, "beam": 3e-3, "middle": 1e-2}
 MEMORY_LIMIT_MB = 2000.0
 _INTERPRETED_WORDS = 15  # longest sentence that is parsed without waiting for the compiler
-_DEFERRED_WORDS = 60  # longest sentence at whose end, and not at that of a kernel, Ctrl-C arrives
 WINDOWS_AHEAD = 2  # windows of sentences a thread that are read and not yet parsed
 _counting = Lock()
 
@@ -415,7 +414,7 @@ class Parser:
                 failure = error
                 break
         places = [k for k, (words, _) in enumerate(resolved) if not self._is_too_long(len(words))]
-        with one_blas_thread:
+        with one_blas_thread():
             read = self._prepared.read_many([resolved[k] for k in places])
         found = dict(zip(places, read, strict=True))
         for k, (words, constraints) in enumerate(resolved):
@@ -439,13 +438,8 @@ class Parser:
             if constraints is not None:
                 result = self._pieces(words, constraints, result.tree)
         else:
-            with one_blas_thread if self._prepared.readers else nullcontext():
-                is_short = n <= _DEFERRED_WORDS
-                result = (
-                    defer_signals(self._chart, words, constraints, read)
-                    if is_short
-                    else self._chart(words, constraints, read)
-                )
+            with one_blas_thread() if self._prepared.readers else nullcontext():
+                result = self._chart(words, constraints, read)
         forest, kind = result._found.forest if result._found else None, result.kind
         negative = forest.posteriors.n_negative if forest else 0
         counts = ParserStats(1, kind != "parsed", kind == "joined", too_long, negative)

@@ -20,9 +20,9 @@ from sapwood.constituency.parse.decoders import BRACKET_COST, TAG_GAIN, Decoded
 from sapwood.constituency.parse.posteriors import split_codes
 from sapwood.core.arrays import FloatArray, IntArray, cell, ranges, starts_of
 from sapwood.corpora.tree import ROOT, Tree, escape
-from sapwood.networks.layers import Real
-from sapwood.networks.network import SentenceEncoder
-from sapwood.networks.spans import fenceposts, sentence_span_scores
+from sapwood.networks.encoder import SentenceEncoder
+from sapwood.networks.network import Real
+from sapwood.networks.scores import fenceposts, sentence_span_scores
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.posteriors import BracketPosteriors

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import IntArray, ranges
-from sapwood.core.compiling import defer_signals
 from sapwood.core.errors import CorpusError, count, require_memory
 from sapwood.core.training_loops import WeightTable
 from sapwood.corpora.eigenwords import Eigenwords
@@ -46,7 +45,8 @@ from sapwood.dependency.parse.scoring import (
     tree_step,
 )
 from sapwood.execute import Engine
-from sapwood.networks.biaffine import (
+from sapwood.networks.network import EncoderSizes, Network
+from sapwood.networks.scores import (
     ArcSizes,
     arc_vectors,
     arc_vectors_backward,
@@ -56,15 +56,14 @@ from sapwood.networks.biaffine import (
     biaffine_relations_backward,
     init_arcs,
 )
-from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.layers import cross_entropy_backward, gold_log_likelihood
-from sapwood.networks.network import Network
 from sapwood.networks.training import (
     SIDE_LOSS,
     AfterPass,
     NetworkPlan,
     NetworkTrainer,
     PartGradient,
+    cross_entropy_backward,
+    gold_log_likelihood,
 )
 from sapwood.progress import counted
 
@@ -222,7 +221,7 @@ class ArcTrainer:
         plan = TablePlan("likely arcs", arc_templates.PRUNER, (4, 22), 2, 0.02, (seed, 1))
         pruner = train_table(plan, data.bank, len(data.bank), step)
         arcs = [
-            defer_signals(likely_arcs, data.sentence(s), pruner, right=data.gold(s))
+            likely_arcs(data.sentence(s), pruner, right=data.gold(s))
             for s in counted(range(len(data.bank)), "likely arcs", unit="sentence")
         ]
         return cls(data, tagger, pruner, arcs)
