@@ -13,7 +13,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo
-from sapwood.cli.inputs import STDIN, as_kind, check_files, load_any, stream_lines
+from sapwood.cli.inputs import HANKEL_LEARN, STDIN, as_kind, check_files, load_any, stream_lines
 from sapwood.cli.reports import fact_lines, name_some, score_text, show
 from sapwood.constituency.report.training import Meter, warn_few, with_provenance
 from sapwood.core.errors import SapwoodError, count
@@ -39,14 +39,16 @@ def load_strings_model(name: str) -> StringModel:
     """The model of strings that a user names."""
     from sapwood.hankel.model.string_model import StringModel
 
-    expected, hint = "a weighted grammar or automaton", "name a file of `sapwood hankel learn`"
-    found = as_kind(load_any(name), StringModel, name, expected, hint, "hankel")
+    expected, hint = "a weighted grammar or automaton", f"name a file of {HANKEL_LEARN}"
+    found = as_kind(load_any(name, HANKEL_LEARN), StringModel, name, expected, hint, "hankel")
     return cast("StringModel", found)
 
 
 def score_strings(model: StringModel, file: str, *, as_json: bool) -> None:
     """Print the log of |f(x)| of each line, and its sign where the model has weights."""
-    report = ScoreReport("strings", model.is_probabilistic)
+    from sapwood.corpora.files import source_name
+
+    report, name = ScoreReport("strings", model.is_probabilistic), source_name(file)
     for number, words in with_lines(stream_lines(file)):
         if not words:
             print("")
@@ -54,15 +56,15 @@ def score_strings(model: StringModel, file: str, *, as_json: bool) -> None:
         try:
             weight = model.signed_log_prob(words)
         except SapwoodError as error:
-            raise at_line(error, file, number) from error
+            raise at_line(error, name, number) from error
         report.add(weight, len(words))
         if not as_json:
             print(score_text(weight, is_probabilistic=report.is_probabilistic))
     found = report.as_dict()
     if as_json:
         print(to_json(found, indent=2))
-    name = "log-probability" if report.is_probabilistic else "log |weight|"
-    echo(f"{count(found['scored'], 'string')}  {name} {found['log_prob']:,.2f}")
+    measure = "log-probability" if report.is_probabilistic else "log |weight|"
+    echo(f"{count(found['scored'], 'string')}  {measure} {found['log_prob']:,.2f}")
 
 
 def inspect_strings(model: StringModel, name: str, *, as_json: bool) -> None:
@@ -299,13 +301,15 @@ def print_values(
 
     An empty line stays empty. What is no probability is told on stderr.
     """
-    loaded = load_strings_model(model)
+    from sapwood.corpora.files import source_name
+
+    loaded, name = load_strings_model(model), source_name(file)
     values: list[float | None] = []
     for number, words in with_lines(stream_lines(file)):
         try:
             value = loaded.value(words) if words else None
         except SapwoodError as error:
-            raise at_line(error, file, number) from error
+            raise at_line(error, name, number) from error
         if as_log and value is not None:
             value = log(value) if value > 0 else -float("inf") if value == 0 else nan
         values.append(value)
@@ -343,14 +347,15 @@ def parse_strings(
     It is the one whose brackets have the largest shares in the value of the string. A string of
     the value 0 is bracketed to the right.
     """
+    from sapwood.corpora.files import source_name
     from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
     loaded = load_strings_model(model)
     if not isinstance(loaded, WeightedGrammar):
         msg = f"{model}: an automaton, which has no brackets"
         raise SapwoodError(msg, hint="learn a grammar: --method spectral or em")
-    lines = stream_lines(file)
-    strings = with_pairs(lines, file) if partial else with_no_pairs(lines)
+    lines, name = stream_lines(file), source_name(file)
+    strings = with_pairs(lines, name) if partial else with_no_pairs(lines)
     for number, words, pairs in strings:
         try:
             found = loaded.best_brackets(words, pairs) if words else None
@@ -359,4 +364,4 @@ def parse_strings(
             else:
                 print("" if found is None else found.tree())
         except SapwoodError as error:
-            raise at_line(error, file, number) from error
+            raise at_line(error, name, number) from error

@@ -247,9 +247,23 @@ def test_a_phrase_over_one_word_may_stand_above_or_below_others() -> None:
         ({"spans": [(0, 3, "P0"), (2, 5, None)]}, "P0 over words 1 to 3 and a phrase over words 3"),
         ({"spans": [(0, 3, "P0")], "forbidden": [(0, 3, "P0")]}, "is required, and P0 over words"),
         ({"spans": [(0, 3, None)], "forbidden": [(0, 3, None)]}, "is forbidden"),
-        ({"spans": [(0, 9, "P0")]}, "is no span of a sentence of 5 words"),
-        ({"spans": [(2, 2, "P0")]}, "is no span"),
-        ({"spans": [("a", 2, "P0")]}, "is no span"),
+        ({"spans": [(0, 9, "P0")]}, r"\(0, 9\) is no span of a sentence of 5 words: it must"),
+        ({"spans": [(-1, 2, "P0")]}, r"\(-1, 2\) is no span of a sentence of 5 words: it must"),
+        ({"spans": [(2, 2, "P0")]}, r"\(2, 2\) is no span .*: it has no words"),
+        ({"spans": [("a", 2, "P0")]}, "holds the string 'a', expected a whole number"),
+        ({"spans": [(0.0, 2, "P0")]}, r"holds a float \(0.0\), expected a whole number"),
+        ({"forbidden": [(0, 2.0, "P0")]}, r"holds a float \(2.0\), expected a whole number"),
+        ({"spans": [(True, 2, "P0")]}, r"holds a bool \(True\), expected a whole number"),
+        ({"spans": [(0, 2)]}, r"a tuple \(\(0, 2\)\) is no span"),
+        ({"spans": ["abc"]}, "the string 'abc' is no span"),
+        ({"spans": [(0, 5, "TOP")]}, "'TOP', that of the root, which every tree has"),
+        ({"spans": [(0, 5, "ROOT")]}, "'ROOT', that of the root"),
+        ({"spans": [(0, 1, "T2")]}, "the label over word 1 is 'T2', a tag"),
+        ({"forbidden": [(0, 2, "T2")]}, "the label over words 1 to 2 is 'T2', a tag"),
+        (
+            {"spans": [(0, 3, "P0")], "forbidden": [(0, 3, "P1"), (0, 3, "P0")]},
+            "is required, and P0 over words 1 to 3 is forbidden",
+        ),
         ({"spans": [(0, 2, "P7")]}, "is P7, which the model does not have"),
         ({"spans": [(0, 2, ["P0"])]}, r"is a list \(\['P0'\]\), which the model does not have"),
         ({"spans": 7}, "expected a list of"),
@@ -327,3 +341,38 @@ def test_spans_with_the_same_symbols_share_a_class() -> None:
         assert allowed[row].tolist() == expected
         assert (row == 0) == ((start, end) in free)
     assert all(a <= b for a, b in pairwise(sorted(of_cell.tolist())))
+
+
+def test_requests_for_tags_point_to_their_argument() -> None:
+    with pytest.raises(SapwoodError) as caught:
+        constrain(N, KNOWN, spans=[(0, 1, "T2")])
+    assert "tags=" in str(caught.value.hint)
+
+
+def test_a_repeated_request_is_one() -> None:
+    spans = [(0, 2, "P0"), (1, 4, None), (0, 2, "P0")]
+    with pytest.raises(SapwoodError, match="P0 over words 1 to 2 and a phrase"):
+        constrain(N, KNOWN, spans=spans)
+    twice = constrain(N, KNOWN, spans=[(0, 2, "P0"), (0, 2, None), (0, 2, "P0")])
+    assert twice == constrain(N, KNOWN, spans=[(0, 2, "P0")])
+    nested = constrain(N, KNOWN, spans=[(0, 2, "P0"), (0, 2, "P1"), (0, 2, "P0")])
+    assert nested is not None
+    assert nested.required[0].labels == ("P0", "P1", "P0")
+    words = ["the", "man", "sleeps", "."]
+    parse = sw.Parser(sw.bundled_grammar()).parse(words, spans=[(0, 2, "NP"), (0, 2, "NP")])
+    assert parse.kind == "parsed"
+
+
+def test_text_takes_constraints_and_many_sentences_have_their_own() -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    text = "the man sees the dog with a hat."
+    words = ["the", "man", "sees", "the", "dog", "with", "a", "hat", "."]
+    for asked in (
+        {"spans": [(3, 8, "NP")]},
+        {"forbidden": [(3, 8, "NP")]},
+        {"tags": ["DT", "NN", *[None] * 7]},
+    ):
+        assert parser.parse_text(text, **asked).tree == parser.parse(words, **asked).tree
+    with pytest.raises(TypeError, match="parse_many takes no spans and tags: each") as caught:
+        parser.parse_many([words], spans=[(3, 8, "NP")], tags=None)
+    assert "PartialSentence(words, tags, spans, forbidden)" in caught.value.hint

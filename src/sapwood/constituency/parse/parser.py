@@ -10,7 +10,7 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
 
@@ -50,6 +50,7 @@ from sapwood.core.errors import (
     as_items,
     as_sentence,
     describe,
+    join_words,
 )
 from sapwood.corpora.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpora.tree import ROOT, Tree
@@ -350,7 +351,9 @@ class Parser:
             the model's own are multiplied.
         spans
             Phrases that the tree must have: first word, counted from 0, the word behind the last,
-            and a label or None for any. Other labels may stand above or below it over these words.
+            and a label or None for any. Other labels may stand above or below it over these words;
+            of several over the same words, the first is the outermost. A request that is repeated
+            counts once.
         forbidden
             Phrases that the tree must not have, likewise; None forbids every phrase over the words.
 
@@ -446,8 +449,16 @@ class Parser:
         self.stats.merge(counts)
         return result
 
-    def parse_text(self, text: str, *, tokenize: Tokenizer | None = None) -> Parse:
-        """Parse one sentence of plain text.
+    def parse_text(
+        self,
+        text: str,
+        *,
+        tokenize: Tokenizer | None = None,
+        tags: Sequence[str | Mapping[str, float] | None] | None = None,
+        spans: Iterable[tuple[int, int, str | None]] = (),
+        forbidden: Iterable[tuple[int, int, str | None]] = (),
+    ) -> Parse:
+        """Parse one sentence of plain text, and perhaps what is known of its tree.
 
         Parameters
         ----------
@@ -456,6 +467,9 @@ class Parser:
         tokenize
             A function from the text to its words; by default `PennTokenizer` with the model's
             vocabulary.
+        tags, spans, forbidden
+            As in `parse`; they count the words that the tokenizer makes, `sleeps` and `.` in
+            `sleeps.`.
 
         Examples
         --------
@@ -464,7 +478,8 @@ class Parser:
         >>> print(parser.parse_text("The dog sleeps.").tree)
         (TOP (S (NP (DT The) (NN dog)) (VP (VBZ sleeps)) (. .)))
         """
-        return self.parse((tokenize or self._tokenizer)(text))
+        words = (tokenize or self._tokenizer)(text)
+        return self.parse(words, tags=tags, spans=spans, forbidden=forbidden)
 
     @cached_property
     def _tokenizer(self) -> PennTokenizer:
@@ -475,16 +490,22 @@ class Parser:
         sentences: Iterable[Sequence[str] | PartialSentence],
         *,
         jobs: Engine | int | None = 1,
+        **given: Never,
     ) -> Iterator[Parse]:
         """Parse a stream in order, with bounded memory, on a number of threads or on an engine.
 
-        A sentence with constraints is a `PartialSentence`. Networks read sentences that are there
-        together, in batches of like length; a sentence that comes alone waits for no other. Parses
-        depend neither on batches nor on engines.
+        A sentence with constraints is a `PartialSentence(words, tags, spans, forbidden)`, of
+        `sapwood.constituency.grammar.constraints`; there are none for all sentences. Networks read
+        sentences that are there together, in batches of like length; a sentence that comes alone
+        waits for no other. Parses depend neither on batches nor on engines.
 
         Threads wait for each other wherever no kernel runs, which in short sentences is most of
         the time; `sapwood.execute.Processes` do not.
         """
+        if given:
+            msg = f"parse_many takes no {join_words(given)}: each sentence has its own"
+            hint = "put a PartialSentence(words, tags, spans, forbidden) among the sentences"
+            raise SapwoodTypeError(msg, hint=hint)
         items = as_items(sentences, "a list of sentences, each a list of words")
         engine = as_engine(jobs)
         if self._prepared.readers:

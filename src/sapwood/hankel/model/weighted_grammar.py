@@ -22,10 +22,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
-from sapwood.core.errors import SapwoodError, as_count, count, require_memory
+from sapwood.core.errors import SapwoodError, as_count, count, join_words, require_memory
 from sapwood.corpora.tree import Tree
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary
-from sapwood.hankel.data import LABEL, Bracketed, PairConstraints, bracket, from_splits
+from sapwood.hankel.data import (
+    LABEL,
+    UNPAIRED,
+    Bracketed,
+    PairConstraints,
+    PairRequest,
+    bracket,
+    from_splits,
+)
 from sapwood.hankel.model.string_model import (
     MAX_DRAWN_SYMBOLS,
     MAX_DRAWS,
@@ -318,9 +326,9 @@ class WeightedGrammar(StringModel):
             best_brackets(gain, split)
         elif best_paired_brackets(gain, pairs.ok, pairs.free, split) == -np.inf:
             raise SapwoodError(
-                f"no brackets have the pairs {pairs.signs[:40]}",
-                hint="a symbol with one of | < > needs a partner: at least one symbol between "
-                "them, and no pairs that cross",
+                f"no brackets have {_clash_of(pairs)}",
+                hint="ask for less: two symbols are a pair only with a symbol between them, and "
+                "pairs do not cross",
             )
         return from_splits(words, {(i, j): int(k) for (i, j), k in np.ndenumerate(split)})
 
@@ -459,6 +467,40 @@ class WeightedGrammar(StringModel):
             (symbol,), (symbol,), np.array([n, n]), root, rules, np.concatenate(tensors), lexicon,
             coarse, is_probabilistic=self.is_probabilistic, record=self.record,
         )  # fmt: skip
+
+
+N_NAMED = 4  # requests that a message lists
+
+
+def _clash_of(pairs: PairConstraints) -> str:
+    """The requests of some signs that no brackets have together, as few as possible, in words."""
+    from sapwood.hankel.model.kernels.paired_chart import best_paired_brackets
+
+    n = len(pairs.signs)
+    gain, split = np.zeros((n, n + 1)), np.zeros((n, n + 1), np.int64)
+
+    def is_possible(requests: Sequence[PairRequest]) -> bool:
+        some = pairs.only(requests)
+        return bool(best_paired_brackets(gain, some.ok, some.free, split) > -np.inf)
+
+    def clashing(
+        requests: list[PairRequest], others: list[PairRequest], *, is_grown: bool
+    ) -> list[PairRequest]:
+        """The fewest requests that are impossible together with others (Junker's QuickXplain)."""
+        if is_grown and not is_possible(others):
+            return []
+        if len(requests) == 1:
+            return requests
+        first, second = requests[: len(requests) // 2], requests[len(requests) // 2 :]
+        late = clashing(second, others + first, is_grown=True)
+        return clashing(first, others + late, is_grown=bool(late)) + late
+
+    found = clashing(pairs.requests(), [], is_grown=False)
+    found.sort(key=lambda request: (request.sign == UNPAIRED, request))
+    names = [str(request) for request in found[:N_NAMED]]
+    if more := len(found) - len(names):
+        names.append(f"{more:,} more")
+    return join_words(names)
 
 
 def _check_length(words: Sequence[str], pairs: PairConstraints | None) -> None:
