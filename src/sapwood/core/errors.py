@@ -157,8 +157,8 @@ def nearest_names(name: str, known: Iterable[str]) -> str:
 
     They are those with the smallest edit distance, where capitals and small letters are the same.
 
+    >>> nearest_names("dt", ["CD", ",", "DT", "NN"]), nearest_names("x", ["b", "a"])
     ("'DT', ',', 'CD', 'NN'", "'a', 'b'")
-    ("'DT', 'CD', ',', 'NN'", "'a', 'b'")
     """
     small = name.lower()
 
