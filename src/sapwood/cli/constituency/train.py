@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG, Trial
     from sapwood.constituency.learn.settings_search import ChosenSettings
     from sapwood.corpora.tree import Tree
+    from sapwood.progress import Event
 
 
 _OF_STATES, _OF_EM = StateParameters.parameters(), EMParameters.parameters()
@@ -225,7 +226,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
                 patience=patience,
                 checkpoint=checkpoint,
                 budget=Settings.budget if budget is None else parse_duration(budget),
-                on_trial=show_trial,
+                listen=show_trial,
             ),
             reading=TreeReading(format, encoding, keep_functions, skip_bad),
         ).report()
@@ -247,8 +248,11 @@ def _dev_lines(report: dict[str, Any]) -> Iterator[str]:
     return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 18)
 
 
-def show_trial(trial: Trial) -> None:
-    """Write the time, the scores and the verdict of a candidate of `best`."""
+def show_trial(event: Event) -> None:
+    """Write the time, the scores and the verdict of a candidate of `best`, when they are known."""
+    trial: Trial | None = event.facts.get("trial")
+    if trial is None:
+        return
     figures = [f"{trial.seconds:.1f} s"] if trial.seconds else []
     # not called F1: the one F1 of a mix is that of its parser, at the end
     figures += [f"alone {trial.f1:.2f}"] if trial.f1 is not None else []

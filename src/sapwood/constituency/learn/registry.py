@@ -18,16 +18,17 @@ from sapwood.core.learner import (
     Estimator,
     StateParameters,
     between,
+    former_callback,
     maybe,
     parameter,
     whole,
 )
 from sapwood.core.registry import Method
+from sapwood.progress import Listener
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.constituency.learn.ensemble import Trial
     from sapwood.constituency.learn.lexicon import LexiconSettings
     from sapwood.constituency.learn.settings_search import ChosenSettings
     from sapwood.core.learner import Info
@@ -80,18 +81,8 @@ class EMParameters(Estimator):
         "A file that is written after every EM iteration and, when it is there, continued from.",
         changes_model=False,
     )
-    on_iteration: Callable[[int, int, float], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (iteration, states, log-likelihood) after every E-step.",
-        changes_model=False,
-    )
-    on_grade: Callable[[int, float], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (iteration, dev F1) whenever dev trees were parsed.",
-        changes_model=False,
-    )
+    on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
+    on_grade: Callable[..., Any] | None = former_callback("on_grade")
 
 
 @dataclass(frozen=True)
@@ -108,13 +99,11 @@ class Settings:
     iterations: int | None = None
     patience: int | None = None
     checkpoint: Path | None = None
-    on_iteration: Callable[[int, int, float], None] | None = None
-    on_grade: Callable[[int, float], None] | None = None
+    listen: Listener | None = None
     # the most states of a candidate of `best`
     most_states: int = BudgetParameters.parameters()["n_states"].default
     budget: float | str | None = "auto"
     spent: float = 0.0  # CPU seconds of the budget that are gone when training starts
-    on_trial: Callable[[Trial], None] | None = None
     # what the treebank may decide, and what it has decided
     open: Sequence[str] = ("horizontal", "binarise", "vertical")
     choice: ChosenSettings | None = None
@@ -156,8 +145,7 @@ class Settings:
             "plain": PCFG(lexicon=self.lexicon, n_jobs=self.jobs, **chosen),
             "seed": self.seed, "n_jobs": self.jobs, "engine": self.engine,
             "patience": self.patience, "checkpoint": self.checkpoint,
-            "on_iteration": self.on_iteration, "on_grade": self.on_grade,
-            "budget": self.budget, "spent": self.spent, "on_trial": self.on_trial,
+            "listen": self.listen, "budget": self.budget, "spent": self.spent,
         }  # fmt: skip
         if self.iterations is not None:
             values |= {"iterations": self.iterations, "passes": self.iterations}

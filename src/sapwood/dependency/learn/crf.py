@@ -24,7 +24,7 @@ the network, and leaves out members from the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -32,7 +32,6 @@ from time import perf_counter, process_time, thread_time
 from typing import Any, Self
 
 from sapwood.core.learner import (
-    ANYTHING,
     FLAG,
     MAX_STATES,
     Domain,
@@ -41,6 +40,7 @@ from sapwood.core.learner import (
     PhaseClock,
     at_least,
     between,
+    former_callback,
     maybe,
     one_of,
     parameter,
@@ -51,7 +51,7 @@ from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.dependency.data.bank import ArcBankLike, as_arc_bank
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.moments import SEEN
-from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, OnPass
+from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, tell_pass
 from sapwood.dependency.model.arc_model import ArcMember, EncoderMember, LatentMember
 from sapwood.dependency.model.dependency import TAG_COLUMNS
 from sapwood.dependency.parse import templates as arc_templates
@@ -75,10 +75,7 @@ class ArcEstimator(Estimator):
         maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
         "Vectors of words, as of much plain text; words in the same places share features.",
     )
-    on_pass: OnPass | None = parameter(
-        None, ANYTHING, "Called with (what, pass, log-likelihood) after passes over all sentences.",
-        changes_model=False,
-    )  # fmt: skip
+    on_pass: Callable[..., Any] | None = former_callback("on_pass")
 
     def _prepare(self, bank: ArcBankLike) -> ArcTrainer:
         """Train tagger and pruner."""
@@ -126,8 +123,7 @@ class ArcCRF(ArcEstimator):
 
     def _note(self, done: int, likelihood: float) -> None:
         self.info_.history.append({"log_likelihood": likelihood})
-        if self.on_pass is not None:
-            self.on_pass(f"order {self.order}", done, likelihood)
+        tell_pass(f"order {self.order}", done, likelihood)
 
 
 class LatentArcCRF(ArcEstimator):
@@ -178,7 +174,7 @@ class LatentArcCRF(ArcEstimator):
         shared: dict[str, Any] = {"seed": self.seed, "n_jobs": self.n_jobs, "engine": self.engine}
         crf = ArcCRF(
             self.order, passes=self.passes, folds=self.folds, embeddings=self.embeddings,
-            on_pass=self.on_pass, **shared,
+            **shared,
         ).fit(bank)  # fmt: skip
         clock.tick("CRF")
         column = self.tag_column
@@ -272,7 +268,7 @@ class ArcEnsemble(ArcEstimator):
         if passes < min(MIN_ENCODER_PASSES, self.encoder_passes or MIN_ENCODER_PASSES):
             self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
             return None
-        note = None if self.on_pass is None else partial(self.on_pass, "network")
+        note = partial(tell_pass, "network")
         network = trainer.train_encoder(replace(plan, passes=passes), jobs, note)
         self.info_.members.append(("network", self._now() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
@@ -291,7 +287,7 @@ class ArcEnsemble(ArcEstimator):
                 self.info_.extra["left_out"] += [name for _, name, _ in plans]
                 return
             plans = rest
-            task = partial(_train_member, trainer, self.seed, self.on_pass)
+            task = partial(_train_member, trainer, self.seed)
             for name, seconds, member in engine.stream(task, some, ahead=1):
                 longest = max(longest, seconds)
                 self.info_.members.append((name, seconds))
@@ -299,11 +295,10 @@ class ArcEnsemble(ArcEstimator):
 
 
 def _train_member(
-    trainer: ArcTrainer, seed: int, on_pass: OnPass | None, numbered: tuple[int, str, MemberPlan]
+    trainer: ArcTrainer, seed: int, numbered: tuple[int, str, MemberPlan]
 ) -> tuple[str, float, ArcMember]:
     """Name, CPU seconds and the member."""
     number, name, plan = numbered
     started = thread_time()
-    note = None if on_pass is None else partial(on_pass, name)
-    member = trainer.train_member(plan, seed + 1000 * number, note)
+    member = trainer.train_member(plan, seed + 1000 * number, partial(tell_pass, name))
     return name, thread_time() - started, member

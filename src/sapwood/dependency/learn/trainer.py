@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,13 +66,17 @@ from sapwood.networks.training import (
     cross_entropy_backward,
     gold_log_likelihood,
 )
-from sapwood.progress import counted
+from sapwood.progress import counted, tell
 
-OnPass = Callable[[str, int, float], None]
 _MEMBER_WEIGHTS = (64, 24)  # see `TablePlan`
 # bytes of Numba and compiled kernels; bytes a token; arrays as large as the largest table of
 # weights, besides four for each thread; measured by `benchmarks/memory_estimates.py`
 _KERNEL_BYTES, _TOKEN_BYTES, _TABLE_COPIES = 150e6, 2_000, 5
+
+
+def tell_pass(member: str, done: int, likelihood: float) -> Any:
+    """Tell whoever listens of a pass over the training sentences; returns the answer."""
+    return tell(member=member, iteration=done, log_likelihood=likelihood)
 
 
 @dataclass(frozen=True)
