@@ -41,9 +41,8 @@ FEW = 300  # trees for `best`
 
 def train(method: str, bank: sw.Treebank, engine: Engine, **settings: Any) -> bytes:
     """The model file of a method."""
-    few = {"states": 4, "most_states": 4, "iterations": 4, "budget": None} | settings
-    few["iterations"] = None if method == "crf" else few["iterations"]
-    learner = METHODS[method].fit(Settings(engine=engine, **few), bank)
+    few = {"n_states": 4, "iterations": 4, "budget": None, "engine": engine} | settings
+    learner = METHODS[method].fit(Settings(few), bank)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         learner.model_.save(path)

@@ -46,10 +46,10 @@ class Event(NamedTuple):
     is_over
         Whether the step has ended, so that the outer one is in work again.
     facts
-        What a training has just found out inside of `outer`; empty in events of progress. After an iteration
-        or a pass `iteration`, counted from 1, `states` and `log_likelihood`, for dependency parsers
-        `member` instead of `states`; `iteration` and `dev_f1` after parsing the dev trees; `trial`
-        when the outcome of a candidate of an ensemble is known.
+        What a training has just found out inside of `outer`; empty in events of progress. After an
+        iteration or a pass `iteration`, counted from 1, `states` and `log_likelihood`, for
+        dependency parsers `member` instead of `states`; `iteration` and `dev_f1` after parsing the
+        dev trees; `trial` when the outcome of a candidate of an ensemble is known.
     """
 
     what: str

@@ -363,11 +363,14 @@ def train_on_page(order: TrainingOrder, tell: Callable[..., None]) -> dict[str, 
     trees, dev = order.read()
     bank = Treebank.from_trees(trees)
     tell("read", trees=bank.n_trees, words=bank.n_tokens, dev=len(dev))
-    settings = Settings(
-        seed=order.seed, jobs=1, states=order.states, most_states=order.states,
-        budget=order.budget, spent=process_time() - began_cpu, iterations=order.iterations,
-        listen=partial(tell_facts, tell, METHODS[order.method].has_candidates),
-    )  # fmt: skip
+    iterations = {} if order.iterations is None else {
+        "iterations": order.iterations, "passes": order.iterations,
+    }  # fmt: skip
+    settings = Settings(iterations | {
+        "seed": order.seed, "n_jobs": 1, "n_states": order.states, "budget": order.budget,
+        "spent": process_time() - began_cpu,
+        "listen": partial(tell_facts, tell, METHODS[order.method].has_candidates),
+    })  # fmt: skip
     tell("phase", name="training")
     learner, report = train_method(order.method, settings, bank, dev or None)
     tell("phase", name="saving")
