@@ -9,7 +9,7 @@ Notation (WCFG, sections 2.1 and 2.2)
     g(x) = alpha_* . beta(x),   beta(sigma) = beta_sigma,
     beta(x) = sum over x = x1 x2 of  A (beta(x1) (x) beta(x2))
 
-Classic and algebraic form are the same numbers (equations 13 to 15): `classic` lists them as rules.
+Classic and algebraic form are the same numbers (equations 13 to 15): `from_classic` takes rules.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
 from sapwood.core.errors import SapwoodError, as_count, count, join_words, require_memory
 from sapwood.corpora.tree import Tree
-from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary
 from sapwood.hankel.data import (
-    LABEL,
     UNPAIRED,
     Bracketed,
     PairConstraints,
@@ -42,10 +40,6 @@ from sapwood.hankel.model.string_model import (
     endless_draws,
     signed_log,
 )
-
-if TYPE_CHECKING:
-    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-
 
 MAX_DEPTH = 20_000  # of the sum over ever deeper trees
 CHART_BYTES = 32  # of memory for a state of a span, by its two ends: three charts and a scale
@@ -97,25 +91,6 @@ class WeightedGrammar(StringModel):
         """The weights of the symbols of a state, and of its pairs of states."""
         return np.asarray(self.terminals.sum(axis=0) + self.binary.sum(axis=(1, 2)))
 
-    def classic(self) -> ClassicForm:
-        """The rules, equations (13) to (15).
-
-        Examples
-        --------
-        >>> half = np.array([0.5])
-        >>> WeightedGrammar(("a",), 2 * half, half[None], half[None, None]).classic()
-        ClassicForm(start={0: 1.0}, unary={(0, 'a'): 0.5}, binary={(0, 0, 0): 0.5})
-        """
-        start = {int(i): float(self.initial[i]) for i in np.flatnonzero(self.initial)}
-        unary = {
-            (int(i), self.symbols[x]): float(self.terminals[x, i])
-            for x, i in np.argwhere(self.terminals).tolist()
-        }
-        rules = {
-            tuple(at): float(self.binary[tuple(at)]) for at in np.argwhere(self.binary).tolist()
-        }
-        return ClassicForm(start, unary, rules)  # type: ignore[arg-type]
-
     @classmethod
     def from_classic(cls, rules: ClassicForm, **more: Any) -> Self:
         """The grammar of weighted rules.
@@ -140,23 +115,6 @@ class WeightedGrammar(StringModel):
         for at, weight in rules.binary.items():
             binary[at] = weight
         return cls(symbols, initial, terminals, binary, **more)
-
-    def change_basis(self, matrix: FloatArray) -> WeightedGrammar:
-        """The same function in another basis: inside vectors become `matrix @ beta(x)`.
-
-        Parameters
-        ----------
-        matrix : [n, n]
-            Invertible.
-        """
-        inverse = np.linalg.inv(matrix)
-        return WeightedGrammar(
-            self.symbols,
-            self.initial @ inverse,
-            self.terminals @ matrix.T,
-            np.einsum("xa,abc,by,cz->xyz", matrix, self.binary, inverse, inverse, optimize=True),
-            self.record,
-        )
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -402,71 +360,6 @@ class WeightedGrammar(StringModel):
             words, splits = found
             drawn.append(Bracketed(tuple(self.symbols[x] for x in words), splits))
         return drawn
-
-    # -- other kinds of models --------------------------------------------------------------------
-
-    @classmethod
-    def from_latent(cls, grammar: LatentGrammar) -> Self:
-        """The grammar without its labels: every symbol's every state is a state.
-
-        A string has the value that the grammar gives the sentence. Words of the lexicon are
-        symbols; what it says about unknown ones goes.
-        """
-        start, lexicon = grammar.state_start, grammar.lexicon
-        n, d = int(start[-1]), len(lexicon.words)
-        binary, terminals = np.zeros((n, n, n)), np.zeros((d, n))
-        for rule, (a, b, c) in enumerate(grammar.rules.tolist()):
-            at = np.ix_(*(np.arange(start[x], start[x + 1]) for x in (a, b, c)))
-            binary[at] += grammar.tensor(rule)
-        for entry, (row, tag) in enumerate(
-            zip(lexicon.entry_row.tolist(), lexicon.entry_tag.tolist(), strict=True)
-        ):
-            if row < d:
-                symbol = grammar.n_phrases + tag
-                vector = lexicon.weights[
-                    lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]
-                ]
-                terminals[row, start[symbol] : start[symbol + 1]] = vector
-        return cls(lexicon.words, np.asarray(grammar.root), terminals, binary, grammar.record)
-
-    def to_latent(self) -> LatentGrammar:
-        """A grammar for `Parser` with the one label X, for phrases and for tags.
-
-        Where weights are probabilities, a state becomes a tag with the probability of its terminals
-        and a phrase with the rest; other weights are left as they are.
-        """
-        from sapwood.constituency.data.transform import Symbol
-        from sapwood.constituency.grammar.latent_grammar import (
-            CoarseWeights,
-            LatentGrammar,
-            Lexicon,
-        )
-
-        n, d = self.n_states, len(self.symbols)
-        stop = self.terminals.sum(axis=0) if self.is_probabilistic else np.ones(n)
-        go_on = 1 - stop if self.is_probabilistic else np.ones(n)
-        parts = (go_on, stop)  # of a state as a phrase, and as a tag
-        above = np.where(go_on > 0, 1 / np.where(go_on > 0, go_on, 1), 0.0)
-        rules = np.array([[0, b, c] for b in (0, 1) for c in (0, 1)], np.int32)
-        tensors = [
-            np.einsum("abc,a,b,c->abc", self.binary, above, parts[b], parts[c]).ravel()
-            for _, b, c in rules.tolist()
-        ]
-        tags = self.terminals / np.where(stop > 0, stop, 1)
-        lexicon = Lexicon(
-            Vocabulary(self.symbols, (UNKNOWN,), "generic"),
-            np.array([*range(d + 1), d], np.uint32),
-            np.zeros(d, np.uint32),
-            tags.ravel(),
-            n * np.arange(d + 1),
-        )
-        root = np.concatenate([self.initial * part for part in parts])
-        coarse = CoarseWeights(np.full(2, 0.5), np.full(4, 0.25), np.full(d, 1 / d))
-        symbol = Symbol((LABEL,))
-        return LatentGrammar(
-            (symbol,), (symbol,), np.array([n, n]), root, rules, np.concatenate(tensors), lexicon,
-            coarse, is_probabilistic=self.is_probabilistic, record=self.record,
-        )  # fmt: skip
 
 
 N_NAMED = 4  # requests that a message lists
