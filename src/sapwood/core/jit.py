@@ -94,12 +94,14 @@ class Kernel(CPUDispatcher):
         return f"{self.__module__.split('.')[-1]}.{self.__name__}"
 
 
-# Compiled code calls this function for the type of every array that it returns. Cached, it runs
+# Compiled code calls `_numba_unpickle` for the type of every array that it returns. Cached, it runs
 # byte code only in the first call of a kernel. Numba looks the function up once in a process: where
-# other compiled code has returned an array before, signals have to wait around every call.
-if serialize._unpickled_memo:
+# other compiled code has returned an array before, or where a later version of Numba has no such
+# function, signals have to wait around every call.
+if hasattr(serialize, "_numba_unpickle") and not getattr(serialize, "_unpickled_memo", True):
+    serialize._numba_unpickle = lru_cache(maxsize=None)(serialize._numba_unpickle)
+else:
     Kernel.__call__ = lambda kernel, *args: defer_signals(CPUDispatcher.__call__, kernel, *args)
-serialize._numba_unpickle = lru_cache(maxsize=None)(serialize._numba_unpickle)
 
 
 class Part(CPUDispatcher):
