@@ -125,6 +125,8 @@ def all_estimators() -> dict[str, type[Estimator]]:
 
 ESTIMATORS = all_estimators()
 OF_TREES = [name for name, kind in ESTIMATORS.items() if issubclass(kind, TreebankEstimator)]
+OF_ARCS = [name for name, kind in ESTIMATORS.items() if issubclass(kind, ArcEstimator)]
+OF_STRINGS = ["SpectralWCFG", "UnsupervisedWCFG", "EMWCFG"]  # grammars, not automata
 
 
 def make(name: str, **given: Any) -> Any:
