@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.reference import enumerate as listing
 from tests.reference.enumerate import Node
+from tests.reference.span_trees import binary_spans
 from tests.toys import random_toy
 
 import sapwood as sw
@@ -29,6 +30,8 @@ from sapwood.constituency.grammar.constraints import (
     word_entries,
 )
 from sapwood.constituency.grammar.discriminative import SpanNetwork
+from sapwood.constituency.parse.posteriors import split_codes
+from sapwood.constituency.parse.spans import NetworkReader
 from sapwood.core.errors import SapwoodError
 
 WORDS = ["w0", "w1", "w2", "w0", "w1"]
@@ -435,3 +438,92 @@ def test_text_takes_constraints_and_many_sentences_have_their_own() -> None:
     with pytest.raises(TypeError, match="parse_many takes no spans and tags: each") as caught:
         parser.parse_many([words], spans=[(3, 8, "NP")], tags=None)
     assert "PartialSentence(words, tags, spans, forbidden)" in caught.value.hint
+
+
+def reader_of(network: SpanNetwork) -> tuple[NetworkReader, list[str]]:
+    names = list(dict.fromkeys(x for symbol in network.grammar.symbols for x in symbol.chain))
+    return NetworkReader(network, {name: number for number, name in enumerate(names)}), names
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"spans": [(1, 3, None)]},
+        {"spans": [(0, 2, "NP")], "forbidden": [(2, 4, None)]},
+        {"spans": [(1, 4, "VP"), (1, 2, None)], "forbidden": [(0, 1, "NP"), (2, 4, "NP")]},
+        {"forbidden": [(0, 4, "S"), (1, 3, "VP"), (0, 2, None)]},
+    ],
+)
+def test_a_network_sums_over_the_trees_that_satisfy(
+    asked: dict[str, Any], network: SpanNetwork
+) -> None:
+    """Against a list of all binary trees, whose spans have each a chain of labels or none."""
+    n, chains = 4, [*network.labels, ()]
+    spans = [(i, j) for i in range(n) for j in range(i + 1, n + 1)]
+    scores = np.random.default_rng(7).normal(size=(len(spans), len(chains)))
+    scores[:, -1] = 0.0  # no label scores 0
+
+    def is_allowed(span: tuple[int, int], chain: tuple[str, ...]) -> bool:
+        required = [x for i, j, x in asked.get("spans", ()) if (i, j) == span]
+        excluded = [x for i, j, x in asked.get("forbidden", ()) if (i, j) == span]
+        return all(chain and x in (None, *chain) for x in required) and not any(
+            chain and x in (None, *chain) for x in excluded
+        )
+
+    weight = np.exp(scores) * [[is_allowed(span, chain) for chain in chains] for span in spans]
+    number = {span: k for k, span in enumerate(spans)}
+    total, expected = 0.0, np.zeros_like(weight)
+    for tree in binary_spans(0, n):
+        if all((i, j) in tree for i, j, _ in asked.get("spans", ())):
+            rows = [number[span] for span in tree]
+            product = float(np.prod(weight[rows].sum(axis=1)))
+            total += product
+            expected[rows] += (
+                product * weight[rows] / np.maximum(weight[rows].sum(axis=1, keepdims=True), 1e-300)
+            )
+    constraints = constrain(n, sw.Parser(network).known_labels, **asked)
+    reader, _ = reader_of(network)
+    log_sum, found = reader._span_posteriors(scores[:, :-1], n, constraints)
+    assert log_sum == pytest.approx(np.log(total), abs=1e-9)
+    np.testing.assert_allclose(found, expected[:, :-1] / total, atol=1e-9)
+
+
+def test_a_network_tells_how_probable_constraints_are(network: SpanNetwork) -> None:
+    """A phrase is there, or it is not; and both agree with its posterior."""
+    words = ["the", "man", "sees", "the", "dog", "."]
+    (reader, names), known = reader_of(network), sw.Parser(network).known_labels
+
+    def probability(**asked: Any) -> float:
+        constraints = constrain(len(words), known, **asked)
+        assert constraints is not None
+        return exp(reader.log_ratio(words, constraints))
+
+    code, p = reader.read(words)
+    label, start, end, is_tag = split_codes(code, len(words))
+    here = [names[k] for k in label.tolist()]
+    for span, name in (((0, 2), "NP"), ((2, 5), "VP"), ((3, 5), "NP")):
+        there = [x == name and not t for x, t in zip(here, is_tag, strict=True)]
+        own = p[there & (start == span[0]) & (end == span[1])].sum()
+        assert 0.0 < own < 1.0
+        assert probability(spans=[(*span, name)]) == pytest.approx(own, abs=2e-3)
+        assert probability(forbidden=[(*span, name)]) == pytest.approx(1.0 - own, abs=2e-3)
+    tag = p[is_tag & (start == 1) & np.array([x == "NN" for x in here])].sum()
+    soft = [None, {"NN": 0.5}, *[None] * 4]
+    assert probability(tags=soft) == pytest.approx(0.5 * tag, rel=1e-5)
+    both = [probability(tags=soft, **{name: [(0, 2, "NP")]}) for name in ("spans", "forbidden")]
+    assert sum(both) == pytest.approx(0.5 * tag, rel=1e-3)  # scores of spans depend on the tags
+
+
+def test_the_probability_of_constraints_under_a_mix_is_the_mean_of_its_members(learn: Any) -> None:
+    members = [learn("pcfg"), learn("em")]
+    words = ["the", "man", "sees", "the", "dog", "with", "a", "hat", "."]
+    tags = [None, {"NN": 0.8, "VB": 0.1}, *[None] * 7]
+
+    def probability(model: Any) -> float:
+        parse = sw.Parser(model).parse(words, tags=tags, spans=[(3, 8, "NP")])
+        return exp(parse.constraint_log_prob)
+
+    one, other = map(probability, members)
+    assert abs(one - other) > 1e-4
+    mix = probability(sw.Ensemble.of(members, [0.25, 0.75]))
+    assert mix == pytest.approx(0.25 * one + 0.75 * other, rel=1e-9)

@@ -15,7 +15,7 @@ from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.parse import prefixes
 from sapwood.constituency.parse.prefixes import mix_predictions, predict_words
 from sapwood.core.errors import SapwoodError
-from sapwood.incremental import join_tokens
+from sapwood.incremental import Surprisal, join_tokens
 from sapwood.lm.data.counting import CountSettings, count_text
 
 
@@ -288,3 +288,19 @@ def test_reserved_words_and_restarts_of_language_models_are_refused() -> None:
     with pytest.raises(SapwoodError, match=r"restart is 0.1, and a language model") as caught:
         sw.surprisal(model, ["a"], restart=0.1)
     assert caught.value.hint
+
+
+def test_the_entropy_of_the_next_word_is_that_of_the_mix(learn: Any) -> None:
+    members, shares = [learn("pcfg"), learn("em")], np.array([0.25, 0.75])
+    words = ["the", "dog", "sees", "the", "man", "."]
+    found = sw.surprisal(sw.Ensemble.of(members, shares.tolist()), words, unit="nats")
+    alone = [list(predict_words(g, words, with_words=True)) for g in members]
+    for k, ones in enumerate(zip(*alone, strict=True)):
+        p = sum(share * one.words for share, one in zip(shares, ones, strict=True))
+        expected = -sum(x * np.log(x) for x in p.tolist() if x > 0)
+        assert found.word_entropy[k] == pytest.approx(expected, abs=1e-9)
+        shares = shares * [one.probability for one in ones] / found_probability(found, k)
+
+
+def found_probability(found: Surprisal, k: int) -> float:
+    return float(np.exp(-found.surprisal[k]))

@@ -111,6 +111,10 @@ class Constraints:
             ),
         )
 
+    def tags_alone(self) -> Constraints:
+        """The constraints on tags, without those on phrases."""
+        return replace(self, required=(), forbidden=())
+
     def required_labels(self) -> dict[tuple[int, int], tuple[str, ...]]:
         """The labels of the required phrases, by their spans."""
         return {(phrase.start, phrase.end): phrase.labels for phrase in self.required}
