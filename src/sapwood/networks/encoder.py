@@ -47,13 +47,6 @@ def glorot_uniform(array: Real, rng: np.random.Generator) -> None:
     array[:] = rng.uniform(-limit, limit, array.shape)
 
 
-def softmax(scores: Real) -> Real:
-    """Softmax of each row of scores."""
-    p: Real = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    p /= p.sum(axis=-1, keepdims=True)
-    return p
-
-
 def init_encoder(P: Parameters, rng: np.random.Generator) -> None:
     """Random initial weights: orthogonal recurrent matrices, forget gates open."""
     for name, array in P.items():
@@ -179,17 +172,13 @@ def pack_sentences(lengths: IntArray) -> Packing:
     return Packing(starts, row, of_row, reverse, before[len(lengths) :])
 
 
-class Dropout:
-    """Draws dropout masks for a batch: 0, or the factor that keeps the expected value.
+class Dropout(NamedTuple):
+    """Draws dropout masks for a batch: 0, or the factor that keeps the expected value."""
 
-    `rate` is the probability that a unit is dropped, `word_rate` that of a word's vector, and of
-    the vector of its form.
-    """
-
-    def __init__(
-        self, rng: np.random.Generator, rate: float, word_rate: float, packing: Packing
-    ) -> None:
-        self.rng, self.rate, self.word_rate, self.packing = rng, rate, word_rate, packing
+    rng: np.random.Generator
+    rate: float  # probability that a unit is dropped
+    word_rate: float  # likewise, of a word's vector, and of the vector of its form
+    packing: Packing
 
     def sentence_mask(self, width: int) -> Real:
         """One mask for each sentence, repeated for its words, [n, width] (variational dropout)."""
@@ -319,7 +308,9 @@ def encode(
     ]
     first = bilstm(P, LAYER_1, np.concatenate(vectors, axis=1) * masks[0], packing)
     tag_inputs = first.outputs * masks[1]
-    tags = softmax(row_products(tag_inputs, P["tag.W"]) + P["tag.b"])
+    tags = row_products(tag_inputs, P["tag.W"]) + P["tag.b"]
+    tags = np.exp(tags - tags.max(axis=1, keepdims=True))
+    tags /= tags.sum(axis=1, keepdims=True)
     if tag_factors is not None:
         known, factors = tag_factors
         weighted = np.maximum(tags[known], np.finfo(tags.dtype).tiny) * factors

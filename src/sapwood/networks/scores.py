@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.core.arrays import IntArray, ranges
-from sapwood.networks.encoder import Dropout, Mask, Packing, glorot_uniform, softmax
+from sapwood.networks.encoder import Dropout, Mask, Packing, glorot_uniform
 from sapwood.networks.network import Parameters, Real
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
@@ -248,6 +248,13 @@ def arc_vectors_backward(
     np.sum(d_inputs, axis=0, out=G["vectors.b"])
     d_states: Real = d_inputs @ P["vectors.W"].T * vectors.masks[0]
     return d_states
+
+
+def softmax(scores: Real) -> Real:
+    """Softmax of each row of scores."""
+    p: Real = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    return p
 
 
 def biaffine_heads(P: Parameters, vectors: ArcVectors, starts: Sequence[int]) -> list[Real]:

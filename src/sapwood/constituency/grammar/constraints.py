@@ -401,9 +401,9 @@ def _refuse_clashes(
                 )
 
 
-def phrase_classes(grammar: LatentGrammar, constraints: Constraints | None) -> CellClasses:
+def phrase_classes(grammar: LatentGrammar, constraints: Constraints) -> CellClasses:
     """The phrases of a grammar that constraints allow over each span."""
-    if constraints is None or not (constraints.required or constraints.forbidden):
+    if not (constraints.required or constraints.forbidden):
         return NO_CLASSES
     chains = [None if symbol.is_intermediate else symbol.chain for symbol in grammar.phrases]
     return constraints.cell_classes(chains)

@@ -39,7 +39,6 @@ class _Discriminative(Member):
     """A model of trees given their sentences, beside a plain grammar."""
 
     grammar: LatentGrammar
-    has_rules: ClassVar[bool]
 
     def __post_init__(self) -> None:
         if not self.grammar.is_plain:
@@ -79,7 +78,6 @@ class FeatureGrammar(_Discriminative):
     feature_weights: npt.NDArray[np.float32]
     is_familiar: npt.NDArray[np.bool_]
     record: Mapping[str, Any] = field(default_factory=dict)
-    has_rules: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -261,11 +261,11 @@ class MixScorer:
     def add(self, member: Member) -> None:
         """Compute a member's posteriors of all brackets of the dev sentences."""
         table, place = self._table(member), -1
-        reader = member.reader(self.numbers)
-        if reader is None:
+        if member.has_rules:
             place = self._group_of(member)
             posteriors_of = self._chart_reader(member, place, table)
         else:
+            reader = member.reader(self.numbers)
             posteriors_of = lambda k: BracketPosteriors(*reader.read(self.sentences[k].words))  # noqa: E731
         began = process_time()
         found = ordered_map(posteriors_of, range(len(self.sentences)), jobs=self.jobs)

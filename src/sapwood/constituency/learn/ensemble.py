@@ -351,7 +351,7 @@ class TrainedMembers:
     @property
     def has_network(self) -> bool:
         """Whether a network is among the members."""
-        return not all(member.can.rules for member in self.members)
+        return not all(member.has_rules for member in self.members)
 
     def add(self, member: Member, trial: Trial) -> None:
         """Add a member, scored on the dev trees if there are any."""
@@ -510,7 +510,7 @@ class TrainedMembers:
 
     def _default_weights(self, members: Sequence[int]) -> FloatArray:
         """Equal weights of grammars, and equal weights of the networks beside them."""
-        networks = np.array([not self.members[k].can.rules for k in members])
+        networks = np.array([not self.members[k].has_rules for k in members])
         n, weights = int(networks.sum()), self.settings.network_weights
         if n in (0, len(members)):
             return np.full(len(members), 1.0 / len(members))

@@ -69,6 +69,7 @@ FAST = {"threshold": 3e-3, "beam": 3e-3, "middle": 1e-2}
 MEMORY_LIMIT_MB = 2000.0
 _INTERPRETED_WORDS = 15  # longest sentence that is parsed without waiting for the compiler
 WINDOWS_AHEAD = 2  # windows of sentences a thread that are read and not yet parsed
+_NONE: tuple[()] = ()  # no constraints
 _counting = Lock()
 
 
@@ -333,8 +334,8 @@ class Parser:
         words: Sequence[str],
         *,
         tags: Sequence[str | Mapping[str, float] | None] | None = None,
-        spans: Iterable[tuple[int, int, str | None]] = (),
-        forbidden: Iterable[tuple[int, int, str | None]] = (),
+        spans: Iterable[tuple[int, int, str | None]] = _NONE,
+        forbidden: Iterable[tuple[int, int, str | None]] = _NONE,
     ) -> Parse:
         """Parse one sentence, given as a list of words, and perhaps what is known of its tree.
 
@@ -372,8 +373,9 @@ class Parser:
         >>> ("NP", 3, 8) in parser.parse(words, spans=[(3, 8, "NP")]).tree.spans()
         True
         """
-        words = as_sentence(words)
-        constraints = constrain(len(words), self.known_labels, tags, spans, forbidden)
+        words, constraints = as_sentence(words), None
+        if tags is not None or spans is not _NONE or forbidden is not _NONE:
+            constraints = constrain(len(words), self.known_labels, tags, spans, forbidden)
         with short_work(is_short=len(words) <= _INTERPRETED_WORDS):
             return self._parse(words, constraints)
 

@@ -9,7 +9,7 @@ Trees are summed over their derivations (SPECTRAL, Figure 4), sentences over all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from sapwood.constituency.data.transform import Symbol, root_chain
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.constraints import Constraints, phrase_classes
+from sapwood.constituency.grammar.constraints import NO_CLASSES, Constraints, phrase_classes
 from sapwood.constituency.grammar.random_trees import expected_visits
 from sapwood.constituency.parse.charts import (
     SMALLEST,
@@ -32,7 +32,6 @@ from sapwood.constituency.parse.charts import (
 )
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
 from sapwood.core.errors import as_sentence
-from sapwood.corpora.formats import as_trees
 from sapwood.corpora.tree import Tree, as_tree, clean, is_tree
 
 if TYPE_CHECKING:
@@ -310,7 +309,7 @@ def signed_log_prob(model: Model, item: Tree | Sequence[str]) -> SignedLog:
 
 
 def signed_log_probs(
-    model: Model, trees: Treebank | Sequence[Tree]
+    model: Model, trees: Treebank | Iterable[Tree]
 ) -> tuple[FloatArray, FloatArray]:
     """Logs of the absolute weights of trees, and their signs: -inf and 0 without derivation.
 
@@ -320,7 +319,7 @@ def signed_log_probs(
     """
     if isinstance(trees, Treebank):
         return _row_log_probs(model, _rows_of(trees))
-    cleaned = [clean(as_tree(tree)) for tree in as_trees(trees)]
+    cleaned = [clean(tree) for tree in trees]
     logs, signs = np.full(len(cleaned), -np.inf), np.zeros(len(cleaned))
     is_kept = [tree is not None for tree in cleaned]
     if any(is_kept):
@@ -393,7 +392,9 @@ def sentence_log_weight(
         total = one_word_weights(prepared.grammar, words[0], constraints)[1].sum()
     elif prepared.grammar.is_plain:
         tags = tag_weights(prepared, words, constraints=constraints)
-        classes = phrase_classes(prepared.grammar, constraints)
+        classes = (
+            NO_CLASSES if constraints is None else phrase_classes(prepared.grammar, constraints)
+        )
         chart = plain_inside(prepared.plain, tags, classes=classes)
         scale, total = chart.scale, partition(chart, prepared.plain.root)
     else:

@@ -267,6 +267,8 @@ class ArcBank(RaggedBank[Arcs]):
     texts
         The CoNLL-U lines of each sentence, for features that have no column here; empty if there
         are none. Columns override them.
+    n_tokens
+        Number of words, counted with repetition.
 
     Examples
     --------
@@ -290,6 +292,7 @@ class ArcBank(RaggedBank[Arcs]):
     head: Int32Array
     relation: Int32Array
     texts: tuple[str, ...] = ()
+    n_tokens: int = field(init=False)
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("word", "upos", "xpos", "head", "relation")
     NAME: ClassVar[str] = "bank"
@@ -307,10 +310,8 @@ class ArcBank(RaggedBank[Arcs]):
             packer.add(arcs.words, arcs.upos, arcs.xpos, arcs.heads, arcs.relations, text)
         return packer.bank()
 
-    @property
-    def n_tokens(self) -> int:
-        """Number of words, counted with repetition."""
-        return int(self.offsets[-1] - self.offsets[0])
+    def __post_init__(self) -> None:
+        vars(self)["n_tokens"] = int(self.offsets[-1] - self.offsets[0])
 
     def __repr__(self) -> str:
         sizes = f"{count(len(self), 'sentence')}, {count(self.n_tokens, 'word')}"

@@ -245,7 +245,7 @@ class ArcTrainer:
         settings = TablePlan(
             "parser", templates, _MEMBER_WEIGHTS, plan.passes, plan.rate, (seed, 2)
         )
-        table = train_table(settings, data.bank, len(data.bank), step, on_pass)
+        table = train_table(settings, data.bank, len(self.arcs), step, on_pass)
         return ArcMember(plan.order, 1.0, table)
 
     def train_labels(self, seed: int) -> FeatureTable:
@@ -259,7 +259,7 @@ class ArcTrainer:
 
         templates = choose_templates(arc_templates.LABELS, data.word_rows.clusters)
         plan = TablePlan("relations", templates, (64, 24), 4, 0.1, (seed, 3), len(names))
-        return train_table(plan, data.bank, len(data.bank), step)
+        return train_table(plan, data.bank, len(self.arcs), step)
 
     def train_encoder(
         self, plan: NetworkPlan, jobs: int, on_pass: AfterPass | None = None
@@ -282,7 +282,7 @@ class ArcTrainer:
     ) -> ArcModel:
         """The trained parser, with a record of how it was trained."""
         bank, words, (relations, _) = self.data.bank, self.data.word_rows, self.data.relations
-        sizes = {"method": method, "sentences": len(bank), "tokens": bank.n_tokens}
+        sizes = {"method": method, "sentences": len(self.arcs), "tokens": bank.n_tokens}
         return ArcModel(
             tags=words.tags, relations=relations, familiar=words.familiar,
             lexicon=self.tagger.lexicon, tagger=self.tagger.table, pruner=self.pruner,
