@@ -32,7 +32,7 @@ from sapwood.networks.scores import (
     span_scores,
     spans_backward,
 )
-from sapwood.networks.training import cross_entropy_backward, gold_log_likelihood
+from sapwood.networks.training import cross_entropy
 
 LENGTHS = np.array([5, 4, 4, 2])
 SIZES, ARC_SIZES, N_TAGS, N_RELATIONS = EncoderSizes(5, 4, 3, 6), ArcSizes(5, 4), 7, 6
@@ -93,8 +93,8 @@ class ArcProblem:
         tasks = [*zip(posteriors, gold, strict=True), (relations.posteriors, self.relation),
                  (encoding.tags, self.tag)]  # fmt: skip
         if G is None:
-            return -sum(gold_log_likelihood(*task) for task in tasks)
-        *d_heads, d_relations, d_tags = (cross_entropy_backward(*task, 1.0) for task in tasks)
+            return sum(cross_entropy(*task, 1.0)[0] for task in tasks)
+        *d_heads, d_relations, d_tags = (cross_entropy(*task, 1.0)[1] for task in tasks)
         d_vectors = [
             *biaffine_heads_backward(P, G, vectors, self.starts, d_heads),
             *biaffine_relations_backward(P, G, vectors, relations, d_relations),

@@ -16,7 +16,7 @@ from sapwood.networks.training import (
     NetworkPlan,
     NetworkTrainer,
     PartGradient,
-    cross_entropy_backward,
+    cross_entropy,
     train_network,
 )
 
@@ -164,6 +164,7 @@ def test_seconds_of_a_pass_of_spans_grow_with_words_and_steps() -> None:
 
 def test_the_slope_of_the_log_probability_is_probability_less_one_at_the_right_answer() -> None:
     shares = np.array([[0.2, 0.8], [0.5, 0.5]])
-    found = cross_entropy_backward(shares, np.array([1, 0]), 3.0)
+    loss, found = cross_entropy(shares, np.array([1, 0]), 3.0)
+    assert loss == pytest.approx(-np.log(0.8 * 0.5))
     np.testing.assert_allclose(found, [[0.6, -0.6], [-1.5, 1.5]])
     np.testing.assert_allclose(shares, [[0.2, 0.8], [0.5, 0.5]])  # untouched

@@ -229,17 +229,16 @@ def _sum_rows(parts: list[tuple[IntArray, Real]]) -> tuple[IntArray, Real]:
     return distinct, total
 
 
-def gold_log_likelihood(p: Real, gold: IntArray) -> float:
-    """Sum of the log-probabilities of the gold classes, one for each row."""
-    return float(np.log(np.maximum(p[np.arange(len(gold)), gold], 1e-30)).sum())
+def cross_entropy(p: Real, gold: IntArray, weight: float) -> tuple[float, Real]:
+    """Negative log-likelihood of gold classes, and its gradient by the scores of the softmax p.
 
-
-def cross_entropy_backward(p: Real, gold: IntArray, weight: float) -> Real:
-    """Gradient of the weighted negative log-likelihood by the scores of a softmax."""
-    d_scores = p.copy()
-    d_scores[np.arange(len(gold)), gold] -= 1
+    The gradient is multiplied by a weight.
+    """
+    row = np.arange(len(gold))
+    loss, d_scores = -float(np.log(np.maximum(p[row, gold], 1e-30)).sum()), p.copy()
+    d_scores[row, gold] -= 1
     d_scores *= weight
-    return d_scores
+    return loss, d_scores
 
 
 class Batch(NamedTuple):
@@ -327,9 +326,10 @@ class NetworkTrainer:
         words = ranges(batch.starts[:-1] + 1, batch.starts[1:] - (n_marks - 1))
         is_word, encoding = batch.packing.row[words], batch.encoding
         tags = encoding.tags[is_word]
-        loss -= SIDE_LOSS * gold_log_likelihood(tags, gold_tags)
+        loss_of_tags, d_scores = cross_entropy(tags, gold_tags, SIDE_LOSS / n_words)
+        loss += SIDE_LOSS * loss_of_tags
         d_tags = np.zeros_like(encoding.tags)
-        d_tags[is_word] = cross_entropy_backward(tags, gold_tags, SIDE_LOSS / n_words)
+        d_tags[is_word] = d_scores
         d_words, d_forms = encode_backward(
             self.P, batch.G, encoding, batch.packing, d_states, d_tags
         )

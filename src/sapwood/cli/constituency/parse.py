@@ -28,8 +28,8 @@ from sapwood.cli.inputs import (
     load_any,
     stream_lines,
 )
+from sapwood.constituency.report.parses import constituents
 from sapwood.constituency.report.training import Meter
-from sapwood.constituency.report.trees import constituents
 from sapwood.core.errors import count
 from sapwood.core.outputs import check_output, is_stdout, open_output
 from sapwood.core.resume import open_part, part_and_note, sha256, skip_done

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.data.transform import Symbol, root_chain
+from sapwood.constituency.data.transform import Symbol
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.constraints import NO_CLASSES, Constraints, phrase_classes
 from sapwood.constituency.grammar.random_trees import expected_visits
@@ -32,7 +32,7 @@ from sapwood.constituency.parse.charts import (
 )
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
 from sapwood.core.errors import as_sentence
-from sapwood.corpora.tree import Tree, as_tree, clean, is_tree
+from sapwood.corpora.tree import ROOT, Tree, as_tree, clean, is_tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.discriminative import SpanFeatures
@@ -176,13 +176,26 @@ def number_chains(
     """Numbers of chains, and the chain that each symbol restores to, inside a tree and as root."""
     from sapwood.constituency.parse.kernels.trees import HIDDEN, UNKNOWN_CHAIN
 
-    top = [root_chain(symbol) for symbol in symbols]
+    top = [_root_chain(symbol) for symbol in symbols]
     if known is None:
         found = dict.fromkeys((*(symbol.chain for symbol in symbols), *top))
         known = {chain: number for number, chain in enumerate(found)}
     inner = [known.get(s.chain, UNKNOWN_CHAIN) if s.context is None else HIDDEN for s in symbols]
     root = [known.get(chain, UNKNOWN_CHAIN) for chain in top]
     return known, np.array(inner, np.int64), np.array(root, np.int64)
+
+
+def _root_chain(symbol: Symbol) -> tuple[str, ...]:
+    """The labels from the root of the restored tree down to the last one of a symbol on top of it.
+
+    Examples
+    --------
+    >>> _root_chain(Symbol(("S", "VP"))), _root_chain(Symbol(("TOP", "S")))
+    (('TOP', 'S', 'VP'), ('TOP', 'S'))
+    """
+    if symbol.context is not None:
+        return (ROOT,)
+    return symbol.chain if symbol.chain[0] == ROOT else (ROOT, *symbol.chain)
 
 
 def coarse_rules(rules: Integers, weights: FloatArray, n_phrases: int, n_tags: int) -> CoarseRules:

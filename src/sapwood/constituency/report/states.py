@@ -341,9 +341,9 @@ def _surest(
 
 def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:
     """The head word of each constituent."""
-    from sapwood.corpora.heads import head_rule
+    from sapwood.corpora.heads import HEAD_RULES
 
-    rule = head_rule("penn" if heads == "auto" else heads)
+    rule = HEAD_RULES["penn" if heads == "auto" else heads]
     found: dict[tuple[int, int], str] = {}
     done: list[str] = []
     for node, (_, start, end) in zip(

@@ -63,8 +63,7 @@ from sapwood.networks.training import (
     NetworkPlan,
     NetworkTrainer,
     PartGradient,
-    cross_entropy_backward,
-    gold_log_likelihood,
+    cross_entropy,
 )
 from sapwood.progress import counted, tell
 
@@ -353,12 +352,14 @@ class _ArcNetworkTrainer(NetworkTrainer):
         bounds = zip(first.tolist(), end.tolist(), strict=True)
         for posteriors, (start, stop) in zip(of_sentences, bounds, strict=True):
             gold = self.head[start + 1 : stop]
-            loss -= gold_log_likelihood(posteriors, gold)
-            d_scores.append(cross_entropy_backward(posteriors, gold, 1 / n_words))
+            of_sentence, d = cross_entropy(posteriors, gold, 1 / n_words)
+            loss += of_sentence
+            d_scores.append(d)
         heads, gold = self.head[row] + offsets, self.relation[row]
         relations = biaffine_relations(P, vectors, heads, modifiers)
-        loss -= SIDE_LOSS * gold_log_likelihood(relations.posteriors, gold)
-        d_relations = cross_entropy_backward(relations.posteriors, gold, SIDE_LOSS / n_words)
+        weight = SIDE_LOSS / n_words
+        of_relations, d_relations = cross_entropy(relations.posteriors, gold, weight)
+        loss += SIDE_LOSS * of_relations
         d_vectors = [
             *biaffine_heads_backward(P, G, vectors, local.tolist(), d_scores),
             *biaffine_relations_backward(P, G, vectors, relations, d_relations),
