@@ -214,9 +214,11 @@ def _constraints(
     server: ServerState, asked: schemas.ConstrainedRequest, n_words: int
 ) -> dict[str, Any]:
     """The constraints of a request, within the limits, as `Parser.parse` takes them."""
-    for phrases in (asked.spans, asked.forbidden):
-        server.limits.check_phrases(phrases, n_words)
-    return {"tags": asked.tags, "spans": asked.spans, "forbidden": asked.forbidden}
+    phrases = {"spans": asked.spans, "forbidden": asked.forbidden}
+    phrases = {name: given for name, given in phrases.items() if given}
+    for given in phrases.values():
+        server.limits.check_phrases(given, n_words)
+    return {"tags": asked.tags} | phrases
 
 
 def _parse(

@@ -197,6 +197,8 @@ class PreparedEnsemble:
         Readers of members without a chart, with their weights.
     labels
         Names of the labels in brackets.
+    chains
+        Labels that were seen over the same words, outermost first, by the set of them.
     """
 
     def __init__(self, model: Model) -> None:
@@ -204,6 +206,7 @@ class PreparedEnsemble:
         chains = (symbol.chain for one in self.ensemble.grammars for symbol in one.symbols)
         self.labels = tuple(dict.fromkeys(label for chain in chains for label in chain))
         self._numbers = {label: number for number, label in enumerate(self.labels)}
+        self.chains = unary_chains(self.ensemble.grammars)
         self.groups: list[ChartGroup] = []
         self.readers: list[tuple[BracketReader, float]] = []
         # plain grammars beside members without charts, with the weights of these, by chart owner
@@ -230,11 +233,6 @@ class PreparedEnsemble:
         if self.groups:
             return self.groups[0]
         return ChartGroup(Ensemble.of(self.ensemble.grammars[:1]), (0,), self._numbers)
-
-    @cached_property
-    def chains(self) -> dict[frozenset[str], tuple[str, ...]]:
-        """Labels that were seen over the same words, outermost first, by the set of them."""
-        return unary_chains(self.ensemble.grammars)
 
     def read_many(
         self, sentences: Sequence[tuple[list[str], Constraints | None]]
