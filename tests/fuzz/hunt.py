@@ -30,7 +30,7 @@ from tests.fuzz.readers import Reader, input_of
 from sapwood.core.errors import SapwoodError
 
 CPU_SECONDS = 5.0  # of one input: more is a hang
-WALL_SECONDS = 60.0  # likewise, for a process that waits for something; others may use the machine
+WALL_SECONDS = 60.0  # likewise, without any CPU time: the process waits for something
 MEMORY = 2 << 30  # bytes that reading may add to what the process has when it starts
 PATIENCE = 60.0  # seconds for making the input of a finding smaller
 _COUNTS = struct.Struct("<qqq")  # the number of the input being read; how many were taken, refused
@@ -165,19 +165,25 @@ def _confine(room: Room) -> None:
 
 def _watch(child: int, room: Room) -> int:
     """Wait for a child; end it when it has been waiting too long over one input."""
-    last, since = room.counts()[0], monotonic()
+    last, since = (room.counts()[0], _cpu_ticks(child)), monotonic()
     pause = 0.001
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return status
-        now = room.counts()[0]
+        now = room.counts()[0], _cpu_ticks(child)  # which grow on a busy machine, but slowly
         if now != last:
             last, since = now, monotonic()
         elif monotonic() - since > WALL_SECONDS:
             os.kill(child, signal.SIGKILL)
         sleep(pause)
         pause = min(2 * pause, 0.1)
+
+
+def _cpu_ticks(process: int) -> int:
+    """Ticks of CPU time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def _read_all(reader: Reader, seed: int, numbers: range, room: Room) -> None:

@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tests.fuzz import seeds
+from tests.fuzz import hunt, seeds
 from tests.fuzz.hunt import portions
 from tests.fuzz.readers import READERS, input_of
 from tests.programs import run_program
@@ -112,6 +112,23 @@ def test_the_hunt_finds_and_keeps_every_kind_of_fault(
     assert (kept / "smallest").read_bytes()[:1] == letter.encode()
     assert len((kept / "smallest").read_bytes()) < 50 or letter in "hw"  # each try takes long
     assert what in (kept / "report.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_slow_work_is_no_wait(monkeypatch: pytest.MonkeyPatch, *, is_waiting: bool) -> None:
+    """A process that gets little of a busy machine goes on; one that uses nothing is ended."""
+    monkeypatch.setattr(hunt, "WALL_SECONDS", 0.4)
+    room = hunt.Room()
+    ends = time.monotonic() + (20.0 if is_waiting else 0.9)
+
+    def work() -> None:
+        while time.monotonic() < ends:
+            if is_waiting:
+                time.sleep(1)
+
+    status = hunt.in_child(room, work)
+    room.close()
+    assert os.WIFSIGNALED(status) is is_waiting
 
 
 def test_inputs_are_the_same_wherever_they_are_asked_for() -> None:

@@ -233,6 +233,16 @@ def test_features_without_variance_get_zeros() -> None:
     np.testing.assert_allclose(full.correlations, found.correlations, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_correlations_do_not_depend_on_units(
+    moments: tuple[np.ndarray, np.ndarray, np.ndarray], scale: float
+) -> None:
+    """What counts as no variance is measured by the largest variance, whatever its size."""
+    expected = cca(*moments, 6).correlations
+    found = cca(*(scale * part for part in moments), 6).correlations
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
 def test_ridge_shrinks_rare_directions_most() -> None:
     variance = np.array([1.0, 0.01])
     plain = cca(np.diag(0.9 * variance), variance, variance, 2)
