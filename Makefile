@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONSTRAINTS ?= -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz kills mutants check check-js bench papers docs constraints clean
+.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz fuzz-given kills mutants check check-js bench papers docs constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ test-corpora: $(VENV)/installed-dev ## the tests on real corpora, in the folder 
 
 fuzz: $(VENV)/installed-dev ## a million spoilt inputs for all readers; INPUTS, SEED, READER say otherwise
 	$(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),1000000) --seed $(or $(SEED),0) $(if $(READER),--reader $(READER))
+
+fuzz-given: $(VENV)/installed-dev ## random given tags, brackets, heads and pairs: each is kept in the tree or refused; CASES, SEED say otherwise
+	$(BIN)/python -m tests.fuzz.requests --cases $(or $(CASES),100000) --seed $(or $(SEED),0)
+	$(BIN)/python -m tests.fuzz.given --seed $(or $(SEED),0)
 
 kills: $(VENV)/installed-dev ## a thousand kills of all commands that write; KILLS, SEED, JOB say otherwise
 	$(BIN)/python -m tests.kills --kills $(or $(KILLS),1000) --seed $(or $(SEED),0) $(if $(JOB),--job $(JOB))

@@ -38,22 +38,43 @@ def table_of_tags(parser: sw.Parser, gold: Sequence[sw.Tree], seed: int) -> None
     known = sorted(parser.known_labels.tags)
     right = [[tag if tag in known else None for tag in tree.tags()] for tree in gold]
     n_words, n_free = sum(map(len, right)), sum(tags.count(None) for tags in right)
-    rows = [row_of_tags("predicted", parser, gold, [None] * len(gold))]
-    rows.append(row_of_tags("gold", parser, gold, right))
-    rows.append(row_of_tags("gold, soft", parser, gold, [soften(tags, known) for tags in right]))
+    own, row = row_of_tags("predicted", parser, gold, [None] * len(gold))
+    given, row_of_gold = row_of_tags("gold", parser, gold, right)
+    rows = [row, row_of_gold]
+    options = {"gold, soft": [soften(tags, known) for tags in right]}
     for share in NOISE:
         noisy = replace_some(right, share, np.random.default_rng(seed))
-        soft = [soften(tags, known) for tags in noisy]
-        rows.append(row_of_tags(f"{share:.0%} wrong", parser, gold, noisy))
-        rows.append(row_of_tags(f"{share:.0%} wrong, soft", parser, gold, soft))
+        options[f"{share:.0%} wrong"] = noisy
+        options[f"{share:.0%} wrong, soft"] = [soften(tags, known) for tags in noisy]
+    rows += [row_of_tags(name, parser, gold, tags)[1] for name, tags in options.items()]
     print(f"{len(gold)} sentences, {n_words:,} words; {n_free} with tags unknown to the model\n")
     machine.print_table(("tags", "F1", "complete", "tagging accuracy", "joined", "CPU s"), rows)
+    print_effect_of_gold_tags(gold, own, given)
+
+
+def print_effect_of_gold_tags(
+    gold: Sequence[sw.Tree], own: Sequence[Any], given: Sequence[Any]
+) -> None:
+    """Print how many sentences gold tags help, and F1 without those that had to be joined."""
+    triples = list(zip(gold, own, given, strict=True))
+    pairs = [(f1_of([row[:2]]), f1_of([(row[0], row[2])])) for row in triples]
+    n_better, n_worse = sum(a < b for a, b in pairs), sum(a > b for a, b in pairs)
+    whole = [row for row in triples if not row[2].is_fallback]
+    old, new = f1_of([row[:2] for row in whole]), f1_of([(row[0], row[2]) for row in whole])
+    print(f"with gold tags {n_better} sentences are better and {n_worse} worse; F1 of the")
+    print(f"{len(whole)} that were not joined: {old:.2f} without tags, {new:.2f} with gold tags\n")
+
+
+def f1_of(pairs: Sequence[tuple[sw.Tree, Any]]) -> float:
+    """F1 of gold trees and parses."""
+    trees = [with_tags(parse.tree, right) for right, parse in pairs]
+    return bracketing([right for right, _ in pairs], trees).f1
 
 
 def row_of_tags(
     name: str, parser: sw.Parser, gold: Sequence[sw.Tree], tags: Sequence[Any]
-) -> tuple[str, ...]:
-    """Scores of the trees that are parsed with some tags."""
+) -> tuple[list[Any], tuple[str, ...]]:
+    """Parses with some tags, and the scores of their trees."""
     with machine.Clock() as clock:
         parses = [
             parser.parse(tree.words(), tags=given) for tree, given in zip(gold, tags, strict=True)
@@ -67,7 +88,7 @@ def row_of_tags(
     # EVALB leaves punctuation out by its tags, which have to be the same in both trees.
     scores = bracketing(gold, [with_tags(*pair) for pair in zip(trees, gold, strict=True)])
     joined = sum(parse.is_fallback for parse in parses)
-    return (
+    return parses, (
         name, f"{scores.f1:.2f}", f"{scores.all.complete_match:.2f}", f"{accuracy:.2f}",
         str(joined), f"{clock.thread:.1f}",
     )  # fmt: skip

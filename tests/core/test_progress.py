@@ -6,11 +6,13 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import pytest
 from tests import arc_toys
 
 import sapwood as sw
 from sapwood.core.learner import FORMER_CALLBACKS
+from sapwood.core.training_loops import REPORTED_SENTENCES, WeightTable, run_adagrad
 from sapwood.execute.engine import ordered_map
 from sapwood.progress import Event, also_listening, counted, listening, note, step, tell
 
@@ -190,3 +192,19 @@ def test_the_first_answer_is_that_of_all() -> None:
     assert tell(iteration=1) is None
     with listening(answer("d", 0)):  # outside of all steps
         assert tell(iteration=1) == 0
+
+
+def test_learners_report_sentences_in_blocks_and_learn_from_each_once_in_a_pass() -> None:
+    seen: list[Event] = []
+    learnt: list[int] = []
+
+    def learn(sentence: int, rate: float) -> float:
+        learnt.append(sentence)
+        return 0.0
+
+    table, rng = WeightTable.of_size(3, name="weights"), np.random.default_rng(0)
+    with listening(seen.append):
+        run_adagrad(table, 1003, learn, 2, 0.1, rng)
+    assert sorted(learnt) == sorted(2 * list(range(1003)))
+    assert 2 * 1003 / REPORTED_SENTENCES < len(seen) < 4 * 1003 / REPORTED_SENTENCES
+    assert shares_of(seen) == sorted(shares_of(seen))

@@ -123,6 +123,8 @@ def reason(asked: PartialArcs) -> str | None:
     for name in relations:
         if name is not None and name not in model.relations:
             return f"{name} is no relation"
+    if any(name == "root" and head for name, head in zip(relations, heads, strict=True)):
+        return "the root has a head"
     roots = [k for k, name in enumerate(relations) if name == "root" and heads[k] is None]
     given = [0 if k in roots else head for k, head in enumerate(heads)]
     if not any(_fits(tree, given) for tree in all_trees(len(words))):
