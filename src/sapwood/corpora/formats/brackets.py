@@ -149,6 +149,8 @@ class _Reader:
             if stack:
                 stack[-1][1].append(node)
             else:
+                if self.reading.started is not None:
+                    self.reading.started[:] = [self.seen[0][0]]
                 yield node
                 self.seen = [(number, line)]  # the next tree may start on this line
                 self.n_characters = 0

@@ -1,0 +1,430 @@
+"""The audit of a treebank: cross-fitted posteriors, candidates, planted errors, ranked findings.
+
+    trees -> folds of documents -> posteriors by models of the other folds
+          -> edits where annotation and best tree differ -> signals -> score
+    copies with planted errors -> the same edits and signals -> combiner, expected precision
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sapwood.auditing.combine import (
+    cross_fit,
+    estimate_error_rate,
+    expected_precision,
+)
+from sapwood.auditing.findings import (
+    N_FIRST,
+    Audit,
+    Elsewhere,
+    Finding,
+    Part,
+    Trust,
+    finding_id,
+)
+from sapwood.auditing.folds import assign_folds, document_starts
+from sapwood.auditing.nuclei import Nuclei, count_differences
+from sapwood.constituency.audit.located import LocatedTree, LocatedTrees, as_brackets
+from sapwood.constituency.audit.parts import Edit, apply_edits, crosses, edits_between
+from sapwood.constituency.audit.planting import Confusions, Planted, plant
+from sapwood.constituency.audit.posteriors import FAST_PLAN, Judgement, Labels, judge_fold
+from sapwood.constituency.audit.signals import (
+    FoldCounts,
+    Posterior,
+    Sentence,
+    kind_columns,
+    signals_of,
+    spans_of,
+    variation_edits,
+)
+from sapwood.constituency.learn.ensemble import EnsembleLPCFG
+from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.errors import CorpusError, SapwoodError, count
+from sapwood.execute import Engine, Threads
+from sapwood.progress import step
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """Settings of an audit.
+
+    Attributes
+    ----------
+    folds
+        Parts of the treebank; each is judged by models learnt from the others.
+    fast
+        Whether only grammars are learnt, in minutes; otherwise the mix of `sapwood train`.
+    budget
+        CPU seconds for all folds together; None for the default of each. Without meaning for a
+        fast audit.
+    seed
+        Seed of the models and of the planted errors.
+    error_rate
+        Assumed fraction of wrong brackets and tags; None to estimate it from repeated passages.
+    planted_rate
+        Fraction of brackets and tags that are made wrong in each copy of the trees.
+    planted_least
+        Fewest errors to plant: small treebanks are copied more often.
+    most_copies
+        Most copies with planted errors.
+    least_trees
+        Fewest trees that are judged.
+    shown
+        Least expected precision, relative to that of the best part, of further parts of a finding.
+    """
+
+    folds: int = 5
+    fast: bool = False
+    budget: float | None = None
+    seed: int = 0
+    error_rate: float | None = None
+    planted_rate: float = 0.02
+    planted_least: int = 3000
+    most_copies: int = 20
+    least_trees: int = 10
+    shown: float = 0.5
+
+
+class Candidates(NamedTuple):
+    """Edits of all sentences of one annotation, with their signals."""
+
+    sentence: IntArray
+    edits: list[Edit]
+    x: FloatArray
+    y: FloatArray  # whether an error was planted there
+    planted: list[int]  # for each planted error that was found, the row; for others -1
+    kinds: list[str]  # of the planted errors
+
+
+@dataclass
+class Evidence:
+    """Everything that is known of the sentences, whatever their annotation."""
+
+    trees: Sequence[LocatedTree]
+    documents: IntArray  # of each tree
+    folds: IntArray  # of each tree
+    judgements: Sequence[Judgement]
+    labels: Labels
+    counts: FoldCounts = field(init=False)
+    nuclei: Nuclei = field(init=False)
+    confusions: Confusions = field(init=False)
+
+    def __post_init__(self) -> None:
+        annotations = [tree.annotation for tree in self.trees]
+        words = [tree.words for tree in self.trees]
+        self.counts = FoldCounts(annotations, words, self.folds.tolist())
+        self.spans = [spans_of(annotation) for annotation in annotations]
+        self.nuclei = Nuclei(words, self.spans)
+        self.confusions = Confusions()
+        for tree, judgement in zip(self.trees, self.judgements, strict=True):
+            self.confusions.add(tree.annotation, judgement, self.labels.names)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of brackets and tags."""
+        return sum(len(t.annotation.tags) + len(t.annotation.brackets) for t in self.trees)
+
+
+def audit_trees(
+    located: LocatedTrees, settings: AuditSettings | None = None, engine: Engine | None = None
+) -> Audit:
+    """Audit a treebank: its findings, best first, and what planted errors show of them."""
+    settings, engine = settings or AuditSettings(), engine or Threads(1)
+    evidence, documents = judge_trees(located, settings, engine)
+    return rank(evidence, located, settings, documents)
+
+
+def judge_trees(
+    located: LocatedTrees, settings: AuditSettings, engine: Engine
+) -> tuple[Evidence, str]:
+    """Posteriors of all sentences by models of other folds, and what documents are."""
+    trees = located.trees
+    if len(trees) < settings.least_trees:
+        raise CorpusError(
+            f"an audit needs at least {settings.least_trees} trees, but there are {len(trees)}",
+            hint="models that judge a tree are learnt from the others",
+        )
+    marks = [located.file_starts, located.group_starts]
+    starts, what = document_starts(marks, len(trees), settings.folds)
+    fold_of = assign_folds(starts, [len(tree.words) for tree in trees], settings.folds)
+    document = np.searchsorted(starts, np.arange(len(trees)), side="right") - 1
+    folds, labels = fold_of[document], Labels()
+    judgements: dict[int, Judgement] = {}
+    with step("folds", total=settings.folds, unit="fold") as advance:
+        for k in range(settings.folds):
+            inside = np.flatnonzero(folds == k)
+            learner = _learner(settings, engine)
+            found = judge_fold(trees, inside, learner, engine, labels)
+            judgements.update(zip(inside.tolist(), found, strict=True))
+            advance(k + 1)
+    ordered = [judgements[k] for k in range(len(trees))]
+    return Evidence(trees, document, folds, ordered, labels), what
+
+
+def _learner(settings: AuditSettings, engine: Engine) -> EnsembleLPCFG:
+    budget: Any = None if settings.fast else "auto"
+    if settings.budget is not None and not settings.fast:
+        budget = settings.budget / settings.folds
+    return EnsembleLPCFG(
+        plan=FAST_PLAN if settings.fast else None, budget=budget, seed=settings.seed,
+        n_jobs=engine.jobs_here,
+    )  # fmt: skip
+
+
+def candidates(evidence: Evidence, settings: AuditSettings, copy: int | None = None) -> Candidates:
+    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors."""
+    sentence, edits, rows, y = [], list[Edit](), list[list[float]](), list[float]()
+    planted_rows, kinds = list[int](), list[str]()
+    for k, tree in enumerate(evidence.trees):
+        posterior = Posterior(evidence.judgements[k], evidence.labels.names)
+        annotation, planted = tree.annotation, list[Planted]()
+        if copy is not None:
+            rng = np.random.default_rng([settings.seed, copy, k])
+            annotation, planted = plant(
+                annotation, evidence.confusions, settings.planted_rate, rng
+            )
+        one = Sentence(k, tree.words, annotation, int(evidence.folds[k]))
+        found = edits_between(annotation, posterior.best) if posterior.best else []
+        found += variation_edits(one, found, evidence.nuclei)
+        signals = signals_of(one, found, posterior, evidence.counts, evidence.nuclei)
+        first = len(edits)
+        hits = [[error.is_hit(edit) for edit in found] for error in planted]
+        kinds += [error.kind for error in planted]
+        planted_rows += [first + hit.index(True) if True in hit else -1 for hit in hits]
+        y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
+        sentence += [k] * len(found)
+        edits += found
+        rows += signals
+    x = np.array(rows, float).reshape(len(edits), -1)
+    return Candidates(np.array(sentence, np.int64), edits, x, np.array(y), planted_rows, kinds)
+
+
+def confusion_signals(edits: Sequence[Edit], clean: Candidates, evidence: Evidence) -> FloatArray:
+    """How often the same confusion is among all edits of the trees, by the label's frequency.
+
+    A confusion that occurs everywhere is a bias of the models or a convention of the treebank,
+    rather than an error.
+    """
+    seen = Counter((e.kind, e.old, e.new) for e in clean.edits)
+    old = Counter((e.kind, e.old) for e in clean.edits)
+    frequency: Counter[str | None] = Counter()
+    for tree in evidence.trees:
+        frequency.update(tree.annotation.tags)
+        frequency.update(label for label, _, _ in tree.annotation.brackets)
+    return np.array(
+        [
+            [
+                log((seen[e.kind, e.old, e.new] + 0.5) / (frequency[e.old or e.new] + 10.0)),
+                log((old[e.kind, e.old] + 0.5) / (frequency[e.old or e.new] + 10.0)),
+                log(1 + frequency[e.old or e.new]),
+                log(1 + frequency[e.new or e.old]),
+            ]
+            for e in edits
+        ]
+    ).reshape(len(edits), 4)
+
+
+def design(some: Candidates, clean: Candidates, evidence: Evidence) -> FloatArray:
+    """All signals of candidates, for each kind apart."""
+    if not some.edits:
+        return np.zeros((0, 1))
+    x = np.hstack([some.x, confusion_signals(some.edits, clean, evidence)])
+    kinds = np.array([kind_columns(edit.kind) for edit in some.edits])
+    each = (kinds[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+    return np.hstack([x, kinds, each])
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Candidates of the trees with scores, and those of copies that scores were learnt from."""
+
+    clean: Candidates
+    scores: FloatArray
+    copies: list[Candidates]
+    copy_scores: list[FloatArray]
+
+
+def score_candidates(evidence: Evidence, settings: AuditSettings) -> Scored:
+    """Score all candidates by combiners that were learnt from planted errors elsewhere."""
+    with step("comparing", total=None) as advance:
+        clean = candidates(evidence, settings)
+        per_copy = max(1.0, settings.planted_rate * evidence.n_nodes)
+        n = int(np.clip(np.ceil(settings.planted_least / per_copy), 1, settings.most_copies))
+        copies = []
+        for copy in range(n):
+            advance(copy, what="planting errors", total=n)
+            copies.append(candidates(evidence, settings, copy))
+    x = np.vstack([design(one, clean, evidence) for one in copies])
+    y = np.concatenate([one.y for one in copies])
+    rows = np.concatenate([evidence.documents[one.sentence] for one in copies])
+    if not y.any():
+        raise SapwoodError(
+            "no planted error was found again, so that nothing can be ranked",
+            hint="give more trees",
+        )
+    combiners, found = cross_fit(x, y, rows)
+    clean_x = design(clean, clean, evidence)
+    part = evidence.documents[clean.sentence] % len(combiners)
+    scores = np.zeros(len(clean.edits))
+    for k, combiner in enumerate(combiners):
+        scores[part == k] = combiner.score(clean_x[part == k])
+    ends = np.cumsum([len(one.edits) for one in copies])[:-1]
+    return Scored(clean, scores, copies, list(np.split(found, ends)))
+
+
+def measure(scored: Scored) -> tuple[float | None, dict[str, float], int]:
+    """Precision of the first parts of copies, recall by kind, and the number of planted errors."""
+    precisions, found, total = [], Counter[str](), Counter[str]()
+    for one, scores in zip(scored.copies, scored.copy_scores, strict=True):
+        order = np.argsort(-scores, kind="stable")
+        precisions.append(float(one.y[order[:N_FIRST]].mean()) if len(order) else 0.0)
+        kept = set(order[: 2 * len(one.kinds)].tolist())
+        for kind, row in zip(one.kinds, one.planted, strict=True):
+            for name in (kind, "all"):
+                total[name] += 1
+                found[name] += row in kept
+    recall = {name: found[name] / total[name] for name in sorted(total)}
+    enough = all(len(one.kinds) >= N_FIRST for one in scored.copies)
+    return float(np.mean(precisions)) if enough else None, recall, total["all"]
+
+
+def rank(
+    evidence: Evidence, located: LocatedTrees, settings: AuditSettings, documents: str
+) -> Audit:
+    """The findings of trees whose sentences have been judged."""
+    scored = score_candidates(evidence, settings)
+    precision, recall, n_planted = measure(scored)
+    words = [tree.words for tree in evidence.trees]
+    repeated, different = count_differences(words, evidence.spans)
+    rate = settings.error_rate
+    is_estimated = rate is None
+    rate = estimate_error_rate(repeated, different) if rate is None else rate
+    planted = np.concatenate(
+        [
+            scores[[row for row in one.planted if row >= 0]]
+            for one, scores in zip(scored.copies, scored.copy_scores, strict=True)
+        ]
+    )
+    expected = expected_precision(scored.scores, planted, n_planted, evidence.n_nodes, rate)
+    trust = Trust(
+        trees=len(evidence.trees), words=sum(map(len, words)),
+        documents=int(evidence.documents[-1]) + 1, folds=settings.folds, planted=n_planted,
+        planted_rate=settings.planted_rate, precision_at_100=precision, recall=recall,
+        error_rate=rate, repeated=repeated if is_estimated else None,
+        models=tuple(map(str, FAST_PLAN)) if settings.fast else ("best",),
+        notes=tuple(_notes(evidence, documents, repeated, precision)),
+    )  # fmt: skip
+    findings = _findings(evidence, scored, expected, settings)
+    findings += _unreadable(located, len(findings))
+    return Audit(tuple(findings), trust, located.files)
+
+
+def _notes(
+    evidence: Evidence, documents: str, repeated: int, precision: float | None
+) -> list[str]:
+    notes = []
+    if documents != "documents":
+        notes.append(
+            f"No documents are marked, so that folds are made of {documents}: neighbours on both "
+            "sides of a border may be alike, and the models look a little better than they are."
+        )
+    if not any(evidence.nuclei.repeated):
+        notes.append(
+            "No words are repeated in the same context, so that nothing can be compared with other "
+            "places."
+        )
+    if repeated < N_FIRST:
+        notes.append(
+            f"Only {repeated:,} brackets and tags stand in passages "
+            "that occur twice, so that the error rate is mostly the assumed 1 %."
+        )
+    if precision is None:
+        notes.append(
+            f"Fewer than {N_FIRST} errors could be planted in a copy of these trees, so that the "
+            "precision among the first 100 is not known."
+        )
+    n = sum(judgement.best is None for judgement in evidence.judgements)
+    if n:
+        notes.append(f"{count(n, 'sentence')} could not be parsed, and only words that are "
+                     "annotated differently elsewhere are findings there.")  # fmt: skip
+    return notes
+
+
+def _findings(
+    evidence: Evidence, scored: Scored, expected: FloatArray, settings: AuditSettings
+) -> list[Finding]:
+    """One finding a sentence, by the best of its parts."""
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row in np.argsort(-scored.scores, kind="stable").tolist():
+        rows[int(scored.clean.sentence[row])].append(row)
+    findings = []
+    for rank, (k, mine) in enumerate(rows.items(), 1):
+        kept = [r for r in mine if expected[r] >= settings.shown * expected[mine[0]]]
+        findings.append(_finding(rank, k, kept, evidence, scored, expected))
+    return findings
+
+
+def _finding(
+    rank: int, k: int, rows: list[int], evidence: Evidence, scored: Scored, expected: FloatArray
+) -> Finding:
+    tree, edits = evidence.trees[k], scored.clean.edits
+    posterior = Posterior(evidence.judgements[k], evidence.labels.names)
+    best = posterior.best or tree.annotation
+    suggested, parts = tree.annotation, []
+    for row in rows:
+        edit = edits[row]
+        changed = apply_edits(suggested, best, [edit])
+        if any(crosses(a, b) for a in edit.added for b in changed.brackets) and not edit.is_tag:
+            continue  # what two parts suggest does not fit into one tree
+        suggested = changed
+        start, end = edit.span
+        parts.append(
+            Part(
+                start, end, edit.kind, edit.old, edit.new, posterior.annotated(edit),
+                posterior.suggested(edit), float(expected[row]), float(scored.scores[row]),
+            )
+        )  # fmt: skip
+    first = parts[0]
+    trees = str(as_brackets(tree.words, tree.annotation)), str(as_brackets(tree.words, suggested))
+    return Finding(
+        rank, tree.file, tree.line, tree.number, first.start, first.end, first.kind,
+        first.annotated, first.suggested, first.p_annotated, first.p_suggested,
+        first.expected_precision, finding_id(tree.file, tree.number, tree.words, *trees),
+        tree.words, *trees, tuple(parts), _elsewhere(k, edits[rows[0]], evidence),
+    )  # fmt: skip
+
+
+MOST_ELSEWHERE = 10  # other places that a finding lists
+
+
+def _elsewhere(k: int, edit: Edit, evidence: Evidence) -> tuple[Elsewhere, ...]:
+    """Other places with the same words, those that are annotated otherwise first."""
+    start, end = edit.span
+    here = evidence.spans[k].get((start, end), "NIL")
+    others = evidence.nuclei.others(k, start, end)
+    others.sort(key=lambda other: (other[2] == here, other[0], other[1]))
+    return tuple(
+        Elsewhere(tree.file, tree.line, tree.number, annotation)
+        for number, _, annotation in others[:MOST_ELSEWHERE]
+        for tree in [evidence.trees[number]]
+    )
+
+
+def _unreadable(located: LocatedTrees, n: int) -> list[Finding]:
+    return [
+        Finding(
+            n + place, error.file or "", error.line or 0, 0, 0, 0, "unreadable", None, None, 0.0,
+            0.0, 1.0, finding_id(error.file or "", error.line or 0, [], str(error), ""),
+            annotated_tree="", suggested_tree=error.message,
+        )
+        for place, error in enumerate(located.skipped, 1)
+    ]  # fmt: skip
+
+
