@@ -96,7 +96,7 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain data, numbers rounded as the JSON has them."""
-        return _rounded(asdict(self))
+        return dict(_rounded(asdict(self)))
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Trust:
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers as plain data, rounded as the JSON has them."""
-        return _rounded(asdict(self))
+        return dict(_rounded(asdict(self)))
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sapwood.cli import options as opt
+from sapwood.cli.audit_outputs import Apply, apply_file, require_files, write_report
 from sapwood.cli.console import echo
 from sapwood.cli.constituency.train import check_time, parse_duration
 from sapwood.cli.inputs import check_files
@@ -17,19 +18,29 @@ from sapwood.core.errors import count
 if TYPE_CHECKING:
     from sapwood.auditing.findings import Audit, Finding, Trust
 
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TREEBANK",
+        help="Trees in Penn brackets or another --format: files (also .gz, .xz, .bz2), quoted "
+        "globs, folders, or - for stdin.",
+        show_default=False,
+    ),
+]
 AUDIT_EPILOG = """\b
 Examples:
   sapwood audit train.mrg --fast -o report.html
   sapwood audit 'wsj/**/*.mrg' --top 50
   sapwood audit train.mrg --fast --expect 0.5 --json > findings.json
   sapwood audit train.mrg --fast --trust
+  sapwood audit --apply decisions.json
 """
 N_SHOWN = 20  # findings that are printed unless --top or --expect says otherwise
 N_WORDS = 12  # of a finding that are printed
 
 
 def audit_files(  # noqa: PLR0913 - every option of the command is an argument
-    sources: opt.Treebanks,
+    sources: Sources = None,
     *,
     out: Path | None = typer.Option(
         None,
@@ -44,7 +55,7 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         "--top",
         min=1,
         metavar="N",
-        help=f"Only the first N findings.",
+        help="Only the first N findings.",
         show_default=f"{N_SHOWN} on a terminal, all in files",
     ),
     expect: float = typer.Option(
@@ -102,13 +113,7 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         help="Keep finished folds in this folder; the same command goes on there after an "
         "interruption. Not needed with -o, which keeps them beside the output until it is done.",
     ),
-    apply: Path | None = typer.Option(
-        None,
-        "--apply",
-        metavar="DECISIONS",
-        help="Correct the trees that were accepted in a report, by the file that it exports, and "
-        "leave every other byte as it is. Not for files that have changed since.",
-    ),
+    apply: Apply = None,
     format: opt.Format = None,
     encoding: opt.Encoding = "utf-8",
     skip_bad: bool = typer.Option(
@@ -127,10 +132,17 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
     the others, and each place where annotation and models differ gets a score, which is learnt from
     errors planted in copies of the same trees. One sentence is one finding.
     """
+    from sapwood.constituency.audit.corrections import BracketCorrector
+
+    correct = BracketCorrector(format)
+    if apply is not None:
+        apply_file(apply, correct, out, encoding=encoding, force=force)
+        return
+    sources = require_files(sources)
     if fast and budget is not None:
         raise typer.BadParameter("a fast audit has no budget", param_hint="--budget")
     check_files(*sources, out=out, force=force)
-    from sapwood.auditing.findings import Audit
+    from sapwood.auditing.html import draw_brackets
     from sapwood.cli.display import data_on_stdout
     from sapwood.constituency.audit.run import AuditSettings
     from sapwood.treebank_audit import audit
@@ -149,8 +161,10 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
             left_out=left_out, **asdict(settings),
         )  # fmt: skip
     shown = select(found, top, expect)
-    _write(shown, found, out, as_json=as_json, trust=trust, top=top)
-    del force, work, apply
+    if out is not None and not as_json:
+        write_report(out, shown, draw_brackets, correct, encoding=encoding, top=top, force=force)
+    _write(shown, found, out if as_json else None, as_json=as_json, trust=trust, top=top)
+    del work
 
 
 def select(found: Audit, top: int | None, expect: float) -> Audit:
@@ -182,7 +196,13 @@ def finding_lines(one: Finding) -> list[str]:
     """A finding as lines for people."""
     words = list(one.words)
     low, high = max(0, one.start - N_WORDS // 2), min(len(words), one.end + N_WORDS // 2)
-    marked = [*words[low : one.start], "[", *words[one.start : one.end], "]", *words[one.end : high]]
+    marked = [
+        *words[low : one.start],
+        "[",
+        *words[one.start : one.end],
+        "]",
+        *words[one.end : high],
+    ]
     head = f"{one.rank:>4}  {one.file}:{one.line}  tree {one.tree}"
     lines = [
         f"{head}  {one.kind}: {one.annotated or 'nothing'} ({one.p_annotated:.3f}) -> "
