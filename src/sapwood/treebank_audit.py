@@ -41,7 +41,9 @@ def audit(
     from sapwood.constituency.audit.run import AuditSettings, audit_trees
     from sapwood.corpora.tree import is_tree
 
-    items = list(sources) if isinstance(sources, Iterable) and not isinstance(sources, str) else None
+    items = (
+        list(sources) if isinstance(sources, Iterable) and not isinstance(sources, str) else None
+    )
     if items and all(is_tree(item) for item in items):
         located = locate(items)
     else:
@@ -51,5 +53,3 @@ def audit(
         )  # fmt: skip
     where = as_engine(engine if engine is not None else jobs)
     return audit_trees(located, AuditSettings(**settings), where)
-
-

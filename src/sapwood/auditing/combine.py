@@ -24,7 +24,7 @@ PRIOR_ERRORS, PRIOR_PAIRS = 2.0, 100.0  # a Beta prior of the error rate, with m
 class Combiner:
     """A logistic regression over standardised signals.
 
-        s = bias + sum over k of  w_k (x_k - mean_k) / scale_k
+    s = bias + sum over k of  w_k (x_k - mean_k) / scale_k
     """
 
     mean: FloatArray

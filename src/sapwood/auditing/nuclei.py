@@ -128,7 +128,9 @@ def count_differences(
             end = at + WINDOW - 2 * _INSIDE  # in words, as is `at` for the word behind the context
             here = {(i, j): label for i, j, label in by_start.get(at, ()) if j <= end}
             there = annotations[before[0]]
-            spans = set(here) | {(at, j) for j in range(at + 1, end + 1) if (at + shift, j + shift) in there}
+            spans = set(here) | {
+                (at, j) for j in range(at + 1, end + 1) if (at + shift, j + shift) in there
+            }
             for i, j in spans:
                 n += 1
                 n_different += here.get((i, j), NIL) != there.get((i + shift, j + shift), NIL)

@@ -163,7 +163,7 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
     shown = select(found, top, expect)
     if out is not None and not as_json:
         write_report(out, shown, draw_brackets, correct, encoding=encoding, top=top, force=force)
-    _write(shown, found, out if as_json else None, as_json=as_json, trust=trust, top=top)
+    show_audit(shown, found, out if as_json else None, as_json=as_json, trust=trust, top=top)
     del work
 
 
@@ -175,9 +175,10 @@ def select(found: Audit, top: int | None, expect: float) -> Audit:
     return replace(found, findings=tuple(kept[:top]))
 
 
-def _write(
+def show_audit(
     shown: Audit, found: Audit, out: Path | None, *, as_json: bool, trust: bool, top: int | None
 ) -> None:
+    """Print findings, or what planted errors showed, for people or as JSON."""
     from sapwood.core.outputs import open_output
     from sapwood.report import to_json
 

@@ -1,8 +1,8 @@
 """The audit of a treebank: cross-fitted posteriors, candidates, planted errors, ranked findings.
 
-    trees -> folds of documents -> posteriors by models of the other folds
-          -> edits where annotation and best tree differ -> signals -> score
-    copies with planted errors -> the same edits and signals -> combiner, expected precision
+trees -> folds of documents -> posteriors by models of the other folds
+      -> edits where annotation and best tree differ -> signals -> score
+copies with planted errors -> the same edits and signals -> combiner, expected precision
 """
 
 from __future__ import annotations
@@ -187,9 +187,7 @@ def candidates(evidence: Evidence, settings: AuditSettings, copy: int | None = N
         annotation, planted = tree.annotation, list[Planted]()
         if copy is not None:
             rng = np.random.default_rng([settings.seed, copy, k])
-            annotation, planted = plant(
-                annotation, evidence.confusions, settings.planted_rate, rng
-            )
+            annotation, planted = plant(annotation, evidence.confusions, settings.planted_rate, rng)
         one = Sentence(k, tree.words, annotation, int(evidence.folds[k]))
         found = edits_between(annotation, posterior.best) if posterior.best else []
         found += variation_edits(one, found, evidence.nuclei)
@@ -326,9 +324,7 @@ def rank(
     return Audit(tuple(findings), trust, located.files)
 
 
-def _notes(
-    evidence: Evidence, documents: str, repeated: int, precision: float | None
-) -> list[str]:
+def _notes(evidence: Evidence, documents: str, repeated: int, precision: float | None) -> list[str]:
     notes = []
     if documents != "documents":
         notes.append(
@@ -426,5 +422,3 @@ def _unreadable(located: LocatedTrees, n: int) -> list[Finding]:
         )
         for place, error in enumerate(located.skipped, 1)
     ]  # fmt: skip
-
-

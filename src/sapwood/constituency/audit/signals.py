@@ -93,11 +93,14 @@ def rules_of(annotation: Annotation) -> Iterator[tuple[Rule, int, int]]:
 class FoldCounts:
     """Counts of rules and of tagged words in all folds but one.
 
-        P(rule) = c(rule) / c(label)  mixed with  product of P(child | label, child before it)
+    P(rule) = c(rule) / c(label)  mixed with  product of P(child | label, child before it)
     """
 
     def __init__(
-        self, annotations: Sequence[Annotation], words: Sequence[Sequence[str]], folds: Sequence[int]
+        self,
+        annotations: Sequence[Annotation],
+        words: Sequence[Sequence[str]],
+        folds: Sequence[int],
     ) -> None:
         n = max(folds) + 1
         self.total: Counter[Any] = Counter()
@@ -282,9 +285,7 @@ def _elsewhere(sentence: Sentence, edit: Edit, nuclei: Nuclei) -> tuple[int, int
     return same, other
 
 
-def variation_edits(
-    sentence: Sentence, edits: Sequence[Edit], nuclei: Nuclei
-) -> list[Edit]:
+def variation_edits(sentence: Sentence, edits: Sequence[Edit], nuclei: Nuclei) -> list[Edit]:
     """Places that most other places with the same words annotate otherwise, as edits.
 
     Only places that no other edit is about, and whose suggestion fits into the tree.

@@ -244,9 +244,7 @@ class Parse:
         label, start, end, is_tag = split_codes(brackets.code, len(self.words))
         p = normalise_tags(np.clip(brackets.p, 0.0, 1.0), start, is_tag)
         kept = p >= least
-        return PosteriorColumns(
-            names, label[kept], start[kept], end[kept], is_tag[kept], p[kept]
-        )
+        return PosteriorColumns(names, label[kept], start[kept], end[kept], is_tag[kept], p[kept])
 
     def k_best(self, k: int) -> list[ScoredTree]:
         """The k best different trees, the parse first; fewer when the pruned forest holds fewer.
