@@ -111,7 +111,7 @@ def count_differences(
     """Number of annotated spans inside passages that occur twice, and of those that differ.
 
     A passage is a run of words, long enough that its annotation should always be the same. Each
-    place is compared with the one before it, and each span in the first passage that holds it.
+    place is compared with the one before it, by the spans that start behind the first words.
     """
     last: dict[int, tuple[int, int]] = {}
     ids: dict[str, int] = {}
@@ -128,9 +128,8 @@ def count_differences(
             end = at + WINDOW - 2 * _INSIDE  # in words, as is `at` for the word behind the context
             here = {(i, j): label for i, j, label in by_start.get(at, ()) if j <= end}
             there = annotations[before[0]]
-            spans = set(here) | {
-                (at, j) for j in range(at + 1, end + 1) if (at + shift, j + shift) in there
-            }
+            ends = range(at + 1, end + 1)
+            spans = set(here) | {(at, j) for j in ends if (at + shift, j + shift) in there}
             for i, j in spans:
                 n += 1
                 n_different += here.get((i, j), NIL) != there.get((i + shift, j + shift), NIL)

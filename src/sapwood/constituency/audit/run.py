@@ -11,10 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sapwood import __version__
 from sapwood.auditing.combine import (
     cross_fit,
     estimate_error_rate,
@@ -31,6 +33,7 @@ from sapwood.auditing.findings import (
 )
 from sapwood.auditing.folds import assign_folds, document_starts
 from sapwood.auditing.nuclei import Nuclei, count_differences
+from sapwood.constituency.audit.finished import FinishedFolds, digest
 from sapwood.constituency.audit.located import LocatedTree, LocatedTrees, as_brackets
 from sapwood.constituency.audit.parts import Edit, apply_edits, crosses, edits_between
 from sapwood.constituency.audit.planting import Confusions, Planted, plant
@@ -133,16 +136,23 @@ class Evidence:
 
 
 def audit_trees(
-    located: LocatedTrees, settings: AuditSettings | None = None, engine: Engine | None = None
+    located: LocatedTrees,
+    settings: AuditSettings | None = None,
+    engine: Engine | None = None,
+    work: Path | None = None,
 ) -> Audit:
-    """Audit a treebank: its findings, best first, and what planted errors show of them."""
+    """Audit a treebank: its findings, best first, and what planted errors show of them.
+
+    Finished folds are kept in the folder `work`, if given, and an interrupted audit of the same
+    trees goes on with the others.
+    """
     settings, engine = settings or AuditSettings(), engine or Threads(1)
-    evidence, documents = judge_trees(located, settings, engine)
+    evidence, documents = judge_trees(located, settings, engine, work)
     return rank(evidence, located, settings, documents)
 
 
 def judge_trees(
-    located: LocatedTrees, settings: AuditSettings, engine: Engine
+    located: LocatedTrees, settings: AuditSettings, engine: Engine, work: Path | None = None
 ) -> tuple[Evidence, str]:
     """Posteriors of all sentences by models of other folds, and what documents are."""
     trees = located.trees
@@ -157,15 +167,30 @@ def judge_trees(
     document = np.searchsorted(starts, np.arange(len(trees)), side="right") - 1
     folds, labels = fold_of[document], Labels()
     judgements: dict[int, Judgement] = {}
+    finished = finished_folds(located, settings, work)
     with step("folds", total=settings.folds, unit="fold") as advance:
         for k in range(settings.folds):
             inside = np.flatnonzero(folds == k)
-            learner = _learner(settings, engine)
-            found = judge_fold(trees, inside, learner, engine, labels)
-            judgements.update(zip(inside.tolist(), found, strict=True))
+            known = finished.load(k, labels)
+            if known is None or len(known) != len(inside):
+                learner = _learner(settings, engine)
+                known = judge_fold(trees, inside, learner, engine, labels)
+                finished.keep(k, known, labels)
+            judgements.update(zip(inside.tolist(), known, strict=True))
             advance(k + 1)
     ordered = [judgements[k] for k in range(len(trees))]
     return Evidence(trees, document, folds, ordered, labels), what
+
+
+def finished_folds(
+    located: LocatedTrees, settings: AuditSettings, work: Path | None
+) -> FinishedFolds:
+    """The finished folds of an audit of these trees with these settings."""
+    origin = {
+        "Sapwood": __version__, "trees": digest(located.trees), "folds": settings.folds,
+        "fast": settings.fast, "budget": settings.budget, "seed": settings.seed,
+    }  # fmt: skip
+    return FinishedFolds(work, origin)
 
 
 def _learner(settings: AuditSettings, engine: Engine) -> EnsembleLPCFG:
