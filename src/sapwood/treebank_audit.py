@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood.execute import Engine, as_engine
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from sapwood.auditing.findings import Audit
 
 
-def audit(
+def audit(  # noqa: PLR0913 - what is read, where the work runs, and settings
     sources: Any,
     *,
     jobs: int = 1,
@@ -20,6 +21,7 @@ def audit(
     encoding: str = "utf-8",
     skip_bad: bool = False,
     left_out: list[str] | None = None,
+    work: str | Path | None = None,
     **settings: Any,
 ) -> Audit:
     """Find annotations of a treebank that are probably wrong, best first.
@@ -34,6 +36,8 @@ def audit(
         As `sapwood.read_trees` takes them.
     skip_bad
         Whether trees that cannot be read become findings of the kind `unreadable`.
+    work
+        A folder that keeps finished folds, with which an interrupted audit goes on.
     settings
         Fields of `sapwood.constituency.audit.run.AuditSettings`, such as `folds` and `fast`.
     """
@@ -52,4 +56,6 @@ def audit(
             left_out=left_out,
         )  # fmt: skip
     where = as_engine(engine if engine is not None else jobs)
-    return audit_trees(located, AuditSettings(**settings), where)
+    return audit_trees(
+        located, AuditSettings(**settings), where, None if work is None else Path(work)
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ def test_folds_hold_whole_documents_and_are_balanced(
     assert folds.shape == starts.shape
     assert set(folds.tolist()) == set(range(n_folds))
     bounds = [*starts.tolist(), n]
-    documents = [sum(sizes[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    documents = [sum(sizes[a:b]) for a, b in pairwise(bounds)]
     words = np.bincount(folds, documents)
     # the largest document first, each to the emptiest fold
     assert words.max() - words.min() <= max(documents)

@@ -8,7 +8,7 @@ likely than ambiguity. Places where the string is no constituent count as annota
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 NIL = "NIL"  # of a string of words that is no constituent
@@ -56,21 +56,23 @@ class Nuclei:
         self.annotations = annotations
         numbers: dict[str, int] = {}
         self._ids = [[numbers.setdefault(word, len(numbers)) for word in s] for s in sentences]
-        annotated = Counter(
-            key
+        annotated = {
+            self._key(k, i, j)
             for k, spans in enumerate(annotations)
             for (i, j) in spans
             if j - i <= MAX_LENGTH
-            for key in [self._key(k, i, j)]
-        )
+        }
+        once, twice = set[int](), set[int]()  # most strings occur once: no lists are kept of them
+        for k in range(len(sentences)):
+            for _, _, key in self._keys_in(k, annotated):
+                (twice if key in once else once).add(key)
         self._places: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        self.repeated: list[list[Repeated]] = []
         for k in range(len(sentences)):
-            for i, _, key in self._keys_in(k, annotated):
+            for i, _, key in self._keys_in(k, twice):
                 self._places[key].append((k, i))
-        self._places = {key: places for key, places in self._places.items() if len(places) > 1}
-        for k in range(len(sentences)):
-            self.repeated.append([Repeated(*one) for one in self._keys_in(k, self._places)])
+        self.repeated = [
+            [Repeated(*one) for one in self._keys_in(k, twice)] for k in range(len(sentences))
+        ]
 
     def _key(self, k: int, i: int, j: int) -> int:
         ids = self._ids[k]
@@ -78,7 +80,7 @@ class Nuclei:
         right = ids[j] if j < len(ids) else -1
         return hash((j - i, left, *ids[i:j], right))
 
-    def _keys_in(self, k: int, known: Mapping[int, object]) -> Iterator[tuple[int, int, int]]:
+    def _keys_in(self, k: int, known: Container[int]) -> Iterator[tuple[int, int, int]]:
         """Spans of a sentence whose key is known."""
         n = len(self._ids[k])
         for i in range(n):

@@ -144,6 +144,7 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
     check_files(*sources, out=out, force=force)
     from sapwood.auditing.html import draw_brackets
     from sapwood.cli.display import data_on_stdout
+    from sapwood.constituency.audit.finished import remove_folds
     from sapwood.constituency.audit.run import AuditSettings
     from sapwood.treebank_audit import audit
 
@@ -151,20 +152,33 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         folds=folds, fast=fast, budget=None if budget is None else parse_duration(budget),
         seed=seed, error_rate=error_rate,
     )  # fmt: skip
-    left_out: list[str] = []
+    folder, left_out = _folder_of_folds(work, out), list[str]()
     with (
         data_on_stdout(out, sources[0]),
         opt.open_engine("processes", None, jobs) as engine,
     ):
         found = audit(
             sources, engine=engine, format=format, encoding=encoding, skip_bad=skip_bad,
-            left_out=left_out, **asdict(settings),
+            left_out=left_out, work=folder, **asdict(settings),
         )  # fmt: skip
+    if left_out:
+        echo(f"{count(len(left_out), 'file')} of folders hold no trees and were left out")
     shown = select(found, top, expect)
     if out is not None and not as_json:
         write_report(out, shown, draw_brackets, correct, encoding=encoding, top=top, force=force)
-    show_audit(shown, found, out if as_json else None, as_json=as_json, trust=trust, top=top)
-    del work
+    show_audit(shown, found, out, as_json=as_json, trust=trust, top=top, force=force)
+    if folder is not None and work is None:
+        remove_folds(folder)
+
+
+def _folder_of_folds(work: Path | None, out: Path | None) -> Path | None:
+    """Where finished folds are kept: where asked, or beside an output that is a file."""
+    from sapwood.core.outputs import find_target
+
+    if work is not None or out is None:
+        return work
+    target = find_target(out)
+    return None if target.is_stream else target.path.with_name(f"{target.path.name}.folds")
 
 
 def select(found: Audit, top: int | None, expect: float) -> Audit:
@@ -175,21 +189,30 @@ def select(found: Audit, top: int | None, expect: float) -> Audit:
     return replace(found, findings=tuple(kept[:top]))
 
 
-def show_audit(
-    shown: Audit, found: Audit, out: Path | None, *, as_json: bool, trust: bool, top: int | None
+def show_audit(  # noqa: PLR0913 - one for each option of what is written
+    shown: Audit,
+    found: Audit,
+    out: Path | None,
+    *,
+    as_json: bool,
+    trust: bool,
+    top: int | None,
+    force: bool = False,
 ) -> None:
     """Print findings, or what planted errors showed, for people or as JSON."""
     from sapwood.core.outputs import open_output
     from sapwood.report import to_json
 
     if as_json:
-        with open_output(out) as file:
+        with open_output(out, force=force) as file:
             file.write(to_json(shown.as_dict(), indent=2) + "\n")
     elif trust:
         print("\n".join(trust_lines(found.trust)))
-    else:
+    elif out is None or top is not None:
         for one in shown.findings[: top or N_SHOWN]:
             print("\n".join(finding_lines(one)))
+    for note in found.trust.notes:
+        echo(f"note: {note}")
     echo(f"{count(len(found.findings), 'finding')} in {count(found.trust.trees, 'tree')}")
 
 
@@ -231,7 +254,7 @@ def trust_lines(trust: Trust) -> list[str]:
         *((f"recall: {kind}", _percent(value)) for kind, value in trust.recall.items()),
         ("assumed error rate", f"{trust.error_rate:.2%}"),
     ]
-    return [f"{name:<32}{value}" for name, value in rows] + list(trust.notes)
+    return [f"{name:<32}{value}" for name, value in rows]
 
 
 def _percent(value: float | None) -> str:

@@ -58,7 +58,9 @@ class FinishedFolds:
             return unpack(path.read_bytes(), labels)
         except (OSError, ValueError, KeyError) as error:
             msg = f"{path}: cannot be read as a finished fold ({error})"
-            raise SapwoodError(msg, hint="delete this file; its fold is then learnt again") from error
+            raise SapwoodError(
+                msg, hint="delete this file; its fold is then learnt again"
+            ) from error
 
     def keep(self, k: int, judgements: Sequence[Judgement], labels: Labels) -> None:
         """Write the judgements of a fold."""
@@ -70,14 +72,15 @@ class FinishedFolds:
                 file.write(json.dumps(self.origin, indent=2) + "\n")
         write_bytes(self.folder / f"fold-{k + 1}.npz", pack(judgements, labels))
 
-    def remove(self) -> None:
-        """Remove the files of all folds, and the folder if nothing else is in it."""
-        if self.folder is None or not (self.folder / NOTE).exists():
-            return
-        for path in [*self.folder.glob("fold-*.npz"), self.folder / NOTE]:
-            path.unlink(missing_ok=True)
-        with suppress(OSError):
-            self.folder.rmdir()
+
+def remove_folds(folder: Path) -> None:
+    """Remove the files of all folds of an audit, and their folder if nothing else is in it."""
+    if not (folder / NOTE).exists():
+        return
+    for path in [*folder.glob("fold-*.npz"), folder / NOTE]:
+        path.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def digest(trees: Sequence[LocatedTree]) -> str:
@@ -91,7 +94,7 @@ def digest(trees: Sequence[LocatedTree]) -> str:
 def pack(judgements: Sequence[Judgement], labels: Labels) -> bytes:
     """Judgements as the bytes of arrays."""
     own = Labels()
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([getattr(one, name) for one in judgements])
         for name in ("label", "start", "end", "is_tag", "p")
     }

@@ -152,8 +152,8 @@ def _trees_of(
     source: Source, format: str | None, encoding: str, found: LocatedTrees, *, skip_bad: bool
 ) -> Iterator[tuple[Tree, int, bool]]:
     """Trees of a file with their line, and whether each follows an empty line."""
-    with open_lines(source, encoding) as (name, lines):
-        head, lines = peek(lines)
+    with open_lines(source, encoding) as (name, every):
+        head, lines = peek(every)
         chosen = find_format(format) if format else recognise(head) or FORMATS["penn"]
         counted, starts = _Lines(iter(lines)), [0]
         reading = Reading(name, found.skipped if skip_bad else None, started=starts)

@@ -39,6 +39,7 @@ from sapwood.constituency.audit.parts import Edit, apply_edits, crosses, edits_b
 from sapwood.constituency.audit.planting import Confusions, Planted, plant
 from sapwood.constituency.audit.posteriors import FAST_PLAN, Judgement, Labels, judge_fold
 from sapwood.constituency.audit.signals import (
+    SIGNALS,
     FoldCounts,
     Posterior,
     Sentence,
@@ -48,6 +49,7 @@ from sapwood.constituency.audit.signals import (
     variation_edits,
 )
 from sapwood.constituency.learn.ensemble import EnsembleLPCFG
+from sapwood.constituency.learn.ensemble_budget import Candidate
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.execute import Engine, Threads
@@ -64,6 +66,8 @@ class AuditSettings:
         Parts of the treebank; each is judged by models learnt from the others.
     fast
         Whether only grammars are learnt, in minutes; otherwise the mix of `sapwood train`.
+    plan
+        The grammars of a fast audit.
     budget
         CPU seconds for all folds together; None for the default of each. Without meaning for a
         fast audit.
@@ -75,6 +79,8 @@ class AuditSettings:
         Fraction of brackets and tags that are made wrong in each copy of the trees.
     planted_least
         Fewest errors to plant: small treebanks are copied more often.
+    planted_most
+        Errors to plant, about: in a large treebank only every so-many-th document is copied.
     most_copies
         Most copies with planted errors.
     least_trees
@@ -85,11 +91,13 @@ class AuditSettings:
 
     folds: int = 5
     fast: bool = False
+    plan: tuple[Candidate, ...] = FAST_PLAN
     budget: float | None = None
     seed: int = 0
     error_rate: float | None = None
     planted_rate: float = 0.02
     planted_least: int = 3000
+    planted_most: int = 12_000
     most_copies: int = 20
     least_trees: int = 10
     shown: float = 0.5
@@ -132,7 +140,12 @@ class Evidence:
     @property
     def n_nodes(self) -> int:
         """Number of brackets and tags."""
-        return sum(len(t.annotation.tags) + len(t.annotation.brackets) for t in self.trees)
+        return sum(map(self.n_nodes_of, range(len(self.trees))))
+
+    def n_nodes_of(self, k: int) -> int:
+        """Number of brackets and tags of one tree."""
+        annotation = self.trees[k].annotation
+        return len(annotation.tags) + len(annotation.brackets)
 
 
 def audit_trees(
@@ -148,7 +161,7 @@ def audit_trees(
     """
     settings, engine = settings or AuditSettings(), engine or Threads(1)
     evidence, documents = judge_trees(located, settings, engine, work)
-    return rank(evidence, located, settings, documents)
+    return audit_evidence(evidence, located, settings, documents)
 
 
 def judge_trees(
@@ -188,7 +201,8 @@ def finished_folds(
     """The finished folds of an audit of these trees with these settings."""
     origin = {
         "Sapwood": __version__, "trees": digest(located.trees), "folds": settings.folds,
-        "fast": settings.fast, "budget": settings.budget, "seed": settings.seed,
+        "plan": list(map(str, settings.plan)) if settings.fast else "best",
+        "budget": settings.budget, "seed": settings.seed,
     }  # fmt: skip
     return FinishedFolds(work, origin)
 
@@ -198,16 +212,22 @@ def _learner(settings: AuditSettings, engine: Engine) -> EnsembleLPCFG:
     if settings.budget is not None and not settings.fast:
         budget = settings.budget / settings.folds
     return EnsembleLPCFG(
-        plan=FAST_PLAN if settings.fast else None, budget=budget, seed=settings.seed,
+        plan=settings.plan if settings.fast else None, budget=budget, seed=settings.seed,
         n_jobs=engine.jobs_here,
     )  # fmt: skip
 
 
-def candidates(evidence: Evidence, settings: AuditSettings, copy: int | None = None) -> Candidates:
-    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors."""
+def candidates(
+    evidence: Evidence,
+    settings: AuditSettings,
+    numbers: Sequence[int],
+    copy: int | None = None,
+) -> Candidates:
+    """Edits of some sentences with their signals: of the trees, or of a copy with errors."""
     sentence, edits, rows, y = [], list[Edit](), list[list[float]](), list[float]()
     planted_rows, kinds = list[int](), list[str]()
-    for k, tree in enumerate(evidence.trees):
+    for k in numbers:
+        tree = evidence.trees[k]
         posterior = Posterior(evidence.judgements[k], evidence.labels.names)
         annotation, planted = tree.annotation, list[Planted]()
         if copy is not None:
@@ -225,41 +245,45 @@ def candidates(evidence: Evidence, settings: AuditSettings, copy: int | None = N
         sentence += [k] * len(found)
         edits += found
         rows += signals
-    x = np.array(rows, float).reshape(len(edits), -1)
+    x = np.array(rows, float).reshape(len(edits), len(SIGNALS))
     return Candidates(np.array(sentence, np.int64), edits, x, np.array(y), planted_rows, kinds)
 
 
-def confusion_signals(edits: Sequence[Edit], clean: Candidates, evidence: Evidence) -> FloatArray:
-    """How often the same confusion is among all edits of the trees, by the label's frequency.
+class ConfusionCounts:
+    """How often each confusion is among all edits of the trees, and how frequent labels are.
 
     A confusion that occurs everywhere is a bias of the models or a convention of the treebank,
     rather than an error.
     """
-    seen = Counter((e.kind, e.old, e.new) for e in clean.edits)
-    old = Counter((e.kind, e.old) for e in clean.edits)
-    frequency: Counter[str | None] = Counter()
-    for tree in evidence.trees:
-        frequency.update(tree.annotation.tags)
-        frequency.update(label for label, _, _ in tree.annotation.brackets)
-    return np.array(
-        [
-            [
-                log((seen[e.kind, e.old, e.new] + 0.5) / (frequency[e.old or e.new] + 10.0)),
-                log((old[e.kind, e.old] + 0.5) / (frequency[e.old or e.new] + 10.0)),
-                log(1 + frequency[e.old or e.new]),
-                log(1 + frequency[e.new or e.old]),
-            ]
-            for e in edits
-        ]
-    ).reshape(len(edits), 4)
+
+    def __init__(self, edits: Sequence[Edit], trees: Sequence[LocatedTree]) -> None:
+        self.pairs = Counter((e.kind, e.old, e.new) for e in edits)
+        self.old = Counter((e.kind, e.old) for e in edits)
+        self.labels: Counter[str | None] = Counter()
+        for tree in trees:
+            self.labels.update(tree.annotation.tags)
+            self.labels.update(label for label, _, _ in tree.annotation.brackets)
+
+    def signals(self, edits: Sequence[Edit]) -> FloatArray:
+        """Four signals of each edit, shape [n, 4]."""
+        rows = []
+        for e in edits:
+            n = self.labels[e.old or e.new]
+            rows.append(
+                [
+                    log((self.pairs[e.kind, e.old, e.new] + 0.5) / (n + 10.0)),
+                    log((self.old[e.kind, e.old] + 0.5) / (n + 10.0)),
+                    log(1 + n),
+                    log(1 + self.labels[e.new or e.old]),
+                ]
+            )
+        return np.array(rows).reshape(len(edits), 4)
 
 
-def design(some: Candidates, clean: Candidates, evidence: Evidence) -> FloatArray:
-    """All signals of candidates, for each kind apart."""
-    if not some.edits:
-        return np.zeros((0, 1))
-    x = np.hstack([some.x, confusion_signals(some.edits, clean, evidence)])
-    kinds = np.array([kind_columns(edit.kind) for edit in some.edits])
+def design(some: Candidates, confusions: ConfusionCounts) -> FloatArray:
+    """All signals of candidates, together and for each kind apart."""
+    x = np.hstack([some.x, confusions.signals(some.edits)])
+    kinds = np.array([kind_columns(edit.kind) for edit in some.edits]).reshape(len(x), -1)
     each = (kinds[:, :, None] * x[:, None, :]).reshape(len(x), -1)
     return np.hstack([x, kinds, each])
 
@@ -276,30 +300,50 @@ class Scored:
 
 def score_candidates(evidence: Evidence, settings: AuditSettings) -> Scored:
     """Score all candidates by combiners that were learnt from planted errors elsewhere."""
-    with step("comparing", total=None) as advance:
-        clean = candidates(evidence, settings)
-        per_copy = max(1.0, settings.planted_rate * evidence.n_nodes)
-        n = int(np.clip(np.ceil(settings.planted_least / per_copy), 1, settings.most_copies))
+    copied, part = _copied_trees(evidence, settings)
+    nodes = sum(evidence.n_nodes_of(k) for k in copied)
+    n = int(np.ceil(settings.planted_least / max(1.0, settings.planted_rate * nodes)))
+    n = min(max(n, 1), settings.most_copies)
+    with step("comparing trees", total=n + 1, unit="copy") as advance:
+        clean = candidates(evidence, settings, range(len(evidence.trees)))
         copies = []
         for copy in range(n):
-            advance(copy, what="planting errors", total=n)
-            copies.append(candidates(evidence, settings, copy))
-    x = np.vstack([design(one, clean, evidence) for one in copies])
+            advance(copy + 1, what="planting errors")
+            copies.append(candidates(evidence, settings, copied, copy))
+    confusions = ConfusionCounts(clean.edits, evidence.trees)
+    x = np.vstack([design(one, confusions) for one in copies])
     y = np.concatenate([one.y for one in copies])
-    rows = np.concatenate([evidence.documents[one.sentence] for one in copies])
+    rows = np.concatenate([part[one.sentence] for one in copies])
     if not y.any():
         raise SapwoodError(
             "no planted error was found again, so that nothing can be ranked",
             hint="give more trees",
         )
     combiners, found = cross_fit(x, y, rows)
-    clean_x = design(clean, clean, evidence)
-    part = evidence.documents[clean.sentence] % len(combiners)
     scores = np.zeros(len(clean.edits))
-    for k, combiner in enumerate(combiners):
-        scores[part == k] = combiner.score(clean_x[part == k])
+    for first in range(0, len(scores), BLOCK):
+        some = slice(first, first + BLOCK)
+        block = clean._replace(edits=clean.edits[some], x=clean.x[some])
+        values = design(block, confusions)
+        each = np.array([combiner.score(values) for combiner in combiners])
+        scores[some] = each[part[clean.sentence[some]], np.arange(each.shape[1])]
     ends = np.cumsum([len(one.edits) for one in copies])[:-1]
     return Scored(clean, scores, copies, list(np.split(found, ends)))
+
+
+def _copied_trees(evidence: Evidence, settings: AuditSettings) -> tuple[list[int], IntArray]:
+    """Trees that errors are planted in, and the part of every tree in cross-fitting.
+
+    Documents are taken as a whole, every so-many-th of a large treebank; of these, every second one
+    is in the same part.
+    """
+    every = max(1, int(settings.planted_rate * evidence.n_nodes // settings.planted_most))
+    document = evidence.documents
+    copied = np.flatnonzero(document % every == 0).tolist()
+    return copied, (document // every) % 2
+
+
+BLOCK = 20_000  # candidates that are scored at once
 
 
 def measure(scored: Scored) -> tuple[float | None, dict[str, float], int]:
@@ -318,7 +362,7 @@ def measure(scored: Scored) -> tuple[float | None, dict[str, float], int]:
     return float(np.mean(precisions)) if enough else None, recall, total["all"]
 
 
-def rank(
+def audit_evidence(
     evidence: Evidence, located: LocatedTrees, settings: AuditSettings, documents: str
 ) -> Audit:
     """The findings of trees whose sentences have been judged."""
@@ -341,7 +385,7 @@ def rank(
         documents=int(evidence.documents[-1]) + 1, folds=settings.folds, planted=n_planted,
         planted_rate=settings.planted_rate, precision_at_100=precision, recall=recall,
         error_rate=rate, repeated=repeated if is_estimated else None,
-        models=tuple(map(str, FAST_PLAN)) if settings.fast else ("best",),
+        models=tuple(map(str, settings.plan)) if settings.fast else ("best",),
         notes=tuple(_notes(evidence, documents, repeated, precision)),
     )  # fmt: skip
     findings = _findings(evidence, scored, expected, settings)

@@ -25,7 +25,6 @@ SIGNALS = (
     "word_suggested", "word_known", "elsewhere_same", "elsewhere_other", "elsewhere_odds",
     "length", "words", "n_brackets", "n_edits",
 )  # fmt: skip
-N_CONFUSION = 2  # signals that need the candidates of all sentences: see `confusion_signals`
 
 
 def log_odds(p: float) -> float:
@@ -147,6 +146,12 @@ class FoldCounts:
         weight = n_rule / (n_rule + 1.0)
         direct = n_rule / n_label if n_label else 0.0
         return log(max(weight * direct + (1 - weight) * p, 1e-12))
+
+    def log_word(self, word: str, tag: str, fold: int) -> float:
+        """Log-probability of a word with a tag, by the counts outside a fold."""
+        n_tag = self.outside((tag, None, None, None, None), fold)
+        n = self.outside((word, tag, 0, 0, 0, 0), fold)
+        return log((n + 0.1) / (n_tag + 1000.0))
 
 
 class TreeScore(NamedTuple):
