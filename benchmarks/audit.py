@@ -32,13 +32,13 @@ import sapwood as sw
 from sapwood.auditing.findings import Audit
 from sapwood.constituency.audit.located import LocatedTrees, locate
 from sapwood.constituency.audit.parts import Edit, edits_between
-from sapwood.constituency.audit.planting import Planted, plant
+from sapwood.constituency.audit.planting import Planted, plant_in_tree
 from sapwood.constituency.audit.run import (
     AuditSettings,
     Evidence,
     audit_evidence,
     judge_trees,
-    score_candidates,
+    score_trees,
 )
 from sapwood.constituency.audit.signals import Posterior, Sentence, score_tree, variation_edits
 from sapwood.execute import Processes
@@ -55,7 +55,7 @@ def planted_trees(
     trees, errors = [], []
     for k, tree in enumerate(located.trees):
         rng = np.random.default_rng([7919, seed, k])
-        annotation, planted = plant(tree.annotation, evidence.confusions, rate, rng)
+        annotation, planted = plant_in_tree(tree.annotation, evidence.confusions, rate, rng)
         trees.append(replace(tree, annotation=annotation))
         errors.append(planted)
     return replace(located, trees=trees), errors
@@ -79,7 +79,7 @@ def measure(edits: list[tuple[int, Edit]], errors: list[list[Planted]]) -> dict[
 
 def by_audit(evidence: Evidence, settings: AuditSettings) -> list[tuple[int, Edit]]:
     """Edits by the score of the audit."""
-    scored = score_candidates(evidence, settings)
+    scored = score_trees(evidence, settings)
     order = np.argsort(-scored.scores, kind="stable").tolist()
     return [(int(scored.clean.sentence[r]), scored.clean.edits[r]) for r in order]
 

@@ -19,6 +19,7 @@ FAMILIES = {
 }
 ROOMS = {
     "report": "dictionaries out",
+    "audit": "errors in trees",
     "learn": "one file a learner",
     "evaluate": "held-out scores",
     "parse": "charts, decoders",
@@ -28,6 +29,7 @@ ROOMS = {
 OTHER_NAMES = {("constituency", "model"): "grammar"}
 PROGRAMS = {"cli": "the command line", "web": "the page and its JSON API"}
 SHARED = {
+    "auditing": "findings, scores",
     "networks": "layers, training",
     "execute": "threads, Dask",
     "linalg": "SVD, CCA, pivots",

@@ -41,7 +41,7 @@ def audit(  # noqa: PLR0913 - what is read, where the work runs, and settings
     settings
         Fields of `sapwood.constituency.audit.run.AuditSettings`, such as `folds` and `fast`.
     """
-    from sapwood.constituency.audit.located import locate, read_located
+    from sapwood.constituency.audit.located import locate, read_located_trees
     from sapwood.constituency.audit.run import AuditSettings, audit_trees
     from sapwood.corpora.tree import is_tree
 
@@ -51,7 +51,7 @@ def audit(  # noqa: PLR0913 - what is read, where the work runs, and settings
     if items and all(is_tree(item) for item in items):
         located = locate(items)
     else:
-        located = read_located(
+        located = read_located_trees(
             items or sources, format=format, encoding=encoding, skip_bad=skip_bad,
             left_out=left_out,
         )  # fmt: skip

@@ -25,7 +25,7 @@ class Repeated(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """Start and end."""
+        """The first word, and the one behind the last."""
         return self.start, self.end
 
 
@@ -103,7 +103,7 @@ class Nuclei:
         return Counter(annotation for _, _, annotation in self.others(k, i, j))
 
 
-WINDOW = 8  # words of a passage that is annotated twice
+PASSAGE_WORDS = 8  # words of a passage that is annotated twice
 _INSIDE = 2  # words of context on each side of what is compared
 
 
@@ -121,13 +121,15 @@ def count_differences(
     for k, words in enumerate(sentences):
         numbers = [-1] * _INSIDE + [ids.setdefault(w, len(ids)) for w in words] + [-1] * _INSIDE
         by_start = _spans_by_start(annotations[k])
-        for at in range(len(numbers) - WINDOW + 1):
-            key = hash(tuple(numbers[at : at + WINDOW]))
+        for at in range(len(numbers) - PASSAGE_WORDS + 1):
+            key = hash(tuple(numbers[at : at + PASSAGE_WORDS]))
             before, last[key] = last.get(key), (k, at)
             if before is None or before[0] == k:
                 continue
             shift = before[1] - at
-            end = at + WINDOW - 2 * _INSIDE  # in words, as is `at` for the word behind the context
+            end = (
+                at + PASSAGE_WORDS - 2 * _INSIDE
+            )  # in words, as is `at` for the word behind the context
             here = {(i, j): label for i, j, label in by_start.get(at, ()) if j <= end}
             there = annotations[before[0]]
             ends = range(at + 1, end + 1)

@@ -20,6 +20,8 @@ from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.progress import step
 
+_BLOCK = 20_000  # candidates that are scored at once
+
 
 class AnyEdit(Protocol):
     """What scores need to know of an edit."""
@@ -142,12 +144,16 @@ def score_candidates(
     x = np.vstack([design(one, clean, frequency, kinds) for one in copies if one.edits])
     rows = np.concatenate([documents[one.sentence] for one in copies])
     combiners, found = cross_fit(x, y, rows)
-    clean_x = design(clean, clean, frequency, kinds)
     part = documents[clean.sentence] % len(combiners)
     scores = np.zeros(len(clean.edits))
-    for k, combiner in enumerate(combiners):
-        if (part == k).any():
-            scores[part == k] = combiner.score(clean_x[part == k])
+    for first in range(0, len(scores), _BLOCK):  # all signals of a large treebank fill the memory
+        some = slice(first, first + _BLOCK)
+        block = clean._replace(
+            edits=clean.edits[some], confusions=clean.confusions[some], x=clean.x[some]
+        )
+        signals = design(block, clean, frequency, kinds)
+        each = np.array([combiner.score(signals) for combiner in combiners])
+        scores[some] = each[part[some], np.arange(each.shape[1])]
     ends = np.cumsum([len(one.edits) for one in copies])[:-1]
     return Scored(clean, scores, copies, list(np.split(found, ends)))
 

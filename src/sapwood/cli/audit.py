@@ -189,7 +189,7 @@ def select(found: Audit, top: int | None, expect: float) -> Audit:
     return replace(found, findings=tuple(kept[:top]))
 
 
-def show_audit(  # noqa: PLR0913 - one for each option of what is written
+def show_audit(
     shown: Audit,
     found: Audit,
     out: Path | None,

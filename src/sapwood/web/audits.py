@@ -36,7 +36,7 @@ class AuditRun(BackgroundRun):
             self.record["progress"] = event
 
     def discard(self) -> None:
-        """Remove the folder."""
+        """Remove the folder with its files."""
         rmtree(self.folder, ignore_errors=True)
 
 

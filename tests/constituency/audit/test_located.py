@@ -15,7 +15,7 @@ from sapwood.constituency.audit.located import (
     annotation_of,
     as_brackets,
     locate,
-    read_located,
+    read_located_trees,
 )
 from sapwood.constituency.audit.posteriors import Judgement, Labels
 from sapwood.core.errors import CorpusError
@@ -37,7 +37,7 @@ def test_a_tree_has_the_line_on_which_it_starts(tmp_path: Path) -> None:
     path.write_text(TEXT)
     with gzip.open(tmp_path / "b.mrg.gz", "wt") as file:
         file.write("(S (V go))\n")
-    found = read_located([path, tmp_path / "b.mrg.gz"])
+    found = read_located_trees([path, tmp_path / "b.mrg.gz"])
     # the tree of nothing but an empty element has a number, and is not judged
     assert [(t.line, t.number) for t in found.trees] == [(2, 1), (2, 2), (4, 3), (8, 5), (1, 6)]
     assert [Path(t.file).name for t in found.trees] == ["a.mrg"] * 4 + ["b.mrg.gz"]
@@ -50,8 +50,8 @@ def test_unreadable_trees_are_kept_or_raised(tmp_path: Path) -> None:
     path = tmp_path / "a.mrg"
     path.write_text("(S (N a))\n(S (N b) c)\n(S (N d))\n")
     with pytest.raises(CorpusError):
-        read_located(path)
-    found = read_located(path, skip_bad=True)
+        read_located_trees(path)
+    found = read_located_trees(path, skip_bad=True)
     assert [t.line for t in found.trees] == [1, 3]
     assert [error.line for error in found.skipped] == [2]
 

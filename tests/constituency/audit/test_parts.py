@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sapwood.constituency.audit.located import Annotation, annotation_of, as_brackets
 from sapwood.constituency.audit.parts import apply_edits, crosses, edits_between
-from sapwood.constituency.audit.planting import Confusions, Planted, plant
+from sapwood.constituency.audit.planting import Confusions, Planted, plant_in_tree
 from sapwood.constituency.audit.signals import rules_of
 from sapwood.corpora.tree import Tree
 
@@ -91,7 +91,7 @@ CONFUSIONS = Confusions(
 
 @given(st.integers(1, 7).flatmap(annotations), st.integers(0, 1000))
 def test_planted_errors_leave_a_tree_and_say_what_they_changed(one: Annotation, seed: int) -> None:
-    found, planted = plant(one, CONFUSIONS, 0.4, np.random.default_rng(seed))
+    found, planted = plant_in_tree(one, CONFUSIONS, 0.4, np.random.default_rng(seed))
     tree = as_brackets(["w"] * len(found.tags), found)
     assert annotation_of(tree) == found
     assert bool(planted) == (found != one) or Counter(found.brackets) == Counter(one.brackets)
@@ -107,7 +107,7 @@ def test_a_planted_error_is_hit_by_the_edit_that_undoes_it(kind: str) -> None:
     one = annotation_of(Tree.parse(text))
     hits = Counter[bool]()
     for seed in range(300):
-        found, planted = plant(one, CONFUSIONS, 0.03, np.random.default_rng(seed))
+        found, planted = plant_in_tree(one, CONFUSIONS, 0.03, np.random.default_rng(seed))
         if len(planted) == 1 and planted[0].kind == kind:
             hits[any(planted[0].is_hit(edit) for edit in edits_between(found, one))] += 1
     assert hits[True] > 0

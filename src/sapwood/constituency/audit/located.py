@@ -112,7 +112,7 @@ class _Lines:
             yield line
 
 
-def read_located(
+def read_located_trees(
     sources: Source | Iterable[Source],
     *,
     format: str | None = None,

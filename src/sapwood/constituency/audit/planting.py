@@ -17,7 +17,7 @@ from sapwood.constituency.audit.located import Annotation, Bracket
 from sapwood.constituency.audit.parts import Edit
 from sapwood.constituency.audit.posteriors import Judgement
 
-OPERATIONS = ("label", "boundary", "missing", "extra")  # on brackets; `tag` is the one on tags
+_OPERATIONS = ("label", "boundary", "missing", "extra")  # on brackets; `tag` is the one on tags
 _FLOOR = 1e-3  # of the weight of a label that models never confuse with another
 
 
@@ -120,7 +120,7 @@ def _brackets(root: _Node) -> tuple[Bracket, ...]:
     return tuple(out[1:])
 
 
-def plant(
+def plant_in_tree(
     annotation: Annotation, confusions: Confusions, rate: float, rng: np.random.Generator
 ) -> tuple[Annotation, list[Planted]]:
     """A copy of an annotation in which each tag and bracket is made wrong with some probability."""
@@ -135,8 +135,8 @@ def plant(
         return Annotation(tuple(tags), annotation.brackets), planted
     root, nodes = _grow(annotation)
     for k in chosen:
-        first = int(rng.integers(len(OPERATIONS)))
-        for kind in OPERATIONS[first:] + OPERATIONS[:first]:
+        first = int(rng.integers(len(_OPERATIONS)))
+        for kind in _OPERATIONS[first:] + _OPERATIONS[:first]:
             done = _operate(nodes[k], kind, confusions, rng)
             if done is not None:
                 planted.append(done)

@@ -18,8 +18,8 @@ from sapwood.execute import Engine
 from sapwood.progress import step
 
 FAST_PLAN = (Candidate("spectral", 16), Candidate("cluster", 16))
-LEAST = 0.005  # posterior of brackets that are kept
-WINDOW = 32  # sentences that are parsed together
+LEAST_KEPT = 0.005  # posterior of brackets that are kept
+_WINDOW = 32  # sentences that are parsed together
 
 
 class Judgement(NamedTuple):
@@ -55,7 +55,7 @@ class Raw(NamedTuple):
     judgement: Judgement
 
 
-def judge_fold(
+def judge_fold_of_trees(
     trees: Sequence[LocatedTree],
     inside: IntArray,
     learner: EnsembleLPCFG,
@@ -69,7 +69,7 @@ def judge_fold(
     model = learner.fit(bank).model_
     parser = Parser(model)
     sentences = [list(trees[k].words) for k in inside.tolist()]
-    windows = [sentences[k : k + WINDOW] for k in range(0, len(sentences), WINDOW)]
+    windows = [sentences[k : k + _WINDOW] for k in range(0, len(sentences), _WINDOW)]
     found: list[Judgement] = []
     with step("judging", total=len(sentences), unit="sentence") as advance:
         for some in engine.stream(judge_window, windows, parser):
@@ -84,7 +84,7 @@ def judge_window(window: list[list[str]], parser: Parser) -> list[Raw]:
 
 
 def _judgement(parse: Parse) -> Raw:
-    names, label, start, end, is_tag, p = parse.posterior_columns(LEAST)
+    names, label, start, end, is_tag, p = parse.posterior_columns(LEAST_KEPT)
     used, number = np.unique(label, return_inverse=True)
     best = annotation_of(parse.tree) if parse.kind == "parsed" else None
     return Raw(

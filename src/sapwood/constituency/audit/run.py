@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import log
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sapwood import __version__
 from sapwood.auditing.combine import (
-    cross_fit,
     estimate_error_rate,
     expected_precision,
 )
@@ -33,17 +31,17 @@ from sapwood.auditing.findings import (
 )
 from sapwood.auditing.folds import assign_folds, document_starts
 from sapwood.auditing.nuclei import Nuclei, count_differences
+from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.constituency.audit.finished import FinishedFolds, digest
 from sapwood.constituency.audit.located import LocatedTree, LocatedTrees, as_brackets
-from sapwood.constituency.audit.parts import Edit, apply_edits, crosses, edits_between
-from sapwood.constituency.audit.planting import Confusions, Planted, plant
-from sapwood.constituency.audit.posteriors import FAST_PLAN, Judgement, Labels, judge_fold
+from sapwood.constituency.audit.parts import KINDS, Edit, apply_edits, crosses, edits_between
+from sapwood.constituency.audit.planting import Confusions, Planted, plant_in_tree
+from sapwood.constituency.audit.posteriors import FAST_PLAN, Judgement, Labels, judge_fold_of_trees
 from sapwood.constituency.audit.signals import (
-    SIGNALS,
+    TREE_SIGNALS,
     FoldCounts,
     Posterior,
     Sentence,
-    kind_columns,
     signals_of,
     spans_of,
     variation_edits,
@@ -51,7 +49,7 @@ from sapwood.constituency.audit.signals import (
 from sapwood.constituency.learn.ensemble import EnsembleLPCFG
 from sapwood.constituency.learn.ensemble_budget import Candidate
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import CorpusError, SapwoodError, count
+from sapwood.core.errors import CorpusError, count
 from sapwood.execute import Engine, Threads
 from sapwood.progress import step
 
@@ -101,17 +99,6 @@ class AuditSettings:
     most_copies: int = 20
     least_trees: int = 10
     shown: float = 0.5
-
-
-class Candidates(NamedTuple):
-    """Edits of all sentences of one annotation, with their signals."""
-
-    sentence: IntArray
-    edits: list[Edit]
-    x: FloatArray
-    y: FloatArray  # whether an error was planted there
-    planted: list[int]  # for each planted error that was found, the row; for others -1
-    kinds: list[str]  # of the planted errors
 
 
 @dataclass
@@ -187,7 +174,7 @@ def judge_trees(
             known = finished.load(k, labels)
             if known is None or len(known) != len(inside):
                 learner = _learner(settings, engine)
-                known = judge_fold(trees, inside, learner, engine, labels)
+                known = judge_fold_of_trees(trees, inside, learner, engine, labels)
                 finished.keep(k, known, labels)
             judgements.update(zip(inside.tolist(), known, strict=True))
             advance(k + 1)
@@ -217,7 +204,7 @@ def _learner(settings: AuditSettings, engine: Engine) -> EnsembleLPCFG:
     )  # fmt: skip
 
 
-def candidates(
+def tree_candidates(
     evidence: Evidence,
     settings: AuditSettings,
     numbers: Sequence[int],
@@ -232,7 +219,9 @@ def candidates(
         annotation, planted = tree.annotation, list[Planted]()
         if copy is not None:
             rng = np.random.default_rng([settings.seed, copy, k])
-            annotation, planted = plant(annotation, evidence.confusions, settings.planted_rate, rng)
+            annotation, planted = plant_in_tree(
+                annotation, evidence.confusions, settings.planted_rate, rng
+            )
         one = Sentence(k, tree.words, annotation, int(evidence.folds[k]))
         found = edits_between(annotation, posterior.best) if posterior.best else []
         found += variation_edits(one, found, evidence.nuclei)
@@ -245,90 +234,28 @@ def candidates(
         sentence += [k] * len(found)
         edits += found
         rows += signals
-    x = np.array(rows, float).reshape(len(edits), len(SIGNALS))
-    return Candidates(np.array(sentence, np.int64), edits, x, np.array(y), planted_rows, kinds)
+    x = np.array(rows, float).reshape(len(edits), len(TREE_SIGNALS))
+    confusions = [(e.kind, e.old or e.new or "", e.new or e.old or "") for e in edits]
+    return Candidates(
+        np.array(sentence, np.int64), edits, confusions, x, np.array(y), planted_rows, kinds
+    )
 
 
-class ConfusionCounts:
-    """How often each confusion is among all edits of the trees, and how frequent labels are.
-
-    A confusion that occurs everywhere is a bias of the models or a convention of the treebank,
-    rather than an error.
-    """
-
-    def __init__(self, edits: Sequence[Edit], trees: Sequence[LocatedTree]) -> None:
-        self.pairs = Counter((e.kind, e.old, e.new) for e in edits)
-        self.old = Counter((e.kind, e.old) for e in edits)
-        self.labels: Counter[str | None] = Counter()
-        for tree in trees:
-            self.labels.update(tree.annotation.tags)
-            self.labels.update(label for label, _, _ in tree.annotation.brackets)
-
-    def signals(self, edits: Sequence[Edit]) -> FloatArray:
-        """Four signals of each edit, shape [n, 4]."""
-        rows = []
-        for e in edits:
-            n = self.labels[e.old or e.new]
-            rows.append(
-                [
-                    log((self.pairs[e.kind, e.old, e.new] + 0.5) / (n + 10.0)),
-                    log((self.old[e.kind, e.old] + 0.5) / (n + 10.0)),
-                    log(1 + n),
-                    log(1 + self.labels[e.new or e.old]),
-                ]
-            )
-        return np.array(rows).reshape(len(edits), 4)
-
-
-def design(some: Candidates, confusions: ConfusionCounts) -> FloatArray:
-    """All signals of candidates, together and for each kind apart."""
-    x = np.hstack([some.x, confusions.signals(some.edits)])
-    kinds = np.array([kind_columns(edit.kind) for edit in some.edits]).reshape(len(x), -1)
-    each = (kinds[:, :, None] * x[:, None, :]).reshape(len(x), -1)
-    return np.hstack([x, kinds, each])
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Candidates of the trees with scores, and those of copies that scores were learnt from."""
-
-    clean: Candidates
-    scores: FloatArray
-    copies: list[Candidates]
-    copy_scores: list[FloatArray]
-
-
-def score_candidates(evidence: Evidence, settings: AuditSettings) -> Scored:
+def score_trees(evidence: Evidence, settings: AuditSettings) -> Scored:
     """Score all candidates by combiners that were learnt from planted errors elsewhere."""
     copied, part = _copied_trees(evidence, settings)
     nodes = sum(evidence.n_nodes_of(k) for k in copied)
     n = int(np.ceil(settings.planted_least / max(1.0, settings.planted_rate * nodes)))
-    n = min(max(n, 1), settings.most_copies)
-    with step("comparing trees", total=n + 1, unit="copy") as advance:
-        clean = candidates(evidence, settings, range(len(evidence.trees)))
-        copies = []
-        for copy in range(n):
-            advance(copy + 1, what="planting errors")
-            copies.append(candidates(evidence, settings, copied, copy))
-    confusions = ConfusionCounts(clean.edits, evidence.trees)
-    x = np.vstack([design(one, confusions) for one in copies])
-    y = np.concatenate([one.y for one in copies])
-    rows = np.concatenate([part[one.sentence] for one in copies])
-    if not y.any():
-        raise SapwoodError(
-            "no planted error was found again, so that nothing can be ranked",
-            hint="give more trees",
-        )
-    combiners, found = cross_fit(x, y, rows)
-    scores = np.zeros(len(clean.edits))
-    for first in range(0, len(scores), BLOCK):
-        some = slice(first, first + BLOCK)
-        block = clean._replace(edits=clean.edits[some], x=clean.x[some])
-        values = design(block, confusions)
-        each = np.array([combiner.score(values) for combiner in combiners])
-        scores[some] = each[part[clean.sentence[some]], np.arange(each.shape[1])]
-    ends = np.cumsum([len(one.edits) for one in copies])[:-1]
-    return Scored(clean, scores, copies, list(np.split(found, ends)))
+    frequency: Counter[str] = Counter()
+    for tree in evidence.trees:
+        frequency.update(tree.annotation.tags)
+        frequency.update(label for label, _, _ in tree.annotation.brackets)
+
+    def of(copy: int | None) -> Candidates:
+        numbers = range(len(evidence.trees)) if copy is None else copied
+        return tree_candidates(evidence, settings, numbers, copy)
+
+    return score_candidates(of, min(max(n, 1), settings.most_copies), part, frequency, KINDS)
 
 
 def _copied_trees(evidence: Evidence, settings: AuditSettings) -> tuple[list[int], IntArray]:
@@ -343,42 +270,18 @@ def _copied_trees(evidence: Evidence, settings: AuditSettings) -> tuple[list[int
     return copied, (document // every) % 2
 
 
-BLOCK = 20_000  # candidates that are scored at once
-
-
-def measure(scored: Scored) -> tuple[float | None, dict[str, float], int]:
-    """Precision of the first parts of copies, recall by kind, and the number of planted errors."""
-    precisions, found, total = [], Counter[str](), Counter[str]()
-    for one, scores in zip(scored.copies, scored.copy_scores, strict=True):
-        order = np.argsort(-scores, kind="stable")
-        precisions.append(float(one.y[order[:N_FIRST]].mean()) if len(order) else 0.0)
-        kept = set(order[: 2 * len(one.kinds)].tolist())
-        for kind, row in zip(one.kinds, one.planted, strict=True):
-            for name in (kind, "all"):
-                total[name] += 1
-                found[name] += row in kept
-    recall = {name: found[name] / total[name] for name in sorted(total)}
-    enough = all(len(one.kinds) >= N_FIRST for one in scored.copies)
-    return float(np.mean(precisions)) if enough else None, recall, total["all"]
-
-
 def audit_evidence(
     evidence: Evidence, located: LocatedTrees, settings: AuditSettings, documents: str
 ) -> Audit:
     """The findings of trees whose sentences have been judged."""
-    scored = score_candidates(evidence, settings)
+    scored = score_trees(evidence, settings)
     precision, recall, n_planted = measure(scored)
     words = [tree.words for tree in evidence.trees]
     repeated, different = count_differences(words, evidence.spans)
     rate = settings.error_rate
     is_estimated = rate is None
     rate = estimate_error_rate(repeated, different) if rate is None else rate
-    planted = np.concatenate(
-        [
-            scores[[row for row in one.planted if row >= 0]]
-            for one, scores in zip(scored.copies, scored.copy_scores, strict=True)
-        ]
-    )
+    planted = scored.planted_scores()
     expected = expected_precision(scored.scores, planted, n_planted, evidence.n_nodes, rate)
     trust = Trust(
         trees=len(evidence.trees), words=sum(map(len, words)),
@@ -466,7 +369,7 @@ def _finding(
     )  # fmt: skip
 
 
-MOST_ELSEWHERE = 10  # other places that a finding lists
+_MOST_ELSEWHERE = 10  # other places that a finding lists
 
 
 def _elsewhere(k: int, edit: Edit, evidence: Evidence) -> tuple[Elsewhere, ...]:
@@ -477,7 +380,7 @@ def _elsewhere(k: int, edit: Edit, evidence: Evidence) -> tuple[Elsewhere, ...]:
     others.sort(key=lambda other: (other[2] == here, other[0], other[1]))
     return tuple(
         Elsewhere(tree.file, tree.line, tree.number, annotation)
-        for number, _, annotation in others[:MOST_ELSEWHERE]
+        for number, _, annotation in others[:_MOST_ELSEWHERE]
         for tree in [evidence.trees[number]]
     )
 

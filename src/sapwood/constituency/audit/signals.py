@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from sapwood.auditing.nuclei import NIL, Nuclei
 from sapwood.constituency.audit.located import Annotation, Bracket
-from sapwood.constituency.audit.parts import KINDS, Edit, apply_edits, chains_of, crosses
-from sapwood.constituency.audit.posteriors import LEAST, Judgement
+from sapwood.constituency.audit.parts import Edit, apply_edits, chains_of, crosses
+from sapwood.constituency.audit.posteriors import LEAST_KEPT, Judgement
 from sapwood.corpora.tree import ROOT
 
-FLOOR = LEAST / 2  # posterior of what is below the least that is kept
-REACH = 3  # words around an edit that count as near
-SIGNALS = (
+_FLOOR = LEAST_KEPT / 2  # posterior of what is below the least that is kept
+_REACH = 3  # words around an edit that count as near
+TREE_SIGNALS = (
     "odds_annotated", "odds_suggested", "least_annotated", "sentence", "sentence_tags", "near",
     "near_tags", "confidence", "rules", "worst_rule", "new_rule", "word_annotated",
     "word_suggested", "word_known", "elsewhere_same", "elsewhere_other", "elsewhere_odds",
@@ -29,7 +29,7 @@ SIGNALS = (
 
 def log_odds(p: float) -> float:
     """Log-odds of a probability, kept away from 0 and 1."""
-    p = min(max(p, FLOOR), 1 - FLOOR)
+    p = min(max(p, _FLOOR), 1 - _FLOOR)
     return log(p / (1 - p))
 
 
@@ -191,9 +191,9 @@ def signals_of(
     annotation, fold = sentence.annotation, sentence.fold
     if not edits:
         return []
-    logs = [(b, log(max(posterior.brackets.get(b, 0.0), FLOOR))) for b in annotation.brackets]
+    logs = [(b, log(max(posterior.brackets.get(b, 0.0), _FLOOR))) for b in annotation.brackets]
     tag_logs = [
-        log(max(posterior.tags.get((tag, i, i + 1), 0.0), FLOOR))
+        log(max(posterior.tags.get((tag, i, i + 1), 0.0), _FLOOR))
         for i, tag in enumerate(annotation.tags)
     ]
     sum_logs, sum_tags = sum(value for _, value in logs), sum(tag_logs)
@@ -206,7 +206,7 @@ def signals_of(
         own = set() if edit.is_tag else set(edit.removed)
         others = [value for b, value in logs if b not in own]
         near = [v for b, v in logs if b not in own and b[1] <= j and b[2] >= i]
-        low, high = max(0, i - REACH), min(len(tag_logs), j + REACH)
+        low, high = max(0, i - _REACH), min(len(tag_logs), j + _REACH)
         near_tags = [tag_logs[k] for k in range(low, high) if not (edit.is_tag and k == i)]
         n_tags = max(1, len(tag_logs) - edit.is_tag)
         tags_but = sum_tags - (tag_logs[i] if edit.is_tag else 0.0)
@@ -315,8 +315,3 @@ def variation_edits(sentence: Sentence, edits: Sequence[Edit], nuclei: Nuclei) -
             found.append(edit)
             taken.add((i, j))
     return found
-
-
-def kind_columns(kind: str) -> list[float]:
-    """One column for each kind, 1 for the kind itself."""
-    return [float(kind == name) for name in KINDS]
